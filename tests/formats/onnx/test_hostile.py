@@ -266,7 +266,7 @@ def test_windows_over_other_than_images_raise_an_error(tmp_path: Path, type: str
     window = {"kernel_shape": [1, 1]} if is_pool else {}
     proto = model([node(type, ["x"] if is_pool else ["x", "x"], ["y"], **window)], {"x": (FLOAT, shape)}, ["y"])
     (finding,) = opened(proto, tmp_path).check()
-    assert "signals (N, C, L) or images" in finding
+    assert "signals (N, C, L), images" in finding
 
 
 @pytest.mark.spec("I-9")

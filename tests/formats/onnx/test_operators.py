@@ -245,11 +245,14 @@ def test_shapes_are_computed_when_the_net_is_built(tmp_path: Path, opened_batch:
 @pytest.mark.parametrize(
     ("made", "said"),
     [
-        (one("Flatten", axis=4), r"axis=4 .*\n.*axis must lie in -3 … 3"),
+        (one("Flatten", axis=4), r"axis=4 .*\n.*axis must be in -3 … 3"),
         (one("Gelu", approximate="wrong"), r"approximate='wrong'\n.*none or tanh"),
         (one("Slice", "s", "s"), "axis 3 of a tensor of rank 3"),
         (one("ConvTranspose", "w", output_shape=[6, 5]), r"output_shape \(6, 5\)\n.*one number for each axis"),
-        (one("ConvTranspose", "w", output_shape=[6]), r"output_shape=\(6,\)\n.*at most what the filters reach, \(5,\)"),
+        (
+            one("ConvTranspose", "w", output_shape=[6]),
+            r"output_shape=\(6,\)\n.*at most the reach of the filters, \(5,\)",
+        ),
     ],
 )
 def test_unsupported_forms_raise_an_error(tmp_path: Path, made: NodeProto, said: str) -> None:

@@ -311,7 +311,7 @@ def test_unsupported_opsets_and_domains_are_reported(tmp_path: Path) -> None:
     proto.opset_import.append(helper.make_opsetid("com.example", 1))
     text = "\n".join(opened(proto, tmp_path).check())
     assert "Add (opset 6): 'old' (line 1)" in text
-    assert "this model is of opset 6" in text
+    assert "this model has opset 6" in text
     assert "near known types: Add" not in text
     assert "com.example.Gelu: 'theirs' (line 3); near known types: " in text
     assert "'same'" not in text

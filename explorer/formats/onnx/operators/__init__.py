@@ -1,4 +1,4 @@
-"""Operator types of ONNX files; importing this package fills the table, but for the domains that few files need."""
+"""Operator types of ONNX files, registered on import except for rarely used domains."""
 
 from explorer.formats.onnx.operators import (
     activation,

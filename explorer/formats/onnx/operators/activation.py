@@ -1,7 +1,7 @@
-"""Activations, and normalization of an axis to probabilities.
+"""Activations, and softmax-like normalizations.
 
-ONNX defines many of them by formulas with attributes (alpha, beta, gamma) whose defaults differ from torch's; each
-builder names its attributes and defaults as the standard does.
+ONNX defines many activations with attributes (alpha, beta, gamma) whose defaults differ from torch's. Each builder uses
+the standard's attribute names and defaults.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _normalized(x: Expr, axis: int | None, flattens: int, type: str, normalize: 
     return reshape(normalize(rows, -1), x.shape)
 
 
-def _enter_normalization(type: str, normalize: Callable[..., Expr], doc: str) -> None:
+def _register_normalization(type: str, normalize: Callable[..., Expr], doc: str) -> None:
     @operator(type)
     def normalization(input: Expr, *, axis: int | None = None, flattens: bool | int = False) -> Expr:
         return _normalized(input, axis, flattens, type, normalize)
@@ -50,15 +50,15 @@ def _hard_max(x: Expr, axis: int) -> Expr:
     return cast(indices == np.arange(x.shape[axis]).reshape(column), x.dtype)
 
 
-# Before opset 13 each of them takes all axes from there on; the reader says so.
-_enter_normalization("Softmax", softmax, "Softmax over an axis.")
-_enter_normalization("LogSoftmax", log_softmax, "The logarithm of softmax over an axis.")
-_enter_normalization("Hardmax", _hard_max, "1 at the first largest element of an axis, 0 elsewhere.")
+# Before opset 13 each of them applies to all axes from `axis` on; the reader then sets `flattens`.
+_register_normalization("Softmax", softmax, "Return the softmax over an axis.")
+_register_normalization("LogSoftmax", log_softmax, "Return the logarithm of softmax over an axis.")
+_register_normalization("Hardmax", _hard_max, "Return 1 at the first largest element of an axis, 0 elsewhere.")
 
 
 @operator("Clip")
 def clip_(input: Expr, min: Expr | None = None, max: Expr | None = None) -> Expr:
-    """The input kept between two numbers, of which each may be absent."""
+    """Limit the input to the range [min, max]; both limits are optional."""
     for name, limit in (("min", min), ("max", max)):
         if limit is not None and limit.size != 1:
             raise OperandError(f"{name} has shape {limit.shape}", rule=f"Clip: {name} must be one number")
@@ -71,13 +71,13 @@ def clip_(input: Expr, min: Expr | None = None, max: Expr | None = None) -> Expr
 
 @operator("LeakyRelu")
 def leaky_relu_(X: Expr, *, alpha: float = 0.01) -> Expr:
-    """X, or alpha · X below 0."""
+    """Return X, or alpha · X for X < 0."""
     return leaky_relu(X, alpha)
 
 
 @operator("PRelu")
 def parametric_relu(X: Expr, slope: Expr, *, slopes_of_channels: bool | int = False) -> Expr:
-    """X, or slope · X below 0; the slope is aligned at the last axes, before opset 7 at the channels."""
+    """Return X, or slope · X for X < 0; slopes align with the last axes, before opset 7 with the channels."""
     if slopes_of_channels and slope.ndim == 1 and slope.size > 1:
         slope = reshape(slope, (slope.size, *[1] * (X.ndim - 2)))
     return where(X < 0, X * slope, X)
@@ -85,38 +85,38 @@ def parametric_relu(X: Expr, slope: Expr, *, slopes_of_channels: bool | int = Fa
 
 @operator("ThresholdedRelu")
 def thresholded_relu(X: Expr, *, alpha: float = 1.0) -> Expr:
-    """X where it is above alpha, else 0; NaN is above nothing."""
+    """Return X where X > alpha, otherwise 0, also for NaN."""
     return where(X > alpha, X, 0)
 
 
 @operator("Elu")
 def elu_(X: Expr, *, alpha: float = 1.0) -> Expr:
-    """X, or alpha · (eˣ − 1) below 0."""
+    """Return X, or alpha · (eˣ − 1) for X < 0."""
     return elu(X, alpha)
 
 
 @operator("Celu")
 def celu_(X: Expr, *, alpha: float = 1.0) -> Expr:
-    """X, or alpha · (e^(x/alpha) − 1) below 0."""
+    """Return X, or alpha · (e^(x/alpha) − 1) for X < 0."""
     return celu(X, alpha)
 
 
 @operator("Selu")
 def selu_(X: Expr, *, alpha: float = 1.67326319217681884765625, gamma: float = 1.05070102214813232421875) -> Expr:
-    """gamma times the elu; the defaults are the float32 numbers nearest to the constants of the paper."""
+    """Return gamma times the elu; the defaults are the paper's constants rounded to float32."""
     return selu(X, alpha, gamma)
 
 
 @operator("Gelu")
 def gelu_(X: Expr, *, approximate: Literal["none", "tanh"] = "none") -> Expr:
-    """X · Φ(X), exactly or by the approximation with tanh."""
+    """Return X · Φ(X), exactly or with the tanh approximation."""
     return gelu(X, approximate=approximate == "tanh")
 
 
 @operator("HardSigmoid")
 def hard_sigmoid(X: Expr, *, alpha: float = 0.2, beta: float = 0.5) -> Expr:
-    """alpha · X + beta kept between 0 and 1."""
-    # torch exports its hard sigmoid so; its 1/6 is stored in single precision
+    """Return alpha · X + beta limited to [0, 1]."""
+    # torch's exported hard sigmoid, whose 1/6 is stored in single precision
     if abs(alpha - 1 / 6) < 1e-7 and beta == 0.5:
         return hardsigmoid(X)
     return clip(alpha * X + beta, 0, 1)
@@ -124,30 +124,30 @@ def hard_sigmoid(X: Expr, *, alpha: float = 0.2, beta: float = 0.5) -> Expr:
 
 @operator("HardSwish")
 def hard_swish(X: Expr) -> Expr:
-    """X times the hard sigmoid of X."""
+    """Return X times the hard sigmoid of X."""
     return hardswish(X)
 
 
 @operator("Swish")
 def swish(X: Expr, *, alpha: float = 1.0) -> Expr:
-    """X · σ(alpha · X)."""
+    """Return X · σ(alpha · X)."""
     return X * sigmoid(alpha * X)
 
 
 @operator("Mish")
 def mish_(X: Expr) -> Expr:
-    """X · tanh(log(1 + eˣ))."""
+    """Return X · tanh(log(1 + eˣ))."""
     return mish(X)
 
 
 @operator("Softsign")
 def softsign_(input: Expr) -> Expr:
-    """The input over 1 + its absolute value."""
+    """Return x / (1 + |x|)."""
     return softsign(input)
 
 
 @operator("Shrink")
 def shrink(input: Expr, *, lambd: float = 0.5, bias: float = 0.0) -> Expr:
-    """The input moved towards 0 by bias where it is further away than lambd, else 0."""
+    """Return the input moved towards 0 by bias if its magnitude exceeds lambd, otherwise 0."""
     above, below = (cast(shifted, input.dtype) for shifted in (input - bias, input + bias))
     return where(input < -lambd, below, where(input > lambd, above, 0))

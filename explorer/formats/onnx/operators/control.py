@@ -1,8 +1,8 @@
-"""If, Loop and Scan: inner graphs as branches, turns and steps.
+"""If, Loop and Scan, which use inner graphs as branches, iterations and steps.
 
-Where the course is known when the net is built, from constants and shapes, nothing is left to the run: an If is the
-branch that it takes, in a box that says so; a Loop of a known number of turns is a scan, or is unrolled where values
-change their shapes from turn to turn.
+If control flow follows from constants and shapes, it is resolved while the net is built: an If becomes its selected
+branch, in a box with the condition; a Loop with a known number of iterations becomes a scan, or is unrolled if values
+change shape between iterations.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from explorer.ops.manipulation.concat import stack
 from explorer.record.reasons import counted_text
 
 _NODES = 4
-"""nodes that a turn records at least, for the limit of a plan"""
+"""minimum number of nodes recorded by an iteration, for the limit of a plan"""
 
 
 @operator("If")
@@ -48,7 +48,7 @@ def if_(
     else_branch: BuildBody,
     outputs: Outputs,
 ) -> Any:
-    """A choice between two graphs, which read outer values only."""
+    """Record a choice between two graphs, which read only outer values."""
     condition = _scalar("cond", condition, "b")
     branches = {"then_branch": then_branch, "else_branch": else_branch}
     for name in branches:
@@ -60,32 +60,32 @@ def if_(
             )
 
     def results(body: BuildBody) -> tuple[Any, ...]:
-        return tuple(body(()))[:outputs]  # those behind the last that is used have no name
+        return tuple(body(()))[:outputs]  # outputs after the last used one have no name
 
-    def taken(value: bool, word: str) -> tuple[Any, ...]:
+    def selected_branch(value: bool, certainty: str) -> tuple[Any, ...]:
         name = "then_branch" if value else "else_branch"
-        with scope(f"{name}: cond is {word}{value}", "file"):
+        with scope(f"{name}: cond is {certainty}{value}", "file"):
             return results(branches[name])
 
     if is_known(condition):
-        return taken(bool(value_of(condition)), "always ")
+        return selected_branch(bool(value_of(condition)), "always ")
     try:
-        both = (lambda: results(then_branch)), (lambda: results(else_branch))
-        return tuple(cond(condition, *both, name=op.definition.name))
+        bodies = (lambda: results(then_branch)), (lambda: results(else_branch))
+        return tuple(cond(condition, *bodies, name=op.definition.name))
     except ExplorerError:
         if _has_unknown(op) or not (_fits(then_branch) or _fits(else_branch)):
             raise
-        # The branches give other shapes, or one of them does not fit the inputs: the one that is taken decides.
+        # The branches return different shapes, or one of them cannot be built, so only the selected one is recorded.
         try:
             value = bool(op.value("cond", condition))
         except UnknownShapeError as error:
             error.body = recorded_branches(op, condition)
             raise
-    return taken(value, "")
+    return selected_branch(value, "")
 
 
 def _fits(branch: BuildBody) -> bool:
-    """Whether a branch can be recorded, as far as it is known without values."""
+    """Whether a branch can be recorded, as far as known without values."""
     try:
         branch(())
     except UnknownShapeError:
@@ -96,13 +96,13 @@ def _fits(branch: BuildBody) -> bool:
 
 
 def _has_unknown(op: OperatorContext) -> bool:
-    """Whether an operator's inner graphs have operators of unknown types, at any depth."""
-    waiting = [*op.definition.bodies.values()]
-    while waiting:
-        operators = waiting.pop().operators
+    """Whether an operator's inner graphs contain operators of unknown types, at any depth."""
+    pending = [*op.definition.bodies.values()]
+    while pending:
+        operators = pending.pop().operators
         if any(operator.type not in TABLE for operator in operators):
             return True
-        waiting += [body for operator in operators for body in operator.bodies.values()]
+        pending += [body for operator in operators for body in operator.bodies.values()]
     return False
 
 
@@ -115,7 +115,7 @@ def loop(
     body: BuildBody,
     outputs: Outputs,
 ) -> Any:
-    """Turns over a graph of the turn's number, the condition and the state; outputs are last state and stacks."""
+    """Record iterations of a body with the iteration number, condition and state; return last state and stacks."""
     state = _members(op, "v_initial")
     stacked = len(op.definition.bodies["body"].outputs) - 1 - len(state)
     condition = tensor(np.array(True)) if condition is None else _scalar("cond", condition, "b")
@@ -123,19 +123,19 @@ def loop(
     if stacked < 0 or outputs > len(state) + stacked:
         raise OperandError(
             f"{counted_text(len(state), 'value')} of state, {stacked + len(state) + 1} outputs of the body",
-            rule="Loop: the body must return the condition, each value of the state, and what is stacked",
+            rule="Loop: the body must return the condition, each value of the state, and the outputs to stack",
         )
-    whole = _Loop(op, body, state, limit, condition, stacked, _probe(body, state))
+    parts = _Loop(op, body, state, limit, condition, stacked, _probe(body, state))
     try:
-        return tuple(_turns(whole)[:outputs])
+        return tuple(_loop_results(parts)[:outputs])
     except UnknownShapeError as error:
-        if whole.probe is not None:
-            error.body = recorded_turn(op, body, state, limit, condition)
+        if parts.probe is not None:
+            error.body = recorded_iteration(op, body, state, limit, condition)
         raise
 
 
 class _Loop(NamedTuple):
-    """Body of a loop with its first state, the limits of its turns, and the number of outputs that are stacked."""
+    """A loop's body, initial state, limits of its iterations, and number of stacked outputs."""
 
     op: OperatorContext
     body: BuildBody
@@ -144,43 +144,43 @@ class _Loop(NamedTuple):
     condition: Expr
     stacked: int
     probe: Sequence[Any] | None
-    """what one turn records, where that could be found out"""
+    """values recorded by one iteration; None if unknown"""
 
 
-def _turns(whole: _Loop) -> list[Any]:
-    """Return the results of a loop; raises UnknownShapeError where they depend on the values of inputs without one."""
-    op, body, state, limit, condition, stacked, probe = whole
+def _loop_results(loop: _Loop) -> list[Any]:
+    """Return the results of a loop; raise UnknownShapeError if they depend on unknown values."""
+    op, body, state, limit, condition, stacked, probe = loop
     if probe is None or not all(isinstance(value, Expr) for value in state):
-        return _one_by_one(whole)
+        return _one_by_one(loop)
     if limit is not None and is_known(limit) and is_known(condition):
-        turns = int(value_of(limit)) if bool(value_of(condition)) else 0
-        again = probe[0]
-        # Where the body may end the loop earlier, how many turns there are is known after them only.
-        if is_known(again) and (value_of(again).all() or turns <= 1):
-            return _repeated(whole, turns, probe)
+        iterations = int(value_of(limit)) if bool(value_of(condition)) else 0
+        next_condition = probe[0]
+        # If the body may end the loop earlier, the number of iterations is known only after running them.
+        if is_known(next_condition) and (value_of(next_condition).all() or iterations <= 1):
+            return _repeated(loop, iterations, probe)
     if any(before.shape != after.shape for before, after in zip(state, probe[1:], strict=False)):
-        return _one_by_one(whole)
+        return _one_by_one(loop)
 
     def goes_on(values: tuple[Expr, ...]) -> Expr:
         number, again, *_ = values
         return again if limit is None else function("logical_and")(again, number < limit)
 
-    def turn(values: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    def iteration(values: tuple[Expr, ...]) -> tuple[Expr, ...]:
         number, *rest = values
         again, *after = body([number, *rest])
         return (number + 1, reshape(again, ()), *after[: len(state)])
 
     start = tensor(np.array(0, np.int64)), condition, *state
-    final = [*while_loop(goes_on, turn, start, name=op.definition.name)]
+    final = [*while_loop(goes_on, iteration, start, name=op.definition.name)]
     if not stacked:
         return final[2:]
-    # A stack has as many elements as there were turns: the loop runs without its stacks to count them.
-    turns = int(op.value("the number of turns", final[0]))
-    return _repeated(whole, turns, probe)
+    # A stack has one element per iteration, so the loop first runs without stacks to count them.
+    iterations = int(op.value("the number of turns", final[0]))
+    return _repeated(loop, iterations, probe)
 
 
 def _probe(body: BuildBody, state: list[Any]) -> list[Any] | None:
-    """Return what a turn records; None where a shape or a position in a sequence follows from the turn's number."""
+    """Return the values recorded by one iteration; None if a shape or sequence index depends on its number."""
     try:
         return body([Parameter(tensor(np.array(0)).type, "number")(), tensor(np.array(True)), *state])
     except ExplorerError as error:
@@ -189,60 +189,60 @@ def _probe(body: BuildBody, state: list[Any]) -> list[Any] | None:
         raise
 
 
-def _repeated(whole: _Loop, turns: int, probe: Sequence[Expr]) -> list[Expr]:
-    """Return the results of so many turns, whatever condition the body gives; ``probe`` is what one turn records."""
-    body, state = whole.body, whole.state
-    # The number of turns is known, so that no turn asks its condition.
+def _repeated(loop: _Loop, iterations: int, probe: Sequence[Expr]) -> list[Expr]:
+    """Return the results of a number of iterations, ignoring the body's condition; ``probe`` is from one iteration."""
+    body, state = loop.body, loop.state
+    # The number of iterations is known, so the condition is not needed.
     always = tensor(np.array(True))
     if [value.type for value in probe[1 : 1 + len(state)]] != [value.type for value in state]:
-        return _unrolled(whole, turns)
+        return _unrolled(loop, iterations)
 
     def step(state: list[Expr], elements: list[Expr]) -> tuple[list[Expr], list[Expr]]:
         results = body([elements[0], always, *state])[1:]
         return results[: len(state)], results[len(state) :]
 
-    numbers = tensor(np.arange(turns))
-    return scan_operands(step, state, [numbers], (0,), None, False, whole.op.definition.name)
+    numbers = tensor(np.arange(iterations))
+    return scan_operands(step, state, [numbers], (0,), None, False, loop.op.definition.name)
 
 
-def _one_by_one(whole: _Loop) -> list[Any]:
-    """Return the results of turns whose number, and whether each is taken, are computed while they are recorded."""
-    op, limit = whole.op, whole.limit
+def _one_by_one(loop: _Loop) -> list[Any]:
+    """Return the results of iterations whose number and conditions are computed during recording."""
+    op, limit = loop.op, loop.limit
 
     def value(name: str, node: Expr) -> Any:
         return (value_of(node) if is_known(node) else op.value(name, node)).item()
 
-    def goes_on(again: Expr) -> bool:
-        return bool(value("the condition", _scalar("cond", again, "b")))
+    def goes_on(condition: Expr) -> bool:
+        return bool(value("the condition", _scalar("cond", condition, "b")))
 
-    turns = None if limit is None else max(0, value("the number of turns", limit))
-    return _unrolled(whole, turns if goes_on(whole.condition) else 0, goes_on)
+    iterations = None if limit is None else max(0, value("the number of turns", limit))
+    return _unrolled(loop, iterations if goes_on(loop.condition) else 0, goes_on)
 
 
-def _unrolled(whole: _Loop, turns: int | None, goes_on: Callable[[Expr], bool] | None = None) -> list[Any]:
-    """Return the results of turns that are recorded one after the other, since a value changes its shape.
+def _unrolled(loop: _Loop, iterations: int | None, goes_on: Callable[[Expr], bool] | None = None) -> list[Any]:
+    """Return the results of iterations recorded one after another, because a value changes shape.
 
-    Stacks of no turns have the types of the probe. ``goes_on`` tells whether a turn's condition asks for another one;
-    without a number of ``turns`` it decides alone.
+    Without iterations, the types of stacks follow from the probe. ``goes_on`` returns whether an iteration's condition
+    requests another one. If ``iterations`` is None, it alone ends the loop.
     """
-    body, state, stacked, probe = whole.body, whole.state, whole.stacked, whole.probe
+    body, state, stacked, probe = loop.body, loop.state, loop.stacked, loop.probe
     outputs: list[list[Expr]] = [[] for _ in range(stacked)]
     number = 0
-    claim_steps("a loop whose values change their shapes", _NODES * (turns or 1))
-    while turns is None or number < turns:
+    claim_steps("a loop whose values change shape", _NODES * (iterations or 1))
+    while iterations is None or number < iterations:
         with scope(f"turn {number}", "file"):
-            again, *results = body([tensor(np.array(number)), tensor(np.array(True)), *state])
+            condition, *results = body([tensor(np.array(number)), tensor(np.array(True)), *state])
         state = results[: len(state)]
         for values, output in zip(outputs, results[len(state) :], strict=True):
             values.append(output)
         number += 1
-        if goes_on is not None and number != turns and not goes_on(again):
+        if goes_on is not None and number != iterations and not goes_on(condition):
             break
-        claim_steps("a loop whose values change their shapes", _NODES * number)
+        claim_steps("a loop whose values change shape", _NODES * number)
     if stacked and not number:
         if probe is None:
             raise OperandError(
-                "a loop of no turns with stacked outputs", rule="Loop: there must be a turn that gives their shapes"
+                "a loop without iterations has stacked outputs", rule="Loop: an iteration must determine their shapes"
             )
         return [*state, *[zeros((0, *value.shape), value.dtype) for value in probe[1 + len(state) :]]]
     return [*state, *[stack(values) for values in outputs]]
@@ -260,7 +260,7 @@ def scan(
     scan_output_directions: Ints | None = None,
     outputs: Outputs,
 ) -> Any:
-    """Steps of a graph over the elements of sequences; outputs are the last state and stacks."""
+    """Record steps of a body over the elements of sequences; return the last state and stacks."""
     operands = _members(op, "initial_state_and_scan_inputs")
     count, graph = num_scan_inputs, op.definition.bodies["body"]
     if not 0 < count <= len(operands):
@@ -274,17 +274,19 @@ def scan(
     stacked = len(graph.outputs) - len(states)
     axes = [
         normalize_axis(axis, x.ndim, "Scan")
-        for axis, x in zip(_listed("scan_input_axes", scan_input_axes, count), sequences, strict=True)
+        for axis, x in zip(_integers("scan_input_axes", scan_input_axes, count), sequences, strict=True)
     ]
-    # a sequence that is read backwards is reversed, unless all of them are, and all outputs too
+    # sequences read backwards are flipped, unless all sequences and outputs are reversed
     directions = (
-        _listed("scan_input_directions", scan_input_directions, count),
-        _listed("scan_output_directions", scan_output_directions, stacked),
+        _integers("scan_input_directions", scan_input_directions, count),
+        _integers("scan_output_directions", scan_output_directions, stacked),
     )
     reverse = all(direction == 1 for group in directions for direction in group)
-    turned = [direction == 1 and not reverse for direction in directions[0]]
+    flipped = [direction == 1 and not reverse for direction in directions[0]]
     flip = function("flip")
-    sequences = [flip(x, axis) if is_turned else x for x, axis, is_turned in zip(sequences, axes, turned, strict=True)]
+    sequences = [
+        flip(x, axis) if is_flipped else x for x, axis, is_flipped in zip(sequences, axes, flipped, strict=True)
+    ]
     lengths = {x.shape[axis] for x, axis in zip(sequences, axes, strict=True)}
     if len(lengths) != 1:
         raise OperandError(
@@ -297,19 +299,19 @@ def scan(
         return results[: len(state)], results[len(state) :]
 
     results = scan_operands(step, states, sequences, tuple(axes), None, reverse, op.definition.name)
-    places = zip(_listed("scan_output_axes", scan_output_axes, stacked), directions[1], strict=True)
-    for place, (axis, direction) in enumerate(places, len(states)):
-        whole = flip(results[place], 0) if direction == 1 and not reverse else results[place]
-        target = normalize_axis(axis, whole.ndim, "Scan")
-        results[place] = function("moveaxis")(whole, 0, target) if target else whole
+    axes_and_directions = zip(_integers("scan_output_axes", scan_output_axes, stacked), directions[1], strict=True)
+    for index, (axis, direction) in enumerate(axes_and_directions, len(states)):
+        output = flip(results[index], 0) if direction == 1 and not reverse else results[index]
+        target = normalize_axis(axis, output.ndim, "Scan")
+        results[index] = function("moveaxis")(output, 0, target) if target else output
     return tuple(results[:outputs])
 
 
-def _listed(name: str, values: Ints | None, count: int) -> Ints:
-    """Return an attribute that has an integer for each sequence; 0 for all where it is left out."""
+def _integers(name: str, values: Ints | None, count: int) -> Ints:
+    """Return an attribute with an integer for each sequence; zeros if omitted."""
     values = (0,) * count if values is None else values
     if len(values) != count:
-        raise OperandError(f"{name}={values}", rule=f"Scan: {name} must have {count} numbers, one for each")
+        raise OperandError(f"{name}={values}", rule=f"Scan: {name} must have {count} numbers")
     return values
 
 
@@ -322,7 +324,7 @@ def _members(op: OperatorContext, name: str) -> list[Any]:
 
 
 def _scalar(name: str, value: Expr, kinds: str) -> Expr:
-    """Return a value of one element as a scalar; raises OperandError for another size or kind of number."""
+    """Return a value of one element as a scalar; raise OperandError for another size or kind of dtype."""
     if value.size != 1 or value.dtype.kind not in kinds:
         wanted = "boolean" if kinds == "b" else "integer"
         raise OperandError(f"{name} is {value.type}", rule=f"{name} must be one {wanted}")
@@ -331,14 +333,14 @@ def _scalar(name: str, value: Expr, kinds: str) -> Expr:
 
 
 def recorded_branches(op: OperatorContext, condition: Expr) -> tuple[Body, tuple[Expr, ...]] | None:
-    """Return the branches that can be recorded as one body, and the operands of its call; None if none can."""
+    """Return one body with all branches that can be recorded, and its operands; None without such branches."""
     branches: dict[str, BuildBody] = {}
     for name in op.definition.bodies:
         with suppress(ExplorerError):
             if leaves(op.body(name)(())):
                 branches[name] = op.body(name)
 
-    def both(condition: Expr) -> list[Expr]:
+    def all_results(condition: Expr) -> list[Expr]:
         results: list[Any] = []
         for name, branch in branches.items():
             with scope(name, "file"):
@@ -347,23 +349,23 @@ def recorded_branches(op: OperatorContext, condition: Expr) -> tuple[Body, tuple
 
     if not branches:
         return None
-    recorded, captured = recorded_body(both, op.definition.name, condition)
+    recorded, captured = recorded_body(all_results, op.definition.name, condition)
     return recorded, (condition, *captured)
 
 
-def recorded_turn(
+def recorded_iteration(
     op: OperatorContext, body: BuildBody, state: list[Any], limit: Expr | None, condition: Expr
 ) -> tuple[Body, tuple[Expr, ...]]:
-    """Return the first turn as a body, and the operands of its call."""
-    # numbers of the loop's own, which are no weights of the file
+    """Return the first iteration as a body, and its operands."""
+    # the loop's own numbers, which are not weights of the file
     first = full((), bool(value_of(condition)), "bool") if is_known(condition) else condition
     start = full((), 0, "int64"), first, *state, *([] if limit is None else [limit])
 
-    def turn(number: Expr, again: Expr, *rest: Any) -> list[Expr]:
+    def iteration(number: Expr, again: Expr, *rest: Any) -> list[Expr]:
         goes_on, *results = body([number, again, *rest[: len(state)]])
         if limit is not None:
             goes_on = function("logical_and")(goes_on, number + 1 < rest[-1])
         return leaves([goes_on, *results])
 
-    recorded, captured = recorded_body(turn, op.definition.name, *start)
+    recorded, captured = recorded_body(iteration, op.definition.name, *start)
     return recorded, (*leaves(start), *captured)

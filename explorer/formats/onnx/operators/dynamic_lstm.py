@@ -1,8 +1,8 @@
-"""DynamicQuantizeLSTM: a long short-term memory whose weights are quantised in the file, and whose operands on the way.
+"""DynamicQuantizeLSTM: a long short-term memory with quantised weights and dynamically quantised operands.
 
-The input is quantised once for all steps, and the state before each of them, between the extremes of all sequences, as
-ONNX Runtime does it on one thread; on several it may take parts of a batch apart. Backwards a sequence begins at its
-own end, so that all of a batch take their first step at once.
+The input is quantised once for all steps, and the state before each step, using the extremes of all sequences, as in
+single-threaded ONNX Runtime; with several threads it may treat parts of a batch separately. Reverse sequences begin at
+their own end, so that all sequences of a batch have their first step at the same time.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from explorer.formats.common.operator_checks import with_rank
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.formats.onnx.operators.rnn import (
     Direction,
+    DirectionName,
     Operands,
     Reals,
     Strings,
-    Way,
     cells_of,
     check_shapes,
     each_direction,
@@ -37,9 +37,9 @@ from explorer.ops.manipulation.gather import take_along_axis
 from explorer.ops.reduction.reduce import max as greatest
 
 _ORDER = (0, 2, 3, 1)
-"""ONNX Runtime stores input, output, forget, cell; cells have torch's order: input, forget, cell, output"""
+"""indices of torch's gates (input, forget, cell, output) in ONNX Runtime's order (input, output, forget, cell)"""
 _W, _R = ("W", 1, 8, 9), ("R", 2, 10, 11)
-"""name of the weights, and positions of these, their scale and their zero point"""
+"""name of the weights, and input indices of the weights, their scale and their zero point"""
 
 
 @operator("com.microsoft.DynamicQuantizeLSTM")
@@ -50,58 +50,59 @@ def dynamically_quantized_lstm(
     activation_beta: Reals = (),
     activations: Strings | None = None,
     clip: float | None = None,
-    direction: Way = "forward",
+    direction: DirectionName = "forward",
     hidden_size: int | None = None,
     input_forget: int = 0,
     outputs: Outputs,
 ) -> tuple[Expr, ...]:
-    """Long short-term memory of quantised weights; outputs are the sequence, and the last states."""
-    # imported when it is called: operators of com.microsoft need quantized arithmetic of a room of their own
-    from explorer.formats.onnx.operators.microsoft.quantized_arithmetic import product_on_the_way
+    """Record a long short-term memory with quantised weights; return the sequence and the last states."""
+    # imported on call, because the package of com.microsoft is imported only for files that need it
+    from explorer.formats.onnx.operators.microsoft.quantized_arithmetic import dynamic_product
 
     x = with_rank("X", required(op, "input 0"), "steps", "N", "features")
-    whole = with_rank("R", required(op, "input 2"), "directions", "hidden", "4 · hidden")
+    recurrence_weights = with_rank("R", required(op, "input 2"), "directions", "hidden", "4 · hidden")
     bias, lens, initial_h, initial_c, peepholes = [optional(op, f"input {position}") for position in range(3, 8)]
     coupled = bool(input_forget)
     cells = cells_of("LSTM", direction, activations, activation_alpha, activation_beta, clip, coupled=coupled)
-    hidden, count = whole.shape[1] if hidden_size is None else hidden_size, len(cells)
+    hidden, count = recurrence_weights.shape[1] if hidden_size is None else hidden_size, len(cells)
     states = (count, x.shape[1], hidden)
     check_shapes(
         {
             "W": (required(op, "input 1"), (count, x.shape[2], 4 * hidden)),
-            "R": (whole, (count, hidden, 4 * hidden)),
+            "R": (recurrence_weights, (count, hidden, 4 * hidden)),
             "B": (bias, (count, 8 * hidden)),
             "initial_h": (initial_h, states),
             "initial_c": (initial_c, states),
             "P": (peepholes, (count, 3 * hidden)),
         }
     )
-    weights, of_state = (_quantized(op, *parts, count, hidden) for parts in (_W, _R))
-    is_kept = op.definition.outputs[0] != left_out(op.definition.name, "output 0")
+    weights, state_weights = (_quantized(op, *parts, count, hidden) for parts in (_W, _R))
+    returns_sequence = op.definition.outputs[0] != left_out(op.definition.name, "output 0")
     lengths = lengths_of(lens, x)
     numbers = tensor(np.arange(x.shape[0], dtype=np.int32), name="number")
-    # steps behind the end of the longest sequence are not computed, and no part of the extremes
+    # steps after the end of the longest sequence are not computed, so they are excluded from the extremes
     extent = x if lengths is None else where(reshape(numbers < greatest(lengths), (-1, 1, 1)), x, 0)
 
     def steps(direction: Direction) -> tuple[Expr, tuple[Expr, ...]]:
         number, cell, peephole, start = direction
-        entering = product_on_the_way(x, *_of(weights, number, hidden), extent)
+        entering = dynamic_product(x, *_of_direction(weights, number, hidden), extent)
         if bias is not None:
             both = bias[number, : 4 * hidden] + bias[number, 4 * hidden :]
             entering = entering + _ordered(both, hidden)
-        recurrent = _of(of_state, number, hidden)
+        recurrent = _of_direction(state_weights, number, hidden)
 
         def step(state: list[Expr], elements: list[Expr]) -> tuple[list[Expr], list[Expr]]:
             h, c = state
             if lengths is None:
-                after = cell.lstm(product_on_the_way(h, *recurrent) + elements[0], peephole, c)
+                after = cell.lstm(dynamic_product(h, *recurrent) + elements[0], peephole, c)
                 return [*after], [after[0]]
-            # The state is read from the sequence where that is kept: an ended one counts once more, and is 0 then.
-            seen = where(reshape(elements[1] <= lengths, (-1, 1)), h, 0) if is_kept else h
-            after = cell.lstm(product_on_the_way(seen, *recurrent) + elements[0], peephole, c)
+            # If the sequence is an output, ONNX Runtime reads the state from it, so that the state of an ended sequence
+            # is 0 from the second step after its end.
+            seen = where(reshape(elements[1] <= lengths, (-1, 1)), h, 0) if returns_sequence else h
+            after = cell.lstm(dynamic_product(seen, *recurrent) + elements[0], peephole, c)
             within = reshape(elements[1] < lengths, (-1, 1))
-            kept = [where(within, new, old) for new, old in zip(after, state, strict=True)]
-            return kept, [where(within, after[0], 0)]
+            new_state = [where(within, new, old) for new, old in zip(after, state, strict=True)]
+            return new_state, [where(within, after[0], 0)]
 
         if lengths is None:
             *last, sequence = scan_operands(step, start, [entering], (0,), None, cell.backwards, "lstm")
@@ -115,21 +116,21 @@ def dynamically_quantized_lstm(
 
 
 def _quantized(
-    op: OperatorContext, name: str, place: int, scale: int, zero: int, directions: int, hidden: int
+    op: OperatorContext, name: str, index: int, scale: int, zero: int, directions: int, hidden: int
 ) -> tuple[Expr, Expr, Expr]:
-    """Return weights, their scale and their zero point; the last two have one number a direction, or one a column."""
-    weights, factor, origin = [required(op, f"input {each}") for each in (place, scale, zero)]
-    for title, value in ((f"{name}_scale", factor), (f"{name}_zero_point", origin)):
+    """Return weights, scale and zero point; the last two have one number per direction, or one per column."""
+    weights, scales, zero_point = [required(op, f"input {each}") for each in (index, scale, zero)]
+    for title, value in ((f"{name}_scale", scales), (f"{name}_zero_point", zero_point)):
         if value.shape not in ((directions,), (directions, 4 * hidden)):
             raise OperandError(
                 f"{title} is {value.type}",
                 rule=f"{title} must have the shape {(directions,)} or {(directions, 4 * hidden)}",
             )
-    return weights, factor, origin
+    return weights, scales, zero_point
 
 
-def _of(parts: tuple[Expr, Expr, Expr], number: int, hidden: int) -> tuple[Expr, Expr, Expr]:
-    """Return weights, scale and zero point of one direction, with columns in torch's order."""
+def _of_direction(parts: tuple[Expr, Expr, Expr], number: int, hidden: int) -> tuple[Expr, Expr, Expr]:
+    """Return one direction's weights, scale and zero point, with columns in torch's order."""
     weights, *rest = [part[number] for part in parts]
     scale, zero = [_ordered(part, hidden) if part.ndim else part for part in rest]
     return _ordered(weights, hidden), scale, zero
@@ -140,7 +141,7 @@ def _ordered(x: Expr, hidden: int) -> Expr:
 
 
 def _reversed(x: Expr, numbers: Expr, lengths: Expr) -> Expr:
-    """Return sequences (steps, N, features) backwards, each within its own length."""
+    """Reverse sequences (steps, N, features), each within its own length."""
     rows = reshape(numbers, (-1, 1))
-    places = where(rows < lengths, lengths - 1 - rows, rows)
-    return take_along_axis(x, reshape(places, (*places.shape, 1)), 0)
+    indices = where(rows < lengths, lengths - 1 - rows, rows)
+    return take_along_axis(x, reshape(indices, (*indices.shape, 1)), 0)

@@ -1,7 +1,7 @@
-"""Functions of single elements, and arithmetic of broadcast operands.
+"""Elementwise operators, and arithmetic of broadcast operands.
 
-The types whose function is an operation of explorer under another name are rows of explorer/names/operations.py;
-functions below are types that differ: integer division towards zero, two remainders, masks of one-sided infinities.
+Types that only differ in name from an operation of explorer are rows of explorer/names/operations.py. The functions
+below are types with other behaviour: integer division towards zero, two remainders, tests for one-sided infinities.
 Broadcasting is NumPy's in both, since opset 7.
 """
 
@@ -27,85 +27,85 @@ from explorer.ops.elementwise.rounding_and_bits import fmod as truncated_remaind
 from explorer.ops.elementwise.unary import isinf, isnan
 
 
-def _enter_unary(type: str, records: str) -> None:
+def _register_unary(type: str, operation: str) -> None:
     @operator(type)
     def unary(x: First) -> Expr:
-        result: Expr = function(records)(x)
-        return base.cast(result, x.dtype)  # ONNX keeps the dtype of halves and integers, NumPy widens some
+        result: Expr = function(operation)(x)
+        return base.cast(result, x.dtype)  # ONNX keeps the dtype of float16 and integers, NumPy widens some
 
-    unary.__doc__ = f"{records}, element by element."
-
-
-for _type, _records in names_in("onnx", UNARY).items():
-    _enter_unary(_type, _records)
+    unary.__doc__ = f"Compute {operation} elementwise."
 
 
-def _enter_binary(type: str, records: str) -> None:
+for _type, _operation in names_in("onnx", UNARY).items():
+    _register_unary(_type, _operation)
+
+
+def _register_binary(type: str, operation: str) -> None:
     @operator(type)
     def binary(A: Expr, B: Expr) -> Expr:
-        result: Expr = function(records)(A, B)
+        result: Expr = function(operation)(A, B)
         return result
 
-    binary.__doc__ = f"{records}, element by element."
+    binary.__doc__ = f"Compute {operation} elementwise."
 
 
-for _type, _records in names_in("onnx", BINARY).items():
-    _enter_binary(_type, _records)
+for _type, _operation in names_in("onnx", BINARY).items():
+    _register_binary(_type, _operation)
 
 
 @operator("Not")
 def not_(X: Expr) -> Expr:
-    """Whether a condition does not hold."""
+    """Return the negation of a condition."""
     return function("logical_not")(X)  # type: ignore[no-any-return]  # looked up by its name
 
 
 @operator("Div")
 def divide(A: Expr, B: Expr) -> Expr:
-    """A / B; of integers the quotient towards zero."""
-    # C truncates and NumPy floors; without the C remainder A is a multiple of B, where both agree.
+    """Return A / B; for integers the quotient rounded towards zero."""
+    # C truncates and NumPy floors; both agree after C's remainder is subtracted, since A is then a multiple of B.
     return floor_divide(A - truncated_remainder(A, B), B) if A.dtype.kind in "iu" else A / B
 
 
 @operator("Mod")
 def modulo(A: Expr, B: Expr, *, fmod: int = 0) -> Expr:
-    """Remainder of a division, with the sign of B, or of A for fmod."""
-    # C's fmod has the sign of A, Python's % that of B; the standard demands fmod=1 for real numbers
+    """Return the remainder of a division, with the sign of B, or of A for fmod."""
+    # C's fmod has the sign of A, Python's % the sign of B; the standard requires fmod=1 for real numbers
     return truncated_remainder(A, B) if fmod else remainder(A, B)
 
 
 @operator("Pow")
 def power(X: Expr, Y: Expr) -> Expr:
-    """X to the power of Y, of the dtype of X."""
+    """Return X to the power of Y in the dtype of X."""
     return base.cast(X**Y, X.dtype)
 
 
 @operator("Where")
 def where_(condition: Expr, X: Expr, Y: Expr) -> Expr:
-    """X where the condition holds, Y elsewhere."""
+    """Return X where the condition is true, otherwise Y."""
     return where(condition, X, Y)
 
 
-def _enter_folded(type: str, pair: Operation) -> None:
+def _register_folded(type: str, pair: Operation) -> None:
     @operator(type)
     def folded(*data: Expr) -> Expr:
         return reduce(pair, data)
 
-    folded.__doc__ = f"The {pair.name} of any number of operands, element by element."
+    folded.__doc__ = f"Return the elementwise {pair.name} of any number of operands."
 
 
-_enter_folded("Max", maximum)
-_enter_folded("Min", minimum)
+_register_folded("Max", maximum)
+_register_folded("Min", minimum)
 
 
 @operator("Sum")
 def sum_(*data: Expr) -> Expr:
-    """The sum of any number of operands."""
+    """Return the sum of any number of operands."""
     return add_n(*data)
 
 
 @operator("Mean")
 def mean(*data: Expr) -> Expr:
-    """The mean of any number of operands."""
+    """Return the mean of any number of operands."""
     return _mean(*data)
 
 
@@ -116,13 +116,13 @@ def _mean(*terms: Expr) -> Expr:
 
 @operator("IsNaN")
 def is_nan(X: Expr) -> Expr:
-    """Whether an element is no number."""
+    """Return whether each element is NaN."""
     return isnan(X)
 
 
 @operator("IsInf")
 def is_infinite(X: Expr, *, detect_positive: int = 1, detect_negative: int = 1) -> Expr:
-    """Whether an element is infinite, above or below."""
+    """Return whether each element is positive or negative infinity."""
     if detect_positive and detect_negative:
         return isinf(X)
     if detect_positive or detect_negative:
@@ -132,7 +132,7 @@ def is_infinite(X: Expr, *, detect_positive: int = 1, detect_negative: int = 1) 
 
 @operator("BitwiseNot")
 def bitwise_not(X: Expr) -> Expr:
-    """Every bit inverted."""
+    """Invert every bit."""
     if X.dtype.kind not in "iub":
         raise OperandError(f"an operand {X.type}", rule="BitwiseNot: the elements must be integers or booleans")
     return X ^ full((), np.invert(np.zeros((), X.dtype)).item(), X.dtype)
@@ -140,5 +140,5 @@ def bitwise_not(X: Expr) -> Expr:
 
 @operator("BitShift")
 def bit_shift(X: Expr, Y: Expr, *, direction: Literal["LEFT", "RIGHT"]) -> Expr:
-    """Bits of X shifted by Y up (LEFT) or down (RIGHT)."""
+    """Shift the bits of X by Y positions to the left or right."""
     return left_shift(X, Y) if direction == "LEFT" else right_shift(X, Y)

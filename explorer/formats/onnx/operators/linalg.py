@@ -12,7 +12,7 @@ from explorer.ops.linalg.inverse import inverse
 
 @operator("MatMul")
 def matmul(A: Expr, B: Expr) -> Expr:
-    """The matrix product of two operands."""
+    """Return the matrix product of two operands."""
     return A @ B
 
 
@@ -27,17 +27,17 @@ def gemm(
     transA: int = 0,
     transB: int = 0,
 ) -> Expr:
-    """alpha · A · B + beta · C; A and B may be transposed."""
+    """Return alpha · A · B + beta · C; A and B may be transposed."""
     return general_product(A, B, C, alpha=alpha, beta=beta, transA=transA, transB=transB)
 
 
 @operator("Einsum")
 def einsum_(*Inputs: Expr, equation: str) -> Expr:
-    """The sum that ``equation`` writes; pairs of operands become matrix products."""
+    """Return the sum of products given by ``equation``; pairs of operands become matrix products."""
     return einsum(equation, *Inputs)
 
 
 @operator("com.microsoft.Inverse")
 def inverse_(X: First) -> Expr:
-    """The inverses of square matrices."""
+    """Return the inverses of square matrices."""
     return inverse(X)

@@ -25,26 +25,27 @@ def negative_log_likelihood(
     reduction: Literal["mean", "sum", "none"] = "mean",
     ignore_index: int | None = None,
 ) -> Expr:
-    """−input at each target's class, weighed by class; targets of ``ignore_index`` count nothing."""
+    """Return −input at each target's class, weighted by class; targets equal to ``ignore_index`` have weight 0."""
     if input.ndim < 2 or (input.shape[0], *input.shape[2:]) != target.shape:
         raise OperandError(
-            f"scores {input.type} and targets {target.type}", rule="input must be (N, C, …), target (N, …) alike"
+            f"scores {input.type} and targets {target.type}",
+            rule="input must be (N, C, …), and target (N, …) with equal sizes",
         )
     ignored = None if ignore_index is None else target == ignore_index
     classes = target if ignored is None else where(ignored, 0, target)
     losses = -squeeze(take_along_axis(input, expand_dims(classes, 1), 1), 1)
-    shares = None if weight is None else take(weight, classes, 0)
+    weights = None if weight is None else take(weight, classes, 0)
     if ignored is not None:
-        shares = where(ignored, full((), 0, input.dtype), full((), 1, input.dtype) if shares is None else shares)
-    if shares is not None:
-        losses = losses * shares
+        weights = where(ignored, full((), 0, input.dtype), full((), 1, input.dtype) if weights is None else weights)
+    if weights is not None:
+        losses = losses * weights
     if reduction == "none":
         return losses
     if reduction == "sum":
         return total(losses)
-    return mean(losses) if shares is None else _weighted_mean(losses, shares)
+    return mean(losses) if weights is None else _weighted_mean(losses, weights)
 
 
 @rounded_once
-def _weighted_mean(losses: Expr, shares: Expr) -> Expr:
-    return total(losses) / total(shares)
+def _weighted_mean(losses: Expr, weights: Expr) -> Expr:
+    return total(losses) / total(weights)

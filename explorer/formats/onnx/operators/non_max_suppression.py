@@ -1,7 +1,7 @@
-"""The boxes of a detector that stay when those that overlap a better one of their class are taken out.
+"""Non-maximum suppression, which removes boxes that overlap a box of the same class with a higher score.
 
-(NonMaxSuppression since opset 10, last changed in opset 11.) How many boxes stay is a value of the run, and with it
-the shape of the result: it is asked of the inputs, and a plan is kept for each number.
+(NonMaxSuppression since opset 10, last changed in opset 11.) The number of selected boxes, and so the shape of the
+result, depends on input values: it is computed from the inputs, and one plan is kept for each number.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from explorer.net.operators.known_inputs import is_known, value_of
 from explorer.net.operators.signature import Known
 
 _BLOCK = 128
-"""boxes whose overlaps with one another are computed at once"""
+"""number of boxes whose overlaps with each other are computed together"""
 
 
 class NonMaxSuppression(Operation):
-    """Numbers of image, class and box of the boxes that stay: (N, B, 4), (N, classes, B) → (count, 3), int64.
+    """Indices of image, class and box of the selected boxes: (N, B, 4), (N, classes, B) → (count, 3), int64.
 
-    In each class of each image boxes are taken by falling score, at most ``most`` of them, those above ``least`` only
-    (all for None); a box that overlaps a taken one by more than ``overlap`` of their union is left out. Boxes are two
-    opposite corners y, x, or with ``is_centred`` a centre x, y and a width and height. The run refuses operands of
-    which another number than ``count`` stays.
+    For each class of each image, boxes are selected in descending order of score, at most ``most`` boxes, with scores
+    above ``least`` (None for all). A box is skipped if its overlap with a selected box exceeds the fraction ``overlap``
+    of their union. Boxes are two opposite corners y, x, or with ``is_centred`` a centre x, y, a width and a height. The
+    run raises ValueError if the number of selected boxes differs from ``count``.
     """
 
     count: int
@@ -38,8 +38,8 @@ class NonMaxSuppression(Operation):
     least: float | None = None
     is_centred: bool = False
     portable = False
-    nondifferentiable = "numbers of boxes are whole numbers"
-    unbatchable = "each member may keep another number of boxes"
+    nondifferentiable = "indices of boxes are integers"
+    unbatchable = "each batch element may have another number of selected boxes"
     examples = (Example(real(1, 4, 4, low=0.1, high=0.9), real(1, 2, 4), count=2, most=1),)
 
     def infer(self, boxes: TensorType, scores: TensorType) -> TensorType:
@@ -48,20 +48,20 @@ class NonMaxSuppression(Operation):
         return TensorType((self.count, 3), np.int64)
 
     def kernel(self, out: Array, boxes: Array, scores: Array) -> Array:
-        """Take the boxes; raises ValueError if there are not as many as were planned for."""
-        taken = kept(boxes, scores, self.most, self.overlap, self.least, self.is_centred)
-        if len(taken) != self.count:
-            raise ValueError(f"{len(taken)} boxes stay where {self.count} were planned for")
-        np.copyto(out, taken)
+        """Select the boxes; raise ValueError if their number differs from the plan's."""
+        selected = selected_boxes(boxes, scores, self.most, self.overlap, self.least, self.is_centred)
+        if len(selected) != self.count:
+            raise ValueError(f"{len(selected)} boxes are selected, but the plan expects {self.count}")
+        np.copyto(out, selected)
         return out
 
     def workspace(self, boxes: TensorType, scores: TensorType) -> int:
-        """Return the bytes of one image's corners, areas and order, and of the overlaps of a block with its boxes."""
+        """Return the bytes of an image's corners, areas and order, and of a block's overlaps with its boxes."""
         count, itemsize = boxes.shape[1], boxes.dtype.itemsize
         return count * (9 * itemsize + 24) + min(_BLOCK, count) * min(self.most, count) * (8 * itemsize + 3)
 
     def flops(self, result: AnyType, *types: TensorType) -> int:
-        """Return the overlaps of each box that stays with all others of its image."""
+        """Return the cost of comparing each selected box with all boxes of its image."""
         return 12 * self.count * types[0].shape[1] + types[1].size
 
 
@@ -79,53 +79,55 @@ def check(boxes: Any, scores: Any) -> None:
         )
 
 
-def kept(boxes: Array, scores: Array, most: int, overlap: float, least: float | None, is_centred: bool) -> Array:
-    """Return the numbers of image, class and box of the boxes that stay, class by class, by falling score."""
+def selected_boxes(
+    boxes: Array, scores: Array, most: int, overlap: float, least: float | None, is_centred: bool
+) -> Array:
+    """Return (image, class, box) indices of the selected boxes, for each class in descending order of score."""
     rows: list[tuple[int, int, int]] = []
     for image, corners in enumerate(_corners(boxes, is_centred)):
         with np.errstate(invalid="ignore", over="ignore"):
             areas = (corners[2] - corners[0]) * (corners[3] - corners[1])
         for category, values in enumerate(scores[image]):
             candidates = np.arange(values.size) if least is None else np.flatnonzero(values > least)
-            # of equal scores the first box comes first
+            # boxes with equal scores keep their order
             order = candidates[np.argsort(-values[candidates], kind="stable")]
-            rows += [(image, category, box) for box in _taken(corners, areas, order, most, overlap)]
+            rows += [(image, category, box) for box in _selected(corners, areas, order, most, overlap)]
     return np.array(rows, np.int64).reshape(-1, 3)
 
 
-def _taken(corners: Array, areas: Array, order: Array, most: int, overlap: float) -> list[int]:
-    """Take boxes in an order, and leave out those that overlap one that is taken; block by block of the order."""
-    taken: list[int] = []
+def _selected(corners: Array, areas: Array, order: Array, most: int, overlap: float) -> list[int]:
+    """Return the selected boxes in an order, skipping boxes that overlap a selected one, block by block."""
+    selected: list[int] = []
     for begin in range(0, order.size, _BLOCK):
         block = order[begin : begin + _BLOCK]
-        if taken:
-            block = block[~_overlaps(corners, areas, np.array(taken), block, overlap).any(0)]
+        if selected:
+            block = block[~_overlaps(corners, areas, np.array(selected), block, overlap).any(0)]
         within = _overlaps(corners, areas, block, block, overlap)
-        is_out = np.zeros(block.size, bool)
+        is_suppressed = np.zeros(block.size, bool)
         for index, box in enumerate(block.tolist()):
-            if len(taken) >= most:
-                return taken
-            if not is_out[index]:
-                taken.append(box)
-                is_out |= within[index]
-    return taken
+            if len(selected) >= most:
+                return selected
+            if not is_suppressed[index]:
+                selected.append(box)
+                is_suppressed |= within[index]
+    return selected
 
 
 def _overlaps(corners: Array, areas: Array, first: Array, second: Array, overlap: float) -> Array:
-    """Tell which boxes share more than ``overlap`` of their union, for each pair of the first and the second ones."""
-    one, other = corners[:, first, None], corners[:, None, second]
-    # Sides of infinite boxes may be NaN: such a box overlaps none, as one without an area.
+    """Return whether the overlap of each pair of boxes exceeds the fraction ``overlap`` of their union."""
+    left, right = corners[:, first, None], corners[:, None, second]
+    # Sides of infinite boxes may be NaN: such a box, like one without an area, overlaps no other.
     with np.errstate(invalid="ignore", over="ignore"):
-        sides = np.minimum(one[2:], other[2:]) - np.maximum(one[:2], other[:2])
+        sides = np.minimum(left[2:], right[2:]) - np.maximum(left[:2], right[:2])
         common = sides[0].clip(0) * sides[1].clip(0)
         union = areas[first, None] + areas[second] - common
-        share = np.divide(common, union, out=np.zeros_like(union), where=(common > 0) & (union > 0))
-    overlapping: Array = (common > 0) & (share > overlap)
+        fraction = np.divide(common, union, out=np.zeros_like(union), where=(common > 0) & (union > 0))
+    overlapping: Array = (common > 0) & (fraction > overlap)
     return overlapping
 
 
 def _corners(boxes: Array, is_centred: bool) -> Array:
-    """Return the smaller and the larger y, x of boxes: (N, 4, B)."""
+    """Return the smallest y, x and the largest y, x of boxes: (N, 4, B)."""
     first, second = boxes[..., :2], boxes[..., 2:]
     if is_centred:
         half = second / 2
@@ -144,16 +146,16 @@ def non_max_suppression(
     *,
     center_point_box: Literal[0, 1] = 0,
 ) -> Expr:
-    """The boxes that stay when those that overlap a better one of their class are taken out."""
+    """Return the boxes left after removing boxes that overlap a box of the same class with a higher score."""
     check(boxes, scores)
     if not 0 <= iou_threshold <= 1:
         raise OperandError(
-            f"iou_threshold={iou_threshold}", rule="NonMaxSuppression: iou_threshold must be a share of 0 to 1"
+            f"iou_threshold={iou_threshold}", rule="NonMaxSuppression: iou_threshold must be between 0 and 1"
         )
     arguments = (int(max_output_boxes_per_class), float(iou_threshold), score_threshold, center_point_box == 1)
 
     def count_of(arrays: Any) -> int:
-        return len(kept(arrays[0], arrays[1], *arguments))
+        return len(selected_boxes(arrays[0], arrays[1], *arguments))
 
     operands = [boxes, scores]
     if all(map(is_known, operands)):

@@ -1,4 +1,4 @@
-"""Normalization, with stored statistics or those of the operand."""
+"""Normalizations, with stored statistics or the operand's own."""
 
 from __future__ import annotations
 
@@ -41,20 +41,20 @@ def batch_normalization(
     training_mode: int = 0,
     outputs: Outputs,
 ) -> Expr | tuple[Expr, ...]:
-    """Normalization of channels with the stored statistics, or in training with those of the batch.
+    """Normalize channels with stored statistics, in training mode with the batch's statistics.
 
-    In training the running statistics are returned, too, with the share ``momentum`` kept.
+    In training mode also return the running statistics, in which the old ones have the weight ``momentum``.
     """
     if not training_mode:
         if outputs > 1:
             raise OperandError("statistics are outputs", rule="BatchNormalization must not be in training mode")
         return batch_norm(X, input_mean, input_var, scale, B, epsilon)
     wide, axes = cast(X, accumulator_dtype(X.dtype)), (0, *range(2, X.ndim))
-    own = centre(wide, axes), var(wide, axes)
-    y = cast(batch_norm(wide, *own, scale, B, epsilon), X.dtype)
+    statistics = centre(wide, axes), var(wide, axes)
+    y = cast(batch_norm(wide, *statistics, scale, B, epsilon), X.dtype)
     running = [
         cast(stored * momentum + batch * (1 - momentum), stored.dtype)
-        for stored, batch in zip((input_mean, input_var), own, strict=True)
+        for stored, batch in zip((input_mean, input_var), statistics, strict=True)
     ]
     return (y, *running)[:outputs]
 
@@ -70,7 +70,7 @@ def layer_normalization(
     stash_type: int = FLOAT,
     outputs: Outputs,
 ) -> tuple[Expr, ...]:
-    """Normalization over the axes from ``axis`` on; then the mean and 1 / √(variance + ε) where they are used."""
+    """Normalize over the axes from ``axis`` on; also return the mean and 1 / √(variance + ε) if used."""
     last = tuple(range(normalize_axis(axis, X.ndim, "LayerNormalization"), X.ndim))
     wide = in_stash_dtype(X, stash_type)
     y = cast(layer_norm(wide, Scale, B, axes=len(last), epsilon=epsilon), X.dtype)
@@ -82,14 +82,14 @@ def layer_normalization(
 
 @operator("RMSNormalization")
 def rms_normalization(X: Expr, scale: Expr, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = FLOAT) -> Expr:
-    """X / √(mean X² + ε) · scale over the axes from ``axis`` on."""
+    """Return X / √(mean X² + ε) · scale, with the mean over the axes from ``axis`` on."""
     axes = X.ndim - normalize_axis(axis, X.ndim, "RMSNormalization")
     return cast(rms_norm(in_stash_dtype(X, stash_type), scale, axes=axes, epsilon=epsilon), X.dtype)
 
 
 @operator("InstanceNormalization")
 def instance_normalization(input: Expr, scale: Expr, B: Expr, *, epsilon: float = 1e-5) -> Expr:
-    """Normalization of each channel of each member."""
+    """Normalize each channel of each batch element."""
     return instance_norm(input, scale, B, epsilon=epsilon)
 
 
@@ -97,8 +97,8 @@ def instance_normalization(input: Expr, scale: Expr, B: Expr, *, epsilon: float 
 def group_normalization(
     X: Expr, scale: Expr, bias: Expr, *, num_groups: int, epsilon: float = 1e-5, stash_type: int = FLOAT
 ) -> Expr:
-    """Normalization of groups of channels; scale and bias are one a channel, before opset 21 one a group."""
-    # told by shape: with as many groups as channels both meanings are one
+    """Normalize groups of channels; scale and bias have one number per channel, before opset 21 per group."""
+    # distinguished by shape; if there are as many groups as channels, both meanings agree
     if scale.shape == (num_groups,) != (X.shape[1],) and X.shape[1] % num_groups == 0:
         scale, bias = (repeat(value, X.shape[1] // num_groups) for value in (scale, bias))
     return cast(group_norm(in_stash_dtype(X, stash_type), num_groups, scale, bias, epsilon=epsilon), X.dtype)
@@ -108,19 +108,19 @@ def group_normalization(
 def local_response_normalization(
     X: Expr, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0
 ) -> Expr:
-    """X over a power of the mean square of neighbouring channels."""
+    """Divide X by a power of the mean square of neighbouring channels."""
     if size % 2 == 0:
-        raise OperandError(f"size={size}", rule="LRN: size must be odd, so that as many channels count on either side")
+        raise OperandError(f"size={size}", rule="LRN: size must be odd, for equal numbers of channels on both sides")
     return local_response_norm(X, size, alpha, beta, bias)
 
 
 @operator("LpNormalization")
 def norm_normalization(input: Expr, *, axis: int = -1, p: Literal[1, 2] = 2) -> Expr:
-    """The input over the sum of its absolute values, or over its length, along an axis; 0 where that is 0."""
+    """Divide the input by its L1 or L2 norm along an axis; return 0 if the norm is 0."""
     return _over_norm(input, p, normalize_axis(axis, input.ndim, "LpNormalization"))
 
 
 @rounded_once
 def _over_norm(x: Expr, order: int, axis: int) -> Expr:
-    length = vector_norm(x, order, axis, keepdims=True)
-    return where(length == 0, 0, x / where(length == 0, 1, length))
+    norm = vector_norm(x, order, axis, keepdims=True)
+    return where(norm == 0, 0, x / where(norm == 0, 1, norm))

@@ -1,8 +1,8 @@
-"""Reductions of axes.
+"""Reductions over axes.
 
-``axes`` is an attribute before opset 18 (13 for ReduceSum) and an input from then on. No axes, or an empty list, means
-all of them, unless ``noop_with_empty_axes`` is set: then nothing is reduced, but squares and absolute values are still
-taken.
+``axes`` is an attribute before opset 18 (13 for ReduceSum), and an input since then. Without axes, or with an empty
+list, all axes are reduced, unless ``noop_with_empty_axes`` is set: then none is reduced, but squares and absolute
+values are still computed.
 """
 
 from __future__ import annotations
@@ -23,63 +23,63 @@ from explorer.ops.nn.softmax import logsumexp
 from explorer.ops.reduction.reduce import max, mean, min, prod, sum
 
 
-def _enter(type: str, reduce: Callable[..., Expr], before: Callable[[Expr], Expr] | None = None) -> None:
+def _register(type: str, reduce: Callable[..., Expr], before: Callable[[Expr], Expr] | None = None) -> None:
     @operator(type)
     def reduction(
         data: Expr, axes: Known[Ints] | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
     ) -> Expr:
-        entering = data if before is None else before(data)
+        x = data if before is None else before(data)
         chosen = axes or (() if noop_with_empty_axes else None)
-        return cast(reduce(entering, chosen, bool(keepdims)), data.dtype)
+        return cast(reduce(x, chosen, bool(keepdims)), data.dtype)
 
     reduction.__doc__ = reduce.__doc__
 
 
 @rounded_once
 def _l2(x: Expr, axes: tuple[int, ...] | None, keep: bool) -> Expr:
-    """The square root of the sum of squares."""
+    """Return the square root of the sum of squares."""
     return sqrt(sum(square(x), axes, keep))
 
 
 @rounded_once
 def _sum_of_squares(x: Expr, axes: tuple[int, ...] | None, keep: bool) -> Expr:
-    """The sum of squares."""
+    """Return the sum of squares."""
     return sum(square(x), axes, keep)
 
 
 @rounded_once
 def _log_sum(x: Expr, axes: tuple[int, ...] | None, keep: bool) -> Expr:
-    """The logarithm of the sum."""
+    """Return the logarithm of the sum."""
     return log(sum(x, axes, keep))
 
 
 def _extreme(reduce: Callable[..., Expr], sign: int) -> Callable[..., Expr]:
-    """Return an extreme that is, of no elements, the number of its dtype that all others beat, as the standard says."""
+    """Return a maximum or minimum that returns the dtype's smallest or largest number for empty operands."""
 
     def extreme(x: Expr, axes: tuple[int, ...] | None, keep: bool) -> Expr:
         if x.size or axes == ():
             return reduce(x, axes, keep)
         shape = sum(x, axes, keep).shape
-        return full(shape, _beaten(x.dtype, sign), x.dtype, x.type.device)
+        return full(shape, _limit(x.dtype, sign), x.dtype, x.type.device)
 
     extreme.__doc__ = reduce.__doc__
     return extreme
 
 
-def _beaten(dtype: np.dtype[Any], sign: int) -> Any:
-    """The largest (sign 1) or smallest (sign −1) number of a dtype."""
+def _limit(dtype: np.dtype[Any], sign: int) -> Any:
+    """Return the largest (sign 1) or smallest (sign −1) number of a dtype."""
     if dtype.kind in "iu":
         return np.iinfo(dtype).max if sign > 0 else np.iinfo(dtype).min
     return sign * np.inf if dtype.kind == "f" else sign > 0
 
 
-_enter("ReduceSum", sum)
-_enter("ReduceMean", mean)
-_enter("ReduceProd", prod)
-_enter("ReduceMax", _extreme(max, -1))
-_enter("ReduceMin", _extreme(min, 1))
-_enter("ReduceL1", sum, absolute)
-_enter("ReduceL2", _l2)
-_enter("ReduceSumSquare", _sum_of_squares)
-_enter("ReduceLogSum", _log_sum)
-_enter("ReduceLogSumExp", logsumexp)
+_register("ReduceSum", sum)
+_register("ReduceMean", mean)
+_register("ReduceProd", prod)
+_register("ReduceMax", _extreme(max, -1))
+_register("ReduceMin", _extreme(min, 1))
+_register("ReduceL1", sum, absolute)
+_register("ReduceL2", _l2)
+_register("ReduceSumSquare", _sum_of_squares)
+_register("ReduceLogSum", _log_sum)
+_register("ReduceLogSumExp", logsumexp)

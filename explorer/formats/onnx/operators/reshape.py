@@ -1,8 +1,7 @@
-"""Shapes: what is computed of them when the net is built, and what they make of tensors.
+"""Operators that compute shapes and change the shapes of tensors.
 
 Exporters write shape arithmetic as operators: Shape, Gather, Concat, Reshape. Shapes are known while a net is built, so
-Shape gives a constant, what follows from it is computed at once (``known_inputs.fold``), and the sizes that reach
-Reshape are numbers.
+Shape returns a constant, computations with it are folded (``known_inputs.fold``), and Reshape receives known sizes.
 """
 
 from __future__ import annotations
@@ -29,19 +28,19 @@ from explorer.ops.manipulation.reshape import reshape, transpose
 
 @operator("Shape")
 def shape(data: Expr, *, start: int = 0, end: int | None = None) -> Expr:
-    """The sizes of a tensor, or of some of its axes."""
+    """Return the shape of a tensor, or a range of it."""
     return tensor(np.array(data.shape[start:end], np.int64))
 
 
 @operator("Size")
 def size(data: Expr) -> Expr:
-    """The number of elements."""
+    """Return the number of elements."""
     return tensor(np.array(data.size, np.int64))
 
 
 @operator("ConstantOfShape")
 def constant_of_shape(input: Known[Ints], *, value: Known[Array] | None = None) -> Expr:
-    """One value everywhere."""
+    """Return a tensor filled with one value."""
     value = np.zeros(1, np.float32) if value is None else value
     if value.size != 1:
         raise OperandError(f"value has shape {value.shape}", rule="ConstantOfShape: value must be one number")
@@ -50,13 +49,13 @@ def constant_of_shape(input: Known[Ints], *, value: Known[Array] | None = None) 
 
 @operator("Constant")
 def constant(*, value: Expr) -> Expr:
-    """A tensor of the file."""
+    """Return a tensor of the file."""
     return value
 
 
 @operator("Range")
 def range_(start: Known[Array], limit: Known[float], delta: Known[float], *, stash_type: Unused) -> Expr:
-    """Numbers from start to before limit."""
+    """Return numbers from start (inclusive) to limit (exclusive) with step delta."""
     if start.size != 1:
         raise OperandError(f"start has shape {start.shape}", rule="Range: start must be one number")
     first = start.reshape(()).item()
@@ -67,12 +66,12 @@ def range_(start: Known[Array], limit: Known[float], delta: Known[float], *, sta
 
 @operator("Reshape")
 def reshape_(data: Expr, shape: Known[Ints], *, allowzero: int = 0) -> Expr:
-    """The same elements in another shape; 0 keeps a size, −1 is found from the others."""
+    """Return the elements in another shape; 0 keeps a size, −1 is computed from the other sizes."""
     if not allowzero:
         if any(size == 0 and axis >= data.ndim for axis, size in enumerate(shape)):
             raise OperandError(
                 f"shape={shape} for {data.type}",
-                rule="Reshape: a 0 must stand for an axis that the operand has, whose size it keeps",
+                rule="Reshape: a 0 keeps the size of an axis, so the operand must have this axis",
             )
         shape = tuple([data.shape[axis] if size == 0 else size for axis, size in enumerate(shape)])
     return reshape(data, shape)
@@ -80,28 +79,28 @@ def reshape_(data: Expr, shape: Known[Ints], *, allowzero: int = 0) -> Expr:
 
 @operator("Flatten")
 def flatten(input: Expr, *, axis: int = 1) -> Expr:
-    """A matrix: the axes before ``axis`` merged, and those from there on."""
+    """Return a matrix with the axes before ``axis``, and the remaining axes, merged."""
     rank = input.ndim
     if not -rank <= axis <= rank:
-        raise OperandError(f"axis={axis} for {input.type}", rule=f"Flatten: axis must lie in {-rank} … {rank}")
+        raise OperandError(f"axis={axis} for {input.type}", rule=f"Flatten: axis must be in {-rank} … {rank}")
     axis = axis + rank if axis < 0 else axis
     return reshape(input, (prod(input.shape[:axis]), prod(input.shape[axis:])))
 
 
 @operator("Squeeze")
 def squeeze(data: Expr, axes: Known[Ints] | None = None) -> Expr:
-    """Axes of size 1 dropped: those that are named, else all."""
+    """Remove axes of size 1: the given axes, or all."""
     if axes is None:
         return reshape(data, tuple([size for size in data.shape if size != 1]))
-    dropped = {normalize_axis(axis, data.ndim, "Squeeze") for axis in axes}
-    if any(data.shape[axis] != 1 for axis in dropped):
-        raise OperandError(f"axes={axes} of {data.type}", rule="Squeeze: each axis that is dropped must have size 1")
-    return reshape(data, tuple([size for axis, size in enumerate(data.shape) if axis not in dropped]))
+    removed = {normalize_axis(axis, data.ndim, "Squeeze") for axis in axes}
+    if any(data.shape[axis] != 1 for axis in removed):
+        raise OperandError(f"axes={axes} of {data.type}", rule="Squeeze: each removed axis must have size 1")
+    return reshape(data, tuple([size for axis, size in enumerate(data.shape) if axis not in removed]))
 
 
 @operator("Unsqueeze")
 def unsqueeze(data: Expr, axes: Known[Ints]) -> Expr:
-    """New axes of size 1, counted in the result."""
+    """Insert axes of size 1 at positions in the result."""
     rank = data.ndim + len(axes)
     new = {normalize_axis(axis, rank, "Unsqueeze") for axis in axes}
     if len(new) < len(axes):
@@ -112,7 +111,7 @@ def unsqueeze(data: Expr, axes: Known[Ints]) -> Expr:
 
 @operator("Expand")
 def expand(input: Expr, shape: Known[Ints]) -> Expr:
-    """Elements repeated to a shape; a size 1 there keeps the operand's."""
+    """Repeat elements to a shape, in which 1 keeps the operand's size."""
     target = broadcast_shapes(input.shape, shape)
     if target is None:
         raise OperandError(
@@ -124,7 +123,7 @@ def expand(input: Expr, shape: Known[Ints]) -> Expr:
 
 @operator("Tile")
 def tile_(input: Expr, repeats: Known[Ints]) -> Expr:
-    """The whole tensor repeated along each axis."""
+    """Repeat the tensor along each axis."""
     if len(repeats) != input.ndim:
         raise OperandError(
             f"repeats={repeats} for {input.type}", rule="Tile: repeats must have one number for each axis"
@@ -134,7 +133,7 @@ def tile_(input: Expr, repeats: Known[Ints]) -> Expr:
 
 @operator("Transpose")
 def transpose_(data: Expr, *, perm: Ints | None = None) -> Expr:
-    """The axes in another order, reversed where none is given."""
+    """Permute the axes; reverse them by default."""
     return transpose(data, perm)
 
 
@@ -142,7 +141,7 @@ def transpose_(data: Expr, *, perm: Ints | None = None) -> Expr:
 def dropout(
     data: Expr, ratio: Known[float] = 0.5, training_mode: Known[Array] | None = None, *, seed: Unused, outputs: Outputs
 ) -> Expr | tuple[Expr, ...]:
-    """The operand itself; the mask of a dropout that is not trained with keeps all."""
+    """Return the operand, and a mask of True, as outside training mode."""
     if training_mode is not None and training_mode.any() and ratio:
         raise OperandError("training_mode=True", rule="Dropout must not be in training mode")
     return data if outputs == 1 else (data, full(data.shape, True, np.bool_))
@@ -150,7 +149,7 @@ def dropout(
 
 @operator("DepthToSpace")
 def depth_to_space(input: Expr, *, blocksize: int, mode: Literal["DCR", "CRD"] = "DCR") -> Expr:
-    """Blocks of channels as blocks of pixels."""
+    """Move blocks of channels to blocks of pixels."""
     if mode == "CRD":
         return pixel_shuffle(input, blocksize)
     n, c, h, w = _image(input)
@@ -159,7 +158,7 @@ def depth_to_space(input: Expr, *, blocksize: int, mode: Literal["DCR", "CRD"] =
             f"blocksize={blocksize} for {input.type}",
             rule="DepthToSpace: the number of channels must be a multiple of blocksize²",
         )
-    # DCR: depth, column, row. The block's position is the slow part of the channel, where pixel_shuffle has it fast.
+    # DCR: depth, column, row. The position in the block varies slowest along the channels, fastest in pixel_shuffle.
     depth = c // blocksize**2
     spread = transpose(reshape(input, (n, blocksize, blocksize, depth, h, w)), (0, 3, 4, 1, 5, 2))
     return reshape(spread, (n, depth, h * blocksize, w * blocksize))
@@ -167,7 +166,7 @@ def depth_to_space(input: Expr, *, blocksize: int, mode: Literal["DCR", "CRD"] =
 
 @operator("SpaceToDepth")
 def space_to_depth(input: Expr, *, blocksize: int, mode: Literal["DCR", "CRD"] = "DCR") -> Expr:
-    """Blocks of pixels as blocks of channels."""
+    """Move blocks of pixels to blocks of channels."""
     if mode == "CRD":
         return pixel_unshuffle(input, blocksize)
     n, c, h, w = _image(input)
@@ -189,15 +188,15 @@ def _image(x: Expr) -> Shape:
 
 @operator("Trilu")
 def triangle(input: Expr, k: Known[int] = 0, *, upper: int = 1) -> Expr:
-    """Matrices with zeros below a diagonal, or above it."""
+    """Return matrices with zeros below or above a diagonal."""
     return triu(input, k) if upper else tril(input, k)
 
 
 @operator("EyeLike")
 def eye_like(input: Expr, *, dtype: int | None = None, k: int = 0) -> Expr:
-    """Ones on a diagonal, of the shape of a matrix."""
+    """Return a matrix of the operand's shape with ones on a diagonal."""
     if input.ndim != 2:
         raise OperandError(f"an operand {input.type}", rule="EyeLike: the operand must be a matrix")
-    own = input.dtype if dtype is None else dtype_by(dtype, "dtype")
-    claim_constant("EyeLike", input.size, own.itemsize)
-    return tensor(np.eye(input.shape[0], input.shape[1], k=k, dtype=own))
+    result_dtype = input.dtype if dtype is None else dtype_by(dtype, "dtype")
+    claim_constant("EyeLike", input.size, result_dtype.itemsize)
+    return tensor(np.eye(input.shape[0], input.shape[1], k=k, dtype=result_dtype))

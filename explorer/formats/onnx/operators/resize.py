@@ -1,4 +1,4 @@
-"""Images of another size."""
+"""Resize, which resamples axes to another size."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from explorer.record.reasons import counted_text
 def resize_(
     op: OperatorContext,
     X: Expr,
-    roi: Unused = None,  # of a form that the onnx package computes
+    roi: Unused = None,  # only read in forms that the onnx package computes
     scales: Known[Array] | None = None,
     sizes: Known[Ints] | None = None,
     *,
@@ -45,9 +45,9 @@ def resize_(
     nearest_mode: Literal["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"] = "round_prefer_floor",
     nearest_by_scale: bool | int = False,
 ) -> Any:
-    """Axes resampled to sizes or by scales: nearest, linear or cubic."""
+    """Resample axes to sizes or by scales, with nearest, linear or cubic interpolation."""
     if antialias or exclude_outside or coordinate_transformation_mode not in COORDINATES:
-        return delegated(op)  # forms of which explorer has no operation
+        return delegated(op)  # forms that explorer does not implement
     chosen = [normalize_axis(axis, X.ndim, "Resize") for axis in (range(X.ndim) if axes is None else axes)]
     old = [X.shape[axis] for axis in chosen]
     if scales is not None and scales.size:
@@ -59,17 +59,17 @@ def resize_(
     shape = dict(enumerate(X.shape)) | dict(zip(chosen, lengths, strict=True))
     if 0 in shape.values():
         return zeros(tuple(shape.values()), X.dtype)
-    # axes that stay as they are (batch and channels) are not resampled
+    # unchanged axes (batch and channels) are not resampled
     changed = [i for i, length in enumerate(lengths) if length != old[i] or steps[i] != 1]
 
-    def resized(x: Expr, which: list[int], method: str) -> Expr:
+    def resized(x: Expr, indices: list[int], method: str) -> Expr:
         return resize(
             x,
-            tuple([lengths[i] for i in which]),
-            tuple([chosen[i] for i in which]),
+            tuple([lengths[i] for i in indices]),
+            tuple([chosen[i] for i in indices]),
             method=method,
             coordinates=coordinate_transformation_mode,
-            steps=tuple([steps[i] for i in which]),
+            steps=tuple([steps[i] for i in indices]),
             coefficient=cubic_coeff_a,
         )
 
@@ -81,18 +81,18 @@ def resize_(
 
 
 _Target = tuple[list[int], list[float]]
-"""new lengths of axes, and distances of new elements in units of old ones, of which scales have single precision"""
+"""new lengths of axes, and distances between new elements in units of old elements"""
 
 
 def _by_scales(old: list[int], scales: Array) -> _Target:
     _check(scales.tolist(), len(old))
-    # in single precision, as the scales are stored
+    # in single precision, like the stored scales
     lengths = [math.floor(np.float32(length) * scale) for length, scale in zip(old, scales, strict=True)]
     return lengths, [1 / float(scale) for scale in scales]
 
 
 def _to_sizes(old: list[int], sizes: list[int], policy: str) -> _Target:
-    # an axis of length 0 may stay one
+    # an axis of length 0 may keep its length
     wanted = [1 if size == length == 0 else size for size, length in zip(sizes, old, strict=False)]
     _check(wanted if len(sizes) == len(old) else sizes, len(old))
     ratios = [size / max(length, 1) for size, length in zip(sizes, old, strict=True)]
@@ -100,7 +100,7 @@ def _to_sizes(old: list[int], sizes: list[int], policy: str) -> _Target:
         ratios = [min(ratios) if policy == "not_larger" else max(ratios)] * len(old)
         sizes = [math.floor(length * ratio + 0.5) for length, ratio in zip(old, ratios, strict=True)]
     if any(size and not length for size, length in zip(sizes, old, strict=True)):
-        raise OperandError(f"axes of lengths {old} to sizes {sizes}", rule="Resize: an empty axis must stay so")
+        raise OperandError(f"axes of lengths {old} to sizes {sizes}", rule="Resize: an empty axis must stay empty")
     return sizes, [1 / float(np.float32(ratio or 1)) for ratio in ratios]
 
 

@@ -1,8 +1,7 @@
-"""Recurrent operators: one recurrence for each direction, whatever the number of steps.
+"""Recurrent operators (LSTM, GRU, RNN), with one recurrence for each direction.
 
-ONNX orders gates otherwise than torch, whose cells (ops/control/recurrence.py) are used; weights are put into their
-order when the net is built. What these cells do not have, such as peepholes and lengths of sequences, is a scan of a
-cell that has it.
+The cells of ops/control/recurrence.py have torch's order of gates; ONNX's differs, so weights are reordered while the
+net is built. Features that these cells lack, such as peepholes, are recorded as a scan of a custom cell.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ from explorer.ops.manipulation.reshape import reshape, transpose
 from explorer.ops.nn.activation import clip as clipped
 from explorer.ops.nn.activation import elu, leaky_relu, softsign
 
-Way: TypeAlias = Literal["forward", "reverse", "bidirectional"]
+DirectionName: TypeAlias = Literal["forward", "reverse", "bidirectional"]
 Reals: TypeAlias = tuple[float, ...]
 Strings: TypeAlias = tuple[str, ...]
 _GATES = {"LSTM": (0, 2, 3, 1), "GRU": (1, 0, 2), "RNN": (0,)}
-"""places of torch's gates among those of ONNX, which stores input, output, forget, cell, or update, reset, hidden"""
+"""indices of torch's gates in ONNX's order: input, output, forget, cell for LSTM; update, reset, hidden for GRU"""
 
 
 @operator("LSTM")
@@ -54,13 +53,13 @@ def lstm(
     activation_beta: Reals = (),
     activations: Strings | None = None,
     clip: float | None = None,
-    direction: Way = "forward",
+    direction: DirectionName = "forward",
     hidden_size: int | None = None,
     input_forget: int = 0,
     layout: int = 0,
     outputs: Outputs,
 ) -> tuple[Expr, ...]:
-    """Long short-term memory; outputs are the sequence, and the last states."""
+    """Record a long short-term memory; return the sequence and the last states."""
     coupled = bool(input_forget)
     cells = cells_of("LSTM", direction, activations, activation_alpha, activation_beta, clip, coupled=coupled)
     states = {"initial_h": initial_h, "initial_c": initial_c}
@@ -80,13 +79,13 @@ def gru(
     activation_beta: Reals = (),
     activations: Strings | None = None,
     clip: float | None = None,
-    direction: Way = "forward",
+    direction: DirectionName = "forward",
     hidden_size: int | None = None,
     layout: int = 0,
     linear_before_reset: int = 0,
     outputs: Outputs,
 ) -> tuple[Expr, ...]:
-    """Gated recurrent units; outputs are the sequence, and the last state."""
+    """Record gated recurrent units; return the sequence and the last state."""
     early = not linear_before_reset
     cells = cells_of("GRU", direction, activations, activation_alpha, activation_beta, clip, early=early)
     return _run(cells, X, (W, R, B), sequence_lens, {"initial_h": initial_h}, None, hidden_size, layout)[:outputs]
@@ -105,12 +104,12 @@ def rnn(
     activation_beta: Reals = (),
     activations: Strings | None = None,
     clip: float | None = None,
-    direction: Way = "forward",
+    direction: DirectionName = "forward",
     hidden_size: int | None = None,
     layout: int = 0,
     outputs: Outputs,
 ) -> tuple[Expr, ...]:
-    """A plain recurrent network; outputs are the sequence, and the last state."""
+    """Record a simple recurrent network; return the sequence and the last state."""
     cells = cells_of("RNN", direction, activations, activation_alpha, activation_beta, clip)
     return _run(cells, X, (W, R, B), sequence_lens, {"initial_h": initial_h}, None, hidden_size, layout)[:outputs]
 
@@ -156,14 +155,14 @@ def _run(
 
 
 def check_shapes(wanted: dict[str, tuple[Expr | None, Shape]]) -> None:
-    """Raise OperandError for an operand that has not the shape beside it."""
+    """Raise OperandError for an operand whose shape differs from the given one; ``wanted`` maps names to both."""
     for name, (value, shape) in wanted.items():
         if value is not None:
             with_shape(name, value, shape)
 
 
 def _steps(direction: Direction, parts: Weights, lengths: Expr | None) -> tuple[Expr, tuple[Expr, ...]]:
-    """Return the sequence and the last states of one direction: a recurrence of a known cell, or a scan."""
+    """Return the sequence and the last states of one direction, as a recurrence of a known cell or a scan."""
     entering, weights, bias = parts
     _, cell, peephole, start = direction
     name = cell.type.lower()
@@ -174,7 +173,7 @@ def _steps(direction: Direction, parts: Weights, lengths: Expr | None) -> tuple[
         after = cell.step(elements[0], weights, bias, peephole, *state)
         if lengths is None:
             return [*after], [after[0]]
-        # behind its end a sequence keeps its state, and its output is 0
+        # after its end a sequence keeps its state, and outputs 0
         within = reshape(elements[1] < lengths, (-1, 1))
         return [where(within, new, old) for new, old in zip(after, state, strict=True)], [where(within, after[0], 0)]
 
@@ -185,7 +184,7 @@ def _steps(direction: Direction, parts: Weights, lengths: Expr | None) -> tuple[
 
 
 def _weights(x: Expr, weights: Weights, number: int, hidden: int, order: tuple[int, ...]) -> Weights:
-    """Return the inputs' part of the gates, the state's weights and their bias of one direction, in torch's order."""
+    """Return one direction's input contribution to the gates, state weights and bias, in torch's order."""
 
     def ordered(gates: Expr) -> Expr:
         parts = [gates[gate * hidden : (gate + 1) * hidden] for gate in order]
@@ -196,32 +195,32 @@ def _weights(x: Expr, weights: Weights, number: int, hidden: int, order: tuple[i
     state_weights = ordered(of_state[number]).T
     if bias is None:
         return entering, state_weights, None
-    # B holds the biases of the inputs' part, and behind them those of the state's part.
+    # B contains the biases of the input contribution, followed by the biases of the state contribution.
     count = len(order) * hidden
     return entering + ordered(bias[number, :count]), state_weights, ordered(bias[number, count:])
 
 
 class Operands(NamedTuple):
-    """Operands of a recurrent operator that are not its weights."""
+    """Operands of a recurrent operator, except for its weights."""
 
     x: Expr
     """(steps, N, features)"""
     lengths: Expr | None
-    """(N,) of the sequences; None where all have all steps"""
+    """lengths of the sequences, (N,); None if all have all steps"""
     starts: tuple[Expr | None, ...]
-    """first states, (directions, N, hidden); None for zeros"""
+    """initial states, (directions, N, hidden); None for zeros"""
     peepholes: Expr | None
     hidden: int
 
 
 class Direction(NamedTuple):
-    """Direction of a recurrent operator: its number, cell and first states; weights are not here."""
+    """Direction of a recurrent operator: its index, cell and initial states, without weights."""
 
     number: int
     cell: Cell
     peephole: Expr | None
     start: tuple[Expr, ...]
-    """first states, (N, hidden)"""
+    """initial states, (N, hidden)"""
 
 
 def each_direction(
@@ -230,10 +229,10 @@ def each_direction(
     steps: Callable[[Direction], tuple[Expr, tuple[Expr, ...]]],
     batch_first: bool = False,
 ) -> list[Expr]:
-    """Return the sequence (steps, directions, N, hidden) and the last states (directions, N, hidden).
+    """Return the sequences (steps, directions, N, hidden) and the last states (directions, N, hidden).
 
-    ``steps`` records one direction: its sequence, and its last states; ``batch_first`` says that N is the first axis of
-    first states.
+    ``steps`` records one direction and returns its sequence and last states. With ``batch_first``, N is the first axis
+    of initial states.
     """
     x, lengths, starts, peepholes, hidden = operands
     sequences: list[Expr] = []
@@ -250,14 +249,14 @@ def each_direction(
         peephole = None if peepholes is None else peepholes[number]
         with scope("reversed" if cell.backwards else "forward", "file"):
             sequence, state = steps(Direction(number, cell, peephole, start))
-            state = _of_sequences(x, lengths, state)
+            state = _zeros_for_empty_sequences(x, lengths, state)
         sequences.append(sequence)
         last.append(state)
     return [stack(sequences, 1), *[stack([state[i] for state in last]) for i in range(len(starts))]]
 
 
 def lengths_of(lengths: Expr | None, x: Expr) -> Expr | None:
-    """Return the lengths of the sequences; None where all have all steps."""
+    """Return the lengths of the sequences; None if all have all steps."""
     if lengths is None:
         return None
     with_shape("sequence_lens", lengths, (x.shape[1],))
@@ -266,8 +265,8 @@ def lengths_of(lengths: Expr | None, x: Expr) -> Expr | None:
     return lengths
 
 
-def _of_sequences(x: Expr, lengths: Expr | None, state: tuple[Expr, ...]) -> tuple[Expr, ...]:
-    """Return the last states, which are zeros for a sequence without steps, as ONNX Runtime has it."""
+def _zeros_for_empty_sequences(x: Expr, lengths: Expr | None, state: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """Return the last states, which are zeros for a sequence without steps, as in ONNX Runtime."""
     if not x.shape[0]:
         return tuple([zeros(each.shape, each.dtype) for each in state])
     if lengths is None or (is_known(lengths) and (value_of(lengths) > 0).all()):
@@ -276,7 +275,7 @@ def _of_sequences(x: Expr, lengths: Expr | None, state: tuple[Expr, ...]) -> tup
 
 
 Activation: TypeAlias = Callable[[Expr], Expr]
-_USUAL = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "RNN": ("Tanh",)}
+_DEFAULT_ACTIVATIONS = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "RNN": ("Tanh",)}
 _PARAMETERS = {
     "Affine": (1.0, 0.0),
     "LeakyRelu": (0.01,),
@@ -285,7 +284,7 @@ _PARAMETERS = {
     "HardSigmoid": (0.2, 0.5),
     "Elu": (1.0,),
 }
-"""activation → what alpha and beta are where the file does not say"""
+"""activation → defaults of alpha and beta"""
 _FORMULAS: dict[str, Callable[..., Expr]] = {
     "Sigmoid": sigmoid,
     "Tanh": tanh,
@@ -303,32 +302,32 @@ _FORMULAS: dict[str, Callable[..., Expr]] = {
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Choices of a file for the cell of one direction."""
+    """Options in a file for the cell of one direction."""
 
     type: str
     backwards: bool
-    """whether it begins with the last step"""
+    """whether the direction begins with the last step"""
     names: tuple[str, ...]
     activations: tuple[Activation, ...]
     clip: float | None
     coupled: bool
-    """the forget gate is 1 − the entry gate"""
+    """whether the forget gate is 1 − the input gate"""
     early: bool
-    """the reset gate acts on the state in front of the product"""
+    """whether the reset gate is applied to the state before the product"""
 
     @property
     def known(self) -> str:
-        """Name of the cell in ``ops.control.recurrence.CELLS``; "" for one with choices that these do not have."""
+        """Name of the cell in ``ops.control.recurrence.CELLS``; "" for a cell with options not available there."""
         if self.clip is not None or self.coupled:
             return ""
         if self.type == "RNN":
             return {"Tanh": "rnn", "Relu": "relu rnn"}.get(self.names[0], "")
-        if self.names != _USUAL[self.type]:
+        if self.names != _DEFAULT_ACTIVATIONS[self.type]:
             return ""
         return "lstm" if self.type == "LSTM" else "early gru" if self.early else "gru"
 
     def step(self, x: Expr, weights: Expr, bias: Expr | None, peephole: Expr | None, *state: Expr) -> tuple[Expr, ...]:
-        """Compute the next state; ``x`` is the input's part of the gates, in torch's order, as those of weights."""
+        """Return the next state; ``x`` is the input contribution to the gates; gates have torch's order."""
         if self.type == "LSTM":
             return self.lstm(affine(state[0], weights, bias) + x, peephole, state[1])
         (h,) = state
@@ -340,17 +339,17 @@ class Cell:
         return x if self.clip is None else clipped(x, -self.clip, self.clip)
 
     def lstm(self, sums: Expr, peephole: Expr | None, c: Expr) -> tuple[Expr, Expr]:
-        """Compute the next h and c of a long short-term memory from the sums of its gates, in torch's order."""
+        """Return the next h and c of a long short-term memory from the sums of its gates, in torch's order."""
         of_gates, of_candidate, of_memory = self.activations
         entry, forget, candidate, leave = gates(sums, 4)
         to_entry, to_leave, to_forget = (None,) * 3 if peephole is None else gates(peephole, 3)
         entered = of_gates(self._clipped(entry if to_entry is None else entry + to_entry * c))
-        kept = 1 - entered
+        retained = 1 - entered
         if not self.coupled:
-            kept = of_gates(self._clipped(forget if to_forget is None else forget + to_forget * c))
-        memory = kept * c + entered * of_candidate(self._clipped(candidate))
-        left = of_gates(self._clipped(leave if to_leave is None else leave + to_leave * memory))
-        return left * of_memory(memory), memory
+            retained = of_gates(self._clipped(forget if to_forget is None else forget + to_forget * c))
+        memory = retained * c + entered * of_candidate(self._clipped(candidate))
+        output_gate = of_gates(self._clipped(leave if to_leave is None else leave + to_leave * memory))
+        return output_gate * of_memory(memory), memory
 
     def _gru(self, x: Expr, weights: Expr, bias: Expr | None, h: Expr) -> tuple[Expr, ...]:
         of_gates, of_candidate = self.activations
@@ -358,17 +357,17 @@ class Cell:
         reset, update, candidate = gates(x, 3)
         both = affine(h, weights[:, : 2 * size], None if bias is None else bias[: 2 * size])
         reset_h, update_h = gates(both, 2)
-        kept = of_gates(self._clipped(update + update_h))
-        opened = of_gates(self._clipped(reset + reset_h))
+        retained = of_gates(self._clipped(update + update_h))
+        reset_gate = of_gates(self._clipped(reset + reset_h))
         last, last_bias = weights[:, 2 * size :], None if bias is None else bias[2 * size :]
-        inner = affine(opened * h, last, last_bias) if self.early else opened * affine(h, last, last_bias)
-        fresh = of_candidate(self._clipped(candidate + inner))
-        return (fresh + kept * (h - fresh),)
+        inner = affine(reset_gate * h, last, last_bias) if self.early else reset_gate * affine(h, last, last_bias)
+        new = of_candidate(self._clipped(candidate + inner))
+        return (new + retained * (h - new),)
 
 
 def cells_of(
     type: str,
-    direction: Way,
+    direction: DirectionName,
     activations: Strings | None,
     alphas: Reals,
     betas: Reals,
@@ -377,30 +376,33 @@ def cells_of(
     coupled: bool = False,
     early: bool = False,
 ) -> list[Cell]:
-    """Return the cell of each direction of this type, ``LSTM``, ``GRU`` or ``RNN``.
+    """Return the cell of each direction; ``type`` is LSTM, GRU or RNN.
 
-    Raises OperandError for an activation that ONNX has not.
+    Raise OperandError for an activation that ONNX lacks.
     """
-    usual, ways = _USUAL[type], {"forward": (False,), "reverse": (True,)}.get(direction, (False, True))
-    names = usual * len(ways) if activations is None else activations
-    count = len(usual)
-    # one list for both directions is what some exporters write
-    names = names * len(ways) if len(names) == count else names
-    if len(names) != count * len(ways) or any(name not in _FORMULAS for name in names):
+    default_activations, directions = (
+        _DEFAULT_ACTIVATIONS[type],
+        {"forward": (False,), "reverse": (True,)}.get(direction, (False, True)),
+    )
+    names = default_activations * len(directions) if activations is None else activations
+    count = len(default_activations)
+    # some exporters write one list for both directions
+    names = names * len(directions) if len(names) == count else names
+    if len(names) != count * len(directions) or any(name not in _FORMULAS for name in names):
         raise OperandError(
             f"activations={names}",
-            rule=f"{type}: there must be {count} activations for each direction, of {', '.join(_FORMULAS)}",
+            rule=f"{type}: there must be {count} activations for each direction, among {', '.join(_FORMULAS)}",
         )
     parameters = iter(alphas), iter(betas)
     formulas = tuple([_activation(name, *parameters) for name in names])
     return [
         Cell(type, backwards, names[i * count :][:count], formulas[i * count :][:count], clip, coupled, early)
-        for i, backwards in enumerate(ways)
+        for i, backwards in enumerate(directions)
     ]
 
 
 def _activation(name: str, alphas: Iterator[float], betas: Iterator[float]) -> Activation:
-    """Return an activation; those with parameters take the next ones of the file's, in their order."""
+    """Return an activation; its parameters, if any, are the next ones in the file's lists."""
     formula = _FORMULAS[name]
     defaults = _PARAMETERS.get(name)
     if defaults is None:

@@ -1,4 +1,4 @@
-"""Images sampled at the points of a grid."""
+"""GridSample, which samples images at the points of a grid."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ def grid_sample(
     mode: Literal["linear", "nearest", "cubic"] = "linear",
     padding_mode: Literal["zeros", "border", "reflection"] = "zeros",
 ) -> Expr:
-    """Images at the points of a grid, whose coordinates reach from −1 to 1."""
+    """Sample images at the points of a grid with coordinates in [−1, 1]."""
     return sample(X, grid, mode, padding_mode, align_corners != 0)

@@ -1,8 +1,8 @@
-"""Elements written or added at places that are inputs: along one axis, or at rows of indices into the first axes.
+"""Operators that write or add elements at indices along one axis, or at rows of indices into the first axes.
 
-(ScatterElements and ScatterND since opset 11, with reductions since 16; Scatter before them.) Of several elements for
-one place the last one stays, or all are added, or the largest or smallest of them and of the one there stays; products
-of them are left to the reference evaluator.
+(ScatterElements and ScatterND since opset 11, with reductions since 16; Scatter before.) For repeated indices, the last
+element is written, or all are added, or the maximum or minimum with the existing element is taken. Products are
+computed by the reference evaluator.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _EXTREMES = {"max": maximum, "min": minimum}
 _Reduction = Literal["none", "add", "mul", "max", "min"]
 
 
-def _written(x: Expr, indices: Expr, updates: Expr, axis: int, reduction: _Reduction) -> Expr:
+def _scattered(x: Expr, indices: Expr, updates: Expr, axis: int, reduction: _Reduction) -> Expr:
     if updates.shape != indices.shape or updates.dtype != x.dtype:
         raise OperandError(
             f"updates {updates.type} at indices {indices.type} of {x.type}",
-            rule="there must be an update for each index, of the dtype of the data",
+            rule="updates must have the shape of the indices and the dtype of the data",
         )
     if reduction in _EXTREMES:
         return _EXTREMES[reduction](x, scattered_extremes(x, indices, updates, axis, reduction == "max"))
@@ -42,17 +42,17 @@ def _written(x: Expr, indices: Expr, updates: Expr, axis: int, reduction: _Reduc
 def scatter_elements(
     op: OperatorContext, data: Expr, indices: Expr, updates: Expr, *, axis: int = 0, reduction: _Reduction = "none"
 ) -> Any:
-    """Elements written or added along an axis, each at its own position on the others."""
+    """Write or add elements at indices along an axis, each at its own position on the other axes."""
     if reduction == "mul" or data.dtype.kind not in "biuf":
         return delegated(op)
-    return _written(data, indices, updates, normalize_axis(axis, data.ndim, "ScatterElements"), reduction)
+    return _scattered(data, indices, updates, normalize_axis(axis, data.ndim, "ScatterElements"), reduction)
 
 
 @operator("ScatterND")
 def scatter_parts(
     op: OperatorContext, data: Expr, indices: Expr, updates: Expr, *, reduction: _Reduction = "none"
 ) -> Any:
-    """Parts written or added at rows of indices into the first axes."""
+    """Write or add parts at rows of indices into the first axes."""
     if reduction == "mul" or data.dtype.kind not in "biuf":
         return delegated(op)
     depth = indices.shape[-1] if indices.ndim else 0
@@ -66,4 +66,4 @@ def scatter_parts(
     count, rest = flat_indices.size, prod(data.shape[depth:])
     rows = broadcast_to(reshape(flat_indices, (count, 1)), (count, rest))
     flat = reshape(data, (prod(data.shape[:depth]), rest))
-    return reshape(_written(flat, rows, reshape(updates, (count, rest)), 0, reduction), data.shape)
+    return reshape(_scattered(flat, rows, reshape(updates, (count, rest)), 0, reduction), data.shape)

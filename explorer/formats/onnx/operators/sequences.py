@@ -1,7 +1,7 @@
-"""Sequences and optionals whose length is known when a net is built: tuples of expressions, and None.
+"""Sequences and optionals, represented by tuples of expressions and None while a net is built.
 
-They hold no memory and are no nodes: a program reads their members. The list that a caller passes for an input decides
-its length; a length that follows from values is computed first.
+They are not nodes and need no memory: a program reads their elements directly. The length of an input is the length of
+the list that a caller passes; a length that depends on values is computed first.
 """
 
 from __future__ import annotations
@@ -23,66 +23,66 @@ _Value: TypeAlias = Any
 """tensor, sequence or None"""
 
 
-def _members(value: Any) -> tuple[Expr, ...]:
-    if not isinstance(value, tuple) or not all(isinstance(member, Expr) for member in value):
+def _elements(value: Any) -> tuple[Expr, ...]:
+    if not isinstance(value, tuple) or not all(isinstance(element, Expr) for element in value):
         raise OperandError(f"input_sequence is {value!r:.80}", rule="input_sequence must be a sequence of tensors")
     return value
 
 
 def _index(position: int, length: int) -> int:
-    """Return a position counted from the front; raises OperandError for one outside a sequence of a length."""
+    """Return a non-negative position; raise OperandError for a position outside a sequence of a length."""
     if not -length <= position < length:
         raise OperandError(
-            f"position {position} of a sequence of {length}", rule="the position must lie in the sequence"
+            f"position {position} of a sequence of {length}", rule="the position must be inside the sequence"
         )
     return position % length
 
 
 @operator("SequenceEmpty")
 def empty(*, dtype: Unused) -> Any:
-    """A sequence without members."""
+    """Return an empty sequence."""
     return ((),)
 
 
 @operator("SequenceConstruct")
 def construct(*inputs: Expr) -> Any:
-    """The sequence of some tensors."""
+    """Return a sequence of tensors."""
     return (inputs,)
 
 
 @operator("SequenceAt")
 def at(input_sequence: _Value, position: Known[int]) -> Expr:
-    """One member of a sequence."""
-    members = _members(input_sequence)
-    return members[_index(position, len(members))]
+    """Return one element of a sequence."""
+    elements = _elements(input_sequence)
+    return elements[_index(position, len(elements))]
 
 
 @operator("SequenceLength")
 def length(input_sequence: _Value) -> Expr:
-    """The number of members."""
-    return tensor(np.asarray(len(_members(input_sequence)), np.int64))
+    """Return the length of a sequence."""
+    return tensor(np.asarray(len(_elements(input_sequence)), np.int64))
 
 
 @operator("SequenceInsert")
 def insert(input_sequence: _Value, tensor: Expr, position: Known[int] | None = None) -> Any:
-    """The sequence with one member more, at a position or at its end."""
-    members = _members(input_sequence)
-    count = len(members)
+    """Return the sequence with a tensor inserted at a position, by default at the end."""
+    elements = _elements(input_sequence)
+    count = len(elements)
     index = count if position in (None, count) else _index(position, count)
-    return ((*members[:index], tensor, *members[index:]),)
+    return ((*elements[:index], tensor, *elements[index:]),)
 
 
 @operator("SequenceErase")
 def erase(input_sequence: _Value, position: Known[int] = -1) -> Any:
-    """The sequence without the member at a position, or without its last one."""
-    members = _members(input_sequence)
-    index = _index(position, len(members))
-    return ((*members[:index], *members[index + 1 :]),)
+    """Return the sequence without the element at a position, by default the last one."""
+    elements = _elements(input_sequence)
+    index = _index(position, len(elements))
+    return ((*elements[:index], *elements[index + 1 :]),)
 
 
 @operator("SplitToSequence")
 def split_to_sequence(input: Expr, split: Known[Array] | None = None, *, axis: int = 0, keepdims: int = 1) -> Any:
-    """The sequence of parts of an axis: of given lengths, of one length, or of single elements."""
+    """Split an axis into a sequence of parts with given lengths, equal lengths, or length 1."""
     axis = normalize_axis(axis, input.ndim, "SplitToSequence")
     size = input.shape[axis]
     if split is None:
@@ -100,7 +100,7 @@ def split_to_sequence(input: Expr, split: Known[Array] | None = None, *, axis: i
     if sum(lengths) != size or min(lengths, default=0) < 0:
         raise OperandError(
             f"parts of {lengths} elements of an axis of {size}",
-            rule="SplitToSequence: the lengths must be positive and sum up to that of the axis",
+            rule="SplitToSequence: the lengths must be positive and sum up to the length of the axis",
         )
     ends = np.cumsum(lengths).tolist()
     parts = [input[(*[slice(None)] * axis, slice(end - n, end))] for end, n in zip(ends, lengths, strict=True)]
@@ -109,22 +109,22 @@ def split_to_sequence(input: Expr, split: Known[Array] | None = None, *, axis: i
 
 @operator("ConcatFromSequence")
 def concat_from_sequence(input_sequence: _Value, *, axis: int, new_axis: int = 0) -> Expr:
-    """The members joined along an axis, which is a new one if asked."""
-    members = _members(input_sequence)
-    if not members:
-        raise OperandError("an empty sequence", rule="ConcatFromSequence: there must be a member or more")
-    return (stack if new_axis else concatenate)(members, axis)
+    """Concatenate the elements along an axis, or stack them along a new one."""
+    elements = _elements(input_sequence)
+    if not elements:
+        raise OperandError("an empty sequence", rule="ConcatFromSequence: the sequence must have at least one element")
+    return (stack if new_axis else concatenate)(elements, axis)
 
 
 @operator("Optional")
 def optional_(input: _Value = None, *, type: Unused) -> Any:
-    """A value that may be absent: None without an input."""
+    """Return an optional value; None without an input."""
     return (input,)
 
 
 @operator("OptionalGetElement")
 def get_element(input: _Value = None) -> Any:
-    """The value of an optional; raises OperandError if it is absent."""
+    """Return the value of an optional; raise OperandError if it is absent."""
     if input is None:
         raise OperandError("an optional without a value", rule="OptionalGetElement: the optional must have a value")
     return (input,)
@@ -132,11 +132,11 @@ def get_element(input: _Value = None) -> Any:
 
 @operator("OptionalHasElement")
 def has_element(input: _Value = None) -> Expr:
-    """Whether an optional has a value."""
+    """Return whether an optional has a value."""
     return tensor(np.asarray(input is not None))
 
 
 @operator("Identity")
 def identity(input: _Value) -> Any:
-    """The operand itself, also a sequence or an optional."""
+    """Return the operand, which may be a sequence or an optional."""
     return (input,)

@@ -1,7 +1,7 @@
-"""Parts of tensors: slices, rows, pieces; and tensors joined or surrounded.
+"""Operators that slice, index, split, concatenate and pad tensors.
 
-Starts, ends, sizes and widths are inputs since opset 10 to 13 and attributes before; both are read by name. Indices
-that are computed by the net gather at run time; those that are known are checked against the axis while it is built.
+Starts, ends, sizes and widths are inputs since opset 10 to 13, and attributes before; both are read by name. Indices
+computed by the net are checked at run time; known indices are checked against the axis while the net is built.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from explorer.record.reasons import counted_text
 
 @operator("Concat")
 def concat(*inputs: Expr, axis: int) -> Expr:
-    """Tensors joined along an axis."""
+    """Concatenate tensors along an axis."""
     return concatenate(inputs, axis)
 
 
@@ -45,7 +45,8 @@ def split(
     num_outputs: int | None = None,
     outputs: Outputs,
 ) -> tuple[Expr, ...]:
-    """Parts along an axis: of given sizes, else as many as there are outputs, the last one smaller."""
+    """Split an axis into parts of given sizes, by default equal parts for all outputs, except for a smaller last
+    one."""
     axis = normalize_axis(axis, input.ndim, "Split")
     length = input.shape[axis]
     if split is None:
@@ -69,7 +70,7 @@ def slice_(
     axes: Known[Ints] | None = None,
     steps: Known[Ints] | None = None,
 ) -> Expr:
-    """Ranges of some axes; bounds beyond an axis are its ends, steps may be negative."""
+    """Slice axes; bounds beyond an axis are clamped to its ends, and steps may be negative."""
     axes = tuple(range(len(starts))) if axes is None else axes
     steps = steps or (1,) * len(starts)
     if not len(starts) == len(ends) == len(axes) == len(steps):
@@ -82,7 +83,7 @@ def slice_(
         if step == 0:
             raise OperandError(f"steps={steps}", rule="Slice: a step must not be 0")
         axis = normalize_axis(axis, data.ndim, "Slice")
-        # back from a start before the first row: from the first row on, which NumPy leaves out
+        # with a negative step, a start before the first element means the first element, which NumPy excludes
         is_before = step < 0 and start < -data.shape[axis] and data.shape[axis]
         index[axis] = slice(0 if is_before else start, end, step)
     return data[tuple(index)]
@@ -90,7 +91,7 @@ def slice_(
 
 @operator("Gather")
 def gather(data: Expr, indices: Expr, *, axis: int = 0) -> Expr:
-    """The parts of an axis at some indices; a negative index counts from the end."""
+    """Return the parts of an axis at indices; a negative index counts from the end."""
     axis = normalize_axis(axis, data.ndim, "Gather")
     if is_known(indices) and indices.ndim == 0:
         return data[(*[slice(None)] * axis, int(value_of(indices)))]
@@ -99,24 +100,24 @@ def gather(data: Expr, indices: Expr, *, axis: int = 0) -> Expr:
 
 @operator("GatherElements")
 def gather_elements(data: Expr, indices: Expr, *, axis: int = 0) -> Expr:
-    """For each index the element of its row at that index of an axis."""
+    """Return, for each index, the element at this index of an axis and at its own position on the other axes."""
     axis = normalize_axis(axis, data.ndim, "GatherElements")
     if indices.ndim == data.ndim:
-        # only the first rows of other axes are taken, as many as there are indices: one index is not repeated
+        # other axes are cut to the number of indices, because a single index is not broadcast
         first_rows = [slice(None) if other == axis else slice(size) for other, size in enumerate(indices.shape)]
         if any(size > data.shape[other] for other, size in enumerate(indices.shape) if other != axis):
             raise OperandError(
                 f"indices {indices.type} into {data.type} along axis {axis}",
-                rule="GatherElements: there must be at most as many indices along another axis as elements",
+                rule="GatherElements: indices must not be longer than data along another axis",
             )
         data = data[tuple(first_rows)]
     return take_along_axis(data, _checked(indices, data.shape[axis]), axis)
 
 
 def _checked(indices: Expr, size: int) -> Expr:
-    """Return indices into an axis of a size: known ones are checked, and counted from its front.
+    """Return indices into an axis of a size; known ones are checked and made non-negative.
 
-    Others may be negative. They are checked in the run, by the operation that reads them.
+    The operation that reads unknown indices checks them at run time.
     """
     if indices.dtype.kind == "u" or not is_known(indices):
         return indices
@@ -124,14 +125,14 @@ def _checked(indices: Expr, size: int) -> Expr:
     if chosen.size and not (-size <= chosen.min() and chosen.max() < size):
         raise OperandError(
             f"indices from {chosen.min()} to {chosen.max()} into an axis of size {size}",
-            rule=f"an index must lie in {-size} … {size - 1}",
+            rule=f"an index must be in {-size} … {size - 1}",
         )
     return tensor(np.where(chosen < 0, chosen + size, chosen)) if chosen.size and chosen.min() < 0 else indices
 
 
 @operator("GatherND")
 def gather_parts(op: OperatorContext, data: Expr, indices: Expr, *, batch_dims: int = 0) -> Any:
-    """Parts at rows of indices into the first axes, or into those behind the axes of a batch."""
+    """Return the parts at rows of indices into the first axes, or into the axes after the batch axes."""
     if batch_dims:
         return delegated(op)
     depth = indices.shape[-1] if indices.ndim else 0
@@ -159,7 +160,7 @@ def pad_(
     mode: Literal["constant", "reflect", "edge", "wrap"] = "constant",
     value: float = 0,
 ) -> Expr:
-    """Elements before and after those of each axis, or of some axes; negative widths take elements away."""
+    """Pad all or some axes at both ends; negative widths remove elements."""
     padded = range(data.ndim) if axes is None else [normalize_axis(axis, data.ndim, "Pad") for axis in axes]
     if len(pads) != 2 * len(padded):
         raise OperandError(
@@ -174,8 +175,8 @@ def pad_(
 
 @operator("OneHot")
 def one_hot(indices: Expr, depth: Known[int], values: Expr, *, axis: int = -1) -> Expr:
-    """Rows with one value at an index and another elsewhere; an index outside the row chooses nothing."""
-    # a fraction is cut off; and numbers beyond the range of a narrow dtype are not those of small indices
+    """Return rows with one value at an index and another elsewhere; an index outside the row sets nothing."""
+    # fractions are truncated; int64 avoids wrap-around of indices in narrow dtypes
     indices = cast(indices, np.dtype(np.int64))
     axis = normalize_axis(axis, indices.ndim + 1, "OneHot")
     if depth < 1:

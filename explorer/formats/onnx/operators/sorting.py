@@ -1,4 +1,4 @@
-"""The order of elements along an axis, and running sums."""
+"""Operators that sort elements along an axis, find extremes or distinct parts, and compute cumulative sums."""
 
 from __future__ import annotations
 
@@ -21,42 +21,42 @@ from explorer.ops.manipulation.reshape import reshape
 from explorer.ops.reduction.sorting import argmax, argmin, cumsum, topk
 
 
-def _enter_extreme(type: str, find: Callable[..., Expr], doc: str) -> None:
+def _register_extreme(type: str, find: Callable[..., Expr], doc: str) -> None:
     @operator(type)
     def extreme(data: Expr, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Expr:
         axis = normalize_axis(axis, data.ndim, type)
         if select_last_index:
-            # the first of the reversed elements is the last one
+            # the first extreme of the reversed elements is the last one
             return data.shape[axis] - 1 - find(flip(data, axis), axis, bool(keepdims))
         return find(data, axis, bool(keepdims))
 
     extreme.__doc__ = doc
 
 
-_enter_extreme("ArgMax", argmax, "The index of the largest element, the first or the last of several.")
-_enter_extreme("ArgMin", argmin, "The index of the smallest element, the first or the last of several.")
+_register_extreme("ArgMax", argmax, "Return the index of the first or last largest element.")
+_register_extreme("ArgMin", argmin, "Return the index of the first or last smallest element.")
 
 
 @operator("TopK")
 def top_k(
     X: Expr, K: Known[int], *, axis: int = -1, largest: int = 1, sorted: Unused, outputs: Outputs
 ) -> tuple[Expr, ...]:
-    """The K largest or smallest elements, always in order, and their indices."""
+    """Return the K largest or smallest elements, always sorted, and their indices."""
     return topk(X, K, normalize_axis(axis, X.ndim, "TopK"), bool(largest))[:outputs]
 
 
 @operator("CumSum")
 def cumulative_sum(x: Expr, axis: Known[int], *, exclusive: int = 0, reverse: int = 0) -> Expr:
-    """Running sums along an axis, from either end, with or without each element itself."""
+    """Return cumulative sums along an axis, from either end, including or excluding each element."""
     axis = normalize_axis(axis, x.ndim, "CumSum")
     return cast(cumsum(x, axis, exclusive=bool(exclusive), reverse=bool(reverse)), x.dtype)
 
 
 class UniquePlaces(Operation):
-    """First places of the different parts along an axis, the number of each part among them, and their counts.
+    """First indices of the distinct parts along an axis, the distinct part's index for each part, and counts.
 
-    The three lists of whole numbers follow one another in the result. Parts are in the order of their elements, or in
-    the order in which they come. The run refuses operands that have another number of different parts than ``count``.
+    The result is the concatenation of the three integer lists. Distinct parts are sorted, or in order of first
+    occurrence. The run raises ValueError if the number of distinct parts differs from ``count``.
     """
 
     axis: int
@@ -64,8 +64,8 @@ class UniquePlaces(Operation):
     is_sorted: bool = True
     takes_text, text_operands = True, slice(1)
     portable = False
-    nondifferentiable = "places and counts are whole numbers"
-    unbatchable = "each member may have another number of different parts"
+    nondifferentiable = "indices and counts are integers"
+    unbatchable = "each batch element may have another number of distinct parts"
     examples = (Example(integers(6, high=1), axis=0, count=1), Example(integers(2, 3, high=1), axis=1, count=1))
 
     def infer(self, x: TensorType) -> TensorType:
@@ -75,10 +75,10 @@ class UniquePlaces(Operation):
         return TensorType((2 * self.count + x.shape[self.axis],), np.int64)
 
     def kernel(self, out: Array, x: Array) -> Array:
-        """Find the different parts; raises ValueError if there are not as many as were planned for."""
-        first, inverse, counts = different(x, self.axis)
+        """Find the distinct parts; raise ValueError if their number differs from the plan's."""
+        first, inverse, counts = distinct(x, self.axis)
         if first.size != self.count:
-            raise ValueError(f"{first.size} different parts where {self.count} were planned for")
+            raise ValueError(f"{first.size} distinct parts, but the plan expects {self.count}")
         if not self.is_sorted:
             order = np.argsort(first, kind="stable")
             first, inverse, counts = first[order], np.argsort(order, kind="stable")[inverse], counts[order]
@@ -93,13 +93,14 @@ class UniquePlaces(Operation):
         return types[0].size * max(1, types[0].shape[self.axis] - 1).bit_length()
 
 
-def different(x: Array, axis: int) -> tuple[Array, Array, Array]:
-    """Return where each different part along an axis comes first, which of them each part is, and their counts."""
+def distinct(x: Array, axis: int) -> tuple[Array, Array, Array]:
+    """Return the first index of each distinct part along an axis, the distinct part's index for each part, and
+    counts."""
     if not x.size:
-        # parts without elements are all alike
+        # parts without elements are equal
         count = x.shape[axis]
-        alike = np.zeros(min(count, 1), np.int64)
-        return alike, np.zeros(count, np.int64), alike + count
+        zeros = np.zeros(min(count, 1), np.int64)
+        return zeros, np.zeros(count, np.int64), zeros + count
     _, first, inverse, counts = np.unique(x, return_index=True, return_inverse=True, return_counts=True, axis=axis)
     return first, inverse.reshape(-1), counts
 
@@ -108,12 +109,12 @@ def different(x: Array, axis: int) -> tuple[Array, Array, Array]:
 def unique(
     op: OperatorContext, X: Expr, *, axis: int | None = None, sorted: int = 1, outputs: Outputs
 ) -> tuple[Expr, ...]:
-    """Elements, or parts along an axis, without their repetitions, and their indices, sorted or as they come."""
+    """Return distinct elements or parts along an axis, with indices and counts, sorted or in order of occurrence."""
     parts = reshape(X, (X.size,)) if axis is None else X
     axis = normalize_axis(axis or 0, parts.ndim, "Unique")
 
     def count_of(arrays: Any) -> int:
-        return int(different(arrays[0], axis)[0].size)
+        return int(distinct(arrays[0], axis)[0].size)
 
     count = count_of([value_of(parts)]) if is_known(parts) else op.ask("the number of parts", [parts], count_of, X.size)
     assert isinstance(count, int)

@@ -1,8 +1,8 @@
-"""Steps of optimizers (domain ai.onnx.preview.training), which files that train have behind their gradients.
+"""Optimizer steps (domain ai.onnx.preview.training), which follow the gradients in training files.
 
-They go by explorer's update rules where these are the standard's: Adagrad and Adam. The standard's momentum is a mean
-of gradients, which the rate multiplies afterwards; the rule of explorer/ops/nn/update_rules.py has the rate in it, as
-Caffe2 has, and agrees only while the rate stays.
+Adagrad and Adam use explorer's update rules, which agree with the standard. Momentum does not: the standard averages
+gradients and then multiplies by the rate, while explorer/ops/nn/update_rules.py, like Caffe2, includes the rate in the
+average. Both agree only for a constant rate.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ def adagrad(
     epsilon: float = 1e-6,
     norm_coefficient: float = 0.0,
 ) -> tuple[Expr, ...]:
-    """New values, and sums of squared gradients."""
+    """Return new values, and sums of squared gradients."""
     rule = Adagrad(1.0, epsilon)
 
     def step(x: Expr, gradient: Expr, squares: Expr, rate: Expr, count: Expr) -> tuple[Expr, ...]:
-        length = cast(rate / (1 + count * decay_factor), x.dtype)
-        new, state = rule.record(x, gradient, length, {"squares": squares})
+        step_size = cast(rate / (1 + count * decay_factor), x.dtype)
+        new, state = rule.record(x, gradient, step_size, {"squares": squares})
         return new, state["squares"]
 
     return _steps(step, R, T, inputs, norm_coefficient, "values", "gradients", "squares")
@@ -55,14 +55,14 @@ def adam(
     norm_coefficient: float = 0.0,
     norm_coefficient_post: float = 0.0,
 ) -> tuple[Expr, ...]:
-    """New values, and means of gradients and of their squares; before the first step neither mean is corrected."""
+    """Return new values, and means of gradients and their squares, without bias correction in the first step."""
     rule = Adam(alpha, beta, epsilon)
 
     def step(x: Expr, gradient: Expr, mean: Expr, squares: Expr, rate: Expr, count: Expr) -> tuple[Expr, ...]:
-        begun = count > 0
-        # a count of 0 would divide by zero
-        length = where(begun, rule.length(rate, where(begun, count, 1.0) - 1.0), rate)
-        new, state = rule.record(x, gradient, cast(length, x.dtype), {"mean": mean, "squares": squares})
+        has_started = count > 0
+        # avoid division by zero for a count of 0
+        step_size = where(has_started, rule.length(rate, where(has_started, count, 1.0) - 1.0), rate)
+        new, state = rule.record(x, gradient, cast(step_size, x.dtype), {"mean": mean, "squares": squares})
         shrunk = new * (1 - norm_coefficient_post) if norm_coefficient_post else new
         return shrunk, state["mean"], state["squares"]
 
@@ -79,7 +79,7 @@ def momentum(
     mode: Literal["standard", "nesterov"],
     norm_coefficient: float = 0.0,
 ) -> tuple[Expr, ...]:
-    """New values, and sums of gradients that decay; the first gradient is taken whole."""
+    """Return new values, and decaying sums of gradients; the first gradient has weight 1."""
 
     def step(x: Expr, gradient: Expr, moments: Expr, rate: Expr, count: Expr) -> tuple[Expr, ...]:
         new = moments * alpha + gradient * cast(where(count > 0, beta, 1.0), x.dtype)
@@ -92,34 +92,36 @@ def momentum(
 def _steps(
     step: Step, rate: Expr, count: Expr, operands: tuple[Expr, ...], decay: float, *groups: str
 ) -> tuple[Expr, ...]:
-    """Return the results of steps of all tensors: all new values first, then each part of their new states.
+    """Return the results for all tensors: all new values first, then each part of the new states.
 
-    Operands come in groups in the same order, gradients second; the norm's share is added to these.
+    Operands are in groups with the same order of tensors. ``decay`` times the values is added to the gradients.
     """
     rate, count = _scalar("R", rate, "f"), _scalar("T", count, "i")
-    tensors, left = divmod(len(operands), len(groups))
-    if not tensors or left:
+    tensors, remainder = divmod(len(operands), len(groups))
+    if not tensors or remainder:
         raise OperandError(
-            f"{len(operands)} operands behind R and T",
-            rule=f"there must be as many {', '.join(groups[:-1])} and {groups[-1]}",
+            f"{len(operands)} operands after R and T",
+            rule=f"there must be equal numbers of {', '.join(groups[:-1])} and {groups[-1]}",
         )
     results = []
     for index in range(tensors):
-        own = dict(zip(groups, operands[index::tensors], strict=True))
-        x = own["values"]
-        if x.dtype.kind != "f" or any((value.shape, value.dtype) != (x.shape, x.dtype) for value in own.values()):
+        operands_by_group = dict(zip(groups, operands[index::tensors], strict=True))
+        x = operands_by_group["values"]
+        if x.dtype.kind != "f" or any(
+            (value.shape, value.dtype) != (x.shape, x.dtype) for value in operands_by_group.values()
+        ):
             raise OperandError(
-                ", ".join(f"{name} {value.type}" for name, value in own.items()),
-                rule="a tensor, its gradient and its state must be real numbers of one shape and one dtype",
+                ", ".join(f"{name} {value.type}" for name, value in operands_by_group.items()),
+                rule="a tensor, its gradient and its state must be real numbers with equal shapes and dtypes",
             )
         if decay:
-            own["gradients"] = own["gradients"] + x * decay
-        results.append(step(*own.values(), rate, count))
+            operands_by_group["gradients"] = operands_by_group["gradients"] + x * decay
+        results.append(step(*operands_by_group.values(), rate, count))
     return tuple([result for part in zip(*results, strict=True) for result in part])
 
 
 def _scalar(name: str, value: Expr, kind: str) -> Expr:
-    """Return the rate or the count of steps as a scalar of float64, in which powers of a decay near 1 keep digits."""
+    """Return the rate or step count as a float64 scalar, in which powers of a decay near 1 are accurate."""
     if value.size != 1 or value.dtype.kind != kind:
         wanted = "real number" if kind == "f" else "integer"
         raise OperandError(f"{name} is {value.type}", rule=f"{name} must be one {wanted}")

@@ -225,7 +225,7 @@ def test_branches_with_different_shapes(tmp_path: Path) -> None:
     assert net.check() == []
     assert net.unsized() == ["chosen"]
     np.testing.assert_allclose(net.run(np.array(True), X), X.sum(), rtol=1e-6)
-    with pytest.raises(ex.FileError, match="each axis that is dropped must have size 1"):
+    with pytest.raises(ex.FileError, match="each removed axis must have size 1"):
         net.run(np.array(False), X)
     np.testing.assert_allclose(net.run(np.array(True), X), X.sum(), rtol=1e-6)
 

@@ -27,11 +27,11 @@ def aligned(tmp_path: Path, regions: Any, numbers: Any, x: Any, **attributes: An
 @pytest.mark.parametrize(
     ("corner", "number", "problem"),
     [
-        (np.inf, 0, "an infinite corner"),
-        (np.nan, 0, "an infinite corner, or NaN"),
+        (np.inf, 0, "an infinite or NaN corner"),
+        (np.nan, 0, "an infinite or NaN corner"),
         (4.0, 2, "a region of image 2 of 2"),
         (4.0, -1, "a region of image -1 of 2"),
-        (1e9, 0, "for which a bin takes"),
+        (1e9, 0, "for which a bin needs"),
     ],
 )
 def test_regions_outside_the_batch_raise_an_error(corner: float, number: int, problem: str, tmp_path: Path) -> None:
@@ -93,9 +93,9 @@ def test_mismatching_boxes_and_scores_raise_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("scale", "corner", "samples", "problem"),
     [
-        (1e38, 1e10, 0, "beyond float32 by the scale"),
-        (1e38, 1e10, 2, "beyond float32 by the scale"),
-        (1.0, 3e38, 2, "beyond float32 by the scale"),
+        (1e38, 1e10, 0, "outside the range of float32 with the scale"),
+        (1e38, 1e10, 2, "outside the range of float32 with the scale"),
+        (1.0, 3e38, 2, "outside the range of float32 with the scale"),
         (1.0, 60000.0, 0, "60000 × 60000 samples of 1 channels"),
         (1.0, 3.0, 2**15, "65536 × 65536 samples of 1 channels"),
     ],
@@ -128,9 +128,9 @@ def test_a_scale_of_regions_must_be_finite(scale: float, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("overlap", "attributes", "rule"),
     [
-        (-0.5, {}, "iou_threshold must be a share of 0 to 1"),
-        (1.5, {}, "iou_threshold must be a share of 0 to 1"),
-        (np.nan, {}, "iou_threshold must be a share of 0 to 1"),
+        (-0.5, {}, "iou_threshold must be between 0 and 1"),
+        (1.5, {}, "iou_threshold must be between 0 and 1"),
+        (np.nan, {}, "iou_threshold must be between 0 and 1"),
         (0.5, {"center_point_box": 2}, "center_point_box must be 0 or 1"),
     ],
 )

@@ -225,7 +225,7 @@ def test_each_direction_is_one_recurrence_for_any_number_of_steps(kind: str, dir
     ("kind", "attributes", "said"),
     [
         ("LSTM", {"activations": ["Sigmoid", "Relu"]}, r"must be 3 activations for each direction"),
-        ("GRU", {"activations": ["Tanh", "Gauss"]}, "must be 2 activations .*of Sigmoid, Tanh"),
+        ("GRU", {"activations": ["Tanh", "Gauss"]}, "must be 2 activations .*among Sigmoid, Tanh"),
         ("RNN", {"direction": "backward"}, "forward"),
     ],
 )

@@ -88,18 +88,21 @@ def test_an_optional_is_its_value_or_none(tmp_path: Path, reads: list[str], has:
     ("nodes", "words"),
     [
         ([node("SequenceAt", ["x", "p"], ["y"])], "input_sequence must be a sequence of tensors"),
-        ([node("SequenceConstruct", ["x"], ["q"]), node("SequenceAt", ["q", "p"], ["y"])], "must lie in the sequence"),
+        (
+            [node("SequenceConstruct", ["x"], ["q"]), node("SequenceAt", ["q", "p"], ["y"])],
+            "must be inside the sequence",
+        ),
         (
             [node("SplitToSequence", ["x", "p"], ["q"]), node("SequenceAt", ["q", "p"], ["y"])],
-            "must lie in the sequence",
+            "must be inside the sequence",
         ),
         (
             [node("SplitToSequence", ["x", "s"], ["q"]), node("SequenceAt", ["q", "s"], ["y"])],
-            "sum up to that of the axis",
+            "sum up to the length of the axis",
         ),
         (
             [node("SequenceEmpty", [], ["q"]), node("ConcatFromSequence", ["q"], ["y"], axis=0)],
-            "must be a member or more",
+            "must have at least one element",
         ),
     ],
 )
@@ -231,7 +234,7 @@ def test_a_loop_over_a_sequence_ends_with_its_condition(tmp_path: Path) -> None:
     nodes = [node("SequenceEmpty", [], ["none"]), node("Loop", ["", "yes", "none"], ["y"], body=turn)]
     net = net_of(tmp_path, nodes, {"q": SEQUENCE}, ["y"], yes=np.array(True), limit=np.float32(5))
     assert len(net.run([A, A, X, A])) == 3
-    with pytest.raises(ex.ExplorerError, match="must lie in the sequence"):
+    with pytest.raises(ex.ExplorerError, match="must be inside the sequence"):
         net.run([A, A])
 
 

@@ -69,7 +69,7 @@ def test_momentum_uses_the_first_gradient_undamped(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("type", "operands", "arguments", "rule"),
     [
-        ("Adagrad", 4, {}, "as many values, gradients and squares"),
+        ("Adagrad", 4, {}, "equal numbers of values, gradients and squares"),
         ("Momentum", 3, {"alpha": 0.9, "beta": 0.1, "mode": "heavy"}, "mode must be standard or nesterov"),
         ("Adam", 4, {"alpha": 1.0}, "beta1"),
     ],

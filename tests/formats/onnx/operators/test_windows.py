@@ -170,4 +170,4 @@ def test_the_kernel_shape_must_match_the_filters(type: str, tmp_path: Path) -> N
         proto = model([node(type, names, ["y"], kernel_shape=[2, size])], {name: types[name] for name in names}, ["y"])
         findings = opened(proto, tmp_path).check()
         assert len(findings) == count
-        assert all("kernel_shape must be that of the filters, (2, 2)" in finding for finding in findings)
+        assert all("kernel_shape must be the filters' shape, (2, 2)" in finding for finding in findings)

@@ -1,1 +1,1 @@
-"""The table of ONNX operator types, readers of inputs and attributes, and types that the onnx package evaluates."""
+"""The table of ONNX operator types, helpers for inputs and attributes, and operators evaluated by the onnx package."""

@@ -1,7 +1,7 @@
-"""Operators that are rare: the onnx package's reference evaluator computes them, and the graph says so.
+"""Rare operators, which the onnx package's reference evaluator computes and the graph marks as delegated.
 
-Such an operator has no gradient and no batch, and takes no part in fusion: it is a kernel by itself. Its types are
-those that the standard infers; where a shape depends on values, the operator runs while the net is built.
+Such an operator has no gradient and no batching rule, and is not fused: it is a separate kernel. Its types are inferred
+by the standard; if a shape depends on values, the operator runs while the net is built.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ TYPES = (
     "MelWeightMatrix", "NonZero", "RegexFullMatch", "ReverseSequence", "STFT",
     "StringConcat", "StringNormalizer", "StringSplit", "TensorScatter",
 )  # fmt: skip
-"""operator types that are delegated"""
+"""delegated operator types"""
 
 
 class Types(tuple[TensorType, ...]):
-    """Types of results, as an answer of values."""
+    """Types of results, as a value for ``OperatorContext.ask``."""
 
     __slots__ = ()
 
@@ -50,9 +50,9 @@ class Delegated(Operation):
     kind: str
     """operator type in the file"""
     arguments: tuple[tuple[str, Plain], ...]
-    """attributes by name, as the file has them"""
+    """(name, value) pairs of the file's attributes"""
     is_given: tuple[bool, ...]
-    """whether each input of the type is given; one that is left out has no operand"""
+    """whether each input of the type is given; an omitted input has no operand"""
     results: tuple[TensorType, ...]
     """types of the outputs, inferred by the standard's rules"""
     takes_tuples = True
@@ -65,14 +65,14 @@ class Delegated(Operation):
         return self.results[0] if len(self.results) == 1 else TupleType(self.results)
 
     def kernel(self, out: Any, *operands: Array) -> Any:
-        """Run the evaluator; raises OperandError if a result has another type than inferred."""
+        """Run the evaluator; raise OperandError if a result's type differs from the inferred one."""
         arrays = self.run(operands, len(self.results))
         arrays = tuple([_widened(array, expected) for array, expected in zip(arrays, self.results, strict=True)])
         for array, expected in zip(arrays, self.results, strict=True):
             if (array.shape, array.dtype) != (expected.shape, expected.dtype):
                 raise OperandError(
-                    f"{self.kind} gave {array.dtype}{array.shape} where {expected} was inferred",
-                    rule="a delegated operator must give the types that the standard infers",
+                    f"{self.kind} returned {array.dtype}{array.shape}, but {expected} was inferred",
+                    rule="a delegated operator must return the types that the standard infers",
                 )
         return arrays[0] if len(arrays) == 1 else arrays
 
@@ -80,14 +80,14 @@ class Delegated(Operation):
         """Return the values of the first outputs."""
         named = dict(zip(filter(None, self.input_names), operands, strict=True))
         with warnings.catch_warnings():
-            # The evaluator provokes NumPy's warnings for numbers that NumPy's own functions pass silently.
+            # The evaluator triggers NumPy warnings for numbers that NumPy functions handle silently.
             warnings.simplefilter("ignore")
             values = _evaluator(self.node(outputs).SerializeToString()).run(None, named)
         arrays = [np.asarray(value) for value in values]
         return tuple([array.astype(np.str_) if array.dtype == object else array for array in arrays])
 
     def flops(self, result: AnyType, *types: TensorType) -> int:
-        """Return an operation for each element read and written: the evaluator's own work is not known."""
+        """Return one operation for each element read or written, because the evaluator's cost is unknown."""
         return sum(part.size for part in (*self.results, *types))
 
     @property
@@ -97,19 +97,19 @@ class Delegated(Operation):
 
     @property
     def input_names(self) -> tuple[str, ...]:
-        """A name for each input of the type, "" for one that is left out."""
-        return tuple(f"x{place}" if there else "" for place, there in enumerate(self.is_given))
+        """A name for each input of the type, "" for an omitted input."""
+        return tuple(f"x{index}" if given else "" for index, given in enumerate(self.is_given))
 
     def node(self, outputs: int) -> NodeProto:
-        """Return the operator as a node of the standard, with so many outputs."""
+        """Return the operator as an ONNX node with a number of outputs."""
         domain, _, name = self.kind.rpartition(".")
         arguments: dict[str, Any] = dict(self.arguments)
-        results = [f"y{place}" for place in range(outputs)]
+        results = [f"y{index}" for index in range(outputs)]
         return helper.make_node(name, list(self.input_names), results, domain=domain, **arguments)
 
 
 def _widened(array: Array, expected: TensorType) -> Array:
-    """Return texts in the dtype of the longest that the operator can give; other arrays as they are."""
+    """Return strings converted to the expected length; other arrays unchanged."""
     fits = is_text(array.dtype) and is_text(expected.dtype) and array.dtype.itemsize <= expected.dtype.itemsize
     return array.astype(expected.dtype) if fits else array
 
@@ -117,7 +117,7 @@ def _widened(array: Array, expected: TensorType) -> Array:
 @lru_cache(maxsize=64)
 def _evaluator(serialized: bytes) -> Any:
     """Return the evaluator of a model of one node."""
-    from onnx.reference import ReferenceEvaluator  # it imports every operator's evaluation, which takes its time
+    from onnx.reference import ReferenceEvaluator  # slow to import, because it imports every operator
 
     node = NodeProto.FromString(serialized)
     graph = helper.make_graph(
@@ -130,7 +130,7 @@ def _evaluator(serialized: bytes) -> Any:
 
 
 _OPSETS = {"": defs.onnx_opset_version()}
-"""the opset of each domain that the evaluator is asked in"""
+"""domain → opset used by the evaluator"""
 
 
 def _opset_imports() -> list[Any]:
@@ -139,7 +139,7 @@ def _opset_imports() -> list[Any]:
 
 @operator(*TYPES)
 def delegated(op: OperatorContext) -> Any:
-    """An operator that the onnx package's reference evaluator computes."""
+    """Record an operator that the onnx package's reference evaluator computes."""
     domain, _, name = op.definition.type.rpartition(".")
     schema = defs.get_schema(name, _OPSETS[domain], domain)
     names = [formal.name for formal in schema.inputs]
@@ -147,17 +147,17 @@ def delegated(op: OperatorContext) -> Any:
         names.pop()
     values = [required(op, name) if is_given(op, name) else None for name in names]
     written = {name: _attribute(op, form) for name, form in schema.attributes.items() if op.has(name)}
-    # An empty list says nothing, and has no type by itself.
+    # An empty list has no element type, and means the same as an omitted attribute.
     attributes = tuple((name, value) for name, value in written.items() if value != ())
-    unfinished = Delegated(op.definition.type, attributes, tuple(value is not None for value in values), ())
-    present = [value for value in values if value is not None]
-    results = _inferred(op, unfinished, schema, present)
-    node = Delegated(unfinished.kind, attributes, unfinished.is_given, results)(*present)
-    return node if len(results) == 1 else tuple(item(place)(node) for place in range(len(results)))
+    untyped = Delegated(op.definition.type, attributes, tuple(value is not None for value in values), ())
+    given = [value for value in values if value is not None]
+    results = _inferred(op, untyped, schema, given)
+    node = Delegated(untyped.kind, attributes, untyped.is_given, results)(*given)
+    return node if len(results) == 1 else tuple(item(index)(node) for index in range(len(results)))
 
 
 def _attribute(op: OperatorContext, form: defs.OpSchema.Attribute) -> Plain:
-    """Return an attribute; raises OperandError for one of another kind than the standard has."""
+    """Return an attribute; raise OperandError if its type differs from the standard's."""
     kinds = defs.OpSchema.AttrType
     value = op.argument(form.name)
     items = value if isinstance(value, tuple) else (value,)
@@ -165,13 +165,15 @@ def _attribute(op: OperatorContext, form: defs.OpSchema.Attribute) -> Plain:
     wanted: dict[Any, tuple[tuple[type[Any], ...], str]] = {
         kinds.INT: (number, "an integer"), kinds.INTS: (number, "a list of integers"),
         kinds.FLOAT: (real, "a number"), kinds.FLOATS: (real, "a list of numbers"),
-        kinds.STRING: ((str,), "a text"), kinds.STRINGS: ((str,), "a list of texts"),
+        kinds.STRING: ((str,), "a string"), kinds.STRINGS: ((str,), "a list of strings"),
     }  # fmt: skip
-    types, words = wanted.get(form.type, ((), "left out: the onnx package takes a tensor there, which is not read"))
+    types, description = wanted.get(form.type, ((), "omitted, because tensors as attributes are not supported"))
     several = form.type in (kinds.INTS, kinds.FLOATS, kinds.STRINGS)
     fits = all(isinstance(item, types) and not isinstance(item, bool) for item in items)
     if not fits or isinstance(value, tuple) is not several:
-        raise OperandError(f"{form.name}={value!r:.80}", rule=f"{op.definition.type}: {form.name} must be {words}")
+        raise OperandError(
+            f"{form.name}={value!r:.80}", rule=f"{op.definition.type}: {form.name} must be {description}"
+        )
     plain: Plain = value
     return plain
 
@@ -179,9 +181,9 @@ def _attribute(op: OperatorContext, form: defs.OpSchema.Attribute) -> Plain:
 def _inferred(
     op: OperatorContext, operation: Delegated, schema: defs.OpSchema, values: list[Expr]
 ) -> tuple[TensorType, ...]:
-    """Return the result types that the standard infers; where some length depends on values, the operator runs first.
+    """Return the result types that the standard infers; if a length depends on values, run the operator.
 
-    Raises UnknownShapeError where these are not known.
+    Raise UnknownShapeError if these values are not known.
     """
     outputs = len(op.definition.outputs)
     node = operation.node(outputs)
@@ -206,7 +208,7 @@ def _inferred(
     def types_of(arrays: Sequence[Array]) -> Types:
         try:
             values = operation.run(arrays, outputs)
-        except Exception as error:  # whatever the evaluator of that operator raises
+        except Exception as error:  # the operator's evaluator may raise anything
             raise _misfit(operation, error) from error
         return Types([TensorType(value.shape, value.dtype) for value in values])
 
@@ -224,24 +226,24 @@ def _misfit(operation: Delegated, error: Exception) -> OperandError:
 
 
 def _tensor_type(operation: Delegated, inferred: TypeProto | None, schema: defs.OpSchema) -> TensorType | None:
-    """Return an inferred type; None if a length of it is not known, or that of its longest text."""
+    """Return an inferred type; None if one of its lengths, or the length of its longest string, is unknown."""
     if inferred is None or not inferred.tensor_type.HasField("shape"):
         return None
     lengths = [part.dim_value if part.HasField("dim_value") else -1 for part in inferred.tensor_type.shape.dim]
     if min(lengths, default=0) < 0:
         return None
     if inferred.tensor_type.elem_type == TensorProto.STRING:
-        longest = _longest_text(operation, schema)
+        longest = _longest_string(operation, schema)
         return TensorType(tuple(lengths), np.dtype((np.str_, longest))) if longest else None
     dtype = dtype_by(inferred.tensor_type.elem_type, "the data type of a result", narrow=True)
     return TensorType(tuple(lengths), dtype)
 
 
-def _longest_text(operation: Delegated, schema: defs.OpSchema) -> int:
-    """Return how long a text can be that is chosen among the attributes, in characters; 0 for computed ones."""
+def _longest_string(operation: Delegated, schema: defs.OpSchema) -> int:
+    """Return the length in characters of the longest string among the attributes; 0 for computed strings."""
     if not operation.kind.startswith("ai.onnx.ml."):
         return 0
     defaults = {name: form.default_value.s.decode() for name, form in schema.attributes.items()}
-    texts = [text for _, value in operation.arguments if isinstance(value, tuple) for text in value]
-    texts.append({**defaults, **dict(operation.arguments)}.get("default_string", ""))
-    return max([len(text) for text in texts if isinstance(text, str)], default=0)
+    strings = [string for _, value in operation.arguments if isinstance(value, tuple) for string in value]
+    strings.append({**defaults, **dict(operation.arguments)}.get("default_string", ""))
+    return max([len(string) for string in strings if isinstance(string, str)], default=0)

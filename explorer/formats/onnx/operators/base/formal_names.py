@@ -1,4 +1,4 @@
-"""Names of the inputs and outputs of ONNX operators, as their schemas have them."""
+"""Names of the inputs and outputs of ONNX operators from their schemas."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from functools import lru_cache
 from onnx import defs
 
 STANDARD = ("", "ai.onnx")
-"""names of the domain of ONNX's own operators"""
-_KEPT = 1024
-"""number of signatures that are kept: the package makes a schema again at each request"""
+"""names of the standard domain"""
+_CACHE_SIZE = 1024
+"""number of cached signatures, because the onnx package creates a new schema for each request"""
 
 
 def domain_of(domain: str) -> str:
-    """Return a domain by one name: "" for ONNX's own."""
+    """Return the canonical name of a domain: "" for the standard domain."""
     return "" if domain in STANDARD else domain
 
 
 def input_names(domain: str, name: str, count: int) -> tuple[str, ...]:
-    """Return the names of a node's inputs, by position: ``X``, ``W``; members of a list are ``inputs.0``, ``inputs.1``.
+    """Return the names of a node's inputs in order: ``X``, ``W``; items of a list are ``inputs.0``, ``inputs.1``.
 
-    They are those of the newest opset, so that an attribute that became an input keeps one name.
+    They are from the newest opset, so that an attribute that became an input keeps its name.
     """
     return _names(domain, name, count, "input")
 
 
 def output_names(domain: str, name: str, count: int) -> tuple[str, ...]:
-    """Return the names of a node's outputs, by position."""
+    """Return the names of a node's outputs in order."""
     return _names(domain, name, count, "output")
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_CACHE_SIZE)
 def _names(domain: str, name: str, count: int, side: str) -> tuple[str, ...]:
     try:
         schema = defs.get_schema(name, domain_of(domain))

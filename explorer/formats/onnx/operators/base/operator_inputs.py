@@ -1,7 +1,7 @@
-"""The first input of an ONNX operator, which has several names, and numbers of dtypes.
+"""The first input of an ONNX operator, which has several names, and dtype codes.
 
-An attribute of one opset is an input in the next (axes of Squeeze, pads of Pad, sizes of Split); both have one name
-here, and an input may be a weight of the file, a constant, or computed.
+An attribute of one opset may be an input in the next (axes of Squeeze, pads of Pad, sizes of Split). Both have the same
+name here, and an input may be a weight, a constant, or computed.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from explorer.net.definition.operator_definition import memory_dtype
 from explorer.net.operators.signature import Names
 
 First = Annotated[Expr, Names("X", "input", "data", "A", "x")]
-"""the first input, whatever the standard calls it"""
+"""the first input, under any of the standard's names"""
 
 
 _DTYPES = {
     1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool", 10: "float16",
     11: "float64", 12: "uint32", 13: "uint64", 14: "complex64", 15: "complex128",
 }  # fmt: skip
-"""ONNX's numbers of dtypes (TensorProto.DataType), without those that explorer does not compute in"""
+"""ONNX's dtype codes (TensorProto.DataType) → dtypes that explorer computes with"""
 TEXT, BFLOAT16, FLOAT8_E8M0 = 8, 16, 24
-"""numbers of texts, of bfloat16, which is held as float32, and of the powers of two that are scales of blocks"""
+"""codes of strings, bfloat16 (stored as float32), and powers of two that are block scales"""
 _NARROW = {
     17: "float8_e4m3fn", 18: "float8_e4m3fnuz", 19: "float8_e5m2", 20: "float8_e5m2fnuz", 21: "uint4", 22: "int4",
     23: "float4_e2m1fn", FLOAT8_E8M0: "float8_e8m0fnu", 25: "uint2", 26: "int2",
 }  # fmt: skip
-"""numbers of dtypes that are stored, cast and moved, and not computed in"""
+"""dtype codes → dtypes that are stored, cast and moved, but not computed with"""
 
 
 def dtype_by(code: int, name: str, *, narrow: bool = False) -> np.dtype[Any]:
-    """Return the dtype of a number under some name; raises OperandError for one that explorer does not compute in.
+    """Return the dtype of a code; raise OperandError, with ``name``, for dtypes that explorer does not compute with.
 
-    ``narrow`` ones are allowed where elements are only stored.
+    ``narrow`` dtypes are allowed for elements that are only stored.
     """
     if narrow and code in _NARROW:
         return memory_dtype(_NARROW[code])

@@ -1,6 +1,6 @@
-"""Opsets whose operators are read, and what helps with a file of another one.
+"""Supported opsets, and remedies for files with other opsets.
 
-A type that means something else in its file's opset carries the opset: ``Pad (opset 1)``, ``Relu (no opset)``.
+A type with an unsupported meaning in its file's opset includes the opset: ``Pad (opset 1)``, ``Relu (no opset)``.
 """
 
 from __future__ import annotations
@@ -13,31 +13,31 @@ from onnx import defs
 from explorer.net.operators.table import Remedy
 
 OLDEST = 11
-"""the first opset whose operators are all read"""
+"""the first opset whose operators are all supported"""
 
 
 @cache
 def newest() -> int:
-    """Return the newest opset that the installed onnx package knows."""
+    """Return the newest opset of the installed onnx package."""
     return defs.onnx_opset_version()
 
 
 def remedy_of(type: str) -> Remedy | None:
-    """Return what helps with a type that carries its opset, None for one that is unknown in every opset."""
+    """Return the remedy for a type that includes its opset, None for a type that is unknown in every opset."""
     if type.endswith(" (no opset)"):
-        return Remedy("an ONNX file must say the opset of its operators", "model.opset_import.add(version=13)")
-    carried = re.search(r" \(opset (-?[0-9]+)\)$", type)
-    if carried is None:
+        return Remedy("an ONNX file must declare the opset of its operators", "model.opset_import.add(version=13)")
+    match = re.search(r" \(opset (-?[0-9]+)\)$", type)
+    if match is None:
         return None
-    opset = carried[1]
+    opset = match[1]
     if not 0 < int(opset) < OLDEST:
         return Remedy(
-            f"the opset, {opset}, must be one from 1 to {newest()}, which the installed onnx package knows",
+            f"the opset, {opset}, must be between 1 and {newest()}, the newest opset of the installed onnx package",
             "pip install --upgrade onnx, or export the model again with one of these opsets",
         )
     return Remedy(
-        f"operators must mean what they mean in opset {OLDEST} or newer; this model is of opset {opset}, and the "
-        "converter of the onnx package, by which it is upgraded as it opens, refused it (net.definition.doc says why)",
-        f"export the model again with opset {OLDEST} or newer, or change what the converter names and save "
+        f"operators must have the meaning of opset {OLDEST} or newer, but this model has opset {opset}, and the onnx "
+        "package's converter could not upgrade it (for the reason see net.definition.doc)",
+        f"export the model again with opset {OLDEST} or newer, or fix the converter's error and save "
         "onnx.version_converter.convert_version(model, 13)",
     )

@@ -1,4 +1,4 @@
-"""``stash_type`` of normalizations: the dtype in which the standard has them computed, and their statistics stored."""
+"""``stash_type`` of normalizations: the dtype of their computation and of their stored statistics."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from explorer.formats.onnx.operators.base.operator_inputs import BFLOAT16, dtype
 from explorer.ops.base import cast
 
 FLOAT = 1
-"""ONNX's number of float32"""
+"""ONNX's dtype code of float32"""
 
 
 def in_stash_dtype(x: Expr, stash_type: int) -> Expr:
-    """Return the operand in the dtype in which ``stash_type`` has it normalized, or in its own if that is wider."""
+    """Return the operand in the dtype of ``stash_type``, or in its own dtype if that is wider."""
     return cast(x, np.result_type(accumulator_dtype(x.dtype), _memory_dtype(stash_type)))
 
 
 def stashed(statistic: Expr, stash_type: int) -> Expr:
-    """Return a statistic in the dtype of ``stash_type``; bfloat16 is rounded, and held as float32."""
+    """Return a statistic in the dtype of ``stash_type``; bfloat16 is rounded, and stored as float32."""
     if stash_type == BFLOAT16:
         statistic = cast(statistic, np.dtype(ml_dtypes.bfloat16))
     return cast(statistic, _memory_dtype(stash_type))

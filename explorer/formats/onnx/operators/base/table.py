@@ -1,9 +1,8 @@
-"""The table of ONNX operator types; what is known when a net is built is computed then.
+"""The table of ONNX operator types, with constant folding while a net is built.
 
-Exporters spell out how shapes are computed, node by node. If every operand of an operator is a small constant, its
-result is evaluated at once and becomes a constant itself; so a chain of shape arithmetic ends in a number, and a
-Reshape after it knows its sizes. Folding here, and not in a plan, is needed because types must be known while the graph
-is recorded.
+Exporters write shape computations node by node. If every operand of an operator is a small constant, its result is
+evaluated immediately and becomes a constant itself. A chain of shape arithmetic thus ends in a number, and a subsequent
+Reshape has known sizes. Folding cannot be left to a plan, because types must be known while the graph is recorded.
 """
 
 from __future__ import annotations
@@ -30,14 +29,14 @@ _FAMILIES = {
     "com.microsoft.": (f"{_PACKAGE}.microsoft", f"{_PACKAGE}.machine_learning", f"{_PACKAGE}.dynamic_lstm"),
     "quantized_decomposed.": (f"{_PACKAGE}.quantized.torch_decomposed",),
 }
-"""domain → modules of its operators, which few files need"""
+"""domain → modules of its operators, imported on demand"""
 TABLE = OperatorTable("onnx", remedy=remedy_of, input_names=_input_names, families=_FAMILIES)
 
 
 def operator(*types: str, ignored: Ignored = ()) -> Callable[[_Function], _Function]:
-    """Decorate the function of operator types; shapes and other small values that depend on no input are computed.
+    """Return a decorator for the function of operator types; small values that depend on no input are folded.
 
-    It must have a parameter for all that the file says of an operator but the ``ignored`` attributes and inputs, which
-    change no value.
+    The function must have a parameter for each input and attribute of the operator, except for ``ignored`` ones, which
+    do not affect values.
     """
     return TABLE.register(*types, ignored=ignored, fold=True)

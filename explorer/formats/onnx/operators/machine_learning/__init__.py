@@ -1,4 +1,4 @@
-"""Classical machine learning (domain ai.onnx.ml): features, linear models, trees, support vectors, and texts."""
+"""Classical machine learning (domain ai.onnx.ml): features, linear models, trees, support vectors, and strings."""
 
 from explorer.formats.onnx.operators.machine_learning import (
     features,

@@ -1,4 +1,4 @@
-"""Labels of classes, and the transforms that classifiers and regressors of ai.onnx.ml apply to their scores."""
+"""Class labels, and the transforms that classifiers and regressors of ai.onnx.ml apply to scores."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from explorer.ops.reduction.reduce import max as largest
 from explorer.ops.reduction.reduce import sum as total
 
 Transform = Literal["NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"]
-"""transforms of scores, in the order of their numbers in TreeEnsemble"""
+"""transforms of scores, in the order of their codes in TreeEnsemble"""
 Labels = Annotated[Ints | tuple[str, ...], Names("classlabels_ints", "classlabels_int64s", "classlabels_strings")]
-"""labels of classes, of which a file has one list"""
+"""class labels, in one of these attributes"""
 _ERF = 0.147
-"""constant of Winitzki's approximation of the error function, as ONNX Runtime has it"""
+"""constant of Winitzki's approximation of the error function in ONNX Runtime"""
 _ZERO = 1e-7
-"""scores of a smaller magnitude are zeros for SOFTMAX_ZERO"""
+"""SOFTMAX_ZERO treats scores with a smaller magnitude as zeros"""
 
 
 def transformed(scores: Expr, transform: str) -> Expr:
-    """Return scores (n, classes) by a transform: each by itself, or all of a row."""
+    """Return transformed scores (n, classes)."""
     if transform == "SOFTMAX":
         return softmax(scores, -1)
     if transform == "LOGISTIC":
@@ -41,12 +41,12 @@ def transformed(scores: Expr, transform: str) -> Expr:
     if transform == "PROBIT":
         return _probit(scores)
     if transform == "SOFTMAX_ZERO":
-        return _softmax_of_others(scores)
+        return _softmax_of_nonzeros(scores)
     return scores
 
 
 def _probit(p: Expr) -> Expr:
-    """Return the quantile of the normal distribution, √2 · erf⁻¹(2 p − 1), by Winitzki's approximation."""
+    """Return the normal distribution's quantile, √2 · erf⁻¹(2 p − 1), with Winitzki's approximation."""
     x = p * 2 - 1
     logarithm = log((1 - x) * (1 + x))
     half = 2 / (pi * _ERF) + logarithm * 0.5
@@ -54,23 +54,23 @@ def _probit(p: Expr) -> Expr:
     return sign(x) * root * np.float32(1.41421356)
 
 
-def _softmax_of_others(scores: Expr) -> Expr:
-    """Return the softmax in which a score of zero stays zero; halves where all are."""
+def _softmax_of_nonzeros(scores: Expr) -> Expr:
+    """Return the softmax in which zero scores stay zero; rows of zeros become 0.5."""
     top = largest(scores, -1, keepdims=True)
     powers = where(absolute(scores) > _ZERO, exp(scores - top), scores * exp(-top))
-    size = total(powers, -1, keepdims=True)
-    return where(size == 0, np.float32(0.5), powers / where(size == 0, np.float32(1), size))
+    norm = total(powers, -1, keepdims=True)
+    return where(norm == 0, np.float32(0.5), powers / where(norm == 0, np.float32(1), norm))
 
 
 def labels(values: Ints | tuple[str, ...]) -> Array:
-    """Return labels as an array; raises OperandError where there are none."""
+    """Return labels as an array; raise OperandError for an empty list."""
     if not values:
         raise OperandError("no labels", rule="there must be labels, either integers or strings")
     return np.array(values) if isinstance(values[0], str) else int64s("labels", values)
 
 
 def int64s(name: str, numbers: Sequence[int]) -> Array:
-    """Return integers as an array; raises OperandError for those of more than 64 bits."""
+    """Return integers as an array; raise OperandError for integers of more than 64 bits."""
     try:
         return np.array(numbers, np.int64)
     except OverflowError as error:
@@ -78,7 +78,7 @@ def int64s(name: str, numbers: Sequence[int]) -> Array:
 
 
 def rows(x: Expr) -> Expr:
-    """Return an operand as rows of numbers, (n, features); one row may come without its axis."""
+    """Return an operand as rows of numbers, (n, features); one axis is a single row."""
     if x.ndim == 1:
         x = reshape(x, (1, x.size))
     if x.ndim != 2 or x.dtype.kind not in "iuf":
@@ -87,7 +87,7 @@ def rows(x: Expr) -> Expr:
 
 
 def label_of(names: Array, classes: Expr) -> Expr:
-    """Return the label of each number of a class."""
+    """Return the label of each class index."""
     return take(constant(names), classes, 0)
 
 

@@ -1,8 +1,8 @@
-"""Ensembles of decision trees: the leaf that each row reaches in each tree, and the leaves' weights, put together.
+"""Evaluation of ensembles of decision trees: the weights of the leaves that each row reaches, aggregated.
 
-All trees share one table of nodes. A node asks one question, whether a feature is at most a limit, or equal to it;
-other comparisons are turned into these, with the branches exchanged (tree_ensembles.py). A leaf is its own branch, so
-that all rows go down together, a level at a time, with NumPy's gathers in place of a loop over rows.
+All trees share one table of nodes. A node compares a feature with a limit, either ≤ or =; other comparisons are
+converted to these by exchanging branches (tree_ensembles.py). A leaf's branches lead to itself, so that all rows
+descend together, one level at a time, with NumPy gathers instead of a loop over rows.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ from explorer.core.ir.operation_examples import Example, integers, real
 from explorer.core.types.tensor_type import AnyType, Array, TensorType
 
 EQUAL, NAN_GOES_TRUE = 1, 2
-"""bits of a node's flags: it compares for equality; a missing feature goes the way of a true answer"""
-_TOGETHER = 1 << 14
-"""rows × trees that are walked at once, so that their places in the tables stay in the processor's cache"""
-_PATIENCE = 4
-"""levels after which rows that have reached their leaf are left out"""
+"""bits of a node's flags: it tests equality; NaN takes the true branch"""
+_BLOCK = 1 << 14
+"""number of rows × trees processed together, so that their table entries stay in the cache"""
+_REMOVAL_INTERVAL = 4
+"""number of levels between removals of rows that have reached a leaf"""
 COMBINE: dict[str, tuple[np.ufunc, float]] = {
     "SUM": (np.add, 0.0), "MIN": (np.minimum, np.inf), "MAX": (np.maximum, -np.inf),
 }  # fmt: skip
-"""how weights of several trees are put together, and what it begins with"""
+"""aggregation of weights → (ufunc, initial value)"""
 
 
 class DecisionTrees(Operation):
-    """Weights of the leaves that rows reach, over all trees: (n, features) → (n, targets).
+    """Aggregated weights of the leaves that rows reach in all trees: (n, features) → (n, targets).
 
-    Operands behind the rows: of each node its feature, limit, two branches (if true, if false), flags and weights; of
-    each tree its root, and the target of the first column of its weights.
+    Operands after the rows are, for each node, its feature, limit, two branches (true, false), flags and weights, and
+    for each tree its root and the target of its first weight column.
     """
 
     targets: int
     depth: int
-    """decisions on the longest way from a root to a leaf"""
+    """number of decisions on the longest path from a root to a leaf"""
     combine: str = "SUM"
-    """SUM, MIN or MAX of the trees' weights"""
+    """aggregation of the trees' weights: SUM, MIN or MAX"""
     portable = False
     nondifferentiable = "a decision is a step: its derivative is zero, or none"
     refuses_gradient = True
@@ -71,74 +71,74 @@ class DecisionTrees(Operation):
         if any(table.dtype.kind not in "iu" for table in (features, branches, flags, roots, columns)):
             raise self.refuse(
                 (x, features, limits, branches, flags, weights, roots, columns),
-                "the tables of features, branches, flags, roots and columns must be of integers",
+                "the tables of features, branches, flags, roots and columns must be integers",
             )
         return TensorType((x.shape[0], self.targets), weights.dtype)
 
     def kernel(self, out: Array, x: Array, *tables: Array) -> Array:
-        """Walk blocks of rows and trees, and put their weights together tree by tree, in the order of the trees."""
+        """Process blocks of rows and trees, and aggregate weights in the order of the trees."""
         features, limits, branches, flags, weights, roots, columns = tables
         ufunc, start = COMBINE[self.combine]
         out[...] = start
-        walk = _Walk(x, features, limits, branches, flags)
+        traversal = _Traversal(x, features, limits, branches, flags)
         width = weights.shape[1]
-        rows = max(1, min(x.shape[0], _TOGETHER))
-        trees = max(1, _TOGETHER // rows)
+        rows = max(1, min(x.shape[0], _BLOCK))
+        trees = max(1, _BLOCK // rows)
         for first in range(0, x.shape[0], rows):
             part = out[first : first + rows]
             for tree in range(0, len(roots), trees):
-                leaves = walk.leaves(first, len(part), roots[tree : tree + trees], self.depth)
-                for place, column in enumerate(columns[tree : tree + trees].tolist()):
+                leaves = traversal.leaves(first, len(part), roots[tree : tree + trees], self.depth)
+                for index, column in enumerate(columns[tree : tree + trees].tolist()):
                     target = part[:, column : column + width]
-                    ufunc(target, weights.take(leaves[place], 0), out=target)
+                    ufunc(target, weights.take(leaves[index], 0), out=target)
         if start:
             out[out == start] = 0  # no tree has a weight for this target
         return out
 
     def flops(self, result: AnyType, *types: TensorType) -> int:
-        """Return a comparison for each row, tree and level."""
+        """Return one comparison for each row, tree and level."""
         return types[0].shape[0] * types[6].size * self.depth
 
 
-class _Walk:
-    """The way of rows through trees, a level at a time."""
+class _Traversal:
+    """Traversal of trees by rows, one level at a time."""
 
     def __init__(self, x: Array, features: Array, limits: Array, branches: Array, flags: Array) -> None:
         self.x, self.width = np.ascontiguousarray(x).reshape(-1), x.shape[1]
         self.features, self.limits, self.branches = features, limits, branches.reshape(-1)
         self.equal = (flags & EQUAL).astype(bool) if np.any(flags & EQUAL) else None
-        tracks = flags & NAN_GOES_TRUE
-        self.tracks = tracks.astype(bool) if np.any(tracks) and np.isnan(x).any() else None
+        nan_is_true = flags & NAN_GOES_TRUE
+        self.nan_is_true = nan_is_true.astype(bool) if np.any(nan_is_true) and np.isnan(x).any() else None
 
     def leaves(self, first: int, count: int, roots: Array, depth: int) -> Array:
-        """Return the leaves that rows from ``first`` on reach: (trees, rows) numbers of nodes."""
+        """Return the leaves that rows from ``first`` on reach, node indices (trees, rows)."""
         nodes = np.repeat(roots.astype(np.intp), count)
         starts = np.tile(np.arange(first, first + count) * self.width, len(roots))
-        return self._down(nodes, starts, depth).reshape(len(roots), count)
+        return self._descend(nodes, starts, depth).reshape(len(roots), count)
 
-    def _down(self, nodes: Array, starts: Array, depth: int) -> Array:
+    def _descend(self, nodes: Array, starts: Array, depth: int) -> Array:
         for level in range(depth):
-            # Trees are deep for few rows: from time to time, those that have arrived are taken out.
-            if level % _PATIENCE == _PATIENCE - 1:
+            # Trees may be deep only for few rows, so rows at a leaf are removed from time to time.
+            if level % _REMOVAL_INTERVAL == _REMOVAL_INTERVAL - 1:
                 (inner,) = np.nonzero(self.branches.take(nodes * 2) != nodes)
                 if len(inner) * 2 < len(nodes):
                     if len(inner):
-                        nodes[inner] = self._down(nodes[inner], starts[inner], depth - level)
+                        nodes[inner] = self._descend(nodes[inner], starts[inner], depth - level)
                     return nodes
             nodes = self._next(nodes, starts)
         return nodes
 
     def _next(self, nodes: Array, starts: Array) -> Array:
-        places = self.features.take(nodes)
-        places += starts
-        values = self.x.take(places)
+        indices = self.features.take(nodes)
+        indices += starts
+        values = self.x.take(indices)
         limits = self.limits.take(nodes)
         answers = values <= limits
         if self.equal is not None:
             np.copyto(answers, values == limits, where=self.equal.take(nodes))
-        if self.tracks is not None:
-            np.copyto(answers, self.tracks.take(nodes), where=np.isnan(values))
-        # Branches lie in pairs, the true one first: place 2 · node + 1 − answer.
+        if self.nan_is_true is not None:
+            np.copyto(answers, self.nan_is_true.take(nodes), where=np.isnan(values))
+        # Branches are stored in pairs, the true one first: index 2 · node + 1 − answer.
         nodes = nodes * 2
         nodes += 1
         nodes -= answers

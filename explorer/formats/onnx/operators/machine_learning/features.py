@@ -1,7 +1,7 @@
-"""Features, the columns that models read: scaled, normalised, imputed, compared with a threshold, chosen, joined.
+"""Preprocessing of features: scaling, normalisation, imputation, thresholds, selection and concatenation.
 
-These are operators of ai.onnx.ml, the domain for models that are not nets; converters of such pipelines write them in
-front of a model.
+These operators of ai.onnx.ml, the domain of classical machine learning, are written by converters of pipelines before a
+model.
 """
 
 from __future__ import annotations
@@ -26,45 +26,45 @@ from explorer.ops.reduction.reduce import max as largest
 from explorer.ops.reduction.reduce import sum as total
 
 Vocabulary = Annotated[Ints | tuple[str, ...], Names("string_vocabulary", "int64_vocabulary")]
-"""keys of a dictionary, of which a file has one list"""
+"""keys of a dictionary, in one of these attributes"""
 _FLOAT32 = np.dtype(np.float32)
 
 
 @operator("ai.onnx.ml.Scaler")
 def scaler(X: Expr, *, offset: Known[Array], scale: Known[Array]) -> Expr:
-    """(x − offset) · scale, with one number of each for all features, or one for each feature."""
+    """Return (x − offset) · scale, each with one number for all features or one per feature."""
     x = cast(X, _FLOAT32)
     return (x - _per_feature("offset", offset, x)) * _per_feature("scale", scale, x)
 
 
 def _per_feature(name: str, values: Array, x: Expr) -> Expr:
-    """Return an attribute that has one number for all features, or one for each, in the operand's dtype."""
+    """Return an attribute with one number for all features or one per feature, in the operand's dtype."""
     if values.size not in (1, x.shape[-1] if x.ndim else 1):
         raise OperandError(
-            f"{name} has {values.size} numbers for {x.type}", rule=f"{name} must have one number, or one a feature"
+            f"{name} has {values.size} numbers for {x.type}", rule=f"{name} must have one number, or one per feature"
         )
     return tensor(values.reshape(-1).astype(x.dtype))
 
 
 @operator("ai.onnx.ml.Normalizer")
 def normalizer(X: Expr, *, norm: Literal["MAX", "L1", "L2"] = "MAX") -> Expr:
-    """Rows divided by their largest element, by the sum of their magnitudes, or by their length; zeros stay."""
+    """Divide rows by their maximum, L1 or L2 norm; rows of zeros are unchanged."""
     x = cast(X, _FLOAT32)
     if norm == "MAX":
-        size = largest(absolute(x), -1, keepdims=True)
+        divisor = largest(absolute(x), -1, keepdims=True)
     elif norm == "L1":
-        size = total(absolute(x), -1, keepdims=True)
+        divisor = total(absolute(x), -1, keepdims=True)
     else:
-        size = sqrt(total(x * x, -1, keepdims=True))
-    return x / where(size == 0, tensor(np.float32(1)), size)
+        divisor = sqrt(total(x * x, -1, keepdims=True))
+    return x / where(divisor == 0, tensor(np.float32(1)), divisor)
 
 
 @operator("ai.onnx.ml.ArrayFeatureExtractor")
 def array_feature_extractor(X: Expr, Y: Expr) -> Expr:
-    """The columns of X with the numbers Y, in their order."""
+    """Return the columns of X with indices Y."""
     if X.ndim == 0 or Y.dtype.kind not in "iu":
         raise OperandError(
-            f"{X.type} and {Y.type}", rule="ArrayFeatureExtractor must have rows, and integers as numbers of columns"
+            f"{X.type} and {Y.type}", rule="ArrayFeatureExtractor must have rows, and integers as column indices"
         )
     columns = take(X, reshape(Y, (Y.size,)), X.ndim - 1)
     return reshape(columns, (1, Y.size)) if X.ndim == 1 else columns
@@ -72,7 +72,7 @@ def array_feature_extractor(X: Expr, Y: Expr) -> Expr:
 
 @operator("ai.onnx.ml.Binarizer")
 def binarizer(X: Expr, *, threshold: float = 0.0) -> Expr:
-    """1 above a threshold, else 0."""
+    """Return 1 for elements above a threshold, otherwise 0."""
     _check_numbers(X)
     return cast(X > np.asarray(threshold, X.dtype), X.dtype)
 
@@ -91,15 +91,15 @@ def imputer(
     replaced_value_float: float = 0.0,
     replaced_value_int64: int = 0,
 ) -> Expr:
-    """A number in place of another, or of missing ones: one for all features, or one for each."""
+    """Replace a number or NaN with one number for all features, or one per feature."""
     _check_numbers(X)
-    imputed, other, replaced = imputed_value_floats, imputed_value_int64s, replaced_value_float
+    imputed, unused, replaced = imputed_value_floats, imputed_value_int64s, replaced_value_float
     if X.dtype.kind in "iu":
-        imputed, other, replaced = imputed_value_int64s, imputed_value_floats, replaced_value_int64
-    if imputed is None or other is not None:
+        imputed, unused, replaced = imputed_value_int64s, imputed_value_floats, replaced_value_int64
+    if imputed is None or unused is not None:
         raise OperandError(
             f"elements of {X.dtype.name}",
-            rule="there must be imputed_value_int64s for integers, and imputed_value_floats for floating numbers",
+            rule="imputed_value_int64s must be given for integers, imputed_value_floats for floating-point numbers",
         )
     values = _per_feature("imputed values", imputed, X)
     return where(isnan(X) if replaced != replaced else X == np.asarray(replaced, X.dtype), values, X)  # NaN ≠ NaN
@@ -107,26 +107,26 @@ def imputer(
 
 @operator("ai.onnx.ml.FeatureVectorizer")
 def feature_vectorizer(*X: Expr, inputdimensions: Unused) -> Expr:
-    """The columns of all operands next to one another, in float32."""
+    """Concatenate the columns of all operands, in float32."""
     parts = [cast(part, _FLOAT32) for part in X]
     return concatenate([reshape(part, (part.size, 1)) if part.ndim == 1 else part for part in parts], 1)
 
 
 @operator("ai.onnx.ml.DictVectorizer")
 def dict_vectorizer(X: Expr, *, vocabulary: Vocabulary) -> Expr:
-    """A dictionary's values in the order of the vocabulary, as a row; an array of them stands for the dictionary."""
+    """Return a dictionary's values as a row, in the order of the vocabulary; an array represents the dictionary."""
     count = len(vocabulary)
     if len({*vocabulary}) != count or X.shape != (count,) or X.dtype.kind not in "iufU":
         raise OperandError(
             f"{count} keys for {X.type}",
-            rule="DictVectorizer: there must be each key once, and an element for each key",
+            rule="DictVectorizer: keys must be unique, with an element for each key",
         )
     return reshape(X, (1, X.size))
 
 
 @operator("ai.onnx.ml.ZipMap")
 def zip_map(X: Expr, *, classlabels: Labels) -> Expr:
-    """Scores as they are, an array with a column for each label; the standard has a map of labels for each row."""
+    """Return scores unchanged, with a column for each label; the standard returns a map for each row."""
     count = len(labels(classlabels))
     if X.ndim == 0 or X.shape[-1] != count:
         raise OperandError(f"{count} labels for {X.type}", rule="each column must have a label")

@@ -1,4 +1,4 @@
-"""Linear models: a regressor, and a classifier with the labels and scores of its classes."""
+"""Linear models: a regressor, and a classifier that returns labels and scores."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _FLOAT32 = np.dtype(np.float32)
 
 
 def _products(x: Expr, coefficients: Array, intercepts: Array | None, count: int) -> Expr:
-    """Return x · coefficientsᵀ + intercepts, a column for each row of coefficients."""
+    """Return x · coefficientsᵀ + intercepts, with a column for each row of coefficients."""
     if count < 1 or coefficients.size % count:
         raise OperandError(
             f"{coefficients.size} coefficients for {count} targets",
-            rule="each target must have a coefficient a feature",
+            rule="each target must have a coefficient per feature",
         )
     y = x @ tensor(np.ascontiguousarray(coefficients.reshape(count, -1).T, x.dtype))
     if intercepts is None:
@@ -52,7 +52,7 @@ def linear_regressor(
     targets: int = 1,
     post_transform: Transform = "NONE",
 ) -> Expr:
-    """x · coefficientsᵀ + intercepts, one column for each target."""
+    """Return x · coefficientsᵀ + intercepts, one column for each target."""
     return transformed(_products(cast(X, _FLOAT32), coefficients, intercepts, targets), post_transform)
 
 
@@ -66,9 +66,9 @@ def linear_classifier(
     post_transform: Transform = "NONE",
     multi_class: Unused,
 ) -> tuple[Expr, Expr]:
-    """The label of the largest score, and the scores x · coefficientsᵀ + intercepts after a transform.
+    """Return the label of the largest score, and the transformed scores x · coefficientsᵀ + intercepts.
 
-    One row of coefficients is that of the second of two classes: it wins with a score above zero.
+    A single row of coefficients belongs to the second of two classes, which is chosen for scores above zero.
     """
     x, names = cast(rows(X), _FLOAT32), labels(classlabels)
     count = coefficients.size // x.shape[1] if x.shape[1] else 0
@@ -78,7 +78,7 @@ def linear_classifier(
     if (count, len(names)) != (1, 2):
         raise OperandError(
             f"{counted_text(count, 'row')} of coefficients for {counted_text(len(names), 'label')}",
-            rule="LinearClassifier must have a row for each label, or one for two",
+            rule="LinearClassifier must have a row for each label, or one row for two labels",
         )
     label = label_of(names, cast(scores[:, 0] > 0, np.dtype(np.int64)))
     if post_transform in ("LOGISTIC", "PROBIT"):

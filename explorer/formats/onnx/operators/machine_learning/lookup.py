@@ -1,6 +1,7 @@
-"""Lookup of numbers and strings in a table of keys: encoders of labels and categories.
+"""Encoders of labels and categories, which look up numbers and strings in a table of keys.
 
-Keys and values are operands, not attributes: a table may be long, and attributes are part of the key of cached plans.
+Keys and values are operands, not attributes, because tables may be long and attributes are part of the key of cached
+plans.
 """
 
 from __future__ import annotations
@@ -24,20 +25,20 @@ from explorer.ops.manipulation.reshape import expand_dims
 from explorer.record.reasons import counted_text
 
 Table = Ints | tuple[float, ...] | tuple[str, ...] | Tensor | None
-"""keys or values, of which a file has one list, or a tensor"""
-_UNKNOWN, _NO_NUMBER = "_Unused", -1
-"""values of elements that have no key"""
+"""keys or values, from a list attribute or a tensor"""
+_UNKNOWN_STRING, _UNKNOWN_NUMBER = "_Unused", -1
+"""default values of elements without a key"""
 
 
 class Lookup(Operation):
-    """Position of each element among sorted keys, or the number of keys where there is none."""
+    """Index of each element among sorted keys; the number of keys for an element without a key."""
 
     is_complete: bool = False
-    """an element without a key fails the run"""
+    """whether an element without a key raises ValueError in the run"""
     takes_text = True
     portable = False
     nondifferentiable = "positions are integers: they have no derivative"
-    unbatchable = "each member may have its own keys, and elements are a batch already"
+    unbatchable = "each batch element may have its own keys, and elements are already a batch"
     examples = (Example(integers(4, 2, high=5), integers(6, high=1)), Example(integers(3, high=1), integers(1, high=1)))
 
     def infer(self, x: TensorType, keys: TensorType) -> TensorType:
@@ -47,7 +48,7 @@ class Lookup(Operation):
         return TensorType(x.shape, np.dtype(np.int64))
 
     def kernel(self, out: Array, x: Array, keys: Array) -> Array:
-        """Search by halving; a missing number is like another."""
+        """Find keys by binary search; NaN equals NaN."""
         out[...] = len(keys)
         if len(keys):
             positions = np.minimum(np.searchsorted(keys, x), len(keys) - 1)
@@ -57,27 +58,27 @@ class Lookup(Operation):
             np.copyto(out, positions, where=same)
         if self.is_complete and np.any(out == len(keys)):
             unknown = x[out == len(keys)].ravel()[0].item()
-            raise ValueError(f"{unknown!r} is none of {len(keys)} categories, and zeros=0 refuses others")
+            raise ValueError(f"{unknown!r} is not among {len(keys)} categories, and zeros=0 rejects others")
         return out
 
     def flops(self, result: AnyType, *types: TensorType) -> int:
-        """Return a comparison for each halving."""
+        """Return the comparisons of a binary search."""
         return types[0].size * int(types[1].size).bit_length()
 
 
-def _table(side: str, table: Table) -> Array:
+def _table(name: str, table: Table) -> Array:
     """Return keys or values as an array."""
     if table is None:
-        raise OperandError(f"no {side}", rule=f"there must be {side}_int64s, _floats, _strings or _tensor")
+        raise OperandError(f"no {name}", rule=f"there must be {name}_int64s, _floats, _strings or _tensor")
     if isinstance(table, Tensor):
         return table.array.reshape(-1)
     if all(isinstance(item, int) for item in table):
-        return int64s(side, cast_type("tuple[int, ...]", table))
+        return int64s(name, cast_type("tuple[int, ...]", table))
     return np.array(table, None if isinstance(table[0], str) else np.float32)
 
 
 def _default(values: Array, number: int, real: float, string: str) -> Array:
-    """Return the default in the values' dtype, as a list."""
+    """Return the default in the values' dtype, as an array of one element."""
     default = {"i": number, "f": real, "U": string}.get(values.dtype.kind)
     if default is None:
         raise OperandError(f"values of {values.dtype.name}", rule="values must be strings, or signed or real numbers")
@@ -90,8 +91,8 @@ def _encoded(x: Expr, keys: Array, values: Array, default: Array) -> Expr:
             f"{counted_text(len(keys), 'key')} and {counted_text(len(values), 'value')}",
             rule="each key must have a value",
         )
-    order, positions = np.unique(keys, return_index=True)  # of equal keys the first counts
-    table = np.concatenate([values[positions], default])  # strings get the size of the longest
+    order, positions = np.unique(keys, return_index=True)  # the first of equal keys is used
+    table = np.concatenate([values[positions], default])  # strings get the longest one's size
     return label_of(table, Lookup()(x, constant(order)))
 
 
@@ -102,12 +103,12 @@ def label_encoder(
     keys: Annotated[Table, Names("keys_strings", "keys_int64s", "keys_floats", "keys_tensor")] = None,
     values: Annotated[Table, Names("values_strings", "values_int64s", "values_floats", "values_tensor")] = None,
     default_tensor: Known[Array] | None = None,
-    default_int64: int = _NO_NUMBER,
+    default_int64: int = _UNKNOWN_NUMBER,
     default_float: float = -0.0,
-    default_string: str = _UNKNOWN,
+    default_string: str = _UNKNOWN_STRING,
     classes_strings: tuple[str, ...] = (),
 ) -> Expr:
-    """The value of each element's key; opset 1 numbers strings, or names numbers, by their position in a list."""
+    """Return the value of each element's key; opset 1 maps strings to their list positions, or the reverse."""
     if classes_strings:
         positions = np.arange(len(classes_strings))
         return _mapped(X, positions, np.array(classes_strings), default_int64, default_string)
@@ -128,10 +129,10 @@ def category_mapper(
     *,
     cats_int64s: Ints,
     cats_strings: tuple[str, ...],
-    default_int64: int = _NO_NUMBER,
-    default_string: str = _UNKNOWN,
+    default_int64: int = _UNKNOWN_NUMBER,
+    default_string: str = _UNKNOWN_STRING,
 ) -> Expr:
-    """The number of each string, or the string of each number."""
+    """Return the number of each string, or the string of each number."""
     return _mapped(X, int64s("cats_int64s", cats_int64s), np.array(cats_strings), default_int64, default_string)
 
 
@@ -144,7 +145,7 @@ def _mapped(x: Expr, numbers: Array, strings: Array, default_number: int, defaul
 def one_hot_encoder(
     X: Expr, *, cats: Annotated[Ints | tuple[str, ...], Names("cats_int64s", "cats_strings")], zeros: int = 1
 ) -> Expr:
-    """1 at the position of each element's category, 0 elsewhere; an element of none fails unless ``zeros`` is set."""
+    """Return 1 at the index of each element's category, 0 elsewhere; unknown elements raise unless ``zeros`` is set."""
     categories = labels(cats)
     x = X if is_text(X.dtype) else cast(X, np.dtype(np.int64))
     order = np.unique(categories)

@@ -1,7 +1,7 @@
-"""Counts of n-grams: how often each n-gram of a vocabulary occurs in a row of strings or numbers.
+"""TfIdfVectorizer, which counts the n-grams of a vocabulary in rows of strings or numbers.
 
-A vocabulary may be long. As a tree of sorted pairs they are searched by halving for all rows at once, token by token,
-and no string or tuple is built in a run.
+A vocabulary may be long, so it is a tree of sorted pairs. Binary search advances all rows together, token by token, and
+a run creates no strings or tuples.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ from explorer.formats.onnx.operators.machine_learning.lookup import Lookup
 from explorer.net.operators.signature import Ints, Known, Names
 from explorer.ops.base import cast
 
-_LONGEST = 256
-"""tokens that an n-gram must have less of"""
+_LENGTH_LIMIT = 256
+"""exclusive maximum number of tokens of an n-gram"""
 _NONE = np.int64(-1)
-"""number of an n-gram that no n-gram of the vocabulary begins with"""
+"""index of an n-gram that is not a prefix in the vocabulary"""
 
 
 class NgramCounts(Operation):
-    """Counts of n-grams in rows of numbers of tokens: (n, tokens) or (tokens,) → (n, columns) or (columns,).
+    """Counts of n-grams in rows of token indices: (n, tokens) or (tokens,) → (n, columns) or (columns,).
 
-    The vocabulary is a tree: an n-gram is one of a token less, and a token. ``steps`` are, for each length, sorted
-    pairs of these, and ``columns`` where each is counted, −1 where it only leads to longer ones. It is
-    ONNX's TfIdfVectorizer.
+    The vocabulary is a tree, in which an n-gram is a pair of a shorter n-gram and a token. For each length there are
+    sorted pairs and the columns in which they are counted, −1 for n-grams that are only prefixes of longer ones. The
+    operation implements ONNX's TfIdfVectorizer.
     """
 
     size: int
-    """columns of the result"""
+    """number of columns of the result"""
     tokens: int
-    """different tokens: a larger number is that of none"""
+    """number of distinct tokens; larger indices are unknown tokens"""
     least: int
-    """tokens of the shortest n-grams"""
+    """number of tokens of the shortest n-grams"""
     skips: int
-    """most tokens that are left out between two of an n-gram"""
+    """maximum number of tokens skipped between two tokens of an n-gram"""
     takes_tuples = True
     portable = False
     nondifferentiable = "counts are integers: they have no derivative"
@@ -53,11 +53,11 @@ class NgramCounts(Operation):
     def infer(self, x: TensorType, *tables: TensorType) -> TensorType:
         """Return counts in float32."""
         if x.rank not in (1, 2) or x.dtype.kind != "i":
-            raise self.refuse((x, *tables), "the tokens must be numbers, in a row or in rows")
+            raise self.refuse((x, *tables), "the tokens must be integers with one or two axes")
         return TensorType((*x.shape[:-1], self.size), np.dtype(np.float32))
 
     def kernel(self, out: Array, x: Array, *tables: Array) -> Array:
-        """Walk the tree from all places at once, a token at a time, for each number of tokens left out."""
+        """Descend the tree from all positions together, one token at a time, for each number of skipped tokens."""
         rows = x.reshape(x.shape[0] if x.ndim == 2 else 1, x.shape[-1])
         steps, columns = tables[::2], tables[1::2]
         counts = np.zeros((len(rows), self.size), np.int64).reshape(-1)
@@ -69,34 +69,34 @@ class NgramCounts(Operation):
                 if offset >= rows.shape[1]:
                     break
                 ngrams = self._longer(ngrams[:, : rows.shape[1] - offset], rows[:, offset:], pairs)
-                if length < self.least or (length == 1 and skip):  # one token has nothing to leave out
+                if length < self.least or (length == 1 and skip):  # a single token has nothing to skip
                     continue
-                places = np.where(ngrams == _NONE, _NONE, column.take(ngrams) if len(column) else _NONE)
-                # One count over all rows: a row's columns begin at its own start.
-                counts += np.bincount((places + starts)[places >= 0], minlength=counts.size)
+                indices = np.where(ngrams == _NONE, _NONE, column.take(ngrams) if len(column) else _NONE)
+                # One bincount for all rows, with an offset for each row's columns.
+                counts += np.bincount((indices + starts)[indices >= 0], minlength=counts.size)
         out[...] = counts.reshape(out.shape)
         return out
 
     def _longer(self, ngrams: Array, tokens: Array, pairs: Array) -> Array:
-        """Return the numbers of n-grams with one token more."""
-        # A pair of n-gram and token is one number, so that a level is one sorted list.
-        wanted = np.where((ngrams == _NONE) | (tokens >= self.tokens), _NONE, ngrams * self.tokens + tokens)
+        """Return the indices of n-grams with one more token."""
+        # A pair of n-gram and token is one integer, so that a level is one sorted list.
+        pair_indices = np.where((ngrams == _NONE) | (tokens >= self.tokens), _NONE, ngrams * self.tokens + tokens)
         if not len(pairs):
-            return np.full(wanted.shape, _NONE)
-        places = np.minimum(np.searchsorted(pairs, wanted), len(pairs) - 1)
-        return np.where(pairs[places] == wanted, places, _NONE)
+            return np.full(pair_indices.shape, _NONE)
+        indices = np.minimum(np.searchsorted(pairs, pair_indices), len(pairs) - 1)
+        return np.where(pairs[indices] == pair_indices, indices, _NONE)
 
     def workspace(self, x: TensorType, *tables: TensorType) -> int:
-        """Return the counts of all columns, twice."""
+        """Return the bytes of two arrays of counts."""
         return 2 * 8 * self.size * (x.size // max(1, x.shape[-1]))
 
     def flops(self, result: AnyType, *types: TensorType) -> int:
-        """Return a search for each token, length and number of tokens left out."""
+        """Return the cost of a search for each token, length and number of skipped tokens."""
         return types[0].size * (len(types) // 2) * (self.skips + 1) * 8
 
 
 def _lengths(ngram_counts: Ints, pool: Array) -> list[Array]:
-    """Return the n-grams of each length, a row each, of the pool."""
+    """Return the pool's n-grams of each length, as rows."""
     starts = [*ngram_counts, len(pool)]
     if starts != sorted(starts) or starts[0] < 0:
         raise OperandError(
@@ -106,24 +106,26 @@ def _lengths(ngram_counts: Ints, pool: Array) -> list[Array]:
     for length, (start, end) in enumerate(pairwise(starts), 1):
         if (end - start) % length:
             raise OperandError(
-                f"{end - start} tokens in n-grams of {length}", rule="TfIdfVectorizer: each n-gram must be whole"
+                f"{end - start} tokens in n-grams of {length}", rule="TfIdfVectorizer: each n-gram must be complete"
             )
         lists.append(pool[start:end].reshape(-1, length))
     return lists
 
 
 def _tree(ngrams: list[Array], columns: list[Array], tokens: int) -> list[Array]:
-    """Return, for each length, the sorted pairs of n-gram and token, and the columns of these."""
+    """Return, for each length, the sorted pairs of n-gram and token, and their columns."""
     tables: list[Array] = []
     levels: list[dict[tuple[int, ...], int]] = [{(): 0}]
     for length in range(1, len(ngrams) + 1):
-        own = {tuple(row): column for row, column in zip(ngrams[length - 1].tolist(), columns[length - 1], strict=True)}
-        # Beginnings of longer n-grams are in the tree, too, without a column.
-        begins = {tuple(row[:length]) for longer in ngrams[length - 1 :] for row in longer.tolist()}
-        pairs = {levels[-1][ngram[:-1]] * tokens + ngram[-1]: ngram for ngram in begins}
+        column_of = {
+            tuple(row): column for row, column in zip(ngrams[length - 1].tolist(), columns[length - 1], strict=True)
+        }
+        # Prefixes of longer n-grams are also in the tree, without a column.
+        prefixes = {tuple(row[:length]) for longer in ngrams[length - 1 :] for row in longer.tolist()}
+        pairs = {levels[-1][ngram[:-1]] * tokens + ngram[-1]: ngram for ngram in prefixes}
         order = sorted(pairs)
-        levels.append({pairs[pair]: place for place, pair in enumerate(order)})
-        tables += [np.array(order, np.int64), np.array([own.get(pairs[pair], -1) for pair in order], np.int64)]
+        levels.append({pairs[pair]: index for index, pair in enumerate(order)})
+        tables += [np.array(order, np.int64), np.array([column_of.get(pairs[pair], -1) for pair in order], np.int64)]
     return tables
 
 
@@ -140,24 +142,24 @@ def tf_idf_vectorizer(
     pool: Annotated[Ints | tuple[str, ...], Names("pool_int64s", "pool_strings")],
     weights: Known[Array] | None = None,
 ) -> Expr:
-    """How often each n-gram occurs, or whether it does, times its weight."""
+    """Return the count of each n-gram, or whether it occurs, times its weight."""
     indexes, tokens = np.array(ngram_indexes, np.int64), labels(pool)
     if tokens.dtype.kind == "i" and not is_text(X.dtype):
         tokens = tokens.astype(X.dtype)
-    has_lengths = 1 <= min_gram_length <= max_gram_length < _LONGEST and 0 <= max_skip_count < 1 << 16
+    has_lengths = 1 <= min_gram_length <= max_gram_length < _LENGTH_LIMIT and 0 <= max_skip_count < 1 << 16
     if not has_lengths or not indexes.size or indexes.min() < 0:
         raise OperandError(
-            f"n-grams of {min_gram_length} to {max_gram_length} tokens, {max_skip_count} left out, "
+            f"n-grams of {min_gram_length} to {max_gram_length} tokens, {max_skip_count} skipped, "
             f"{indexes.size} indexes",
             rule="TfIdfVectorizer must have n-grams of one token or more, each with a column",
         )
     vocabulary, numbers = np.unique(tokens, return_inverse=True)
-    every = _lengths(ngram_counts, numbers.reshape(-1))
-    if sum(map(len, every)) != indexes.size:
+    ngrams = _lengths(ngram_counts, numbers.reshape(-1))
+    if sum(map(len, ngrams)) != indexes.size:
         raise OperandError(f"{indexes.size} indexes", rule="TfIdfVectorizer: each n-gram must have an index")
-    columns = np.split(indexes, np.cumsum([len(rows) for rows in every])[:-1])
+    columns = np.split(indexes, np.cumsum([len(rows) for rows in ngrams])[:-1])
     size = int(indexes.max()) + 1
-    steps = _tree(every[:max_gram_length], columns[:max_gram_length], len(vocabulary))
+    steps = _tree(ngrams[:max_gram_length], columns[:max_gram_length], len(vocabulary))
     counts: Any = NgramCounts(size, len(vocabulary), min_gram_length, max_skip_count)(
         Lookup()(X, constant(vocabulary)), *map(tensor, steps)
     )

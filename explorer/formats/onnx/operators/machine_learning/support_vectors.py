@@ -1,7 +1,7 @@
-"""Support vector machines: products with the support vectors are a matrix, from which scores and votes follow.
+"""Support vector machines, computed from a matrix of kernels of rows and support vectors.
 
-All of it is arithmetic that Explorer has operations for, in float64, since the distances of vectors are taken from
-their products; only the probabilities of several classes are found step by step, by an operation of their own.
+They are recorded as float64 arithmetic, because distances of vectors are computed from products. Only the probabilities
+of several classes are iterative, and have their own operation.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ from explorer.ops.nn.activation import clip
 from explorer.ops.reduction.reduce import sum as total
 from explorer.ops.reduction.sorting import argmax
 
-_LEAST = 1e-7
-"""least probability of a pair of classes"""
-_STEPS = 100
-"""steps after which probabilities that still move are taken as they are"""
-_CLOSE = 0.005
-"""by how much, over the number of classes, probabilities may be off"""
+_MINIMUM = 1e-7
+"""minimum probability of a pair of classes"""
+_ITERATIONS = 100
+"""maximum number of iterations"""
+_TOLERANCE = 0.005
+"""tolerance of probabilities, divided by the number of classes"""
 _NONE = np.zeros(0)
-"""numbers of an attribute that is left out"""
+"""value of an omitted attribute"""
 
 
 class CoupledProbabilities(Operation):
-    """Probabilities of k classes from those of each pair: (n, k (k − 1) / 2) → (n, k).
+    """Probabilities of k classes from pairwise probabilities: (n, k (k − 1) / 2) → (n, k).
 
-    Wu, Lin and Weng (2004), second method, as LIBSVM has it: a row is done when it is close enough.
+    The second method of Wu, Lin and Weng (2004), as in LIBSVM, iterates each row until it is within the tolerance.
     """
 
     classes: int
     portable = False
-    nondifferentiable = "probabilities are found by steps, as many as each row needs"
+    nondifferentiable = "probabilities are computed by a variable number of iterations"
     refuses_gradient = True
     unbatchable = "rows are a batch already: give it all rows at once"
     examples = (Example(real(4, 3, low=0.1, high=0.9), classes=3), Example(real(4, 1, low=0.1, high=0.9), classes=2))
@@ -65,23 +65,23 @@ class CoupledProbabilities(Operation):
         return pairs.with_shape((pairs.shape[0], self.classes))
 
     def kernel(self, out: Array, pairs: Array) -> Array:
-        """Step until all rows are close enough."""
+        """Iterate until all rows are within the tolerance."""
         k = self.classes
         wins = np.zeros((len(pairs), k, k))
-        for place, (i, j) in enumerate(combinations(range(k), 2)):
-            wins[:, i, j], wins[:, j, i] = pairs[:, place], 1 - pairs[:, place]
+        for index, (i, j) in enumerate(combinations(range(k), 2)):
+            wins[:, i, j], wins[:, j, i] = pairs[:, index], 1 - pairs[:, index]
         q = -wins.transpose(0, 2, 1) * wins
         q[:, range(k), range(k)] = (wins**2).sum(1)
         p = np.full((len(pairs), k), 1 / k)
         rows = np.arange(len(pairs))
-        for _ in range(max(_STEPS, k)):
+        for _ in range(max(_ITERATIONS, k)):
             product = np.einsum("nij,nj->ni", q[rows], p[rows])
             level = (p[rows] * product).sum(1)
-            moving = np.abs(product - level[:, None]).max(1) >= _CLOSE / k
-            rows = rows[moving]
+            is_unfinished = np.abs(product - level[:, None]).max(1) >= _TOLERANCE / k
+            rows = rows[is_unfinished]
             if not len(rows):
                 break
-            p[rows] = self._step(q[rows], p[rows], product[moving], level[moving])
+            p[rows] = self._step(q[rows], p[rows], product[is_unfinished], level[is_unfinished])
         np.copyto(out, p, casting="same_kind")
         return out
 
@@ -90,7 +90,7 @@ class CoupledProbabilities(Operation):
             size = q[:, t, t]
             change = (level - product[:, t]) / size
             p[:, t] += change
-            # Probabilities are kept at a sum of 1, and products with them are updated instead of computed anew.
+            # Probabilities keep a sum of 1, and products with them are updated instead of recomputed.
             scale = 1 + change
             level = (level + change * (change * size + 2 * product[:, t])) / scale**2
             product = (product + change[:, None] * q[:, t]) / scale[:, None]
@@ -98,19 +98,19 @@ class CoupledProbabilities(Operation):
         return p
 
     def flops(self, result: AnyType, *types: TensorType) -> int:
-        """Return the work of one step."""
+        """Return the cost of one iteration."""
         return types[0].shape[0] * self.classes**3
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """Attributes of the function of a row and a support vector."""
+    """Attributes of the kernel function."""
 
     kernel_type: Literal["LINEAR", "POLY", "RBF", "SIGMOID"] = "LINEAR"
     kernel_params: tuple[float, ...] = ()
 
     def __call__(self, x: Expr, vectors: Array) -> Expr:
-        """Return the kernel of each row and each vector: (n, vectors)."""
+        """Return the kernels of all rows and vectors, (n, vectors)."""
         products = x @ tensor(np.ascontiguousarray(vectors.T))
         if self.kernel_type == "LINEAR":
             return products
@@ -124,7 +124,7 @@ class Kernel:
             raise OperandError(f"a degree of {degree}", rule="the degree must be a small integer")
         if self.kernel_type == "RBF":
             squares = total(x * x, -1, keepdims=True) + tensor((vectors**2).sum(1))
-            # |x − v|² = x² + v² − 2 x·v, below 0 by rounding where both are close.
+            # |x − v|² = x² + v² − 2 x·v, which rounding may make negative if x and v are close.
             return exp(maximum(squares - 2 * products, 0.0) * -gamma)
         inner = gamma * products + constant
         return tanh(inner) if self.kernel_type == "SIGMOID" else inner ** int(degree)
@@ -152,7 +152,7 @@ def svm_regressor(
     one_class: int = 0,
     post_transform: Literal["NONE"] = "NONE",
 ) -> Expr:
-    """Kernels of a row with the support vectors · coefficients + rho; its sign for one class."""
+    """Return kernels · coefficients + rho for each row, or its sign for ``one_class``."""
     x = cast(rows(X), np.dtype(np.float64))
     count = n_supports
     if count > 0:
@@ -177,9 +177,9 @@ def svm_classifier(
     prob_b: Known[Array] = _NONE,
     post_transform: Transform = "NONE",
 ) -> tuple[Expr, Expr]:
-    """The label with most votes of pairs of classes, and the scores of all pairs, or probabilities of all classes.
+    """Return the label with the most votes of pairs of classes, and scores of pairs or probabilities of classes.
 
-    Without support vectors there are coefficients of each class.
+    Without support vectors, each class has coefficients and a score.
     """
     x, names = cast(rows(X), np.dtype(np.float64)), labels(classlabels)
     classes, sizes = len(names), vectors_per_class
@@ -201,13 +201,13 @@ def svm_classifier(
     label = label_of(names, argmax(_votes(scores, classes), -1))
     if prob_a.size:
         slope, shift = tensor(_matrix("prob_a", prob_a, 1, pairs)), tensor(_matrix("prob_b", prob_b, 1, pairs))
-        chances = clip(sigmoid(-(scores * slope + shift)), _LEAST, 1 - _LEAST)
-        return label, transformed(_scores(CoupledProbabilities(classes)(chances)), post_transform)
+        probabilities = clip(sigmoid(-(scores * slope + shift)), _MINIMUM, 1 - _MINIMUM)
+        return label, transformed(_scores(CoupledProbabilities(classes)(probabilities)), post_transform)
     if classes > 2:
         return label, transformed(_scores(scores), post_transform)
     if post_transform == "PROBIT":
-        raise OperandError("PROBIT of one score", rule="SVMClassifier: PROBIT must be of a score for each class")
-    # Two classes have one score, of the pair: ONNX Runtime's two columns are derived from it.
+        raise OperandError("PROBIT of one score", rule="SVMClassifier: PROBIT requires a score for each class")
+    # Two classes have a single score, from which ONNX Runtime's two columns are derived.
     score = _scores(scores)
     if post_transform in ("NONE", "LOGISTIC"):
         return label, transformed(concatenate([-score, score], 1), post_transform)
@@ -215,12 +215,12 @@ def svm_classifier(
 
 
 def _pair_columns(coefficients: Array, sizes: tuple[int, ...]) -> Array:
-    """Return the coefficients of each pair of classes for all support vectors: (vectors, pairs)."""
+    """Return the coefficients of each pair of classes for all support vectors, (vectors, pairs)."""
     ends = np.cumsum((0, *sizes))
     columns = []
     for i, j in combinations(range(len(sizes)), 2):
         column = np.zeros(ends[-1])
-        # LIBSVM's layout: a vector has a row for each other class, so that classes after its own are one row up.
+        # LIBSVM's layout: a vector has a row for each other class, so classes after its own are one row earlier.
         column[ends[i] : ends[i + 1]] = coefficients[j - 1, ends[i] : ends[i + 1]]
         column[ends[j] : ends[j + 1]] = coefficients[i, ends[j] : ends[j + 1]]
         columns.append(column)
@@ -228,10 +228,10 @@ def _pair_columns(coefficients: Array, sizes: tuple[int, ...]) -> Array:
 
 
 def _votes(scores: Expr, classes: int) -> Expr:
-    """Return how many pairs each class has won: the first class of a pair does by a score above zero."""
+    """Return the number of pairs won by each class; the first class of a pair wins with a score above zero."""
     pairs = list(combinations(range(classes), 2))
     of_first, of_second = np.zeros((2, len(pairs), classes))
-    for place, (i, j) in enumerate(pairs):
-        of_first[place, i] = of_second[place, j] = 1
+    for index, (i, j) in enumerate(pairs):
+        of_first[index, i] = of_second[index, j] = 1
     wins = cast(scores > 0, np.dtype(np.float64))
     return wins @ tensor(of_first - of_second) + tensor(of_second.sum(0))

@@ -1,4 +1,4 @@
-"""Tokens of strings, and hashes: the operators of com.microsoft that vectorizers of strings are exported with."""
+"""Tokenizer and MurmurHash3 of com.microsoft, used by exported vectorizers of strings."""
 
 from __future__ import annotations
 
@@ -17,42 +17,42 @@ from explorer.net.operators.context import OperatorContext
 from explorer.net.operators.known_inputs import is_known, value_of
 
 _START, _END = "\x02", "\x03"
-"""tokens around those of a text, where a file asks for marks"""
+"""optional mark tokens before and after the tokens of a string"""
 _WORD = 2**32 - 1
 
 
 class Tokenize(Operation):
-    """Tokens of each text, along a new last axis as long as the most tokens of one: (…) → (…, count).
+    """Tokens of each string along a new last axis, as long as the maximum number of tokens: (…) → (…, count).
 
-    Tokens are the matches of ``pattern``, or what lies between the matches of each of the ``separators``; a file
-    writes both for RE2, where letters, digits and boundaries are those of ASCII. An empty separator takes single
-    characters. Shorter rows are padded.
+    Tokens are the matches of ``pattern``, or the parts between matches of the ``separators``. Both are regular
+    expressions for RE2, whose letters, digits and boundaries are ASCII. An empty separator splits into characters.
+    Shorter rows are padded.
     """
 
     pattern: str
     separators: tuple[str, ...]
     least: int
-    """characters of the shortest token"""
+    """minimum number of characters of a token"""
     pad: str
     marked: bool
-    """a mark before the first token and one after the last"""
+    """whether mark tokens are added before the first and after the last token"""
     count: int = 0
     takes_text, takes_tuples = True, True
     portable = False
-    nondifferentiable = unbatchable = "texts are moved and compared only"
+    nondifferentiable = unbatchable = "strings are only moved and compared"
 
     def infer(self, x: TensorType) -> TensorType:
-        """Return texts with room for the longest token."""
+        """Return strings as long as the longest possible token."""
         if not is_text(x.dtype):
-            raise self.refuse((x,), "the elements must be texts")
-        room = max(x.dtype.itemsize // 4, len(self.pad), 1)
-        return TensorType((*x.shape, self.count), np.dtype(f"U{room}"))
+            raise self.refuse((x,), "the elements must be strings")
+        length = max(x.dtype.itemsize // 4, len(self.pad), 1)
+        return TensorType((*x.shape, self.count), np.dtype(f"U{length}"))
 
     def kernel(self, out: Array, x: Array) -> Array:
-        """Fill the rows; a row of more tokens than were counted is cut."""
+        """Write the tokens to rows, and cut rows with more tokens than ``count``."""
         out[...] = self.pad
-        for row, text in zip(out.reshape(x.size, self.count), x.reshape(-1).tolist(), strict=True):
-            tokens = self.split(text)[: self.count]
+        for row, string in zip(out.reshape(x.size, self.count), x.reshape(-1).tolist(), strict=True):
+            tokens = self.split(string)[: self.count]
             row[: len(tokens)] = tokens
         return out
 
@@ -60,37 +60,37 @@ class Tokenize(Operation):
         """Return one operation for each character."""
         return types[0].size * types[0].dtype.itemsize // 4
 
-    def longest(self, texts: Array) -> int:
-        """Return the most tokens of one text: 0 where none has any, whether they are marked or not."""
-        counts = [len(self.split(text)) for text in texts.reshape(-1).tolist()]
-        most = max(counts, default=0)
-        # Marks around nothing are no tokens.
-        return 0 if self.marked and most == 2 else most
+    def longest(self, strings: Array) -> int:
+        """Return the maximum number of tokens of a string, 0 without tokens even with marks."""
+        counts = [len(self.split(string)) for string in strings.reshape(-1).tolist()]
+        maximum = max(counts, default=0)
+        # Marks without tokens between them do not count.
+        return 0 if self.marked and maximum == 2 else maximum
 
-    def split(self, text: str) -> list[str]:
-        """Return the tokens of one text."""
+    def split(self, string: str) -> list[str]:
+        """Return the tokens of a string."""
         if self.pattern:
             pattern = re.compile(self.pattern, re.ASCII)
-            # findall gives the groups, where a pattern has some, instead of the match.
-            parts = [match.group() for match in pattern.finditer(text)] if pattern.groups else pattern.findall(text)
+            # findall returns groups instead of matches for a pattern with groups.
+            parts = [match.group() for match in pattern.finditer(string)] if pattern.groups else pattern.findall(string)
         elif self.separators == ("",):
-            parts = [*text]
+            parts = [*string]
         else:
-            parts = [text]
+            parts = [string]
             for separator in self.separators:
                 parts = [piece for part in parts for piece in _between(separator, part)]
-        kept = [part for part in parts if len(part) >= self.least] if self.least > 1 else [*filter(None, parts)]
-        return [_START, *kept, _END] if self.marked else kept
+        long_enough = [part for part in parts if len(part) >= self.least] if self.least > 1 else [*filter(None, parts)]
+        return [_START, *long_enough, _END] if self.marked else long_enough
 
 
-def _between(separator: str, text: str) -> list[str]:
-    """Return what lies between the matches of a separator, which may have groups."""
+def _between(separator: str, string: str) -> list[str]:
+    """Return the parts of a string between matches of a separator, which may have groups."""
     pieces, start = [], 0
-    for match in re.finditer(separator, text, re.ASCII):
+    for match in re.finditer(separator, string, re.ASCII):
         if match.end() > match.start():
-            pieces.append(text[start : match.start()])
+            pieces.append(string[start : match.start()])
             start = match.end()
-    return [*pieces, text[start:]]
+    return [*pieces, string[start:]]
 
 
 @operator("com.microsoft.Tokenizer")
@@ -104,11 +104,11 @@ def tokenizer(
     pad_value: str = "",
     mark: int = 0,
 ) -> Expr:
-    """The tokens of strings; how many there are in a row depends on the strings."""
+    """Return the tokens of strings, along a new axis whose length depends on the strings."""
     if bool(tokenexp) == bool(separators):
         raise OperandError(
             f"tokenexp={tokenexp!r:.80}, separators={separators!r:.80}",
-            rule="Tokenizer must have one of them: a pattern of tokens, or a list of separators",
+            rule="Tokenizer must have either tokenexp or separators",
         )
     for pattern in (tokenexp, *separators):
         try:
@@ -127,26 +127,26 @@ def tokenizer(
 
 
 class MurmurHash(Operation):
-    """MurmurHash3 (32 bits, x86) of the bytes of each element, of texts those of UTF-8."""
+    """MurmurHash3 (32 bits, x86) of the bytes of each element, for strings of their UTF-8 bytes."""
 
     seed: int
     positive: bool
-    """the hash is uint32, else int32"""
+    """whether the hash is uint32 instead of int32"""
     takes_text, takes_tuples = True, True
     portable = False
     nondifferentiable = "hashes are integers: they have no derivative"
-    unbatchable = "elements are a batch already"
+    unbatchable = "elements are already a batch"
 
     def infer(self, x: TensorType) -> TensorType:
         """Return the elements' shape."""
         if not is_text(x.dtype) and (x.dtype.kind not in "iuf" or x.dtype.itemsize not in (4, 8)):
-            raise self.refuse((x,), "the elements must be texts, or numbers of 32 or 64 bits")
+            raise self.refuse((x,), "the elements must be strings, or numbers of 32 or 64 bits")
         return TensorType(x.shape, np.dtype(np.uint32 if self.positive else np.int32))
 
     def kernel(self, out: Array, x: Array) -> Array:
-        """Hash one element after the other."""
+        """Hash the elements one by one."""
         if is_text(x.dtype):
-            keys: Sequence[bytes] = [text.encode() for text in x.reshape(-1).tolist()]
+            keys: Sequence[bytes] = [string.encode() for string in x.reshape(-1).tolist()]
         else:
             keys = [number.tobytes() for number in x.reshape(-1)]
         hashes = np.array([_hash(key, self.seed) for key in keys], np.uint32)
@@ -154,20 +154,20 @@ class MurmurHash(Operation):
         return out
 
     def flops(self, result: AnyType, *types: TensorType) -> int:
-        """Return some operations for each four bytes."""
+        """Return eight operations for each four bytes."""
         return 8 * types[0].nbytes // 4
 
 
 def _hash(key: bytes, seed: int) -> int:
     """Return the hash of Austin Appleby's MurmurHash3_x86_32."""
     value = seed & _WORD
-    whole = len(key) // 4 * 4
-    for start in range(0, whole, 4):
+    aligned = len(key) // 4 * 4
+    for start in range(0, aligned, 4):
         value ^= _mixed(int.from_bytes(key[start : start + 4], "little"))
         value = (value << 13 | value >> 19) & _WORD
         value = (value * 5 + 0xE6546B64) & _WORD
-    if whole < len(key):
-        value ^= _mixed(int.from_bytes(key[whole:], "little"))
+    if aligned < len(key):
+        value ^= _mixed(int.from_bytes(key[aligned:], "little"))
     value ^= len(key)
     for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1)):
         value = ((value ^ value >> shift) * factor) & _WORD
@@ -181,5 +181,5 @@ def _mixed(word: int) -> int:
 
 @operator("com.microsoft.MurmurHash3")
 def murmur_hash(X: Expr, *, seed: int = 0, positive: int = 1) -> Expr:
-    """The hash of each element, as scikit-learn's FeatureHasher takes it."""
+    """Return the hash of each element, as used by scikit-learn's FeatureHasher."""
     return MurmurHash(seed, bool(positive))(X)

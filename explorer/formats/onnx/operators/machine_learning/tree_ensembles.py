@@ -1,4 +1,4 @@
-"""Builders of ensembles of decision trees: random forests, boosted trees and single trees."""
+"""Builders of tree ensembles: random forests, boosted trees and single trees."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from explorer.ops.manipulation.concat import concatenate
 from explorer.ops.reduction.sorting import argmax
 
 Aggregate = Literal["AVERAGE", "SUM", "MIN", "MAX"]
-"""how trees are put together, in the order of their numbers in TreeEnsemble"""
+"""aggregations of trees, in the order of their codes in TreeEnsemble"""
 _FLOAT32, _INT64 = np.dtype(np.float32), np.dtype(np.int64)
 
 
 def _rows(x: Expr) -> Expr:
-    """Return the operand as rows of real numbers: float64 as it is, all others in float32."""
+    """Return the operand as rows of real numbers, float64 unchanged, other dtypes as float32."""
     x = rows(x)
     return x if x.dtype == np.float64 else cast(x, _FLOAT32)
 
@@ -44,14 +44,14 @@ def _combine(aggregate: Aggregate) -> str:
 
 
 def _aggregated(x: Expr, tables: TreeTables, targets: int, aggregate: Aggregate) -> Expr:
-    """Return the weights of the leaves that rows reach: their sum, mean, least or largest."""
+    """Return the sum, mean, minimum or maximum of the weights of the leaves that rows reach."""
     y = DecisionTrees(targets, tables.depth, _combine(aggregate))(x, *map(tensor, tables.operands))
     return y / np.asarray(max(1, len(tables.roots)), y.dtype) if aggregate == "AVERAGE" else y
 
 
 @dataclass(frozen=True, kw_only=True)
 class NamedTrees:
-    """Attributes of opsets 1 to 4, which name a node by the number of its tree, and a number in the tree."""
+    """Attributes of opsets 1 to 4, which identify a node by its tree's id and its id in the tree."""
 
     nodes_treeids: Known[Ints]
     nodes_nodeids: Known[Ints]
@@ -71,14 +71,14 @@ class NamedTrees:
     base_values: Annotated[Known[Array] | None, Names("base_values", "base_values_as_tensor")] = None
 
     def base(self, targets: int) -> Array | None:
-        """Return what is added to all rows: a number for each target, or one; None where there is nothing."""
+        """Return the base values added to all rows, one per target or one in all; None if not given."""
         values = self.base_values
         if values is None or values.size == 0:
             return None
         if values.size not in (1, targets):
             raise OperandError(
                 f"{values.size} base values for {targets} targets",
-                rule="there must be one base value, or one for each target",
+                rule="there must be one base value, or one per target",
             )
         return _reals("base_values", values, _FLOAT32)
 
@@ -92,7 +92,7 @@ def tree_ensemble_regressor(
     aggregate_function: Aggregate = "SUM",
     post_transform: Transform = "NONE",
 ) -> Expr:
-    """The weights of the leaves that a row reaches: their sum, mean, least or largest, plus base values."""
+    """Return the sum, mean, minimum or maximum of the weights of leaves that rows reach, plus base values."""
     x = _rows(X)
     tables = named_trees(trees, x, n_targets, _combine(aggregate_function))
     y = cast(_aggregated(x, tables, n_targets, aggregate_function), _FLOAT32)
@@ -104,29 +104,29 @@ def tree_ensemble_regressor(
 def tree_ensemble_classifier(
     X: Expr, *, trees: NamedTrees, classlabels: Labels, post_transform: Transform = "NONE"
 ) -> tuple[Expr, Expr]:
-    """The label of the class whose leaves weigh most, and the weights of all classes after a transform.
+    """Return the label of the class with the largest weight, and the transformed weights of all classes.
 
-    Of two classes, only one may have weights: those of the second class, probabilities if none of them is negative.
+    With two classes, only one may have weights: they score the second class, as probabilities if none is negative.
     """
     x, names = _rows(X), labels(classlabels)
     classes = len(names)
     if classes < 2:
         raise OperandError(f"{classes} label", rule="there must be two labels or more")
     scores = cast(_aggregated(x, named_trees(trees, x, classes), classes, "SUM"), _FLOAT32)
-    base, weighed = trees.base(classes), np.unique(trees.weights_ids)
-    if classes > 2 or len(weighed) > 1:
+    base, weighted_classes = trees.base(classes), np.unique(trees.weights_ids)
+    if classes > 2 or len(weighted_classes) > 1:
         if base is not None:
             scores = scores + tensor(base)
         return label_of(names, argmax(scores, -1)), transformed(scores, post_transform)
-    # Weights of one sign are taken for probabilities: then the second class begins at 0.5, else at 0.
+    # Non-negative weights are treated as probabilities with a threshold of 0.5; otherwise the threshold is 0.
     are_positive = bool(np.all(trees.weights >= 0))
-    (column,) = weighed.tolist() or [0]
+    (column,) = weighted_classes.tolist() or [0]
     score = scores[:, column : column + 1]
     if base is not None:
         score = score + tensor(base[column : column + 1] if base.size > 1 else base)
     label = label_of(names, cast(score[:, 0] > (0.5 if are_positive else 0.0), _INT64))
     if post_transform == "PROBIT":
-        raise OperandError("PROBIT of one column", rule="PROBIT must be of a column for each class")
+        raise OperandError("PROBIT of one column", rule="PROBIT requires a column for each class")
     if column == 1:
         return label, transformed(concatenate([score * 0, score], 1), post_transform)
     if post_transform == "LOGISTIC":
@@ -135,13 +135,13 @@ def tree_ensemble_classifier(
 
 
 MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER")
-"""questions that a node may ask, in the order of their numbers in opset 5"""
+"""comparisons of a node, in the order of their codes in opset 5"""
 _LEQ, _LT, _GTE, _GT, _EQ, _NEQ, _MEMBER = range(len(MODES))
 
 
 @dataclass(frozen=True)
 class TreeTables:
-    """Nodes and trees as ``DecisionTrees`` takes them."""
+    """Tables of nodes and trees for ``DecisionTrees``."""
 
     features: Array
     limits: Array
@@ -154,7 +154,7 @@ class TreeTables:
 
     @property
     def operands(self) -> tuple[Array, ...]:
-        """The operands behind the rows, in their order."""
+        """The operands after the rows, in order."""
         return self.features, self.limits, self.branches, self.flags, self.weights, self.roots, self.columns
 
 
@@ -168,13 +168,13 @@ def named_trees(given: NamedTrees, x: Expr, targets: int, combine: str = "SUM") 
     codes = np.array([-1 if mode == "LEAF" else MODES.index(mode) for mode in given.nodes_modes], np.int64)
     position = {pair: n for n, pair in enumerate(zip(given.nodes_treeids, given.nodes_nodeids, strict=True))}
 
-    def positions(owners: Iterable[int], named: Iterable[int], what: str) -> Array:
+    def positions(owners: Iterable[int], named: Iterable[int], name: str) -> Array:
         indices = [position.get(pair, -1) for pair in zip(owners, named, strict=True)]
         if -1 in indices:
-            raise _misfit(f"{what} must be nodes of the tree")
+            raise _misfit(f"{name} must be nodes of the tree")
         return np.array(indices, np.int64)
 
-    # A leaf leads to itself, so that rows that arrived early may go on walking with the others.
+    # A leaf's branches lead to itself, so that all rows can descend the same number of levels.
     branches = np.repeat(np.arange(count)[:, None], 2, 1)
     for side, name in enumerate(("nodes_truenodeids", "nodes_falsenodeids")):
         named = np.array(getattr(given, name))
@@ -185,28 +185,28 @@ def named_trees(given: NamedTrees, x: Expr, targets: int, combine: str = "SUM") 
     if not len(given.weights_treeids) == len(given.weights_nodeids) == len(columns) == len(values):
         raise _misfit("weights must have as many trees, nodes and targets")
     own = positions(given.weights_treeids, given.weights_nodeids, "nodes of weights")
-    # A tree's number in the file may be any; its position is that of its first node.
+    # Tree ids are arbitrary; trees are ordered by their first node.
     tree_of_node = np.searchsorted(np.sort(trees[roots]), trees)
     order = np.argsort(trees[roots])
-    questions = _Questions(
+    comparisons = _Comparisons(
         np.array(given.nodes_featureids),
         _reals("nodes_values", given.nodes_values, x.dtype),
         codes,
         branches,
-        _tracks(given.nodes_missing_value_tracks_true, count),
+        _nan_is_true(given.nodes_missing_value_tracks_true, count),
         inner,
     )
-    return _tables(questions, roots, x.shape[1], targets, (own, columns, values), order[tree_of_node], combine)
+    return _tables(comparisons, roots, x.shape[1], targets, (own, columns, values), order[tree_of_node], combine)
 
 
-def _tracks(values: Ints | None, count: int) -> Array:
-    """Return whether a missing feature goes the way of a true answer, for each node."""
+def _nan_is_true(values: Ints | None, count: int) -> Array:
+    """Return whether NaN takes the true branch, for each node."""
     return np.zeros(count, bool) if values is None else np.array(values) != 0
 
 
 @dataclass(frozen=True)
 class PlacedNodes:
-    """Attributes of inner nodes in opset 5, which numbers them and the leaves by their positions."""
+    """Attributes of inner nodes in opset 5, which identifies inner nodes and leaves by position."""
 
     nodes_modes: Known[Ints]
     nodes_featureids: Known[Ints]
@@ -232,106 +232,106 @@ def tree_ensemble(
     aggregate_function: int = 1,
     post_transform: int = 0,
 ) -> Expr:
-    """Trees as opset 5 writes them, for regressors and, with an ArgMax after it, for classifiers."""
+    """Return the aggregated leaf weights of opset 5's trees, for regressors, or classifiers with an ArgMax."""
     x = _rows(X)
     aggregate: Aggregate = _numbered("aggregate_function", aggregate_function, get_args(Aggregate))
     inner, codes = len(nodes.nodes_modes), np.array(nodes.nodes_modes, np.int64)
     _check_lengths(nodes, inner)
     if not np.all((codes >= 0) & (codes < len(MODES))):
-        raise _misfit(f"nodes_modes must be numbers in 0 … {len(MODES) - 1}")
+        raise _misfit(f"nodes_modes must be in 0 … {len(MODES) - 1}")
     leaves, columns = _reals("leaf_weights", leaf_weights, x.dtype), np.array(leaf_targetids, np.int64)
     if len(columns) != len(leaves):
-        raise _misfit("leaf_targetids must be as many as leaf_weights")
+        raise _misfit("leaf_targetids and leaf_weights must have equal lengths")
     count, padding = inner + len(leaves), np.zeros(len(leaves), np.int64)
     branches = np.repeat(np.arange(count)[:, None], 2, 1)
-    for side, word in enumerate(("true", "false")):
-        named = np.array(getattr(nodes, f"nodes_{word}nodeids"), np.int64)
-        are_leaves = np.array(getattr(nodes, f"nodes_{word}leafs"), np.int64) != 0
+    for side, branch_name in enumerate(("true", "false")):
+        named = np.array(getattr(nodes, f"nodes_{branch_name}nodeids"), np.int64)
+        are_leaves = np.array(getattr(nodes, f"nodes_{branch_name}leafs"), np.int64) != 0
         if not np.all((named >= 0) & (named < np.where(are_leaves, len(leaves), inner))):
-            raise _misfit(f"nodes_{word}nodeids must be positions of nodes, or of leaves")
+            raise _misfit(f"nodes_{branch_name}nodeids must be positions of nodes, or of leaves")
         # Nodes and leaves are numbered separately in the file; here leaves follow the nodes.
         branches[:inner, side] = named + are_leaves * inner
     roots = np.array(tree_roots, np.int64)
     if not np.all((roots >= 0) & (roots < inner)):
         raise _misfit("tree_roots must be positions of nodes")
-    questions = _Questions(
+    comparisons = _Comparisons(
         np.concatenate([np.array(nodes.nodes_featureids, np.int64), padding]),
         np.concatenate([_reals("nodes_splits", nodes.nodes_splits, x.dtype), padding.astype(x.dtype)]),
         np.concatenate([codes, padding - 1]),
         branches,
-        np.concatenate([_tracks(nodes.nodes_missing_value_tracks_true, inner), padding.astype(bool)]),
+        np.concatenate([_nan_is_true(nodes.nodes_missing_value_tracks_true, inner), padding.astype(bool)]),
         np.arange(count) < inner,
     )
     if np.any(codes == _MEMBER):
         if membership_values is None:
             raise _misfit("membership_values must be given for BRANCH_MEMBER")
-        questions = _without_members(questions, _reals("membership_values", membership_values, x.dtype))
-    # leaves may be shared by trees, so that no tree has columns of its own
+        comparisons = _without_members(comparisons, _reals("membership_values", membership_values, x.dtype))
+    # leaves may be shared by trees, so trees have no separate columns
     weights = inner + np.arange(len(leaves)), columns, leaves
-    tables = _tables(questions, roots, x.shape[1], n_targets, weights, None, _combine(aggregate))
+    tables = _tables(comparisons, roots, x.shape[1], n_targets, weights, None, _combine(aggregate))
     y = _aggregated(x, tables, n_targets, aggregate)
     return transformed(y, _numbered("post_transform", post_transform, get_args(Transform)))
 
 
-def _numbered(name: str, number: int, words: tuple[Any, ...]) -> Any:
-    if not 0 <= number < len(words):
-        raise OperandError(f"{name}={number}", rule=f"{name} must be in 0 … {len(words) - 1}")
-    return words[number]
+def _numbered(name: str, number: int, names: tuple[Any, ...]) -> Any:
+    if not 0 <= number < len(names):
+        raise OperandError(f"{name}={number}", rule=f"{name} must be in 0 … {len(names) - 1}")
+    return names[number]
 
 
 @dataclass(frozen=True)
-class _Questions:
-    """Questions of the nodes, as the file has them."""
+class _Comparisons:
+    """Comparisons of the nodes, as stored in the file."""
 
     features: Array
     limits: Array
     codes: Array
     branches: Array
-    tracks: Array
+    nan_is_true: Array
     inner: Array
 
 
-def _without_members(questions: _Questions, members: Array) -> _Questions:
-    """Return the questions with a chain of comparisons for each set: equal to the first, else to the second, …"""
-    # NaN ends each set.
+def _without_members(comparisons: _Comparisons, members: Array) -> _Comparisons:
+    """Return comparisons in which each set is a chain of equality tests: with the first member, then the second, …"""
+    # NaN terminates each set.
     ends = np.flatnonzero(np.isnan(members))
     sets = [part[~np.isnan(part)] for part in np.split(members, ends)]
     sets = [part for part in sets if len(part)]
-    asked = np.flatnonzero(questions.codes == _MEMBER)
-    if len(sets) != len(asked):
-        raise _misfit("membership_values must have a set of one number or more for each BRANCH_MEMBER")
-    limits, codes, branches = questions.limits.copy(), questions.codes.copy(), questions.branches.copy()
-    codes[asked] = _EQ
+    set_nodes = np.flatnonzero(comparisons.codes == _MEMBER)
+    if len(sets) != len(set_nodes):
+        raise _misfit("membership_values must have a non-empty set for each BRANCH_MEMBER")
+    limits, codes, branches = comparisons.limits.copy(), comparisons.codes.copy(), comparisons.branches.copy()
+    codes[set_nodes] = _EQ
     rows: list[int] = []
     more_limits: list[Array] = []
     more_branches: list[list[int]] = []
-    free = len(codes)
-    for node, values in zip(asked.tolist(), sets, strict=True):
+    next_node = len(codes)
+    for node, values in zip(set_nodes.tolist(), sets, strict=True):
         limits[node] = values[0]
         true, false = branches[node].tolist()
         previous = node
         for _ in values[1:]:
-            # Each "no" leads to the next member's question; the last one's keeps the way of a "no" to the set.
+            # Each false branch leads to the next member's test; the last one keeps the set's false branch.
             if previous == node:
-                branches[node, 1] = free
+                branches[node, 1] = next_node
             else:
-                more_branches[-1][1] = free
+                more_branches[-1][1] = next_node
             rows.append(node)
             more_branches.append([true, false])
-            previous, free = free, free + 1
+            previous, next_node = next_node, next_node + 1
         more_limits.append(values[1:])
-    return _Questions(
-        np.concatenate([questions.features, questions.features[rows]]),
+    return _Comparisons(
+        np.concatenate([comparisons.features, comparisons.features[rows]]),
         np.concatenate([limits, *more_limits]),
         np.concatenate([codes, codes[rows]]),
         np.concatenate([branches, np.array(more_branches, np.int64).reshape(-1, 2)]),
-        np.concatenate([questions.tracks, questions.tracks[rows]]),
-        np.concatenate([questions.inner, questions.inner[rows]]),
+        np.concatenate([comparisons.nan_is_true, comparisons.nan_is_true[rows]]),
+        np.concatenate([comparisons.inner, comparisons.inner[rows]]),
     )
 
 
 def _tables(
-    questions: _Questions,
+    comparisons: _Comparisons,
     roots: Array,
     features: int,
     targets: int,
@@ -339,29 +339,29 @@ def _tables(
     tree_of_node: Array | None,
     combine: str,
 ) -> TreeTables:
-    """Return the tables, in which all questions are ``at most`` or ``equal``, and leaves lead to themselves."""
+    """Return tables in which all comparisons are ≤ or =, and leaves lead to themselves."""
     if not 1 <= targets < 1 << 31:
-        raise OperandError(f"n_targets={targets}", rule="there must be a target")
-    inner, codes, count = questions.inner, questions.codes, len(questions.codes)
-    feature = questions.features * inner
+        raise OperandError(f"n_targets={targets}", rule="there must be at least one target")
+    inner, codes, count = comparisons.inner, comparisons.codes, len(comparisons.codes)
+    feature = comparisons.features * inner
     if not np.all((feature >= 0) & (feature < features)):
-        raise _misfit(f"nodes_featureids must be in 0 … {features - 1}, the features that the rows have")
-    limits = questions.limits.copy()
-    below = inner & ((codes == _LT) | (codes == _GTE))
-    # x < limit is x ≤ the number before it
-    limits[below] = np.where(
-        np.isneginf(limits[below]), np.nan, np.nextafter(limits[below], limits.dtype.type(-np.inf))
+        raise _misfit(f"nodes_featureids must be in 0 … {features - 1}, the number of features of a row")
+    limits = comparisons.limits.copy()
+    strict = inner & ((codes == _LT) | (codes == _GTE))
+    # x < limit is x ≤ the previous representable number
+    limits[strict] = np.where(
+        np.isneginf(limits[strict]), np.nan, np.nextafter(limits[strict], limits.dtype.type(-np.inf))
     )
-    # The opposite question with exchanged branches, so that a walk knows two comparisons alone.
+    # Use the opposite comparison with exchanged branches, so that only two kinds of comparisons remain.
     exchanged = inner & ((codes == _GTE) | (codes == _GT) | (codes == _NEQ))
-    branches = questions.branches.copy()
+    branches = comparisons.branches.copy()
     branches[exchanged] = branches[exchanged, ::-1]
-    tracks = questions.tracks ^ exchanged
-    flags = np.where(inner & ((codes == _EQ) | (codes == _NEQ)), EQUAL, 0) | np.where(tracks, NAN_GOES_TRUE, 0)
+    nan_is_true = comparisons.nan_is_true ^ exchanged
+    flags = np.where(inner & ((codes == _EQ) | (codes == _NEQ)), EQUAL, 0) | np.where(nan_is_true, NAN_GOES_TRUE, 0)
     table, columns = _weights(*weights, count, targets, len(roots), tree_of_node, combine)
     depth = _depth(branches, roots, inner)
     if depth > count:
-        raise _misfit("no node must lead back to itself")
+        raise _misfit("nodes must not form a cycle")
     return TreeTables(feature, limits, branches, flags, table, roots, columns, depth)
 
 
@@ -377,7 +377,7 @@ def _weights(
 ) -> tuple[Array, Array]:
     """Return a row of weights for each node, and the target of each tree's first column.
 
-    Boosted trees have weights for one target each, so that one column is enough for all of them.
+    Each boosted tree has weights for a single target, so one column is sufficient.
     """
     if not np.all((columns >= 0) & (columns < targets)):
         raise _misfit(f"weights must be for targets in 0 … {targets - 1}")
@@ -387,43 +387,43 @@ def _weights(
         np.minimum.at(first, tree_of_node[nodes], columns)
         np.maximum.at(last, tree_of_node[nodes], columns)
     width = int(max(1, (last - first + 1).max(initial=1)))
-    # All rows of the table are as wide as the widest tree's: near the last target they begin earlier.
+    # All rows have the width of the widest tree, so near the last target they begin earlier.
     first = np.minimum(first, targets - width)
     claim_constant("weights of trees", count * width, values.dtype.itemsize)
-    table = np.full((count, width), COMBINE[combine][1], values.dtype)  # a leaf without a weight takes no part
+    table = np.full((count, width), COMBINE[combine][1], values.dtype)  # a leaf without a weight is neutral
     offset = columns if tree_of_node is None else columns - first[tree_of_node[nodes]]
     if targets == 1:
-        # as ONNX Runtime does, for which scikit-learn's exporter writes the number of a leaf once for each class
-        nodes, kept = np.unique(nodes, return_index=True)
-        offset, values = offset[kept], values[kept]
-    # Only nodes with weights: the start of a minimum or maximum stays elsewhere.
+        # as in ONNX Runtime, because scikit-learn's exporter repeats a leaf's weight for each class
+        nodes, first_indices = np.unique(nodes, return_index=True)
+        offset, values = offset[first_indices], values[first_indices]
+    # Only nodes with weights start at 0; others keep the neutral value of a minimum or maximum.
     table[nodes, offset] = 0
     np.add.at(table, (nodes, offset), values)
     return table, first
 
 
 def _depth(branches: Array, roots: Array, inner: Array) -> int:
-    """Return the decisions on the longest way from a root; more than there are nodes where a way has no end."""
+    """Return the number of decisions on the longest path from a root, more than the number of nodes for a cycle."""
     level, depth = np.unique(roots[inner[roots]]), 0
     while len(level) and depth <= len(branches):
-        below = np.unique(branches[level])
-        level, depth = below[inner[below]], depth + 1
+        children = np.unique(branches[level])
+        level, depth = children[inner[children]], depth + 1
     return depth
 
 
 def _check_lengths(nodes: NamedTrees | PlacedNodes, count: int) -> None:
-    """Raise OperandError for an attribute of nodes that has not one value for each node."""
+    """Raise OperandError for an attribute of nodes without one value for each node."""
     for name, values in vars(nodes).items():
         if name.startswith("nodes_") and values is not None and np.size(values) != count:
-            raise _misfit(f"{name} must have {count} numbers, one for each node")
+            raise _misfit(f"{name} must have {count} numbers, one per node")
 
 
 def _reals(name: str, values: Array, dtype: np.dtype[Any] | None = None) -> Array:
-    """Return an attribute as a list of numbers of a dtype, by default its own floating dtype."""
+    """Return an attribute as a flat array in a dtype, by default its own floating-point dtype."""
     if values.dtype.kind not in "iuf":
         raise OperandError(f"{name} of {values.dtype.name}", rule=f"{name} must be a list of numbers")
     return values.reshape(-1).astype(dtype or np.result_type(values.dtype, np.float16), copy=False)
 
 
 def _misfit(rule: str) -> OperandError:
-    return OperandError("trees that do not fit together", rule=rule)
+    return OperandError("inconsistent tree attributes", rule=rule)

@@ -1,6 +1,6 @@
-"""Operators of the domain com.microsoft, which ONNX Runtime's optimizers write in place of several of the standard.
+"""Operators of the domain com.microsoft, with which ONNX Runtime's optimizers replace several standard operators.
 
-The onnx package has no schemas of that domain: inputs are found by their positions.
+The onnx package has no schemas for this domain, so inputs are identified by position.
 """
 
 from explorer.formats.onnx.operators.microsoft import (

@@ -1,7 +1,7 @@
-"""Attention of the domain com.microsoft: heads are split, rotated by their positions, attended and joined again.
+"""Attention of the domain com.microsoft, with rotary embeddings, masks and past keys.
 
-Each is recorded as the products, the softmax and the movements that it stands for. Keys and values of earlier runs
-(``past``) come before the new ones, or are in a buffer with room for those (buffered_attention.py).
+It is recorded as the equivalent products, softmax and reshapes. Keys and values of earlier runs (``past``) are
+concatenated with the new ones, or are in a buffer with space for these (buffered_attention.py).
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from explorer.ops.nn.attention import attention
 
 @dataclass(frozen=True)
 class ScoreAttributes:
-    """Attributes of how keys count."""
+    """Attributes for attention scores."""
 
     scale: float = 0.0
-    """factor of scores; 1/√features where it is 0"""
+    """factor of scores, 0 for 1/√features"""
     unidirectional: int = 0
-    """whether a step sees only itself and the steps before"""
+    """whether a step sees only itself and previous steps"""
     mask_filter_value: float = -10000.0
-    """number that is added to the scores of keys that a mask hides"""
+    """number added to the scores of masked keys"""
 
 
 @operator("com.microsoft.RotaryEmbedding")
@@ -57,13 +57,13 @@ def rotary_embedding(
     rotary_embedding_dim: int = 0,
     scale: float = 1.0,
 ) -> Expr:
-    """Pairs of features rotated by angles that grow with the position; ``interleaved`` pairs are neighbours."""
+    """Rotate pairs of features by angles that increase with the position; ``interleaved`` pairs are adjacent."""
     if scale != 1:
         raise OperandError(f"scale={scale}", rule="RotaryEmbedding: scale must be 1.0")
     x, positions = input, position_ids
     size = rotary_embedding_dim or 2 * cos_cache.shape[-1]
     heads = x if x.ndim == 4 else split_heads(x, num_heads or x.shape[-1] // size)
-    # One number is the position of the first step.
+    # A single number is the position of the first step.
     if positions.size == 1:
         positions = reshape(positions, (1, 1)) + np.arange(heads.shape[2], dtype=positions.dtype)
     result = rotated(heads, positions, cos_cache, sin_cache, bool(interleaved))
@@ -87,7 +87,7 @@ def multi_head_attention(
     attributes: ScoreAttributes,
     outputs: Outputs,
 ) -> tuple[Expr, ...]:
-    """Attention of queries to keys and values, each (N, steps, features), in heads; then keys and values by heads."""
+    """Return the multi-head attention of queries to keys and values, each (N, steps, features), and the past."""
     q, k, v = _unpacked(query, key, value, num_heads)
     if k.ndim == 3:
         check_bias(bias, q, k, v)
@@ -105,21 +105,23 @@ def multi_head_attention(
         past, mask = (past_key, past_value), key_padding_mask
         result = attended_in_buffer((q, k, v), past, past_sequence_length, mask, attention_bias, attributes.scale)
         return result[:outputs]
-    earlier = 0 if past_key is None else past_key.shape[2]
-    k, v = _behind(past_key, k), _behind(past_value, v)
+    past_steps = 0 if past_key is None else past_key.shape[2]
+    k, v = _with_past(past_key, k), _with_past(past_value, v)
     mask = _mask_scores(key_padding_mask, q, k, attributes.mask_filter_value)
-    return (_attended(q, k, v, mask, attention_bias, earlier, attributes), k, v)[:outputs]
+    return (_attended(q, k, v, mask, attention_bias, past_steps, attributes), k, v)[:outputs]
 
 
 def _unpacked(query: Expr | None, key: Expr | None, value: Expr | None, count: int) -> tuple[Expr, Expr, Expr]:
-    """Return queries, keys and values; one operand may hold all three, or keys and values, by heads: (N, steps, heads,
-    3 or 2, features of a head)."""
+    """Return queries, keys and values.
+
+    One operand may contain all three, or keys and values: (N, steps, heads, 3 or 2, features per head).
+    """
     if query is not None and query.ndim == 5 and key is None and value is None:
-        parts = _parts(query, 3, count)
+        parts = _unpacked_parts(query, 3, count)
         if parts:
             return parts[0], parts[1], parts[2]
     if query is not None and query.ndim == 3 and key is not None and key.ndim == 5 and value is None:
-        parts = _parts(key, 2, count)
+        parts = _unpacked_parts(key, 2, count)
         if parts:
             return query, parts[0], parts[1]
     if (
@@ -133,15 +135,15 @@ def _unpacked(query: Expr | None, key: Expr | None, value: Expr | None, count: i
         types = ", ".join("none" if x is None else str(x.type) for x in (query, key, value))
         raise OperandError(
             f"query, key and value: {types}",
-            rule="MultiHeadAttention: query, key and value must be (N, steps, features); keys and values may be by "
-            f"heads, (N, heads, steps, features), or packed, (N, steps, {count}, 2, features), as all three may be, "
+            rule="MultiHeadAttention: query, key and value must be (N, steps, features); keys and values may also be "
+            f"(N, heads, steps, features), or packed as (N, steps, {count}, 2, features); all three may be packed as "
             f"(N, steps, {count}, 3, features)",
         )
     return query, key, value
 
 
-def _parts(packed: Expr, number: int, count: int) -> list[Expr]:
-    """Return the operands that one holds, each (N, steps, features); none where it is not of that form."""
+def _unpacked_parts(packed: Expr, number: int, count: int) -> list[Expr]:
+    """Return the packed operands, each (N, steps, features); an empty list if the shape does not match."""
     n, steps, heads, parts, features = packed.shape
     if (heads, parts) != (count, number):
         return []
@@ -166,7 +168,7 @@ def self_attention(
     rotary_embedding_dim: Unused,
     outputs: Outputs,
 ) -> tuple[Expr, ...]:
-    """Attention of steps to each other: queries, keys and values are one product of the input."""
+    """Return the self-attention of steps, with queries, keys and values as one product of the input."""
     if input.ndim != 3 or weights.ndim != 2:
         raise OperandError(
             f"input {input.type}, weights {weights.type}",
@@ -178,19 +180,19 @@ def self_attention(
         raise OperandError(f"qkv_hidden_sizes={sizes}", rule=f"Attention: the three sizes must add up to {features}")
     check_bias(bias, weights)
     product = input @ weights if bias is None else input @ weights + bias
-    # One product gives all three, next to each other along the last axis.
+    # The product contains all three, concatenated along the last axis.
     ends = np.cumsum(sizes).tolist()
     parts = [product[..., end - size : end] for end, size in zip(ends, sizes, strict=True)]
     query, key, value = (split_heads(part, num_heads) for part in parts)
     if past is not None and (past.ndim != 5 or past.shape[0] != 2):
         raise OperandError(
-            f"a past {past.type}", rule="Attention: the past must be (2, N, heads, steps, features of a head)"
+            f"a past {past.type}", rule="Attention: the past must be (2, N, heads, steps, features per head)"
         )
     if past is not None:
-        key, value = _behind(past[0], key), _behind(past[1], value)
-    earlier = 0 if past is None else past.shape[3]
+        key, value = _with_past(past[0], key), _with_past(past[1], value)
+    past_steps = 0 if past is None else past.shape[3]
     mask = _mask_scores(mask_index, query, key, attributes.mask_filter_value, has_starts=True)
-    result = _attended(query, key, value, mask, attention_bias, earlier, attributes)
+    result = _attended(query, key, value, mask, attention_bias, past_steps, attributes)
     return (result, stack([key, value], 0)) if outputs > 1 else (result,)
 
 
@@ -200,48 +202,51 @@ def _attended(
     value: Expr,
     mask: Expr | None,
     bias: Expr | None,
-    earlier: int,
+    past_steps: int,
     attributes: ScoreAttributes,
 ) -> Expr:
-    """Return the joined heads; ``earlier`` keys and values are of an earlier run, and mask and bias are scores."""
+    """Return the joined heads; the first ``past_steps`` keys are from earlier runs, and mask and bias are scores."""
     scores = mask if bias is None else bias if mask is None else bias + mask
     steps, total = query.shape[2], key.shape[2]
     if attributes.unidirectional:
-        if steps not in (1, total - earlier):
+        if steps not in (1, total - past_steps):
             raise OperandError(
-                f"{steps} steps of queries with {total - earlier} of keys, and unidirectional=1",
-                rule="which keys a step may see is known for one step, or as many keys as steps",
+                f"{steps} steps of queries with {total - past_steps} of keys, and unidirectional=1",
+                rule="with unidirectional=1 there must be one step of queries, or as many as of new keys",
             )
         claim_constant("a causal mask", steps * total, 1)
-        # a step comes after all steps of the past
-        seen = np.tri(steps, total, total - steps, dtype=bool)
-        late = np.where(seen, np.float32(0), np.float32(-np.inf))
-        scores = tensor(late) if scores is None else scores + late
+        # each step comes after all past steps
+        is_seen = np.tri(steps, total, total - steps, dtype=bool)
+        causal_scores = np.where(is_seen, np.float32(0), np.float32(-np.inf))
+        scores = tensor(causal_scores) if scores is None else scores + causal_scores
     return joined_heads(attention(query, key, value, scores, scale=scale_of(attributes.scale, query)))
 
 
-def _behind(past: Expr | None, x: Expr) -> Expr:
-    """Return keys or values of earlier runs with the new ones after them, by heads."""
+def _with_past(past: Expr | None, x: Expr) -> Expr:
+    """Return the concatenation of past keys or values and new ones, split into heads."""
     if past is None:
         return x
     if past.ndim != 4 or (*past.shape[:2], past.shape[3]) != (*x.shape[:2], x.shape[3]):
         raise OperandError(
             f"a past {past.type} for {x.type}",
-            rule="keys and values of the past must be (N, heads, steps, features of a head)",
+            rule="past keys and values must be (N, heads, steps, features per head)",
         )
     return concatenate([past, x], 2) if past.shape[2] else x
 
 
-def _mask_scores(mask: Expr | None, query: Expr, key: Expr, hidden: float, *, has_starts: bool = False) -> Expr | None:
-    """Return what is added to scores (N, heads, queries, keys): a mask has 1 for keys that count, or lengths.
+def _mask_scores(
+    mask: Expr | None, query: Expr, key: Expr, mask_value: float, *, has_starts: bool = False
+) -> Expr | None:
+    """Return the numbers that a mask adds to scores (N, heads, queries, keys).
 
-    After the lengths, which are ends, there may be as many starts.
+    A mask is 1 for visible keys, or a list of sequence lengths, which may be followed by starts.
     """
     if mask is None or mask.ndim >= 4:
         return mask
     if not mask.ndim or mask.dtype.kind not in "iu":
         raise OperandError(
-            f"a mask {mask.type}", rule="a mask of integers must have one axis to three; one of four is added"
+            f"a mask {mask.type}",
+            rule="a mask of integers must have one to three axes; a mask with four axes is added to scores",
         )
     sequences, steps = query.shape[0], key.shape[2]
     positions = np.arange(steps, dtype=mask.dtype)
@@ -250,12 +255,12 @@ def _mask_scores(mask: Expr | None, query: Expr, key: Expr, hidden: float, *, ha
         if mask.size != sequences and not with_starts:
             raise OperandError(
                 f"a mask {mask.type} for {sequences} sequences",
-                rule="a mask of one axis must have a length for each sequence; in Attention starts may follow",
+                rule="a mask with one axis must have a length for each sequence; in Attention, starts may follow",
             )
-        counts = reshape(mask[:sequences], (-1, 1)) > positions
+        is_visible = reshape(mask[:sequences], (-1, 1)) > positions
         if with_starts:
-            counts = counts & (reshape(mask[sequences:], (-1, 1)) <= positions)
+            is_visible = is_visible & (reshape(mask[sequences:], (-1, 1)) <= positions)
     else:
-        counts = mask > 0
-    added = where(counts, np.float32(0), np.float32(hidden))
+        is_visible = mask > 0
+    added = where(is_visible, np.float32(0), np.float32(mask_value))
     return expand_dims(added, 1) if mask.ndim == 3 else reshape(added, (added.shape[0], 1, 1, steps))

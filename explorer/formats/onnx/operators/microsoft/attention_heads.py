@@ -1,4 +1,4 @@
-"""Heads of attention: features are split into heads, rotated by the positions of their steps, and joined again."""
+"""Helpers that split features into attention heads, rotate them by position, and join them again."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from explorer.ops.manipulation.reshape import expand_dims, transpose
 
 
 def rotated(x: Expr, positions: Expr, cosines: Expr, sines: Expr, is_interleaved: bool) -> Expr:
-    """Rotate pairs of features of (N, heads, steps, features) by the angles of the positions (N, steps)."""
+    """Return pairs of features of (N, heads, steps, features) rotated by the angles of positions (N, steps)."""
     half = cosines.shape[-1]
     cos, sin = (expand_dims(take(table, cast(positions, np.dtype(np.int64)), 0), 1) for table in (cosines, sines))
-    # Where the tables are shorter than a head, its last features are not rotated.
+    # If the tables are shorter than a head, its last features are not rotated.
     front, rest = x[..., : 2 * half], x[..., 2 * half :]
     if is_interleaved:
         first, second = front[..., ::2], front[..., 1::2]
@@ -31,9 +31,11 @@ def rotated(x: Expr, positions: Expr, cosines: Expr, sines: Expr, is_interleaved
 
 
 def split_heads(x: Expr, count: int) -> Expr:
-    """Split (N, steps, features) into (N, heads, steps, features of a head)."""
+    """Split (N, steps, features) into (N, heads, steps, features per head)."""
     if x.ndim != 3:
-        raise OperandError(f"an operand of heads {x.type}", rule="heads must be split from (N, steps, features)")
+        raise OperandError(
+            f"an operand of heads {x.type}", rule="operands split into heads must be (N, steps, features)"
+        )
     n, steps, features = x.shape
     if count < 1 or features % count:
         raise OperandError(f"{count} heads of {x.type}", rule="the number of heads must divide the features")
@@ -41,18 +43,18 @@ def split_heads(x: Expr, count: int) -> Expr:
 
 
 def check_bias(bias: Expr | None, *parts: Expr) -> None:
-    """Raise OperandError for a bias that has not one number for each feature of all operands, one after the other."""
+    """Raise OperandError unless a bias has one number for each feature of all operands, concatenated."""
     features = sum([x.shape[-1] for x in parts])
     if bias is not None and bias.shape != (features,):
         raise OperandError(f"a bias {bias.type}", rule=f"the bias must have one axis, of {features} features")
 
 
 def joined_heads(x: Expr) -> Expr:
-    """Join the heads of (N, heads, steps, features) to (N, steps, all features)."""
+    """Join the heads of (N, heads, steps, features) to (N, steps, heads · features)."""
     n, count, steps, features = x.shape
     return reshape(transpose(x, (0, 2, 1, 3)), (n, steps, count * features))
 
 
 def scale_of(scale: float, query: Expr) -> float:
-    """Return the factor of scores: 1/√features where the file has none, or 0."""
+    """Return the factor of scores, by default (0) 1/√features."""
     return scale or 1 / math.sqrt(max(query.shape[-1], 1))

@@ -1,7 +1,7 @@
-"""Attention of one step to keys and values in a buffer, into which a run of ONNX Runtime writes the new ones.
+"""Attention of one step to keys and values in a buffer, to which ONNX Runtime writes the new ones in place.
 
-How much of the buffer counts is a value of the run. Here nothing is written in place: the results are the buffers with
-the new keys and values at their positions, as ONNX Runtime leaves them.
+The used length of the buffer is an input. Here nothing is written in place: the results are the buffers with the new
+keys and values at their positions, with the same elements as in ONNX Runtime.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ def attended_in_buffer(
     bias: Expr | None,
     scale: float,
 ) -> tuple[Expr, ...]:
-    """Return the joined heads of one step, and both buffers with its key and value after ``length`` steps.
+    """Return the joined heads of one step, and both buffers with its key and value at index ``length``.
 
-    Operands are by heads; a mask (N, steps) has 1 for keys that count, a bias is added to scores.
+    Operands are split into heads. A mask (N, steps) is 1 for visible keys, and a bias is added to scores.
     """
     query, key, value = operands
     fits = [
@@ -49,8 +49,8 @@ def attended_in_buffer(
         types = " and ".join("none" if x is None else str(x.type) for x in past)
         raise OperandError(
             f"{query.shape[2]} steps, keys {key.type} and the past {types}",
-            rule="with past_sequence_length there must be one step, and both parts of the past as buffers (N, heads, "
-            "steps, features of a head)",
+            rule="with past_sequence_length there must be one step, and past keys and values as buffers (N, heads, "
+            "steps, features per head)",
         )
     total = keys.shape[2]
     if (
@@ -61,23 +61,23 @@ def attended_in_buffer(
     ):
         raise OperandError(
             f"past_sequence_length {length.type}" + ("" if mask is None else f", a mask {mask.type}"),
-            rule="past_sequence_length must be one integer, both buffers of one length, and a mask (N, steps)",
+            rule="past_sequence_length must be one integer, buffers must have equal lengths, and a mask (N, steps)",
         )
     position = cast(reshape(length, (1, 1, 1, 1)), _INT64)
     claim_constant("positions of a buffer", total)
-    counts = tensor(np.arange(total)) <= position
+    is_visible = tensor(np.arange(total)) <= position
     if mask is not None:
-        counts = counts & reshape(_over(mask > 0, total), (-1, 1, 1, total))
-    scores = where(counts, 0 if bias is None else _over(bias, total), np.float32(-np.inf))
-    # a negative position counts from the end elsewhere; here it is none
+        is_visible = is_visible & reshape(_with_length(mask > 0, total), (-1, 1, 1, total))
+    scores = where(is_visible, 0 if bias is None else _with_length(bias, total), np.float32(-np.inf))
+    # PutAlong counts a negative index from the end; here it is invalid, so nothing is written inside the buffer
     end = where(position < 0, total, position)
     key = PutAlong(2)(keys, broadcast_to(end, key.shape), key)
     value = PutAlong(2)(values, broadcast_to(end, value.shape), value)
     return joined_heads(attention(query, key, value, scores, scale=scale_of(scale, query))), key, value
 
 
-def _over(x: Expr, total: int) -> Expr:
-    """Return x with its last axis as long as the buffer: with zeros after it, or cut off."""
+def _with_length(x: Expr, total: int) -> Expr:
+    """Return x with its last axis padded with zeros, or cut, to the buffer's length."""
     own = x[..., :total]
     return padded(own, (*[(0, 0)] * (own.ndim - 1), (0, total - own.shape[-1])))
 
@@ -103,7 +103,7 @@ def decoder_masked_multi_head_attention(
     past_present_share_buffer: Literal[1] = 1,
     outputs: Outputs,
 ) -> tuple[Expr, ...]:
-    """Attention of one step to itself and to keys and values of earlier ones, which are in a buffer."""
+    """Record attention of one step to itself and to keys and values of earlier steps in a buffer."""
     operands = query, key, value
     if any(x.ndim != 3 for x in operands):
         raise OperandError(

@@ -1,6 +1,6 @@
-"""Operators of the domain com.microsoft, which ONNX Runtime's optimizers write in place of several of the standard.
+"""Fused operators of the domain com.microsoft, written by ONNX Runtime's optimizers.
 
-Each is written out in the standard's operations, which plans fuse as they do for any other program.
+Each is recorded as the equivalent standard operations, which plans fuse as in any other program.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ from explorer.ops.reduction.statistics import var
 
 
 def _plus(x: Expr, more: Expr | None) -> Expr:
-    """Return x plus an input that may be left out."""
+    """Return x plus an optional input."""
     return x if more is None else x + more
 
 
 @operator("com.microsoft.Gelu", "com.microsoft.BiasGelu")
 def exact_gelu(A: Expr, B: Expr | None = None) -> Expr:
-    """x · Φ(x), of x plus a bias where one is given."""
+    """Return x · Φ(x) of x plus an optional bias."""
     return gelu(_plus(A, B))
 
 
 @operator("com.microsoft.FastGelu")
 def fast_gelu(X: Expr, bias: Expr | None = None) -> Expr:
-    """x · Φ(x) by the approximation with tanh, of x plus a bias where one is given."""
+    """Return the tanh approximation of x · Φ(x) of x plus an optional bias."""
     return gelu(_plus(X, bias), approximate=True)
 
 
 @operator("com.microsoft.QuickGelu")
 def quick_gelu(X: Expr, *, alpha: float = 1.702) -> Expr:
-    """x · sigmoid(alpha · x)."""
+    """Return x · sigmoid(alpha · x)."""
     return X * sigmoid(alpha * X)
 
 
@@ -67,7 +67,7 @@ def fused_product(
     transBatchA: int = 0,
     transBatchB: int = 0,
 ) -> Expr:
-    """alpha · A · B; either may be transposed at its last two axes, after its first axis was moved before the last."""
+    """Return alpha · A · B; in each operand the first axis may be moved before the last, then the last two swapped."""
     product = _transposed(A, transA, transBatchA) @ _transposed(B, transB, transBatchB)
     return product if alpha == 1 else alpha * product
 
@@ -92,7 +92,7 @@ def fused_convolution(
     activation: str = "",
     activation_params: tuple[float, ...] = (),
 ) -> Expr:
-    """An activation of a convolution plus its bias plus Z."""
+    """Return an activation of a convolution plus its bias plus Z."""
     y = convolution(X, W, B, window=window, group=group)
     return _activated(_plus(y, Z), activation, activation_params)
 
@@ -112,7 +112,7 @@ def fused_general_product(
     activation_beta: float | None = None,
     activation_gamma: float | None = None,
 ) -> Expr:
-    """An activation of alpha · A · B + beta · C; A and B may be transposed."""
+    """Return an activation of alpha · A · B + beta · C; A and B may be transposed."""
     y = general_product(A, B, C, alpha=alpha, beta=beta, transA=transA, transB=transB)
     parameters = activation_alpha, activation_beta, activation_gamma
     return _activated(y, activation, [value for value in parameters if value is not None])
@@ -127,11 +127,11 @@ _ACTIVATIONS: dict[str, tuple[tuple[float, ...], Callable[..., Expr]]] = {
     "HardSigmoid": ((0.2, 0.5), lambda x, alpha, beta: clip(alpha * x + beta, 0.0, 1.0)),
     "Clip": ((-math.inf, math.inf), clip),
 }
-"""activations by their names, with the parameters that a file may leave out"""
+"""name → (defaults of the parameters, activation)"""
 
 
 def _activated(x: Expr, name: str, parameters: Sequence[float]) -> Expr:
-    """Return the activation that a fused operator ends with."""
+    """Return the activation of x at the end of a fused operator."""
     if name not in _ACTIVATIONS:
         raise OperandError(
             f"activation={name!r:.80}",
@@ -145,7 +145,7 @@ def _activated(x: Expr, name: str, parameters: Sequence[float]) -> Expr:
 def simplified_normalization(
     X: Expr, scale: Expr, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = FLOAT, outputs: Outputs
 ) -> tuple[Expr, ...]:
-    """x / √(mean x² + ε) · scale over the axes from ``axis`` on; then 1 / √(mean x² + ε) where it is used."""
+    """Return x / √(mean x² + ε) · scale over the axes from ``axis`` on; also 1 / √(mean x² + ε) if used."""
     axis = normalize_axis(axis, X.ndim, "SimplifiedLayerNormalization")
     wide = in_stash_dtype(X, stash_type)
     y = cast(rms_norm(wide, scale, axes=X.ndim - axis, epsilon=epsilon), np.result_type(X.dtype, scale.dtype))
@@ -171,7 +171,7 @@ def normalized_embedding(
     mask_index_type: Unused,
     outputs: Outputs,
 ) -> tuple[Expr, ...]:
-    """Layer normalization of embeddings of words, positions and segments; then lengths by the mask, and that sum."""
+    """Return the layer normalization of summed word, position and segment embeddings, mask lengths, and the sum."""
     if input_ids.ndim != 2:
         raise OperandError(
             f"input_ids of {input_ids.type}", rule="EmbedLayerNormalization: input_ids must be (N, steps)"
@@ -201,7 +201,7 @@ def skip_layer_normalization(
     epsilon: float = 1e-12,
     outputs: Outputs,
 ) -> tuple[Expr, ...]:
-    """Layer normalization of input + skip + bias; then the mean, 1 / √(variance + ε) and that sum where used."""
+    """Return the layer normalization of input + skip + bias; also mean, 1 / √(variance + ε) and the sum if used."""
     total = _skipped(input, skip, bias)
     y = cast(layer_norm(total, gamma, beta, axes=1, epsilon=epsilon), input.dtype)
     if outputs == 1:
@@ -214,7 +214,7 @@ def skip_layer_normalization(
 def skip_rms_normalization(
     input: Expr, skip: Expr, gamma: Expr, bias: Expr | None = None, *, epsilon: float = 1e-12, outputs: Outputs
 ) -> tuple[Expr, ...]:
-    """Normalization of input + skip + bias by its root mean square; then the mean, its inverse, and that sum."""
+    """Return the RMS normalization of input + skip + bias; also mean, 1 / √(mean square + ε) and the sum if used."""
     total = _skipped(input, skip, bias)
     y = cast(rms_norm(total, gamma, axes=1, epsilon=epsilon), input.dtype)
     if outputs == 1:
@@ -224,7 +224,7 @@ def skip_rms_normalization(
 
 
 def _skipped(x: Expr, skip: Expr, bias: Expr | None) -> Expr:
-    """Return input + skip + bias in the dtype of their statistics, at least float32."""
+    """Return input + skip + bias in the statistics' dtype, at least float32."""
     return _plus(cast(x, accumulator_dtype(x.dtype)) + skip, bias)
 
 
@@ -244,28 +244,28 @@ def product_with_narrow_weights(
     accuracy_level: Unused,
     weight_prepacked: Unused,
 ) -> Expr:
-    """A · Bᵀ, with rows of B in blocks of 4 or 8 bits that have a scale, and a zero point, each."""
+    """Return A · Bᵀ, with rows of B in blocks of 4-bit or 8-bit numbers, each with a scale and a zero point."""
     if bits not in (4, 8) or B.dtype != np.uint8 or g_idx is not None:
         raise OperandError(
             f"bits={bits}, B of {B.dtype.name}",
-            rule="MatMulNBits must have B of 4 or 8 bits in uint8, not regrouped",
+            rule="MatMulNBits must have 4-bit or 8-bit B in uint8, without g_idx",
         )
     blocks = -(-K // block_size)
-    weights = cast(reshape(_numbers(B, bits), (N, blocks, block_size)), A.dtype)
+    weights = cast(reshape(_unpacked(B, bits), (N, blocks, block_size)), A.dtype)
     if zero_points is None:
-        middle = weights - float(1 << (bits - 1))
+        centred = weights - float(1 << (bits - 1))
     else:
         if zero_points.dtype == np.uint8:
-            # each row of zero points is packed by itself, its last byte half filled where their number is odd
+            # each row of zero points is packed separately, so the last byte is half used for odd numbers
             rows = reshape(zero_points, (N, zero_points.size // N))
-            zero_points = reshape(_numbers(rows, bits), (N, -1))[:, :blocks]
-        middle = weights - cast(reshape(zero_points, (N, blocks, 1)), A.dtype)
-    matrix = reshape(middle * reshape(scales, (N, blocks, 1)), (N, blocks * block_size))[:, :K]
+            zero_points = reshape(_unpacked(rows, bits), (N, -1))[:, :blocks]
+        centred = weights - cast(reshape(zero_points, (N, blocks, 1)), A.dtype)
+    matrix = reshape(centred * reshape(scales, (N, blocks, 1)), (N, blocks * block_size))[:, :K]
     return _plus(A @ transpose(matrix, (1, 0)), bias)
 
 
-def _numbers(packed: Expr, bits: int) -> Expr:
-    """Return the numbers in bytes along the last axis; of two in a byte the lower half comes first."""
+def _unpacked(packed: Expr, bits: int) -> Expr:
+    """Return the numbers packed in bytes along the last axis, the lower half of a byte first."""
     if bits == 8:
         return packed
     halves = stack([packed & np.uint8(15), packed >> np.uint8(4)], packed.ndim)

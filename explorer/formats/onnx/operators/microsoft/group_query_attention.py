@@ -1,8 +1,8 @@
-"""Attention of the domain com.microsoft for decoders: heads of queries share keys, and keys of earlier runs are given.
+"""Grouped-query attention of the domain com.microsoft, with a cache of keys and values of earlier runs.
 
-A cache of keys and values may be longer than what it holds: how much of it counts differs from sequence to sequence and
-is a value of the run. The new keys are put after those, by a choice for each position; results are as long as the
-cache, or as the total length where that is larger.
+A cache may be longer than its contents, whose length differs between sequences and is an input. New keys are placed
+after the old ones with a `where` for each position. Results are as long as the cache, or as the total length if that is
+larger.
 """
 
 from __future__ import annotations
@@ -65,28 +65,28 @@ def group_query_attention(
     qk_output: Literal[0] = 0,
     outputs: Outputs,
 ) -> tuple[Expr, ...]:
-    """Attention of each step to those before it, where several heads of queries share keys and values.
+    """Record attention of each step to the previous ones, with keys and values shared by several query heads.
 
-    Outputs are the attended values, and all keys and values by heads.
+    Return the attended values, and all keys and values split into heads.
     """
     q, k, v = _operands(query, key, value, num_heads, kv_num_heads)
     steps, length = q.shape[2], total_sequence_length
-    # the input is each sequence's length less one
+    # the input is each sequence's length minus one
     last = cast(reshape(seqlens_k, (-1, 1, 1, 1)), _INT64)
     is_first = steps == length
-    earlier = zeros((q.shape[0], 1, 1, 1), _INT64) if is_first else last + 1 - steps
+    old_length = zeros((q.shape[0], 1, 1, 1), _INT64) if is_first else last + 1 - steps
     if do_rotary:
         if cos_cache is None or sin_cache is None:
             raise OperandError("no cos_cache and sin_cache", rule="with do_rotary both must be given")
-        positions = reshape(earlier, (-1, 1)) + np.arange(steps) if position_ids is None else position_ids
+        positions = reshape(old_length, (-1, 1)) + np.arange(steps) if position_ids is None else position_ids
         q, k = (rotated(x, positions, cos_cache, sin_cache, bool(rotary_interleaved)) for x in (q, k))
-    k, v = (_cached(past, x, earlier, length, is_first) for past, x in ((past_key, k), (past_value, v)))
-    # a step sees those before it, within the window, as far as its sequence reaches
+    k, v = (_cached(past, x, old_length, length, is_first) for past, x in ((past_key, k), (past_value, v)))
+    # a step sees itself and the previous steps, within the window and its sequence's length
     claim_constant("positions of a cache", steps + k.shape[2])
-    positions, own = tensor(np.arange(k.shape[2])), earlier + np.arange(steps).reshape(-1, 1)
-    mask = (positions <= own) & (positions <= last)
+    positions, step_positions = tensor(np.arange(k.shape[2])), old_length + np.arange(steps).reshape(-1, 1)
+    mask = (positions <= step_positions) & (positions <= last)
     if local_window_size > 0:
-        mask = mask & (positions > own - local_window_size)
+        mask = mask & (positions > step_positions - local_window_size)
     if head_sink is None and smooth_softmax:
         head_sink = zeros((num_heads,), q.dtype)
     factor = scale_of(scale, q)
@@ -98,12 +98,12 @@ def group_query_attention(
 
 
 def _operands(query: Expr, key: Expr | None, value: Expr | None, heads: int, shared: int) -> tuple[Expr, Expr, Expr]:
-    """Return queries, keys and values by heads; one operand may hold all three, side by side."""
+    """Return queries, keys and values split into heads; one operand may contain all three, concatenated."""
     if query.ndim != 3 or min(heads, shared) < 1 or heads % shared or (key is None) != (value is None):
         raise OperandError(
             f"a query {query.type} in {heads} heads, with keys and values in {shared}",
             rule="GroupQueryAttention: the query must be (N, steps, features), kv_num_heads must divide num_heads, and "
-            "key and value must both be given, or neither",
+            "key and value must be given together",
         )
     if key is not None and value is not None:
         return split_heads(query, heads), split_heads(key, shared), split_heads(value, shared)
@@ -121,15 +121,15 @@ def _operands(query: Expr, key: Expr | None, value: Expr | None, heads: int, sha
     )
 
 
-def _cached(past: Expr | None, x: Expr, earlier: Expr, length: int, is_first: bool) -> Expr:
-    """Return a cache with new keys or values after the steps that it holds; zeros follow them."""
+def _cached(past: Expr | None, x: Expr, old_length: Expr, length: int, is_first: bool) -> Expr:
+    """Return a cache with new keys or values after its old steps, followed by zeros."""
     steps = x.shape[2]
     if past is None:
         return x
     if past.ndim != 4 or (*past.shape[:2], past.shape[3]) != (*x.shape[:2], x.shape[3]):
         raise OperandError(
             f"a cache {past.type} for {x.type}",
-            rule="GroupQueryAttention: past_key and past_value must be (N, kv_num_heads, steps, features of a head)",
+            rule="GroupQueryAttention: past_key and past_value must be (N, kv_num_heads, steps, features per head)",
         )
     if not past.shape[2]:
         return x
@@ -139,16 +139,16 @@ def _cached(past: Expr | None, x: Expr, earlier: Expr, length: int, is_first: bo
     shape = (*x.shape[:2], total, x.shape[3])
     claim_constant("positions of a cache", total)
     positions = tensor(np.arange(total).reshape(-1, 1))
-    fresh = positions - earlier
-    chosen = TakeAlong(2)(x, broadcast_to(clip(fresh, 0, steps - 1), shape))
-    kept = padded(past, ((0, 0), (0, 0), (0, total - past.shape[2]), (0, 0)))
-    return where(fresh < 0, kept, where(fresh < steps, chosen, 0))
+    step = positions - old_length
+    chosen = TakeAlong(2)(x, broadcast_to(clip(step, 0, steps - 1), shape))
+    old = padded(past, ((0, 0), (0, 0), (0, total - past.shape[2]), (0, 0)))
+    return where(step < 0, old, where(step < steps, chosen, 0))
 
 
 def _attended(
     query: Expr, key: Expr, value: Expr, mask: Expr, bias: Expr | None, sink: Expr | None, cap: float
 ) -> Expr:
-    """Return the attended values by scores that are limited, have a bias, or have a sink, to which attention goes."""
+    """Return the attended values for scores with a cap, a bias, or an attention sink."""
     total = key.shape[2]
     key, value = (repeat(x, query.shape[1] // x.shape[1], 1) for x in (key, value))
     scores = matmul(query, swap(key))
@@ -157,12 +157,12 @@ def _attended(
     if bias is not None:
         if bias.ndim != 4:
             raise OperandError(f"attention_bias is {bias.type}", rule="attention_bias must be (N, heads, steps, keys)")
-        # positions of a cache after all steps have no bias, and do not count
-        own = bias[..., :total]
-        scores = scores + padded(own, (*[(0, 0)] * (own.ndim - 1), (0, total - own.shape[-1])))
+        # unused positions of the cache have no bias, and are masked
+        used = bias[..., :total]
+        scores = scores + padded(used, (*[(0, 0)] * (used.ndim - 1), (0, total - used.shape[-1])))
     scores = where(mask, scores, -np.inf)
     if sink is not None:
-        # one score more for each head, whose value counts for nothing
+        # one additional score per head, which has no value
         scores = concatenate([scores, broadcast_to(reshape(sink, (-1, 1, 1)), (*scores.shape[:-1], 1))], -1)
         return matmul(softmax(scores, -1)[..., :total], value)
     return matmul(where(mask, softmax(scores, -1), 0), value)

@@ -1,4 +1,4 @@
-"""Quantised arithmetic of the domain com.microsoft: operands are dequantised, computed with, and quantised again."""
+"""Quantised operators of the domain com.microsoft, which dequantise operands and requantise results."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Quantized:
     zero_point: Expr | None
 
     def real(self) -> Expr:
-        """Return the numbers that it stands for."""
+        """Return the dequantised numbers."""
         wide = cast(self.x, self.scale.dtype)
         return (wide if self.zero_point is None else wide - cast(self.zero_point, wide.dtype)) * self.scale
 
@@ -58,25 +58,25 @@ class Result:
 
 @operator("com.microsoft.QLinearAdd")
 def quantized_sum(A: Quantized, B: Quantized, C: Result) -> Expr:
-    """The sum of two quantised operands, quantised again."""
+    """Return the requantised sum of two quantised operands."""
     return C.quantized(A.real() + B.real(), A)
 
 
 @operator("com.microsoft.QLinearMul")
 def quantized_multiple(A: Quantized, B: Quantized, C: Result) -> Expr:
-    """The product of two quantised operands, element by element, quantised again."""
+    """Return the requantised elementwise product of two quantised operands."""
     return C.quantized(A.real() * B.real(), A)
 
 
 @operator("com.microsoft.QLinearSigmoid")
 def quantized_sigmoid(X: Quantized, Y: Result) -> Expr:
-    """The sigmoid of a quantised operand, quantised again."""
+    """Return the requantised sigmoid of a quantised operand."""
     return Y.quantized(sigmoid(X.real()), X)
 
 
 @operator("com.microsoft.QLinearLeakyRelu")
 def quantized_leaky_relu(X: Quantized, Y: Result, *, alpha: float = 0.01) -> Expr:
-    """The leaky ReLU of a quantised operand, quantised again."""
+    """Return the requantised leaky ReLU of a quantised operand."""
     return Y.quantized(leaky_relu(X.real(), alpha), X)
 
 
@@ -90,10 +90,10 @@ def quantized_average_pool(
     count_include_pad: int = 0,
     channels_last: Literal[0] = 0,
 ) -> Expr:
-    """The mean of each window of a quantised operand, quantised again.
+    """Return the requantised mean of each window of a quantised operand.
 
-    The zero point is added before the mean is rounded, which decides where a mean lies half-way between two numbers.
-    Where padding counts, what a last window has beyond it counts, too.
+    The zero point is added before rounding, which matters for a mean half-way between two integers. With
+    ``count_include_pad``, positions of a last window beyond the padding count, too.
     """
     means = whole_averages(X.real(), window=window, ceil_mode=ceil_mode, count_include_pad=count_include_pad)
     scaled = means / Y.scale
@@ -102,14 +102,14 @@ def quantized_average_pool(
 
 @operator("com.microsoft.QLinearGlobalAveragePool")
 def quantized_global_average_pool(X: Quantized, Y: Result, *, channels_last: int = 0) -> Expr:
-    """The mean of each channel of a quantised operand, quantised again."""
+    """Return the requantised mean of each channel of a quantised operand."""
     axes = range(1, X.x.ndim - 1) if channels_last else range(2, X.x.ndim)
     return Y.quantized(mean(X.real(), tuple(axes), keepdims=True), X)
 
 
 @operator("com.microsoft.QLinearSoftmax")
 def quantized_softmax(X: Quantized, Y: Result, *, axis: int | None = None, opset: int = 13) -> Expr:
-    """The softmax of a quantised operand along an axis, quantised again; before opset 13 from that axis on."""
+    """Return the requantised softmax along an axis; before opset 13 over all axes from ``axis`` on."""
     x, is_old = X.real(), opset < 13
     if axis is None:
         axis = 1 if is_old else -1
@@ -122,7 +122,7 @@ def quantized_softmax(X: Quantized, Y: Result, *, axis: int | None = None, opset
 
 @operator("com.microsoft.QLinearConcat")
 def quantized_concatenation(Y_scale: Expr, Y_zero_point: Expr | None, *inputs: Expr | None, axis: int) -> Expr:
-    """Quantised operands one after the other along an axis, quantised again by one scale.
+    """Concatenate quantised operands along an axis, and requantise them with one scale.
 
     ``inputs`` are operands, each followed by its scale and its zero point.
     """
@@ -136,7 +136,7 @@ def quantized_concatenation(Y_scale: Expr, Y_zero_point: Expr | None, *inputs: E
 
 @operator("com.microsoft.QLinearWhere")
 def quantized_choice(condition: Expr, X: Quantized, Y: Quantized, Z: Result) -> Expr:
-    """Elements of one of two quantised operands, by a condition, quantised again."""
+    """Return requantised elements of X where the condition is true, otherwise of Y."""
     return Z.quantized(where(condition, X.real(), Y.real()), X)
 
 
@@ -152,7 +152,7 @@ def quantized_general_product(
     transA: int = 0,
     transB: int = 0,
 ) -> Expr:
-    """alpha · A · B + C of quantised matrices, quantised again where a scale is given, else as real numbers."""
+    """Return alpha · A · B + C of quantised matrices, requantised if a scale is given, otherwise as real numbers."""
     a, b = transpose(A.x, (1, 0)) if transA else A.x, transpose(B.x, (1, 0)) if transB else B.x
     total = exact_product(a, A.zero_point, b, B.zero_point)
     if C is not None:
@@ -170,23 +170,23 @@ def quantized_general_product(
 def dynamically_quantized_product(
     A: Expr, B: Expr, b_scale: Expr, b_zero_point: Expr | None = None, bias: Expr | None = None
 ) -> Expr:
-    """A · B + bias: A is quantised to 8 bits between its own extremes, B is quantised in the file."""
-    y = product_on_the_way(A, B, b_scale, b_zero_point)
+    """Return A · B + bias; A is quantised dynamically to 8 bits, B is quantised in the file."""
+    y = dynamic_product(A, B, b_scale, b_zero_point)
     return y if bias is None else y + bias
 
 
-def product_on_the_way(a: Expr, b: Expr, scale: Expr, zero: Expr | None, extent: Expr | None = None) -> Expr:
-    """Return A · B in float32: A is quantised to 8 bits between its own extremes, B has its scale and zero point.
+def dynamic_product(a: Expr, b: Expr, scale: Expr, zero: Expr | None, extent: Expr | None = None) -> Expr:
+    """Return A · B in float32; A is quantised dynamically to 8 bits, B has the given scale and zero point.
 
-    ``extent`` is the array whose extremes count, A by default.
+    ``extent`` is the array whose minimum and maximum determine A's scale, by default A.
     """
     extent = a if extent is None else extent
-    # 0 must be among the numbers that are kept exactly: padding and activations give it everywhere.
+    # 0 must be represented exactly, because padding and activations often produce it.
     low, high = minimum(least(extent), np.float32(0)), maximum(greatest(extent), np.float32(0))
     step = where(high > low, (high - low) / np.float32(255), np.float32(1))
-    middle = clip(round_half_even(-low / step), 0.0, 255.0)
-    whole = saturated(a / step, middle, np.dtype(np.uint8))
-    product = exact_product(whole, cast(middle, whole.dtype), b, zero)
+    zero_point = clip(round_half_even(-low / step), 0.0, 255.0)
+    quantized = saturated(a / step, zero_point, np.dtype(np.uint8))
+    product = exact_product(quantized, cast(zero_point, quantized.dtype), b, zero)
     return cast(product, _FLOAT32) * (step * as_scalar(scale))
 
 
@@ -200,6 +200,6 @@ def real_product(
     b_zero_point: Expr | None = None,
     bias: Expr | None = None,
 ) -> Expr:
-    """A · B + bias of two quantised operands, as real numbers."""
+    """Return A · B + bias of two quantised operands, as real numbers."""
     y = cast(exact_product(A, a_zero_point, B, b_zero_point), _FLOAT32) * (a_scale * as_scalar(b_scale))
     return y if bias is None else y + bias

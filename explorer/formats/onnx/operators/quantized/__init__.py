@@ -1,4 +1,4 @@
-"""Quantised tensors, whole numbers with a scale and a zero point, and elements of 8 and 4 bits."""
+"""Quantised tensors (integers with a scale and a zero point), and narrow floating numbers and integers."""
 
 from explorer.formats.onnx.operators.quantized import integer_arithmetic, narrow_elements
 

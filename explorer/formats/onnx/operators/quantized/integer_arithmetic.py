@@ -1,8 +1,8 @@
-"""Quantised tensors: integers with a scale and a zero point, for all elements, an axis, or blocks of one.
+"""Quantised tensors: integers with a scale and a zero point per tensor, per index of an axis, or per block.
 
-Nothing here is an operation of its own: a quantised product is recorded as the arithmetic that it stands for, so that
-rules, fusion and values show where numbers are rounded. Products of 8-bit numbers are exact in floating numbers, whose
-matrix products are fast: in float32 while sums stay below 2²⁴, in float64 beyond.
+There are no quantised operations: a quantised product is recorded as its arithmetic, so that rules, fusion and values
+show where numbers are rounded. Products of 8-bit integers are exact in floating-point numbers, whose matrix products
+are fast: in float32 if sums are below 2²⁴, otherwise in float64.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from explorer.ops.elementwise.rounding_and_bits import round_half_even
 from explorer.ops.nn.activation import clip
 
 _EXACT = 1 << 24
-"""up to this number float32 has every integer"""
+"""float32 represents all integers up to this number"""
 _EXACT_HALF = 1 << 11
-"""up to this number float16 has every integer"""
+"""float16 represents all integers up to this number"""
 
 
 @operator("DequantizeLinear")
@@ -43,12 +43,12 @@ def dequantize(
     block_size: int = 0,
     output_dtype: int = 0,
 ) -> Expr:
-    """(x − zero point) · scale."""
+    """Return (x − zero point) · scale."""
     scale = _wide(cast(x_scale, dtype_by(output_dtype, "output_dtype")) if output_dtype else x_scale)
-    wide = cast(x, scale.dtype)
+    numbers = cast(x, scale.dtype)
     if x_zero_point is not None:
-        wide = wide - cast(_spread(x, x_zero_point, axis, block_size), scale.dtype)
-    return wide * _spread(x, scale, axis, block_size)
+        numbers = numbers - cast(_broadcast(x, x_zero_point, axis, block_size), scale.dtype)
+    return numbers * _broadcast(x, scale, axis, block_size)
 
 
 @operator("QuantizeLinear")
@@ -63,20 +63,21 @@ def quantize(
     precision: Literal[0] = 0,
     saturate: int = 1,
 ) -> Expr:
-    """x / scale, rounded to the nearest even number, plus the zero point, within the limits of its dtype."""
+    """Return x / scale, rounded half to even, plus the zero point, limited to the result dtype's range."""
     if y_zero_point is not None:
         dtype = y_zero_point.dtype
     else:
         dtype = dtype_by(output_dtype, "output_dtype", narrow=True) if output_dtype else np.dtype(np.uint8)
     if dtype.kind not in "iu" and dtype.name not in NARROW:
         raise OperandError(
-            f"quantised to {dtype.name}", rule="QuantizeLinear must give integers, or floating numbers of 8 or 4 bits"
+            f"quantised to {dtype.name}",
+            rule="QuantizeLinear must return integers, or floating-point numbers of 8 or 4 bits",
         )
     scale = _wide(y_scale)
-    scaled = cast(x, scale.dtype) / _spread(x, scale, axis, block_size)
+    scaled = cast(x, scale.dtype) / _broadcast(x, scale, axis, block_size)
     if dtype.name.startswith("float"):
         return narrowed(scaled, dtype, saturate)
-    return saturated(scaled, None if y_zero_point is None else _spread(x, y_zero_point, axis, block_size), dtype)
+    return saturated(scaled, None if y_zero_point is None else _broadcast(x, y_zero_point, axis, block_size), dtype)
 
 
 def _wide(scale: Expr) -> Expr:
@@ -85,7 +86,7 @@ def _wide(scale: Expr) -> Expr:
 
 @operator("MatMulInteger")
 def integer_product(A: Expr, B: Expr, a_zero_point: Expr | None = None, b_zero_point: Expr | None = None) -> Expr:
-    """The matrix product of integers less their zero points, as int32."""
+    """Return the matrix product of integers minus their zero points, as int32."""
     return cast(exact_product(A, a_zero_point, B, b_zero_point), np.dtype(np.int32))
 
 
@@ -100,7 +101,7 @@ def quantized_product(
     y_scale: Expr,
     y_zero_point: Expr,
 ) -> Expr:
-    """The matrix product of two quantised operands, quantised again."""
+    """Return the requantised matrix product of two quantised operands."""
     total = exact_product(a, a_zero_point, b, b_zero_point)
     factor = _rows(a_scale) * as_scalar(b_scale) / _rows(y_scale)
     return saturated(rescaled(total, factor), _rows(y_zero_point), y_zero_point.dtype)
@@ -116,7 +117,7 @@ def integer_convolution(
     window: WindowAttributes,
     group: int = 1,
 ) -> Expr:
-    """The convolution of integers less their zero points, as int32."""
+    """Return the convolution of integers minus their zero points, as int32."""
     return cast(_convolution(x, x_zero_point, w, w_zero_point, window, group), np.dtype(np.int32))
 
 
@@ -135,7 +136,7 @@ def quantized_convolution(
     window: WindowAttributes,
     group: int = 1,
 ) -> Expr:
-    """The convolution of quantised images and filters, plus a bias of integers, quantised again."""
+    """Return the requantised convolution of quantised images and filters, plus an integer bias."""
     total = _convolution(x, x_zero_point, w, w_zero_point, window, group)
     axes = (1,) * (x.ndim - 2)
     if B is not None:
@@ -145,25 +146,25 @@ def quantized_convolution(
 
 
 def rescaled(total: Expr, factor: Expr) -> Expr:
-    """Return exact sums times a factor in the factor's precision, in which ONNX Runtime finds the nearest step, too."""
+    """Return exact sums times a factor, in the factor's precision, as in ONNX Runtime."""
     return cast(total, factor.dtype) * factor
 
 
 def saturated(scaled: Expr, zero: Expr | None, dtype: np.dtype[Any]) -> Expr:
-    """Round scaled numbers, add the zero point, and keep them within the limits of a dtype; NaN is the lower limit."""
+    """Round scaled numbers, add the zero point, and limit the result to a dtype's range; NaN becomes the minimum."""
     rounded = round_half_even(scaled)
     low, high = limits(dtype)
     if rounded.dtype == np.float16 and high > _EXACT_HALF:
         rounded = cast(rounded, np.dtype(np.float32))
     if zero is not None:
         rounded = rounded + cast(zero, rounded.dtype)
-    # the cast of NaN is 0, the lower limit of unsigned dtypes alone
+    # NaN is cast to 0, which is the minimum only of unsigned dtypes
     limited = minimum(fmax(rounded, low), high) if low < 0 else clip(rounded, low, high)
     return cast(limited, dtype)
 
 
-def _spread(x: Expr, parameter: Expr, axis: int, block_size: int) -> Expr:
-    """Return a scale or zero point with the axes of x: one number, one for each index of an axis, or for its blocks."""
+def _broadcast(x: Expr, parameter: Expr, axis: int, block_size: int) -> Expr:
+    """Return a scale or zero point broadcast to x: one for all elements, per index of an axis, or per block."""
     if parameter.size == 1:
         return as_scalar(parameter)
     axis = normalize_axis(axis, x.ndim, "a scale or zero point")
@@ -175,9 +176,9 @@ def _spread(x: Expr, parameter: Expr, axis: int, block_size: int) -> Expr:
     if parameter.shape != blocks:
         raise _misfit(x, parameter)
     split = (*blocks[: axis + 1], 1, *blocks[axis + 1 :])
-    wide = (*blocks[: axis + 1], block_size, *blocks[axis + 1 :])
-    repeated = reshape(broadcast_to(reshape(parameter, split), wide), _joined(wide, axis))
-    # The last block of an axis may be shorter than the others.
+    expanded = (*blocks[: axis + 1], block_size, *blocks[axis + 1 :])
+    repeated = reshape(broadcast_to(reshape(parameter, split), expanded), _joined(expanded, axis))
+    # The last block of an axis may be shorter.
     return repeated[(*[slice(None)] * axis, slice(0, x.shape[axis]))]
 
 
@@ -188,24 +189,24 @@ def _joined(shape: Shape, axis: int) -> Shape:
 def _misfit(x: Expr, parameter: Expr) -> OperandError:
     return OperandError(
         f"{x.type} with a scale or zero point {parameter.type}",
-        rule="there must be one for all elements, one for each index of the axis, or one for each block of block_size",
+        rule="there must be one for all elements, one per index of the axis, or one per block of block_size",
     )
 
 
 def as_scalar(parameter: Expr) -> Expr:
-    """Return a parameter of one element as a scalar; one of the columns of matrices is a list."""
+    """Return a parameter of one element as a scalar; others, such as one per column, unchanged."""
     return reshape(parameter, ()) if parameter.size == 1 and parameter.ndim else parameter
 
 
 def _rows(parameter: Expr) -> Expr:
-    """Return a parameter of the rows of matrices: a list has one for each row."""
+    """Return a parameter for the rows of matrices; a list has one number per row."""
     return (
         reshape(parameter, (parameter.size, 1)) if parameter.ndim == 1 and parameter.size > 1 else as_scalar(parameter)
     )
 
 
 def exact_product(a: Expr, a_zero: Expr | None, b: Expr, b_zero: Expr | None) -> Expr:
-    """Return the matrix product of integers less their zero points, as floating numbers that hold it exactly."""
+    """Return the exact matrix product of integers minus their zero points, in a floating-point dtype."""
     dtype = _exact(a, b, a.shape[-1] if a.ndim else 1)
     left = cast(a, dtype) if a_zero is None else cast(a, dtype) - cast(_rows(a_zero), dtype)
     right = cast(b, dtype) if b_zero is None else cast(b, dtype) - cast(as_scalar(b_zero), dtype)
@@ -225,12 +226,12 @@ def _convolution(
 
 
 def _of_channels(parameter: Expr, axes: Shape) -> Expr:
-    """Return a parameter of filters: a list has one for each, followed by so many axes of size 1."""
+    """Return a parameter of filters; a list has one number per filter, and gets ``axes`` of size 1 at the end."""
     return as_scalar(parameter) if parameter.size == 1 else reshape(parameter, (parameter.size, *axes))
 
 
 def _exact(left: Expr, right: Expr, count: int) -> np.dtype[Any]:
-    """Return the floating dtype that holds a sum of so many products of differences exactly."""
+    """Return the floating-point dtype that represents a sum of ``count`` products of differences exactly."""
     for value in (left, right):
         if value.dtype.kind not in "iu":
             raise OperandError(f"an operand {value.type}", rule="quantised operands must be integers")

@@ -1,8 +1,8 @@
-"""Casts to and from narrow elements: 8-bit and 4-bit floating numbers, integers of 4 and 2 bits.
+"""Casts to and from narrow elements: 8-bit and 4-bit floating numbers, 4-bit and 2-bit integers.
 
-Such elements are stored, cast and moved; whatever computes with them widens them first. A number beyond the limits
-becomes the nearest limit where a cast saturates, which is ONNX's default. bfloat16 is held as float32: a cast to it
-rounds, and what follows computes in float32.
+Such elements are stored, cast and moved; computations widen them first. Numbers out of range become the nearest limit
+if a cast saturates, which is ONNX's default. bfloat16 is stored as float32: a cast to it rounds, and later computations
+use float32.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _BFLOAT16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
 
 @operator("Cast")
 def cast_(op: OperatorContext, input: Expr, *, to: int, saturate: int = 1, round_mode: Unused) -> Any:
-    """The elements in another dtype, limited to its range where they become floating numbers of 8 bits."""
+    """Convert elements to another dtype; 8-bit floating numbers are limited to its range."""
     if to == BFLOAT16:
         return cast(cast(cast(input, _FLOAT32), _BFLOAT16), _FLOAT32)
     if to in (FLOAT8_E8M0, TEXT) or is_text(input.dtype):
@@ -40,14 +40,14 @@ def cast_(op: OperatorContext, input: Expr, *, to: int, saturate: int = 1, round
 
 @operator("CastLike")
 def cast_like(input: Expr, target_type: Expr, *, saturate: int = 1, round_mode: Unused) -> Expr:
-    """The elements in the dtype of another operand."""
+    """Convert elements to the dtype of another operand."""
     if target_type.dtype.name == "float8_e8m0fnu":
-        raise OperandError("a target_type of float8_e8m0fnu", rule="CastLike: it must be cast to by Cast")
+        raise OperandError("a target_type of float8_e8m0fnu", rule="CastLike does not support it; use Cast")
     return narrowed(input, target_type.dtype, saturate)
 
 
 def narrowed(x: Expr, dtype: np.dtype[Any], saturate: int) -> Expr:
-    """Return elements in another dtype; those of floating dtypes stay within its limits where they ``saturate``."""
+    """Return elements in another dtype; 8-bit floating numbers are limited to its range if ``saturate`` is set."""
     if dtype.name not in NARROW:
         return cast(x, dtype)
     wide = x if x.dtype.kind == "f" and x.dtype.name not in NARROW else cast(x, _FLOAT32)
@@ -60,7 +60,7 @@ def limits(dtype: np.dtype[Any]) -> tuple[float, float]:
     """Return the smallest and the largest finite number of a dtype."""
     if dtype.name.startswith("float"):
         # ml_dtypes has no types for finfo and iinfo
-        real: Any = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]  # the package has no types
-        return float(real.min), float(real.max)
-    whole: Any = ml_dtypes.iinfo(dtype) if dtype.name in NARROW else np.iinfo(dtype)  # type: ignore[no-untyped-call]  # the same
-    return int(whole.min), int(whole.max)
+        float_info: Any = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]  # the package has no types
+        return float(float_info.min), float(float_info.max)
+    integer_info: Any = ml_dtypes.iinfo(dtype) if dtype.name in NARROW else np.iinfo(dtype)  # type: ignore[no-untyped-call]  # the same
+    return int(integer_info.min), int(integer_info.max)

@@ -1,7 +1,7 @@
-"""Operators of quantised torch programs (``quantized_decomposed.*``), with torch's roundings.
+"""Operators of quantised torch programs (``quantized_decomposed.*``), with torch's rounding.
 
-torch multiplies by the reciprocal of a scale where ONNX divides by it, has limits of its own within those of the dtype,
-and has scales of 64 bits: one number in some hundred thousand lies one step beside ONNX's.
+torch multiplies by the reciprocal of a scale, while ONNX divides by the scale. It also has explicit limits and 64-bit
+scales. About one number in several hundred thousand differs from ONNX's by one step.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ from explorer.ops.reduction.reduce import max, min
 
 _FLOAT32, _FLOAT64, _INT64 = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int64)
 _LEAST = 1e-5
-"""least extent of a token whose scale is chosen"""
+"""minimum range of a token's elements when its scale is chosen"""
 _FLOAT = 1
-"""ONNX's number of float32"""
+"""ONNX's dtype code of float32"""
 _DOMAIN = "quantized_decomposed"
 OfElements = Annotated[Unused, Names("dtype", "quant_min", "quant_max")]
-"""properties of integers, which have a dtype and lie within these limits already"""
+"""unused properties of integers that already have this dtype and are within these limits"""
 
 
 @operator(f"{_DOMAIN}.quantize_per_tensor")
 def quantize_tensor(
     input: Expr, scale: Expr, zero_point: Expr, quant_min: Known[int], quant_max: Known[int], *, dtype: int
 ) -> Expr:
-    """x · (1 / scale), rounded to the nearest even number, plus the zero point, within the limits."""
-    x, scale, zero = cast(input, _FLOAT32), _one("scale", scale), _one("zero_point", zero_point)
+    """Return x · (1 / scale), rounded half to even, plus the zero point, limited to the given range."""
+    x, scale, zero = cast(input, _FLOAT32), _scalar("scale", scale), _scalar("zero_point", zero_point)
     if is_known(scale) and not value_of(scale) > 0:
-        raise OperandError(f"scale={value_of(scale)}", rule="the scale must be positive: numbers are over it")
-    # the reciprocal is of 64 bits, the product of 32
+        raise OperandError(f"scale={value_of(scale)}", rule="the scale must be positive")
+    # the reciprocal has 64 bits, the product 32
     factor = cast(1 / cast(scale, _FLOAT64), _FLOAT32)
     rounded = round_half_even(x * (fold(factor) if is_known(scale) else factor))
     return _within(rounded + cast(zero, _FLOAT32), quant_min, quant_max, dtype)
@@ -55,10 +55,10 @@ def quantize_tensor(
 def dequantize_tensor(
     input: Expr, scale: Expr, zero_point: Expr, *, of_elements: OfElements, out_dtype: int = _FLOAT
 ) -> Expr:
-    """(x − zero point) · scale."""
+    """Return (x − zero point) · scale."""
     dtype = _result(out_dtype)
-    difference = cast(cast(input, dtype) - cast(_one("zero_point", zero_point), dtype), _FLOAT32)
-    return cast(difference * cast(_one("scale", scale), _FLOAT32), dtype)
+    difference = cast(cast(input, dtype) - cast(_scalar("zero_point", zero_point), dtype), _FLOAT32)
+    return cast(difference * cast(_scalar("scale", scale), _FLOAT32), dtype)
 
 
 @operator(f"{_DOMAIN}.quantize_per_channel")
@@ -72,10 +72,10 @@ def quantize_channels(
     axis: int,
     dtype: int,
 ) -> Expr:
-    """The same, with a scale and a zero point for each index of an axis."""
+    """Quantise like ``quantize_tensor``, with a scale and a zero point per index of an axis."""
     x = cast(input, _FLOAT32)
     scale, zero = _of_axis(scales, x, axis), _of_axis(zero_points, x, axis)
-    numbers = _of_one_dtype(add, round_half_even(x * (1 / scale)), zero)
+    numbers = _with_one_dtype(add, round_half_even(x * (1 / scale)), zero)
     return _within(numbers, quant_min, quant_max, dtype)
 
 
@@ -89,19 +89,19 @@ def dequantize_channels(
     of_elements: OfElements,
     out_dtype: int = _FLOAT,
 ) -> Expr:
-    """(x − zero point) · scale, with one of each for each index of an axis; zero points may be left out."""
+    """Return (x − zero point) · scale, with both per index of an axis; zero points are optional."""
     scale, difference = _of_axis(scales, input, axis), input
     if zero_points is not None:
-        difference = _of_one_dtype(subtract, input, _of_axis(zero_points, input, axis))
-    return cast(_of_one_dtype(multiply, difference, scale), _result(out_dtype))
+        difference = _with_one_dtype(subtract, input, _of_axis(zero_points, input, axis))
+    return cast(_with_one_dtype(multiply, difference, scale), _result(out_dtype))
 
 
 @operator(f"{_DOMAIN}.quantize_per_token")
 def quantize_tokens(
     input: Expr, scales: Expr, zero_points: Expr, quant_min: Known[int], quant_max: Known[int], *, dtype: int
 ) -> Expr:
-    """x · (1 / scale) plus the zero point, then rounded, with one of each for each row of the last axis."""
-    number = _of_one_dtype(add, input * (1 / _of_rows(scales, input)), _of_rows(zero_points, input))
+    """Return x · (1 / scale) plus the zero point, then rounded, with both per row of the last axis."""
+    number = _with_one_dtype(add, input * (1 / _of_rows(scales, input)), _of_rows(zero_points, input))
     return _within(round_half_even(number), quant_min, quant_max, dtype)
 
 
@@ -109,9 +109,9 @@ def quantize_tokens(
 def dequantize_tokens(
     input: Expr, scales: Expr, zero_points: Expr, *, of_elements: OfElements, output_dtype: int = _FLOAT
 ) -> Expr:
-    """(x − zero point) · scale, with one of each for each row of the last axis."""
-    difference = _of_one_dtype(subtract, input, _of_rows(zero_points, input))
-    return cast(_of_one_dtype(multiply, difference, _of_rows(scales, input)), _result(output_dtype))
+    """Return (x − zero point) · scale, with both per row of the last axis."""
+    difference = _with_one_dtype(subtract, input, _of_rows(zero_points, input))
+    return cast(_with_one_dtype(multiply, difference, _of_rows(scales, input)), _result(output_dtype))
 
 
 @operator(f"{_DOMAIN}.dequantize_per_channel_group")
@@ -124,7 +124,7 @@ def dequantize_groups(
     group_size: int,
     output_dtype: int = _FLOAT,
 ) -> Expr:
-    """(x − zero point) · scale of a matrix, with one of each for each group of a row."""
+    """Return (x − zero point) · scale of a matrix, with both per group of a row."""
     x, size = input, group_size
     if x.ndim == 2 and scales.ndim and scales.shape[-1] == 1 and size > x.shape[1]:
         size = x.shape[1]
@@ -136,17 +136,17 @@ def dequantize_groups(
     ):
         raise OperandError(
             f"a matrix {x.type}, groups of {size}, scales {scales.type}",
-            rule="groups must divide the rows of a matrix, with a scale for each",
+            rule="the group size must divide the length of a matrix's rows, and there must be a scale per group",
         )
     groups = reshape(x, (x.size // size, size))
-    difference = groups if zero_points is None else _of_one_dtype(subtract, groups, reshape(zero_points, (-1, 1)))
-    product = _of_one_dtype(multiply, difference, reshape(scales, (-1, 1)))
+    difference = groups if zero_points is None else _with_one_dtype(subtract, groups, reshape(zero_points, (-1, 1)))
+    product = _with_one_dtype(multiply, difference, reshape(scales, (-1, 1)))
     return cast(reshape(product, x.shape), _result(output_dtype))
 
 
 @operator(f"{_DOMAIN}.choose_qparams")
 def choose(input: Expr, *, quant_min: int, quant_max: int, eps: float, dtype: int) -> tuple[Expr, Expr]:
-    """The scale and zero point by which the limits hold all elements and zero: float64 (1,), int64 (1,)."""
+    """Return the scale and zero point that map all elements and 0 into the limits: float64 (1,), int64 (1,)."""
     _check_chosen(input, quant_min, quant_max, dtype)
     least, most = minimum(min(input), 0), maximum(max(input), 0)
     scale = maximum((most - least) / input.dtype.type(quant_max - quant_min), np.float32(eps))
@@ -156,7 +156,7 @@ def choose(input: Expr, *, quant_min: int, quant_max: int, eps: float, dtype: in
 
 @operator(f"{_DOMAIN}.choose_qparams_symmetric")
 def choose_symmetric(input: Expr, *, quant_min: int, quant_max: int, eps: float, dtype: int) -> tuple[Expr, Expr]:
-    """The same, with the zero point in the middle of the dtype."""
+    """Return scale and zero point like ``choose``, with the zero point in the middle of the dtype's range."""
     _check_chosen(input, quant_min, quant_max, dtype)
     largest = maximum(-minimum(min(input), 0), maximum(max(input), 0))
     scale = maximum(largest / input.dtype.type((quant_max - quant_min) / 2), np.float32(eps))
@@ -167,15 +167,15 @@ def choose_symmetric(input: Expr, *, quant_min: int, quant_max: int, eps: float,
 def _check_chosen(x: Expr, low: int, high: int, dtype: int) -> None:
     _check_limits(low, high, dtype)
     if not x.size or x.dtype.kind != "f":
-        raise OperandError(f"input is {x.type}", rule="there must be an element, and all must be real numbers")
+        raise OperandError(f"input is {x.type}", rule="the input must be real numbers, and not empty")
     if not low <= 0 <= high:
-        raise OperandError(f"quant_min={low}, quant_max={high}", rule="0 must lie within the limits")
+        raise OperandError(f"quant_min={low}, quant_max={high}", rule="0 must be within the limits")
 
 
 @operator(f"{_DOMAIN}.choose_qparams_per_token")
 def choose_for_tokens(input: Expr, *, dtype: int) -> tuple[Expr, Expr]:
-    """Scales of the rows of the last axis (…, 1), by which int8 holds the largest element; zero points are 0."""
-    _of_bytes(dtype)
+    """Return scales of rows (…, 1) that map the largest magnitude to 127, and zero points of 0."""
+    _int8_limits(dtype)
     largest = max(absolute(input), -1, keepdims=True)
     if largest.dtype == np.float16:
         largest = cast(largest, _FLOAT32)
@@ -185,60 +185,60 @@ def choose_for_tokens(input: Expr, *, dtype: int) -> tuple[Expr, Expr]:
 
 @operator(f"{_DOMAIN}.choose_qparams_per_token_asymmetric")
 def choose_for_tokens_asymmetric(input: Expr, *, dtype: int) -> tuple[Expr, Expr]:
-    """Scales and zero points of the rows of the last axis (…, 1), by which int8 holds all elements and zero."""
-    (low, high), x = _of_bytes(dtype), input
+    """Return scales and zero points of rows (…, 1) that map all elements and 0 into int8."""
+    (low, high), x = _int8_limits(dtype), input
     least, most = minimum(min(x, -1, keepdims=True), 0), maximum(max(x, -1, keepdims=True), 0)
     scale = maximum((most - least) / x.dtype.type(high - low), x.dtype.type(np.finfo(np.float32).eps))
-    first, last = least / scale, most / scale
-    # the end whose error is smaller decides
-    zero = where((low + first) + (high + last) > 0, low - first, high - last)
+    low_quotient, high_quotient = least / scale, most / scale
+    # the limit with the smaller error determines the zero point
+    zero = where((low + low_quotient) + (high + high_quotient) > 0, low - low_quotient, high - high_quotient)
     return cast(scale, _FLOAT64), cast(round_half_even(clip(zero, low, high)), _INT64)
 
 
-def _of_one_dtype(records: Callable[[Expr, Expr], Expr], x: Expr, y: Expr) -> Expr:
-    """Return a function of two operands; integers take the dtype of real ones first, as torch has it."""
+def _with_one_dtype(operation: Callable[[Expr, Expr], Expr], x: Expr, y: Expr) -> Expr:
+    """Return a function of two operands; integers are first cast to the other operand's real dtype, as in torch."""
     real = [value.dtype for value in (x, y) if value.dtype.kind == "f"]
-    return records(cast(x, real[0]), cast(y, real[0])) if len(real) == 1 else records(x, y)
+    return operation(cast(x, real[0]), cast(y, real[0])) if len(real) == 1 else operation(x, y)
 
 
-def _one(name: str, value: Expr) -> Expr:
-    """Return a scale or zero point of all elements as a scalar."""
+def _scalar(name: str, value: Expr) -> Expr:
+    """Return a scale or zero point for all elements as a scalar."""
     if value.size != 1:
         raise OperandError(f"{name} is {value.type}", rule=f"{name} must be one number")
     return reshape(value, ())
 
 
 def _of_axis(value: Expr, x: Expr, axis: int) -> Expr:
-    """Return scales or zero points of the indices of an axis, in the form of x."""
+    """Return scales or zero points per index of an axis, with axes that broadcast to x."""
     axis = normalize_axis(axis, x.ndim, "a scale of channels")
     if value.shape != (x.shape[axis],):
         raise OperandError(
             f"{value.type} for axis {axis} of {x.type}",
-            rule="there must be one scale and zero point for each index of the axis",
+            rule="there must be one scale and zero point per index of the axis",
         )
     return reshape(value, (value.size, *[1] * (x.ndim - axis - 1)))
 
 
 def _of_rows(value: Expr, x: Expr) -> Expr:
-    """Return scales or zero points of the rows of the last axis, in the form of x."""
+    """Return scales or zero points per row of the last axis, after checking their shape."""
     if not x.ndim or value.shape != (*x.shape[:-1], 1):
         raise OperandError(
             f"{value.type} for {x.type}",
-            rule="scales and zero points must have the shape of the input, with 1 at the end",
+            rule="scales and zero points must have the input's shape with a last size of 1",
         )
     return value
 
 
 def _check_limits(low: int, high: int, code: int) -> np.dtype[Any]:
-    """Return the dtype of a number, which must hold the limits."""
+    """Return the dtype of a code; raise OperandError unless the limits are within its range."""
     dtype = dtype_by(code, "dtype")
     if dtype.kind not in "iu":
-        raise OperandError(f"dtype={dtype.name}", rule="dtype must be one of integers")
+        raise OperandError(f"dtype={dtype.name}", rule="dtype must be an integer dtype")
     info = np.iinfo(dtype)
     if not info.min <= low < high <= info.max:
         raise OperandError(
             f"quant_min={low}, quant_max={high}",
-            rule=f"they must rise, within {info.min} and {info.max} of {info.dtype.name}",
+            rule=f"quant_min must be less than quant_max, both within {info.min} … {info.max} of {info.dtype.name}",
         )
     return dtype
 
@@ -248,7 +248,7 @@ def _within(numbers: Expr, low: int, high: int, dtype: int) -> Expr:
     return cast(clip(numbers, low, high), elements)
 
 
-def _of_bytes(dtype: int) -> tuple[int, int]:
+def _int8_limits(dtype: int) -> tuple[int, int]:
     elements = dtype_by(dtype, "dtype")
     if elements != np.int8:
         raise OperandError(f"dtype={elements.name}", rule="dtype must be int8")
@@ -256,5 +256,5 @@ def _of_bytes(dtype: int) -> tuple[int, int]:
 
 
 def _result(dtype: int) -> np.dtype[Any]:
-    """Return the dtype of real numbers; bfloat16 is held as float32."""
+    """Return the real dtype of a code; bfloat16 is stored as float32."""
     return _FLOAT32 if dtype in (-1, BFLOAT16) else dtype_by(dtype, "the dtype of the result")

@@ -1,4 +1,4 @@
-"""Windows that slide over signals, images and volumes: convolution and pooling."""
+"""Operators with sliding windows over signals, images and volumes, such as convolution and pooling."""
 
 from explorer.formats.onnx.operators.windows import col2im, conv, pooling, roi_align
 

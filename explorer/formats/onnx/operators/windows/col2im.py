@@ -1,4 +1,4 @@
-"""Columns of windows added up to images. (Col2Im since opset 18.)"""
+"""Col2Im, which adds up columns of windows to images (since opset 18)."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def columns_to_images(
     pads: Ints | None = None,
     strides: Ints | None = None,
 ) -> Expr:
-    """Columns (N, C · taps, windows) added up to images where their windows lie."""
+    """Add up columns (N, C · taps, windows) at the positions of their windows in images."""
     count = len(image_shape)
     steps, gaps = strides or (1,) * count, dilations or (1,) * count
     widths = pads or (0,) * (2 * count)
     if not count or {len(block_shape), len(steps), len(gaps)} != {count} or len(widths) != 2 * count:
         raise OperandError(
             f"image_shape={image_shape}, block_shape={block_shape}, strides={steps}, dilations={gaps}, pads={widths}",
-            rule="Col2Im: all must have a number for each axis of the image, and pads two",
+            rule="Col2Im: each must have one number for each axis of the image, and pads two",
         )
     sides = tuple([(widths[axis], widths[axis + count]) for axis in range(count)])
     return fold(input, image_shape, block_shape, steps, sides, gaps)

@@ -1,8 +1,7 @@
-"""Convolution of signals, images and volumes, its adjoint, and convolution whose taps are moved by offsets.
+"""Convolution of signals, images and volumes, transposed convolution, and deformable convolution.
 
-(Conv and ConvTranspose since opset 1, DeformConv since 19, all last changed in opset 22 for dtypes alone.)
-ConvTranspose's ``output_shape`` and ``auto_pad`` say how large the result is instead of how much is cut off; ``_cut``
-finds the cut.
+(Conv and ConvTranspose since opset 1, DeformConv since 19; opset 22 only added dtypes.) ConvTranspose's
+``output_shape`` and ``auto_pad`` determine the size of the result, from which ``_cut`` computes the pixels to cut off.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from explorer.ops.nn.deform_conv import deform_conv2d
 
 @operator("Conv")
 def convolution(X: Expr, W: Expr, B: Expr | None = None, *, window: WindowAttributes, group: int = 1) -> Expr:
-    """Cross-correlation with filters W plus a bias B; a signal is an image of one row."""
+    """Return the cross-correlation with filters W plus a bias B; a signal is an image of one row."""
     _check(X, W, window)
     strides, dilations = window.steps(X)
     return conv(X, W, B, X.ndim - 2, strides, window.padding(X, W.shape[2:]), dilations, group)
@@ -51,7 +50,7 @@ def transposed_convolution(
     output_shape: Ints | None = None,
     window: WindowAttributes,
 ) -> Expr:
-    """The adjoint of a convolution with filters W, plus a bias B."""
+    """Return the adjoint of a convolution with filters W, plus a bias B."""
     _check(X, W, window)
     count, size, auto_pad = X.ndim - 2, W.shape[2:], window.auto_pad
     steps, gaps = window.steps(X)
@@ -69,31 +68,31 @@ def transposed_convolution(
 
 
 def _spatial(x: Expr, output_shape: Ints, reach: Ints) -> Ints:
-    """Return the spatial axes of an output's shape; raises OperandError for one that the filters do not reach."""
+    """Return the spatial sizes in ``output_shape``; raise OperandError for sizes beyond the filters' reach."""
     count = x.ndim - 2
-    if len(output_shape) not in (count, count + 2):  # older files list the batch and the channels, too
+    if len(output_shape) not in (count, count + 2):  # older files also list the batch and the channels
         raise OperandError(
             f"an operand {x.type} and output_shape {output_shape}",
-            rule="output_shape must hold one number for each axis after the channels",
+            rule="output_shape must have one number for each axis after the channels",
         )
     target = output_shape[-count:]
     if any(goal > length for length, goal in zip(reach, target, strict=True)):
         raise OperandError(
             f"output_shape={target}",
-            rule=f"ConvTranspose: output_shape must be at most what the filters reach, {reach}",
-            fix="leave output_shape out, or add output_padding",
+            rule=f"ConvTranspose: output_shape must be at most the reach of the filters, {reach}",
+            fix="omit output_shape, or add output_padding",
         )
     return target
 
 
 def _cut(reach: Ints, target: Ints, auto_pad: AutoPad) -> Sides:
-    """Return how many of the pixels that the filters reach are cut off at each side, so that the wanted ones stay."""
+    """Return the number of pixels to cut off at each side of the filters' reach to get the target size."""
     cuts = []
     for length, goal in zip(reach, target, strict=True):
-        # strides larger than the filters reach fewer pixels than SAME asks for: nothing is cut off, and none added
+        # with strides larger than the filters, the reach may be below SAME's target: nothing is cut off or added
         total = max(length - goal, 0)
         small, large = total // 2, total - total // 2
-        # an odd pixel: the standard cuts it at the end for SAME_UPPER, else at the start
+        # the standard cuts an odd pixel at the end for SAME_UPPER, otherwise at the start
         cuts.append((small, large) if auto_pad == "SAME_UPPER" else (large, small))
     return tuple(cuts)
 
@@ -110,7 +109,7 @@ def deformable_convolution(
     offset_group: int = 1,
     window: WindowAttributes,
 ) -> Expr:
-    """Convolution with filters W, each tap of which is moved by an offset and multiplied by a mask, plus a bias B."""
+    """Return a convolution with filters W, whose taps are moved by offsets and multiplied by a mask, plus a bias B."""
     if X.ndim != 4 or W.ndim != 4 or offset.ndim != 4:
         raise OperandError(
             f"X {X.type}, W {W.type}, offset {offset.type}",

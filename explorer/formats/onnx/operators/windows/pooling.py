@@ -1,7 +1,7 @@
 """Pooling of signals, images and volumes.
 
-explorer's windows may lie in the padding by half at most, as torch's; ONNX has no such limit, and pads first where a
-file goes beyond it.
+In explorer and torch, padding is limited to half a window. ONNX has no such limit, so larger padding is recorded as a
+separate operation.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def max_pool(
     window: WindowAttributes,
     outputs: Outputs,
 ) -> Expr | tuple[Expr, Expr]:
-    """The largest element of each window, and its index."""
+    """Return the largest element of each window, and its index."""
     windows = _windows(X, window, ceil_mode)
     if outputs == 1:
         return _largest(X, windows)
@@ -56,14 +56,14 @@ def _windows(x: Expr, window: WindowAttributes, ceil_mode: int) -> Windows:
 def _largest(x: Expr, windows: Windows) -> Expr:
     size, strides, dilation, sides, ceil = windows
     if _is_wide(windows):
-        # No padding may win against an element of the operand.
+        # Padding must not be larger than any element.
         lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
         x, sides, ceil = padded(x, windows.widths(x), constant_values=lowest), ((0, 0),) * len(sides), False
     return pooling.max_pool(x, x.ndim - 2, size, strides, sides, dilation, ceil)
 
 
 def _is_wide(windows: Windows) -> bool:
-    """Whether a window may lie in the padding by more than half, so that the padding must be an operation."""
+    """Whether padding exceeds half a window, and must be a separate operation."""
     numbers = zip(windows.sides, windows.dilation, windows.size, strict=True)
     return any(2 * max(side) > gap * (n - 1) + 1 for side, gap, n in numbers)
 
@@ -76,7 +76,7 @@ def average_pool(
     count_include_pad: int = 0,
     window: WindowAttributes,
 ) -> Expr:
-    """The mean of each window, with or without its padding."""
+    """Return the mean of each window, with or without its padding."""
     windows = _windows(X, window, ceil_mode)
     return _averaged(X, windows, bool(count_include_pad))
 
@@ -94,7 +94,7 @@ def whole_averages(
     count_include_pad: int = 0,
     window: WindowAttributes,
 ) -> Expr:
-    """Return the mean of each window, which, where padding counts, counts also what it has beyond the padding."""
+    """Return the mean of each window; with ``count_include_pad`` also count positions beyond the padding."""
     windows = _windows(x, window, ceil_mode)
     counted = bool(count_include_pad)
     if counted and windows.ceil:
@@ -110,19 +110,19 @@ def norm_pool(
     p: int = 2,
     window: WindowAttributes,
 ) -> Expr:
-    """(Σ |x|ᵖ)^(1 / p) of each window."""
+    """Return (Σ |x|ᵖ)^(1 / p) of each window."""
     return norms(X, _windows(X, window, ceil_mode), p)
 
 
 @operator("GlobalAveragePool")
 def global_average_pool(X: Expr) -> Expr:
-    """The mean of each channel."""
+    """Return the mean of each channel."""
     return mean(X, tuple(range(2, X.ndim)), keepdims=True)
 
 
 @operator("GlobalMaxPool")
 def global_max_pool(X: Expr) -> Expr:
-    """The largest element of each channel."""
+    """Return the largest element of each channel."""
     return largest(X, tuple(range(2, X.ndim)), keepdims=True)
 
 
@@ -134,15 +134,15 @@ class Windows(NamedTuple):
     dilation: Ints
     sides: Sides
     ceil: bool
-    """whether a last window may reach beyond the padding, if it starts before"""
+    """whether a last window may extend beyond the padding, if it starts before its end"""
 
     def counts(self, x: Expr) -> Ints:
-        """Return how many windows there are along each axis; raises OperandError where none fits."""
+        """Return the number of windows along each axis; raise OperandError if none fits."""
         counts = []
         for length, size, step, gap, (before, after) in zip(x.shape[2:], *self[:4], strict=True):
-            room = length + before + after - gap * (size - 1) - 1
-            count = room // step + 1
-            if self.ceil and room % step and count * step < length + before:
+            space = length + before + after - gap * (size - 1) - 1
+            count = space // step + 1
+            if self.ceil and space % step and count * step < length + before:
                 count += 1
             counts.append(count)
         if min(counts) < 1:
@@ -152,7 +152,7 @@ class Windows(NamedTuple):
         return tuple(counts)
 
     def widths(self, x: Expr) -> Sides:
-        """Return the padding of all axes of the operand with which its windows fit into it."""
+        """Return the padding of all axes that lets all windows fit into the operand."""
         ends = [
             (before, max((count - 1) * step + gap * (size - 1) + 1 - length - before, 0))
             for length, size, step, gap, (before, _), count in zip(x.shape[2:], *self[:4], self.counts(x), strict=True)
@@ -160,35 +160,35 @@ class Windows(NamedTuple):
         return ((0, 0), (0, 0), *ends)
 
     def taps(self, x: Expr, filler: float) -> list[Expr]:
-        """Return for each place in the window, row-major, the elements that lie there, the filler outside."""
+        """Return the elements at each window position, in row-major order, with the filler outside."""
         claim_steps("taps of windows", prod(self.size))
-        surrounded = padded(x, self.widths(x), constant_values=filler)
+        padded_x = padded(x, self.widths(x), constant_values=filler)
         steps = [*zip(self.strides, self.dilation, self.counts(x), strict=True)]
         return [
-            surrounded[(slice(None), slice(None), *[_tap(*each) for each in zip(place, steps, strict=True)])]
-            for place in itertools.product(*map(range, self.size))
+            padded_x[(slice(None), slice(None), *[_tap(*each) for each in zip(position, steps, strict=True)])]
+            for position in itertools.product(*map(range, self.size))
         ]
 
     def inside(self, x: Expr, counted: bool) -> Any:
-        """Return how many taps of each window lie inside the operand, or inside it and its padding: an array."""
+        """Return an array of the number of each window's taps inside the operand, or also inside its padding."""
         result = np.ones((), np.int64)
         for length, size, step, gap, (before, after), count in zip(x.shape[2:], *self[:4], self.counts(x), strict=True):
             claim_constant("taps of windows", count * size)
-            places = np.arange(count)[:, None] * step + np.arange(size) * gap - before
+            positions = np.arange(count)[:, None] * step + np.arange(size) * gap - before
             low, high = (-before, length + after) if counted else (0, length)
-            result = result[..., None] * ((places >= low) & (places < high)).sum(1)
+            result = result[..., None] * ((positions >= low) & (positions < high)).sum(1)
         claim_constant("taps of windows", result.size)
         return result
 
 
-def _tap(place: int, axis: tuple[int, int, int]) -> slice:
+def _tap(position: int, axis: tuple[int, int, int]) -> slice:
     step, gap, count = axis
-    return slice(place * gap, place * gap + (count - 1) * step + 1, step)
+    return slice(position * gap, position * gap + (count - 1) * step + 1, step)
 
 
 @rounded_once
 def averages(x: Expr, windows: Windows, counted: bool) -> Expr:
-    """Average each window, over its taps inside the operand, and inside its padding if these are ``counted``."""
+    """Return the mean of each window's taps inside the operand, also inside its padding if ``counted``."""
     return add_n(*windows.taps(x, 0)) / np.asarray(windows.inside(x, counted), x.dtype)
 
 
@@ -200,15 +200,15 @@ def norms(x: Expr, windows: Windows, p: int) -> Expr:
 
 
 def largest_indices(x: Expr, windows: Windows, by_columns: bool) -> Expr:
-    """Return the index of the first largest element of each window in the whole operand, as MaxPool counts: int64.
+    """Return MaxPool's int64 index in the whole operand of the first largest element of each window.
 
-    Elements are numbered row-major; ``by_columns`` numbers those of a channel with its first axis fastest.
+    Indices are row-major; with ``by_columns`` the first spatial axis varies fastest.
     """
     spatial, counts = x.shape[2:], windows.counts(x)
-    is_whole = x.dtype.kind in "iu"
-    # below every element: whole numbers have no −∞
-    values = cast(x, np.dtype(np.int64)) if is_whole else x
-    chosen = argmax(stack(windows.taps(values, np.iinfo(np.int64).min if is_whole else -np.inf), axis=-1), -1)
+    is_integer = x.dtype.kind in "iu"
+    # smaller than every element, because integers have no −∞
+    values = cast(x, np.dtype(np.int64)) if is_integer else x
+    chosen = argmax(stack(windows.taps(values, np.iinfo(np.int64).min if is_integer else -np.inf), axis=-1), -1)
     claim_constant("indices of the largest elements", prod(x.shape[:2]) + sum(counts))
     planes = np.arange(prod(x.shape[:2])).reshape(*x.shape[:2], *[1] * len(spatial)) * prod(spatial)
     size, strides, dilation, sides, _ = windows

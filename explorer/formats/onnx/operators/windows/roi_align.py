@@ -1,8 +1,8 @@
-"""Regions of images, each resampled to one size, as detectors of two stages pool them without rounding corners.
+"""RoiAlign and MaxRoiPool, which resample regions of images to one size for two-stage detectors.
 
-(RoiAlign since opset 10; opset 16 has pixels' centres at half coordinates.) Regions are values of the run. A bin of a
-region is the mean, or the largest part, of samples between pixels; along each axis a sample reads two pixels, so that a
-mean is taken rows first, then columns. (He et al., Mask R-CNN, 2017.)
+(RoiAlign since opset 10; since opset 16 pixel centres have half coordinates.) Regions are inputs. A bin of a region is
+the mean or maximum of samples interpolated between pixels. Along each axis a sample reads two pixels, so a mean is
+computed over rows first, then over columns. (He et al., Mask R-CNN, 2017.)
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from explorer.net.operators.signature import Ints
 from explorer.ops.nn.kernels.window import Pair
 
 _MOST_SAMPLES = 2**20
-"""most samples of one region along an axis, but for bins of one sample"""
+"""maximum number of samples of a region along an axis, unless bins have one sample"""
 _MOST_READ = 2**26
-"""most elements that are read for one region: a file or a region may ask for more than memory holds"""
+"""maximum number of elements read for one region, since a hostile file may request more than fits in memory"""
 
 
 class RoiAlign(Operation):
-    """Bins of regions resampled from images: (N, C, H, W), (R, 4), image numbers (R,) → (R, C, *size).
+    """Bins of regions resampled from images: (N, C, H, W), (R, 4), image indices (R,) → (R, C, *size).
 
-    A region is x, y of two corners, times ``scale``. ``samples`` are those of a bin along an axis, 0 for about one a
-    pixel. ``mode`` "avg" gives their mean, "max" the largest product of a pixel and its weight. With ``is_centred``
-    a pixel's centre is half a pixel from its corner, and a region may be smaller than a pixel.
+    A region is x, y of two corners, times ``scale``. ``samples`` is the number of samples of a bin along an axis, 0 for
+    about one per pixel. ``mode`` "avg" returns their mean, "max" the largest product of a pixel and its weight. With
+    ``is_centred`` a pixel's centre is half a pixel from its corner, and a region may be smaller than a pixel.
     """
 
     size: Pair
@@ -55,25 +55,25 @@ class RoiAlign(Operation):
         """Return (R, C, *size) in the dtype of the images."""
         rule = ""
         if x.rank != 4 or regions.shape != (*numbers.shape, 4) or numbers.rank != 1:
-            rule = "there must be images (N, C, H, W), regions (R, 4) and image numbers (R,)"
+            rule = "operands must be images (N, C, H, W), regions (R, 4) and image indices (R,)"
         elif x.dtype.kind != "f" or regions.dtype.kind != "f" or numbers.dtype.kind not in "iu":
-            rule = "images and regions must be real numbers, and image numbers whole"
+            rule = "images and regions must be real numbers, and image indices integers"
         elif min(self.size) < 1 or self.samples < 0 or 0 in x.shape[2:]:
-            rule = "bins and pixels must be at least 1, and samples 0 or more"
+            rule = "there must be at least one bin and one pixel, and samples must be 0 or more"
         if rule:
             raise self.refuse((x, regions, numbers), rule)
         return TensorType((regions.shape[0], x.shape[1], *self.size), x.dtype)
 
     def kernel(self, out: Array, x: Array, regions: Array, numbers: Array) -> Array:
-        """Resample region by region; raises ValueError for a region of no image, or with an infinite corner."""
+        """Resample each region; raise ValueError for an invalid image index or an infinite corner."""
         if not np.isfinite(regions).all():
-            raise ValueError("a region with an infinite corner, or NaN")
-        # In single precision, or that of the regions, as the operators that wrote such files compute it.
+            raise ValueError("a region with an infinite or NaN corner")
+        # In single precision, or the regions' precision if higher, like the original operators.
         dtype = np.result_type(regions.dtype, np.float32)
         with np.errstate(over="ignore"):
             corners = regions.astype(dtype) * dtype.type(self.scale) - dtype.type(0.5 if self.is_centred else 0)
             if not np.isfinite(corners[:, 2:] - corners[:, :2]).all():
-                raise ValueError(f"a region that is beyond {dtype.name} by the scale {self.scale}")
+                raise ValueError(f"a region outside the range of {dtype.name} with the scale {self.scale}")
         for index, (image, (left, top, right, bottom)) in enumerate(zip(numbers.tolist(), corners, strict=True)):
             if not 0 <= image < len(x):
                 raise ValueError(f"a region of image {image} of {len(x)}")
@@ -85,53 +85,53 @@ class RoiAlign(Operation):
                 raise ValueError(
                     f"a region of {across} × {along} samples of {x.shape[1]} channels, more than {_MOST_READ} elements"
                 )
-            # The pixels that are read are cut out first: a mean then reads no others on its way.
+            # The pixels are cut out first, so that a mean over rows reads no other columns.
             pixels = x[image, :, rows.extent, columns.extent]
             resampled = self._largest if self.mode == "max" else _mean
             out[index] = resampled(pixels, rows.from_first(), columns.from_first())
         return out
 
     def _taps(self, first: np.floating, last: np.floating, axis: int, length: int) -> _Taps:
-        """Return the pixels that the samples of each bin read along an axis of a region."""
+        """Return the pixels read by the samples of each bin along an axis of a region."""
         extent, bins = last - first, self.size[axis]
         if not self.is_centred:
             extent = max(extent, extent.dtype.type(1))
         step = extent / extent.dtype.type(bins)
         count = self.samples or max(math.ceil(step), 0)
         if count > max(_MOST_SAMPLES // bins, 1):
-            raise ValueError(f"a region of {extent:g} pixels, for which a bin takes {count} samples")
-        inner = (
+            raise ValueError(f"a region of {extent:g} pixels, for which a bin needs {count} samples")
+        sample_offsets = (
             (np.arange(count, dtype=extent.dtype) + extent.dtype.type(0.5)) * step / extent.dtype.type(max(count, 1))
         )
-        place = first + np.arange(bins, dtype=extent.dtype)[:, None] * step + inner
-        # A sample farther than a pixel from the image is 0, a nearer one is read from its edge.
+        place = first + np.arange(bins, dtype=extent.dtype)[:, None] * step + sample_offsets
+        # A sample more than one pixel outside the image is 0; a nearer one is read from the edge.
         inside = (place >= -1) & (place <= length)
         place = place.clip(0, length - 1)
         low = place.astype(np.intp)
-        part = place - low
-        return _Taps(low, np.minimum(low + 1, length - 1), inside * (1 - part), inside * part)
+        fraction = place - low
+        return _Taps(low, np.minimum(low + 1, length - 1), inside * (1 - fraction), inside * fraction)
 
     def _largest(self, x: Array, rows: _Taps, columns: _Taps) -> Array:
-        """Return the largest product of a pixel and its weight in each bin; 0 for a bin without samples."""
+        """Return the largest product of a pixel and its weight in each bin, 0 without samples."""
         bins, count = rows.low.shape
         across, along = columns.low.shape
         if not count * along:
             return np.zeros((len(x), bins, across), x.dtype)
         best = np.full((len(x), bins, across), -np.inf, x.dtype)
         for place, weight in ((rows.low, rows.below), (rows.high, rows.above)):
-            for other, factor in ((columns.low, columns.below), (columns.high, columns.above)):
-                pixels = x[:, place.reshape(-1, 1), other.reshape(1, -1)]
-                products = pixels * (weight.reshape(-1, 1) * factor.reshape(1, -1)).astype(x.dtype)
+            for column_pixels, column_weight in ((columns.low, columns.below), (columns.high, columns.above)):
+                pixels = x[:, place.reshape(-1, 1), column_pixels.reshape(1, -1)]
+                products = pixels * (weight.reshape(-1, 1) * column_weight.reshape(1, -1)).astype(x.dtype)
                 np.maximum(best, products.reshape(-1, bins, count, across, along).max((2, 4)), out=best)
         return best
 
     def flops(self, result: AnyType, *types: TensorType) -> int:
-        """Return four products for each bin, as if it had one sample: how many there are is not known."""
+        """Return the cost of four products for each bin, assuming one sample, since their number is unknown."""
         return 8 * types[1].shape[0] * types[0].shape[1] * self.size[0] * self.size[1]
 
 
 class _Taps(NamedTuple):
-    """Pixels below and above the samples of bins (bins, samples), and their weights."""
+    """Indices and weights of the pixels before and after the samples of bins, (bins, samples)."""
 
     low: Array
     high: Array
@@ -140,17 +140,17 @@ class _Taps(NamedTuple):
 
     @property
     def extent(self) -> slice:
-        """The pixels that are read."""
+        """The range of pixels read."""
         return slice(int(self.low.min()), int(self.high.max()) + 1) if self.low.size else slice(0, 1)
 
     def from_first(self) -> _Taps:
-        """Count the pixels from the first one that is read."""
+        """Return the taps with indices relative to the first pixel read."""
         first = self.extent.start
         return self._replace(low=self.low - first, high=self.high - first)
 
 
 def _mean(x: Array, rows: _Taps, columns: _Taps) -> Array:
-    """Return the mean of the samples of each bin, 0 for a bin without any: (C, rows of bins, columns of bins)."""
+    """Return the mean of the samples of each bin, 0 without samples: (C, rows of bins, columns of bins)."""
     return _mean_along(_mean_along(x, rows, 1), columns, 2)
 
 
@@ -177,11 +177,11 @@ def roi_align(
     sampling_ratio: int = 0,
     spatial_scale: float = 1.0,
 ) -> Expr:
-    """Bins of regions, each the mean or the largest part of samples between pixels."""
+    """Return bins of regions, each the mean or maximum of samples interpolated between pixels."""
     if min(output_height, output_width) < 1 or sampling_ratio < 0:
         raise OperandError(
             f"{output_height} × {output_width} bins and sampling_ratio={sampling_ratio}",
-            rule="RoiAlign: there must be a bin at least, and sampling_ratio must be 0 or more",
+            rule="RoiAlign: there must be at least one bin, and sampling_ratio must be 0 or more",
         )
     if not math.isfinite(spatial_scale):
         raise OperandError(f"spatial_scale={spatial_scale}", rule="RoiAlign: spatial_scale must be a finite number")
@@ -192,7 +192,7 @@ def roi_align(
 class MaxRoiPool(Operation):
     """Largest elements of a grid of ``size`` windows in regions: (N, C, H, W), (R, 5) → (R, C, *size).
 
-    A region is the number of an image and x, y of two corners, times ``scale``; a window without pixels gives 0.
+    A region is the index of an image and x, y of two corners, times ``scale``; a window without pixels gives 0.
     """
 
     size: Pair
@@ -206,15 +206,17 @@ class MaxRoiPool(Operation):
     def infer(self, x: TensorType, regions: TensorType) -> TensorType:
         """Return (R, C, *size) in the dtype of the images."""
         if x.rank != 4 or regions.rank != 2 or regions.shape[1] != 5 or min(self.size) < 1:
-            raise self.refuse((x, regions), "there must be images (N, C, H, W), regions (R, 5) and a window at least")
+            raise self.refuse(
+                (x, regions), "operands must be images (N, C, H, W) and regions (R, 5), with at least one window"
+            )
         if x.dtype.kind != "f" or regions.dtype.kind != "f":
             raise self.refuse((x, regions), "images and regions must be real numbers")
         return TensorType((regions.shape[0], x.shape[1], *self.size), x.dtype)
 
     def kernel(self, out: Array, x: Array, regions: Array) -> Array:
-        """Take the largest pixels, window by window."""
+        """Write the largest pixel of each window to ``out``."""
         if not np.isfinite(regions).all():
-            raise ValueError("a region with an infinite corner, or NaN")
+            raise ValueError("a region with an infinite or NaN corner")
         scale = regions.dtype.type(self.scale)
         for number, (image, *corners) in enumerate(regions):
             if not 0 <= image < len(x):
@@ -223,21 +225,21 @@ class MaxRoiPool(Operation):
             rows = self._windows(top, bottom, x.shape[2], 0)
             columns = self._windows(left, right, x.shape[3], 1)
             for row, band in enumerate(rows):
-                for column, part in enumerate(columns):
-                    pixels = x[int(image), :, band, part]
+                for column, span in enumerate(columns):
+                    pixels = x[int(image), :, band, span]
                     out[number, :, row, column] = pixels.max((1, 2)) if pixels.size else 0
         return out
 
     def _windows(self, first: int, last: int, length: int, axis: int) -> list[slice]:
-        """Return the pixels of each window along an axis of a region; they end at the image's edge."""
+        """Return the range of pixels of each window along an axis of a region, clipped to the image."""
         count = self.size[axis]
-        # in single precision, as the operators that wrote such files compute it
+        # in single precision, like the original operators
         step = np.float32(max(last - first + 1, 1)) / np.float32(count)
         ends = [(math.floor(i * step) + first, math.ceil((i + 1) * step) + first) for i in range(count)]
         return [slice(min(max(low, 0), length), min(max(high, 0), length)) for low, high in ends]
 
     def flops(self, result: AnyType, *types: TensorType) -> int:
-        """Return a comparison for each pixel of an image and region: how many there are is not known."""
+        """Return one comparison for each region and pixel of an image, since the actual number is unknown."""
         return types[1].shape[0] * types[0].size // max(types[0].shape[0], 1)
 
 
@@ -248,9 +250,9 @@ def _nearest(number: float) -> int:
 
 @operator("MaxRoiPool")
 def max_roi_pool(X: Expr, rois: Expr, *, pooled_shape: Ints, spatial_scale: float = 1.0) -> Expr:
-    """The largest elements of a grid of windows in each region."""
+    """Return the largest elements of a grid of windows in each region."""
     if len(pooled_shape) != 2 or min(pooled_shape) < 1:
         raise OperandError(
-            f"pooled_shape={pooled_shape}", rule="MaxRoiPool: pooled_shape must be two numbers of 1 or more"
+            f"pooled_shape={pooled_shape}", rule="MaxRoiPool: pooled_shape must be two positive integers"
         )
     return MaxRoiPool((pooled_shape[0], pooled_shape[1]), spatial_scale)(X, rois)

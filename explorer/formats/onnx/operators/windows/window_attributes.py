@@ -1,4 +1,4 @@
-"""Windows over signals (N, C, L), images (N, C, H, W) and volumes (N, C, D, H, W): attributes of conv and pooling."""
+"""Attributes of convolution and pooling of signals (N, C, L), images (N, C, H, W) and volumes (N, C, D, H, W)."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def check_rank(x: Expr) -> None:
     if not 3 <= x.ndim <= 5:
         raise OperandError(
             f"an operand {x.type}",
-            rule="X must be signals (N, C, L) or images (N, C, H, W), or volumes (N, C, D, H, W)",
+            rule="X must be signals (N, C, L), images (N, C, H, W) or volumes (N, C, D, H, W)",
         )
 
 
 @dataclass(frozen=True)
 class WindowAttributes:
-    """Attributes of windows: ``auto_pad``, and lists with a number for each spatial axis, or two for ``pads``."""
+    """Attributes of windows: ``auto_pad``, and lists with one number for each spatial axis (``pads`` has two)."""
 
     kernel_shape: Ints | None = None
     strides: Ints | None = None
@@ -37,12 +37,12 @@ class WindowAttributes:
         return for_each_axis(x, "strides", self.strides), for_each_axis(x, "dilations", self.dilations)
 
     def check_filters(self, filters: Expr) -> None:
-        """Raise OperandError for a kernel_shape that is not that of the filters."""
+        """Raise OperandError if kernel_shape differs from the filters' shape."""
         size = filters.shape[2:]
         if self.kernel_shape not in (None, size):
             raise OperandError(
                 f"kernel_shape={self.kernel_shape} with filters {filters.type}",
-                rule=f"kernel_shape must be that of the filters, {size}",
+                rule=f"kernel_shape must be the filters' shape, {size}",
             )
 
     def padding(self, x: Expr, size: Ints) -> Sides:
@@ -57,7 +57,7 @@ class WindowAttributes:
             return tuple((pads[axis], pads[axis + count]) for axis in range(count))
         widths = []
         for length, window, step, gap in zip(x.shape[2:], size, *self.steps(x), strict=True):
-            # as many results as ⌈length / stride⌉: so much padding completes the last window
+            # there are ⌈length / stride⌉ results, and this much padding completes the last window
             total = max((-(-length // step) - 1) * step + gap * (window - 1) + 1 - length, 0)
             small, large = total // 2, total - total // 2
             widths.append((small, large) if self.auto_pad == "SAME_UPPER" else (large, small))

@@ -39,8 +39,8 @@ def test_a_normalizer_divides_rows_by_their_norm_and_keeps_zeros(tmp_path: Path,
 def test_mismatching_attributes_raise_an_error(tmp_path: Path) -> None:
     for type, arguments, rule in (
         ("Scaler", {"offset": ["a", "b"], "scale": [1.0]}, "offset must be a number or a list of numbers"),
-        ("Scaler", {"offset": [1.0, 2.0, 3.0], "scale": [1.0]}, "one number, or one a feature"),
-        ("LinearRegressor", {"coefficients": [1.0, 2.0, 3.0], "targets": 2}, "a coefficient a feature"),
+        ("Scaler", {"offset": [1.0, 2.0, 3.0], "scale": [1.0]}, "one number, or one per feature"),
+        ("LinearRegressor", {"coefficients": [1.0, 2.0, 3.0], "targets": 2}, "a coefficient per feature"),
     ):
         (finding,) = net_of(tmp_path, type, checked=False, **arguments).check()
         assert rule in finding
@@ -133,7 +133,7 @@ def test_mismatching_keys_and_dictionaries_raise_an_error(tmp_path: Path) -> Non
     with refused(ex.OperandError, "input 'x' is a dictionary", "the array must be"):
         net_of(tmp_path, "Normalizer", norm="MAX").run(x={"a": 1})
     (finding,) = _dictionary_net(tmp_path, ["a", "a"]).check()
-    assert "each key once" in finding
+    assert "keys must be unique" in finding
 
 
 def test_invalid_utf8_in_keys_is_replaced(tmp_path: Path) -> None:
@@ -141,4 +141,4 @@ def test_invalid_utf8_in_keys_is_replaced(tmp_path: Path) -> None:
     net = _dictionary_net(tmp_path, ["a", b"\xff"])
     np.testing.assert_array_equal(net.run({"a": 1}), [[1, 0]])
     (finding,) = _dictionary_net(tmp_path, ["a", b"\xff", b"\xfe"]).check()
-    assert "each key once" in finding
+    assert "keys must be unique" in finding

@@ -76,7 +76,7 @@ def test_an_unknown_category_raises_an_error_if_zeros_are_not_allowed(tmp_path: 
     words = np.array(["dog", "cat"])
     net = net_of(tmp_path, "OneHotEncoder", words, cats_strings=["dog", "cat"], zeros=0)
     assert net.run(words).tolist() == [[1, 0], [0, 1]]
-    with pytest.raises(ex.RunError, match="'newt' is none of 2 categories"):
+    with pytest.raises(ex.RunError, match="'newt' is not among 2 categories"):
         net.run(["dog", "newt"])
 
 

@@ -74,7 +74,7 @@ def test_rows_without_tokens_have_no_ngrams(tmp_path: Path, shape: tuple[int, ..
 @pytest.mark.parametrize(
     ("changed", "rule"),
     [
-        ({"ngram_counts": [0, 3, 8]}, "each n-gram must be whole"),
+        ({"ngram_counts": [0, 3, 8]}, "each n-gram must be complete"),
         ({"ngram_counts": [0, 30, 7]}, "ngram_counts must be positions in the pool"),
         ({"ngram_indexes": [0]}, "each n-gram must have an index"),
         ({"ngram_indexes": [-1] * 6}, "each with a column"),

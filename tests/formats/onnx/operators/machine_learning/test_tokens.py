@@ -67,8 +67,8 @@ def test_an_empty_array_has_no_tokens(tmp_path: Path, mark: int) -> None:
     ("arguments", "rule"),
     [
         ({"tokenexp": "(a"}, "patterns must be regular expressions"),
-        ({"tokenexp": "a", "separators": [" "]}, "must have one of them"),
-        ({}, "must have one of them"),
+        ({"tokenexp": "a", "separators": [" "]}, "must have either tokenexp or separators"),
+        ({}, "must have either tokenexp or separators"),
     ],
 )
 def test_invalid_patterns_raise_an_error(tmp_path: Path, arguments: dict[str, Any], rule: str) -> None:

@@ -209,7 +209,7 @@ def test_a_set_membership_becomes_a_chain_of_comparisons(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("changed", "rule"),
     [
-        ({"nodes_truenodeids": [0, 0, 0]}, "no node must lead back to itself"),
+        ({"nodes_truenodeids": [0, 0, 0]}, "nodes must not form a cycle"),
         ({"nodes_truenodeids": [9, 0, 0]}, "nodes_truenodeids must be nodes of the tree"),
         ({"nodes_featureids": [2, 0, 0]}, "nodes_featureids must be in 0 … 1"),
         ({"nodes_modes": ["BRANCH_MAYBE", "LEAF", "LEAF"]}, "nodes_modes must be known comparisons"),
@@ -239,5 +239,5 @@ def test_trees_have_no_gradient(tmp_path: Path) -> None:
 def test_index_tables_are_integers(table: int) -> None:
     operands = list(DecisionTrees.examples[0].draw())
     operands[table] = operands[table].astype(np.float16)
-    with pytest.raises(OperandError, match="must be of integers"):
+    with pytest.raises(OperandError, match="columns must be integers"):
         DecisionTrees(3, 3)(*map(ex.tensor, operands))

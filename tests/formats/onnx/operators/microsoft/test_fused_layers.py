@@ -110,7 +110,7 @@ def test_quantized_weights_have_a_scale_and_a_zero_point_for_each_block(tmp_path
 
 
 def test_weights_of_other_bit_widths_raise_an_error(tmp_path: Path) -> None:
-    with pytest.raises((AssertionError, ex.ExplorerError), match="4 or 8 bits"):
+    with pytest.raises((AssertionError, ex.ExplorerError), match="4-bit or 8-bit"):
         result(
             tmp_path,
             "MatMulNBits",

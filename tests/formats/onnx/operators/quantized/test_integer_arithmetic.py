@@ -57,7 +57,7 @@ def test_a_mismatching_scale_raises_an_error(tmp_path: Path) -> None:
         [node("DequantizeLinear", ["x", "s"], ["y"])], {"x": (3, [3, 5])}, ["y"], {"s": np.ones(4, np.float32)}
     )
     (finding,) = opened(proto, tmp_path).check()
-    assert "one for each index of the axis" in finding
+    assert "one per index of the axis" in finding
 
 
 @pytest.mark.parametrize("depth", [7, 5000])

@@ -57,14 +57,14 @@ def test_every_operator_of_the_table_has_a_case() -> None:
 @pytest.mark.parametrize(
     ("case", "change", "words"),
     [
-        ("quantize within limits", {"quant_min": -1}, ("quant_min=-1", "within 0 and 255 of uint8")),
-        ("quantize within limits", {"quant_max": 0}, ("quant_max=0", "must rise")),
-        ("quantize channels", {"axis": 0}, ("for axis 0", "each index of the axis")),
+        ("quantize within limits", {"quant_min": -1}, ("quant_min=-1", "within 0 … 255 of uint8")),
+        ("quantize within limits", {"quant_max": 0}, ("quant_max=0", "quant_min must be less")),
+        ("quantize channels", {"axis": 0}, ("for axis 0", "per index of the axis")),
         ("quantize tokens", {"dtype": 2}, ("quant_min=-128", "uint8")),
-        ("dequantize groups", {"group_size": 7}, ("groups of 7", "divide the rows")),
+        ("dequantize groups", {"group_size": 7}, ("groups of 7", "divide the length")),
         ("choose_qparams_per_token", {"dtype": 2}, ("dtype=uint8", "must be int8")),
-        ("quantize within limits", {"dtype": 1}, ("dtype=float32", "one of integers")),
-        ("choose_qparams torch.int8", {"quant_min": 1}, ("quant_min=1", "0 must lie within the limits")),
+        ("quantize within limits", {"dtype": 1}, ("dtype=float32", "an integer dtype")),
+        ("choose_qparams torch.int8", {"quant_min": 1}, ("quant_min=1", "0 must be within the limits")),
     ],
 )
 def test_mismatching_operands_raise_an_error(
