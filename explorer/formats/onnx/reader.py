@@ -326,7 +326,7 @@ class _Reader:
         for name, tensor in tensors.items():
             value = tensor.plain if as_plain else None
             if tensor.data is None:
-                arguments[name] = f"a tensor of {tensor.dtype}, which explorer has not"
+                arguments[name] = f"a tensor of {tensor.dtype}, which explorer does not support"
             elif value is not None:
                 arguments[name] = value
             else:

@@ -162,7 +162,7 @@ def test_unsupported_dtypes_raise_an_error_when_they_are_needed(tmp_path: Path) 
     proto.graph.initializer.append(TensorProto(name="w", data_type=27, dims=[1], raw_data=b"a"))
     net = opened(proto, tmp_path)
     with pytest.raises(
-        ex.FileError, match=r"'widen' \(Cast\): input is 'a tensor of float6e2m3, which explorer has not'"
+        ex.FileError, match=r"'widen' \(Cast\): input is 'a tensor of float6e2m3, which explorer does not support'"
     ):
         net.run()
     assert len(net.check()) == 1
