@@ -1,7 +1,7 @@
 """Checks of the arguments of public calls: option names, number of arguments, and plain values.
 
 Public functions check their arguments before anything is recorded or computed, so that an error names the wrong
-argument. Python itself reports a misspelt option without valid ones; the decorators of this module add suggestions.
+argument. Python's own error for a misspelt option lists no valid names; the decorators of this module add suggestions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _Class = TypeVar("_Class", bound=type)
 
 
 class Plain(NamedTuple):
-    """Types that an annotated argument accepts, with the rule and the fix that an error shows."""
+    """Types that an annotated argument accepts, with the rule and the fix of the error."""
 
     kinds: tuple[type, ...]
     rule: str
@@ -40,13 +40,13 @@ PLAIN = {
 }
 """annotation → the types that an argument with it accepts"""
 _CHECKED = "checks_options"
-"""attribute of a function that checks its option names; a subclass that inherits it does not wrap it again"""
+"""attribute that marks functions that check their option names, so that a subclass does not wrap them again"""
 
 
 def named(function: _Function) -> _Function:
     """Decorate a function to raise UnknownNameError, with suggestions, for unknown options."""
     parameters = inspect.signature(function).parameters
-    if _is_open(parameters):
+    if _accepts_any_option(parameters):
         return function
 
     @functools.wraps(function)
@@ -63,19 +63,19 @@ def named(function: _Function) -> _Function:
 
 
 def checked(function: _Function) -> _Function:
-    """Decorate a function to reject unknown options and wrong values of its plainly annotated arguments.
+    """Decorate a function to reject unknown options, and wrong values of arguments with annotations in `PLAIN`.
 
-    OperandError names the wrong argument.
+    The OperandError states the wrong argument.
     """
     parameters = inspect.signature(function).parameters
     plain = {key: PLAIN[each.annotation] for key, each in parameters.items() if each.annotation in PLAIN}
-    if _is_open(parameters) or not plain:
+    if _accepts_any_option(parameters) or not plain:
         return named(function)
-    usual = {key: each.kinds[0] for key, each in plain.items()}
+    exact_types = {key: each.kinds[0] for key, each in plain.items()}
     positions = [
-        (index, usual[key], each)
+        (index, exact_types[key], each)
         for index, (key, each) in enumerate(parameters.items())
-        if key in usual and each.kind < Parameter.VAR_POSITIONAL
+        if key in exact_types and each.kind < Parameter.VAR_POSITIONAL
     ]
 
     @functools.wraps(function)
@@ -86,7 +86,7 @@ def checked(function: _Function) -> _Function:
                 _check_plain(function, parameter, args[index])
         if kwargs:
             for key, value in kwargs.items():
-                if key in usual and type(value) is not usual[key]:
+                if key in exact_types and type(value) is not exact_types[key]:
                     _check_plain(function, parameters[key], value)
         try:
             return function(*args, **kwargs)
@@ -102,8 +102,8 @@ def checked(function: _Function) -> _Function:
 def named_methods(declared: _Class) -> _Class:
     """Decorate a class so that its constructor and all public methods, including inherited ones, reject unknown
     options."""
-    own = [base for base in reversed(declared.__mro__) if base.__module__.startswith("explorer.")]
-    for name, method in {name: method for base in own for name, method in vars(base).items()}.items():
+    explorer_bases = [base for base in reversed(declared.__mro__) if base.__module__.startswith("explorer.")]
+    for name, method in {name: method for base in explorer_bases for name, method in vars(base).items()}.items():
         is_called = inspect.isfunction(method) and (name[0] != "_" or name == "__init__")
         if is_called and not hasattr(method, _CHECKED) and has_options(method):
             setattr(declared, name, named(method))
@@ -144,11 +144,11 @@ def check_type(value: Any, argument: str, type_: type | tuple[type, ...], rule: 
         raise OperandError(f"{argument}={value!r}", rule=f"{argument} must be {rule}", fix=fix)
 
 
-def check_integer(value: Any, argument: str, fix: str, least: int | None = None) -> int:
+def check_integer(value: Any, argument: str, fix: str, minimum: int | None = None) -> int:
     """Return a Python or NumPy integer as an int; raises OperandError for anything else, including True."""
     is_integer = isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_))
-    if not is_integer or (least is not None and value < least):
-        bound = "" if least is None else f" of {least} or more"
+    if not is_integer or (minimum is not None and value < minimum):
+        bound = "" if minimum is None else f" of {minimum} or more"
         raise OperandError(f"{argument}={value!r}", rule=f"{argument} must be an integer{bound}", fix=fix)
     return int(value)
 
@@ -156,7 +156,7 @@ def check_integer(value: Any, argument: str, fix: str, least: int | None = None)
 def takes(function: Callable[..., Any], count: int) -> bool:
     """Return whether a function accepts this many positional arguments; True if that is unknown."""
     try:
-        # of the wrapper, which is called: functools.wraps copies another function's name, but not its arguments
+        # inspect the wrapper, which is called: functools.wraps copies a function's name, but not its arguments
         inspect.signature(function, follow_wrapped=False).bind(*[None] * count)
     except ValueError:  # a builtin without a signature
         return True
@@ -165,40 +165,40 @@ def takes(function: Callable[..., Any], count: int) -> bool:
     return True
 
 
-def _is_open(parameters: Mapping[str, Parameter]) -> bool:
-    """Whether a function accepts any option, and therefore checks their names itself."""
-    return any(each.kind is Parameter.VAR_KEYWORD for each in parameters.values())
+def _accepts_any_option(parameters: Mapping[str, Parameter]) -> bool:
+    """Whether a function accepts any option, and therefore checks option names itself."""
+    return any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters.values())
 
 
 def _by_position(parameters: Mapping[str, Parameter]) -> list[str]:
-    return [key for key, each in parameters.items() if each.kind < Parameter.VAR_POSITIONAL and key != "self"]
+    return [key for key, parameter in parameters.items() if parameter.kind < Parameter.VAR_POSITIONAL and key != "self"]
 
 
 def _refusal(
     function: Callable[..., Any], parameters: Mapping[str, Parameter], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> ExplorerError | None:
-    """Return the error for an option that a function does not have, or for too many arguments by position.
+    """Return the error for an option that a function does not have, or for too many positional arguments.
 
-    Returns None if the call is valid, since its TypeError comes from inside, and if an argument is missing, since
-    Python's own error names it.
+    Returns None if the call is valid, because its TypeError was raised inside the function, and if an argument is
+    missing, because Python's own error names it.
     """
-    # of a constructor, the class
+    # the class, if the function is a constructor
     title = function.__qualname__.split(".")[-2] if function.__name__ == "__init__" else function.__name__
     known = [
         name
-        for name, each in parameters.items()
-        if each.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY) and name != "self"
+        for name, parameter in parameters.items()
+        if parameter.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY) and name != "self"
     ]
     by_position = _by_position(parameters)
-    given = len(args) - ("self" in parameters)
-    takes_any = any(each.kind is Parameter.VAR_POSITIONAL for each in parameters.values())
-    if given > len(by_position) and not takes_any:
+    count = len(args) - ("self" in parameters)
+    takes_any = any(parameter.kind is Parameter.VAR_POSITIONAL for parameter in parameters.values())
+    if count > len(by_position) and not takes_any:
         options = [name for name in known if name not in by_position]
-        others = f", and by name {', '.join(options)}" if options else ""
+        keyword_options = f", and by name {', '.join(options)}" if options else ""
         names = ", ".join(by_position)
         return OperandError(
-            f"{title} of {counted_text(given, 'argument')} by position",
-            rule=f"{title} must be given at most {len(by_position)} by position: {names or 'none'}{others}",
+            f"{title} of {counted_text(count, 'argument')} by position",
+            rule=f"{title} must be given at most {len(by_position)} by position: {names or 'none'}{keyword_options}",
             fix=f"{title}({names})" + (", where several values for one of them are a tuple" if by_position else ""),
         )
     for name in kwargs:
@@ -208,8 +208,8 @@ def _refusal(
 
 
 def _check_plain(function: Callable[..., Any], parameter: Parameter, value: Any) -> None:
-    """Raise OperandError unless a value has the plain type, or is the default; 0 and 1 count as booleans, but True and
-    False not as numbers."""
+    """Raise OperandError unless a value has an accepted type or is the default. 0 and 1 count as booleans, but True and
+    False do not count as numbers."""
     plain = PLAIN[parameter.annotation]
     if bool in plain.kinds:
         allowed = isinstance(value, plain.kinds) or (type(value) is int and value in (0, 1))

@@ -1,8 +1,8 @@
 """Attributes of user classes: look-ups that run no metaclass code, and detection of names without effect.
 
 A user's class may implement ``hasattr`` with code that fails, or that returns True for every name. All look-ups on such
-classes go through here. The checks detect misspellings: a facet with a misspelt name would be ignored, and its default
-used.
+classes go through here. The checks detect misspellings, because an attribute with a misspelt name would be ignored and
+its default used.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from explorer.core.errors import DeclarationError
 
 _bases_of = type.__dict__["__mro__"].__get__
 _names_of = type.__dict__["__dict__"].__get__
-"""a class's ``__mro__`` and ``__dict__`` as ``type`` itself returns them, regardless of the metaclass"""
-_NEAR = 0.85
-"""minimum similarity of names for one to count as a misspelling of the other"""
+"""getters of a class's ``__mro__`` and ``__dict__`` that ignore the metaclass"""
+_MIN_SIMILARITY = 0.85
+"""minimum similarity at which one name counts as a misspelling of another"""
 
 
 def class_attribute(cls: type, name: str) -> Any:
@@ -50,41 +50,43 @@ def check_names(cls: type, contract: type, what: str, renamed: Mapping[str, str]
     """
     if cls.__module__.startswith("explorer."):
         return
-    for name, meant in misnamed(cls, contract, renamed).items():
+    for name, correct_name in misnamed(cls, contract, renamed).items():
         raise DeclarationError(
             f"{name} in the body of {what} {cls.__name__}",
-            rule=f"{meant} is what it must be called to have an effect"
+            rule=f"{correct_name} is what it must be called to have an effect"
             + (f"; {name} is its old name" if name in renamed else ""),
-            fix=f"{meant} = …, or _{name} if it is something else",
+            fix=f"{correct_name} = …, or _{name} if it is something else",
         )
 
 
 def misnamed(cls: type, contract: type, renamed: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
     """Return old or misspelt names of a contract in a class body, each with the correct one.
 
-    The names of a contract are those of the base class ``contract``, of its bases, and of explorer's classes between
-    it and ``cls``. ``renamed`` has today's names by old ones. Names that begin with an underscore, those of annotated
-    fields and those that a base has are the user's own.
+    A contract consists of the names in the base class ``contract``, in its bases, and in explorer's classes between it
+    and ``cls``. ``renamed`` maps old names to current ones. Names that begin with an underscore, names of annotated
+    fields and inherited names are not checked.
     """
     bases = _bases_of(cls)[1:]
     inherited = {name for base in bases for name in _declared(base)}
-    own = _names_of(cls)
-    fields = own.get("__annotations__", ())
+    body = _names_of(cls)
+    fields = body.get("__annotations__", ())
     known: list[str] = []
     for base in bases:
         if base.__module__.startswith("explorer.") and (issubclass(base, contract) or issubclass(contract, base)):
             known += [name for name in _declared(base) if not name.startswith("_")]
-    meant = {}
-    for name in own:
+    corrections = {}
+    for name in body:
         if name.startswith("_") or name in inherited or name in fields:
             continue
-        near = [renamed[name]] if name in renamed else difflib.get_close_matches(name, known, n=1, cutoff=_NEAR)
-        if near:
-            meant[name] = near[0]
-    return meant
+        matches = (
+            [renamed[name]] if name in renamed else difflib.get_close_matches(name, known, n=1, cutoff=_MIN_SIMILARITY)
+        )
+        if matches:
+            corrections[name] = matches[0]
+    return corrections
 
 
 def _declared(cls: type) -> tuple[str, ...]:
-    """Return the names in a class body, including those that are only annotated."""
+    """Return the names in a class body, including names that are only annotated."""
     names = _names_of(cls)
     return (*names, *names.get("__annotations__", ()))

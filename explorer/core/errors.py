@@ -21,7 +21,7 @@ def class_text(value: object) -> str:
 
 
 class ExplorerError(Exception):
-    """Base of all errors that explorer raises on purpose.
+    """Base class of all errors that explorer raises deliberately.
 
     ``given`` describes the offending input, ``rule`` is the condition that must hold, and ``fix`` is something to type;
     the message shows them in this order.
@@ -30,13 +30,14 @@ class ExplorerError(Exception):
     def __init__(self, given: str, *, rule: str = "", fix: str = "") -> None:
         self.given, self.rule, self.fix = given, rule, fix
         parts = [given, f"rule: {rule}" if rule else "", f"fix: {fix}" if fix else ""]
-        # It contains names and text from files, and tracebacks show it in terminals.
+        # The message contains names and text from files, and tracebacks show it in terminals, so escape control
+        # characters.
         lines = "\n  ".join(part for part in parts if part).split("\n")
         super().__init__("\n".join(map(visible, lines)))
 
 
 class OperandError(ExplorerError, ValueError):
-    """Operands or arguments of an operation that break its validity rule."""
+    """Operands or arguments that violate an operation's validity rule."""
 
 
 class DeclarationError(ExplorerError, TypeError):
@@ -63,29 +64,31 @@ class ReaderError(ExplorerError):
 
 
 class UnknownNameError(ExplorerError, LookupError):
-    """Unknown name; the message lists similar known names, the most similar first, or all names if they are few."""
+    """Unknown name; the message lists similar known names, most similar first, or all names if there are few."""
 
     def __init__(self, given: str, *, kind: str, known: Iterable[str], fix: str = "") -> None:
         names = sorted(known)
         # If a user passed a number, report it instead of failing here.
-        near = _near(str(given), names)
-        if len(names) <= _FEW:
-            near += [name for name in names if name not in near]
-        more = f" … ({len(names)} in all)" if len(names) > len(near) else ""
+        similar = _similar_names(str(given), names)
+        if len(names) <= _MAX_LISTED_ALL:
+            similar += [name for name in names if name not in similar]
+        total = f" … ({len(names)} in all)" if len(names) > len(similar) else ""
         rule = (
-            f"known: {', '.join(map(visible, near))}{more}" if near else f"none of the {len(names)} known names is near"
+            f"known: {', '.join(map(visible, similar))}{total}"
+            if similar
+            else f"none of the {len(names)} known names is near"
         )
         super().__init__(f"unknown {kind} {given!r}", rule=rule if names else "known: none are defined", fix=fix)
 
 
-_FEW, _NEAR, _LISTED = 16, 0.66, 5
-"""maximum number of known names that are all listed; minimum similarity of suggestions; maximum number of suggestions
+_MAX_LISTED_ALL, _MIN_SIMILARITY, _MAX_SUGGESTIONS = 16, 0.66, 5
+"""maximum number of known names for which all are listed; minimum similarity and maximum number of suggestions
 """
 
 
-def _near(unknown: str, names: list[str]) -> list[str]:
-    """Return the names with similar spelling, best first, then those that contain the name, shortest first."""
-    close = difflib.get_close_matches(unknown, names, n=5 * _LISTED, cutoff=_NEAR)
+def _similar_names(unknown: str, names: list[str]) -> list[str]:
+    """Return the names with similar spelling, best first, then the names that contain ``unknown``, shortest first."""
+    close = difflib.get_close_matches(unknown, names, n=5 * _MAX_SUGGESTIONS, cutoff=_MIN_SIMILARITY)
     matcher = difflib.SequenceMatcher(b=unknown)
 
     def distance(name: str) -> float:
@@ -94,9 +97,9 @@ def _near(unknown: str, names: list[str]) -> list[str]:
 
     matches = sorted(sorted(close), key=distance)
     if len(unknown) > 1:
-        whole = unknown.lower()
-        matches += sorted([name for name in names if whole in name.lower() and name not in close], key=len)
-    return matches[:_LISTED]
+        lowered = unknown.lower()
+        matches += sorted([name for name in names if lowered in name.lower() and name not in close], key=len)
+    return matches[:_MAX_SUGGESTIONS]
 
 
 class FileError(ExplorerError, ValueError):
@@ -104,5 +107,5 @@ class FileError(ExplorerError, ValueError):
 
     def __init__(self, given: str, *, path: str, line: int | None = None, rule: str = "", fix: str = "") -> None:
         self.path, self.line = path, line
-        place = visible(path) if line is None else f"{visible(path)}, {line_unit(path)} {line}"
-        super().__init__(f"{place}: {given}", rule=rule, fix=fix)
+        location = visible(path) if line is None else f"{visible(path)}, {line_unit(path)} {line}"
+        super().__init__(f"{location}: {given}", rule=rule, fix=fix)

@@ -1,7 +1,7 @@
 """Keys that are equal only for equal types and bits: 1, 1.0 and True differ, and so do 0.0 and −0.0.
 
-Operations are interned, and function bodies looked up, by such keys: with Python's equality the constants 1 and True,
-or 0.0 and −0.0, would become one operation, and the second would compute with the first's value.
+Interning of operations and look-up of function bodies use these keys. With Python's equality the constants 1 and True,
+or 0.0 and −0.0, would become one operation, and the second would compute with the value of the first.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from explorer.core.shape import Sizes
 _PLAIN = frozenset((int, str))
 """types whose values never equal a value of another type"""
 _TUPLES = frozenset((tuple,))
-_WHOLE = frozenset((int, str, bool, type(None)))
-"""types whose values are equal only if their bits are"""
+_COMPARED_BY_BITS = frozenset((int, str, bool, type(None)))
+"""types whose equal values have equal bits"""
 
 _bits = struct.Struct("<d").pack
 
@@ -28,14 +28,14 @@ _bits = struct.Struct("<d").pack
 def exact(value: Any) -> Any:
     """Return a key for an attribute or argument, hashable if the value is; NaN equals NaN with the same bits."""
     cls = type(value)
-    if cls in _WHOLE:
+    if cls in _COMPARED_BY_BITS:
         return cls, value
     if cls is Sizes:
         cls, value = tuple, tuple(value)
     if cls is tuple:  # often many numbers, or pairs of them
         kinds = {*map(type, value)}
         if kinds == _TUPLES:
-            # sets of types, built in C: thousands of numbers are checked without a call for each
+            # sets of types are built in C, so thousands of numbers are checked without a call for each
             kinds = {*map(type, itertools.chain.from_iterable(value))}
         if kinds <= _PLAIN:
             return _PLAIN, value
@@ -49,7 +49,8 @@ def exact(value: Any) -> Any:
         return cls, _bits(value)
     if isinstance(value, complex):
         return cls, _bits(value.real), _bits(value.imag)
-    # vars, not getattr: a plain subclass of a dataclass may have further fields, which its base's == does not compare.
+    # Use vars, not getattr: a plain subclass of a dataclass may have additional fields, which the == of its base
+    # ignores.
     declared = vars(cls).get("__dataclass_params__")
     if declared is not None and declared.eq and declared.frozen:  # equal if its fields are
         return cls, tuple([exact(getattr(value, item.name)) for item in fields(cls)])

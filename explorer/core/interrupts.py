@@ -1,9 +1,8 @@
-"""Interrupts: Ctrl-C ends the command line at any moment, but is postponed while protected functions run.
+"""Interrupts: Ctrl-C ends the command-line program at any moment, but is postponed while protected functions run.
 
-This module is imported first, before everything that takes long to import. While modules are imported, and when the
-work is over, the command line's process ends at once with one line and exit status 130, since no work is incomplete.
-During the work the interrupt is a KeyboardInterrupt, so that files and terminal are restored. Outside the command line
-nothing is changed.
+This module is imported first, before all slow imports. While modules are imported, and after the work is done, the
+command-line process exits immediately with one line and exit status 130, since no work is incomplete. During the work
+the interrupt is a KeyboardInterrupt, so that files and terminal are restored. Other programs are not affected.
 
 A KeyboardInterrupt may occur between any two instructions: for instance between creating a file and the line that would
 remove it on failure. Signal masks would protect such lines, but Windows has none, and another thread would receive the
@@ -29,7 +28,7 @@ from typing import Any
 
 STATUS = 130
 LINE = "explorer: interrupted\n"
-_AGAIN = 0.002
+_RESEND_DELAY = 0.002
 """seconds until an interrupt that could not be raised is sent again"""
 
 
@@ -46,12 +45,12 @@ def leave(number: int = 0, frame: FrameType | None = None) -> None:
     """Print a line and end the process at once."""
     with contextlib.suppress(OSError):
         os.write(2, LINE.encode())
-    # no clean-up: imports are half done, and exit handlers of half-imported modules may fail
+    # no clean-up: exit handlers of partly imported modules may fail
     os._exit(STATUS)
 
 
 class Interrupts:
-    """Record of an interrupt, kept even if other code swallows its KeyboardInterrupt."""
+    """Record of an interrupt, which remains even if other code suppresses the KeyboardInterrupt."""
 
     came = False
 
@@ -61,7 +60,7 @@ class Interrupts:
         raise KeyboardInterrupt
 
     def deliver_again(self, unraisable: Any) -> None:
-        """Send an interrupt again if it arrived where nothing can be raised, as in a finalizer."""
+        """Send an interrupt again if it arrived where exceptions are ignored, such as in a finalizer."""
         if issubclass(unraisable.exc_type, KeyboardInterrupt):
             _thread.start_new_thread(_send, ())
         else:
@@ -72,21 +71,21 @@ def interrupt_behind(error: BaseException, handled: BaseException | None) -> Key
     """Return the interrupt during whose handling an error was raised, or None.
 
     Libraries may convert an interrupt to another error (NumPy does while it parses a buffer format). ``handled`` is the
-    exception that was being handled before; exceptions from there on are ignored.
+    exception that was being handled before; that exception and its causes are ignored.
     """
-    seen: set[int] = set()
-    at: BaseException | None = error
-    while at is not None and at is not handled and id(at) not in seen:
-        if isinstance(at, KeyboardInterrupt):
-            return at
-        seen.add(id(at))
+    visited: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and current is not handled and id(current) not in visited:
+        if isinstance(current, KeyboardInterrupt):
+            return current
+        visited.add(id(current))
         # "raise … from" sets the cause of an error; otherwise Python records the exception being handled.
-        at = at.__cause__ or at.__context__
+        current = current.__cause__ or current.__context__
     return None
 
 
 def _send() -> None:
-    time.sleep(_AGAIN)  # until the main thread has left the code where nothing can be raised
+    time.sleep(_RESEND_DELAY)  # until the main thread has left the code in which exceptions are ignored
     os.kill(os.getpid(), signal.SIGINT)
 
 
@@ -97,9 +96,9 @@ def raised() -> Iterator[Interrupts]:
     if threading.current_thread() is not threading.main_thread():
         yield interrupts
         return
-    before = signal.getsignal(signal.SIGINT)
+    previous = signal.getsignal(signal.SIGINT)
     # a program that embeds explorer and handles Ctrl-C itself keeps its handler
-    if before not in (signal.default_int_handler, leave):
+    if previous not in (signal.default_int_handler, leave):
         yield interrupts
         return
     hook = sys.unraisablehook
@@ -108,54 +107,54 @@ def raised() -> Iterator[Interrupts]:
     try:
         yield interrupts
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, previous)
         sys.unraisablehook = hook
 
 
 class Postponed:
-    """Interrupts during a block of work, from ``hold()`` to ``release()``: those in protected functions are postponed.
+    """Handling of interrupts from ``hold()`` to ``release()``: interrupts in protected functions are postponed.
 
-    Elsewhere in the block they behave as before. Python interrupts only its main thread, so nothing is postponed in
-    other threads, or if the program ignores interrupts.
+    Elsewhere in the block interrupts behave as before. Python interrupts only its main thread, so nothing is postponed
+    in other threads, or if the program ignores interrupts.
     """
 
     def __init__(self, *functions: Callable[..., Any]) -> None:
         self._codes = {function.__code__ for function in functions}
-        self._before: Any = None
-        self._came = False
+        self._previous: Any = None
+        self._has_arrived = False
 
     def hold(self) -> None:
         """Postpone interrupts from now on."""
-        before = _signal.getsignal(_signal.SIGINT)
-        if threading.current_thread() is threading.main_thread() and callable(before):
-            self._before = before
+        previous = _signal.getsignal(_signal.SIGINT)
+        if threading.current_thread() is threading.main_thread() and callable(previous):
+            self._previous = previous
             _signal.signal(_signal.SIGINT, self._interrupt)
 
     def release(self) -> None:
-        """Restore the previous handler, and pass it the postponed interrupt."""
-        # In one statement: an interrupt between two of them would be handled twice, or not at all.
-        before, self._before = self._before, None
-        if before is not None:
-            _signal.signal(_signal.SIGINT, before)
-            came, self._came = self._came, False
-            if came:
-                before(_signal.SIGINT, None)
+        """Restore the previous handler, and pass the postponed interrupt to it, if any."""
+        # In one statement, because an interrupt between two statements would be handled twice or not at all.
+        previous, self._previous = self._previous, None
+        if previous is not None:
+            _signal.signal(_signal.SIGINT, previous)
+            has_arrived, self._has_arrived = self._has_arrived, False
+            if has_arrived:
+                previous(_signal.SIGINT, None)
 
     def deliver(self) -> None:
         """Pass the postponed interrupt, if any, to the previous handler."""
-        if self._came:
-            self._came = False
-            self._before(_signal.SIGINT, None)
+        if self._has_arrived:
+            self._has_arrived = False
+            self._previous(_signal.SIGINT, None)
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         # the handler runs between two instructions of the main thread, and is given the interrupted frame
-        at = frame
-        while at is not None:
-            if at.f_code in self._codes:
-                self._came = True
+        current = frame
+        while current is not None:
+            if current.f_code in self._codes:
+                self._has_arrived = True
                 return
-            at = at.f_back
-        self._before(number, frame)
+            current = current.f_back
+        self._previous(number, frame)
 
 
 if (

@@ -1,4 +1,4 @@
-"""Lazy functions: their packages, which are higher or optional, are imported at the first call."""
+"""Lazy functions, whose packages (higher or optional ones) are imported at the first call."""
 
 from __future__ import annotations
 

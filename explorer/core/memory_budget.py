@@ -34,11 +34,11 @@ _UNKNOWN_MACHINE = 16 << 30
 class Budget:
     """Limits on the demands of files, as settable attributes: ``ex.budget.memory = 64 << 30``.
 
-    ``memory``: bytes that a run holds at one time, weights included; the machine's memory where nobody set it.
-    ``constants``: bytes of ranges, masks and the like that building one net makes of a few words of its file.
-    ``operators``: operators that a file's calls of functions, its own and ONNX's standard ones, expand to in all.
-    ``steps``: steps of sequences, windows and parts that single operators of one net claim. ``text``: bytes of a
-    graph's file, and by how much the entries of a zip unpack to more than the zip itself holds.
+    ``memory``: bytes that a run uses at one time, including weights; by default the machine's memory. ``constants``:
+    bytes of ranges, masks and similar constants created while one net is built. ``operators``: operators after
+    expanding a file's function calls, including ONNX's standard functions. ``steps``: steps of sequences, windows and
+    parts that the operators of one net request. ``text``: bytes of a graph's file, and bytes by which the entries of a
+    zip file exceed the zip file when unpacked.
 
     >>> ex.budget.operators
     25000
@@ -82,7 +82,7 @@ budget = Budget()
 
 
 class _Account:
-    """Totals of the demands of one build so far."""
+    """Running totals of the demands of one build."""
 
     __slots__ = ("constants", "steps")
 
@@ -106,7 +106,7 @@ def counted() -> Iterator[None]:
 def claim_constant(what: str, count: int, itemsize: int = 8) -> None:
     """Check the demand for a constant of ``count`` elements; raises BudgetError above ``budget.constants``.
 
-    Only nets built from files are limited, not a user's constants.
+    Only nets built from files are limited, not constants of user programs.
     """
     account = _account.get()
     if account is None:
@@ -114,7 +114,8 @@ def claim_constant(what: str, count: int, itemsize: int = 8) -> None:
     size = max(0, count) * itemsize
     if account.constants + size > budget.constants:
         raise BudgetError(
-            f"{what} claims a constant of {size_text(size)}" + _before(size_text(account.constants), account.constants),
+            f"{what} claims a constant of {size_text(size)}"
+            + _earlier_claims(size_text(account.constants), account.constants),
             rule=f"the constants made while building a net must total at most {size_text(budget.constants)}",
             fix=f"ex.budget.constants = {account.constants + size}",
         )
@@ -131,14 +132,14 @@ def claim_steps(what: str, count: int) -> None:
         return
     if account.steps + count > budget.steps:
         raise BudgetError(
-            f"{what} claims {count:,} steps" + _before(f"{account.steps:,}", account.steps),
+            f"{what} claims {count:,} steps" + _earlier_claims(f"{account.steps:,}", account.steps),
             rule=f"the steps and parts that a net unrolls must be at most {budget.steps:,}",
             fix=f"ex.budget.steps = {account.steps + count}",
         )
     account.steps += max(0, count)
 
 
-def _before(text: str, amount: int) -> str:
+def _earlier_claims(text: str, amount: int) -> str:
     return f", after others of {text}" if amount else ""
 
 
@@ -164,14 +165,14 @@ def whole_number(value: int, what: str) -> int:
 
 
 class Listed(tuple[Any, ...]):
-    """List of a file's values with its depth and its total number of values, known without a traversal."""
+    """List of a file's values that stores its depth and its total number of values."""
 
     depth: int
     values: int
 
 
 def listed(items: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the items as one list; raises OperandError for lists that are nested too deep or hold too many values."""
+    """Return the items as one list; raises OperandError for lists that are nested too deep or have too many values."""
     depth, count = 1, len(items)
     pending = [(item, 2) for item in items if isinstance(item, tuple)]
     while pending and depth <= NESTING and count <= VALUES:
@@ -200,13 +201,13 @@ def size_text(size: int) -> str:
 
 def size_of(text: str) -> int:
     """Return the number of bytes in a string such as ``8GB``, ``500 MiB`` or ``1000``; raises ValueError otherwise."""
-    word = text.strip().lower().removesuffix("b").removesuffix("i").strip()
-    power = " kmgtpe".index(word[-1]) if word[-1:] in tuple("kmgtpe") else 0
-    number = word[:-1] if power else word
+    normalized = text.strip().lower().removesuffix("b").removesuffix("i").strip()
+    power = " kmgtpe".index(normalized[-1]) if normalized[-1:] in tuple("kmgtpe") else 0
+    digits = normalized[:-1] if power else normalized
     # 18 digits: no memory is larger
-    if not number.strip().isdecimal() or len(number) > 18 or not int(number):
+    if not digits.strip().isdecimal() or len(digits) > 18 or not int(digits):
         raise ValueError(f"{text!r} is no size")
-    return int(number) << 10 * power
+    return int(digits) << 10 * power
 
 
 _machine_memory: list[int] = []

@@ -1,12 +1,13 @@
 """Policies: named choices for a layer or an operation, inherited by everything inside it.
 
-A *major* class groups *minor* ones; the values of a minor class exclude each other. ``GradPolicy.update(True)`` is a
-policy object, and ``PUpdate`` its usual name. A composite's policies apply to its sublayers and the operations that
-these record; ``Sub("weight", PNoUpdate)`` overrides them for one sublayer, and can be nested.
+A *major* class groups *minor* classes, and a layer or operation has at most one value of each minor class.
+``GradPolicy.update(True)`` is a policy object; ``PUpdate`` is its short name. A composite's policies apply to its
+sublayers and the operations that these record; ``Sub("weight", PNoUpdate)`` overrides them for one sublayer, and can be
+nested.
 
 Policies come from MetaNN, which resolves them by template parameters at compile time; here they are objects that are
 checked when a layer is built. Keyword arguments would not suffice, because a composite would have to pass on options of
-layers that it does not know.
+unknown layers.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ class Minor:
     """Minor class: values that exclude each other, declared in the body of a major class.
 
     ``among`` lists the allowed values, or ``kind`` is their type; otherwise any hashable value is allowed. A value may
-    be a number or a text (a value policy), a class (a type policy, ``kind=type``), or a class that its reader
+    be a number or a string (a value policy), a class (a type policy, ``kind=type``), or a class that its reader
     instantiates (MetaNN's class templates: ``Minor(list, kind=type)``, read as ``chosen.container(items)``).
-    ``convert`` converts a value. Without a ``default`` a layer that reads the policy must have one.
+    ``convert`` converts a value. Without a ``default``, a layer that reads the policy must be given a value.
 
     ``recorded`` is False if the value does not affect the recorded feed-forward, so that layers which differ only in it
     share one function. ``scoped`` is False if the value changes the result of an operation, not just how it is
-    computed: it is then taken only from the operation's call, not from a scope.
+    computed: it is then read only from the operation's call, not from a scope.
 
     >>> class StepPolicy(ex.PolicyClass):
     ...     "How a layer moves on."
@@ -119,7 +120,7 @@ class Minor:
         return (self.major.__module__, self.major.__qualname__, self.name) if self.major is not None else None
 
     def __eq__(self, other: object) -> bool:
-        """Compare by name: a major class that a notebook cell declares again has equal minor classes."""
+        """Compare by name, so that a major class that a notebook cell declares again has equal minor classes."""
         return self is other or (isinstance(other, Minor) and self.major is not None and self._key() == other._key())
 
     def __hash__(self) -> int:
@@ -152,7 +153,7 @@ class Policy:
     minor: Minor
     value: Any
     _hash: int = field(init=False, repr=False)
-    """computed once: keys of weak tables are hashed again while the interpreter exits, when modules are gone"""
+    """computed once, because keys of weak tables are hashed again during interpreter shutdown, without modules"""
 
     def __post_init__(self) -> None:
         # Compare by bits, like operations: a policy of 1 and one of True differ.
@@ -213,7 +214,7 @@ class PolicyClass:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedPolicy:
-    """Resolved value of a policy, and its origin: an ancestor's path, or a reason."""
+    """Resolved value of a policy, and its origin ``by``: an ancestor's path, or a reason."""
 
     value: Any
     by: str
@@ -249,7 +250,7 @@ NO_POLICIES: tuple[()] = ()
 @named_methods
 @dataclass(init=False, slots=True)
 class Policies:
-    """Policies of one layer: the inherited ones, overridden by its own; the order does not matter.
+    """Policies of one layer: inherited policies, overridden by the layer's own; the order does not matter.
 
     Raises DeclarationError for two values of one minor class, or two ``Sub`` of one name.
     """
@@ -258,7 +259,7 @@ class Policies:
     subs: dict[str, tuple[Policy | Sub, ...]] = field(default_factory=dict)
 
     def __init__(self, items: Items = (), by: str = "", inherited: dict[Minor, ResolvedPolicy] | None = None) -> None:
-        own: dict[Minor, Policy] = {}
+        own_policies: dict[Minor, Policy] = {}
         self.subs = {}
         if not isinstance(items, list | tuple):
             raise DeclarationError(
@@ -281,24 +282,24 @@ class Policies:
                     rule="policies must be policy objects, such as PUpdate or GradPolicy.update(True), or Sub(name, …)",
                     fix=f"call it with a value: {item!r}(…)" if isinstance(item, Minor) else "pass one",
                 )
-            elif own.setdefault(item.minor, item) != item:
+            elif own_policies.setdefault(item.minor, item) != item:
                 raise DeclarationError(
-                    f"the policies {own[item.minor]!r} and {item!r}" + (f" of {by!r}" if by else ""),
+                    f"the policies {own_policies[item.minor]!r} and {item!r}" + (f" of {by!r}" if by else ""),
                     rule="a minor class must have at most one value",
                     fix="drop one of them",
                 )
         # Inherited policies first, so that the layer's own ones override them.
         self.given = dict(inherited or {})
-        self.given.update({minor: ResolvedPolicy(policy.value, by) for minor, policy in own.items()})
+        self.given.update({minor: ResolvedPolicy(policy.value, by) for minor, policy in own_policies.items()})
 
     def of(self, name: str, by: str = "") -> Policies:
-        """Return the policies of a sublayer: this layer's, overridden by those of its Sub."""
+        """Return the policies of a sublayer: this layer's policies, overridden by the sublayer's Sub."""
         return Policies(self.subs.get(name, ()), f"{by}, for {name}" if by else "", self.given)
 
     def items(self) -> set[Policy | Sub]:
         """Return all policies and Subs, inherited ones included."""
-        own: set[Policy | Sub] = {Policy(minor, resolved.value) for minor, resolved in self.given.items()}
-        return own | {Sub(name, *items) for name, items in self.subs.items()}
+        policies: set[Policy | Sub] = {Policy(minor, resolved.value) for minor, resolved in self.given.items()}
+        return policies | {Sub(name, *items) for name, items in self.subs.items()}
 
     def check(self, names: Iterator[str] | tuple[str, ...], layer: str) -> None:
         """Raise UnknownNameError for a Sub whose name is not a sublayer's."""
@@ -308,7 +309,7 @@ class Policies:
                 raise UnknownNameError(name, kind=f"sublayer of {layer!r} in its policies", known=sublayers)
 
     def select(self, major: type[Major], layer: str = "", unrecorded: Callable[[Minor], None] | None = None) -> Major:
-        """Return the values of a major class; ``unrecorded`` is called before reading one that no recording depends
+        """Return the values of a major class; ``unrecorded`` is called before reading a value that no recording depends
         on."""
         if not isinstance(major, type) or not issubclass(major, PolicyClass):
             raise DeclarationError(

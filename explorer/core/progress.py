@@ -1,8 +1,8 @@
 """Progress of long operations, reported to a callback that may cancel them.
 
-Work is reported before each part, independently of the listener: a notebook's bar, a terminal's line or a user's
-function. Without a callback a report only reads one context variable. A callback cancels by raising; every loop that
-reports is written so that an exception between two parts leaves nothing incomplete.
+Work is reported before each part to the current callback: a notebook's progress bar, a terminal line or a user's
+function. Without a callback a report only reads one context variable. A callback cancels by raising an exception; an
+exception between two parts leaves nothing incomplete.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class Cancelled(KeyboardInterrupt):
     """Raised by a progress callback to cancel; as after an interrupt, plans, programs and nets remain usable."""
 
     def _render_traceback_(self) -> list[str]:
-        """Return the text for a notebook: one sentence, since no line of the user's code is at fault."""
+        """Return one sentence for the notebook instead of a traceback, since no line of the user's code is at fault."""
         return [f"Cancelled: {self}" if self.args else "Cancelled"]
 
 
 class _CallbackFailed(BaseException):
-    """Failure of a progress callback on its way out of the work: no error of a kernel, a file or a pass, whose handlers
-    let it through as they do an interrupt."""
+    """Failure of a progress callback; not an Exception, so that error handlers for kernels, files and passes do not
+    catch it."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(error)
@@ -61,16 +61,16 @@ _current: ContextVar[ProgressCallback | None] = ContextVar("explorer_follower", 
 
 
 Display: TypeAlias = Callable[[], AbstractContextManager[ProgressCallback] | None]
-"""→ the context of a progress bar, which provides its callback; None where there is nothing to draw it on"""
+"""function that returns the context of a progress bar, which provides its callback; None if there is no display"""
 
 _notebook_bar: Display = late("explorer.in_notebook:progress_bar")
-"""display of work for which there is neither a callback nor a display of its context"""
+"""default display, if there is neither a callback nor a display of the context"""
 _display: ContextVar[Display | None] = ContextVar("explorer_progress_display", default=None)
 
 
 @contextmanager
 def displayed_by(display: Display) -> Iterator[None]:
-    """Show long work inside the block by ``display`` unless it has a callback."""
+    """Show long-running work inside the block with ``display``, unless it has a callback."""
     token = _display.set(display)
     try:
         yield
@@ -88,8 +88,8 @@ def progress(report: ProgressCallback) -> Iterator[None]:
     """Report the reading, building, planning and running inside the block: ``report`` gets a ``Progress`` before each
     part.
 
-    Parts are a file's operators, passes, and kernels. An exception raised by ``report`` stops the work there, and
-    is raised as it is by the block; raise ``Cancelled`` to cancel it.
+    Parts are operators of a file, passes, and kernels. An exception raised by ``report`` stops the work and propagates
+    unchanged; raise ``Cancelled`` to cancel the work.
 
     >>> steps = []
     >>> with ex.progress(steps.append):
@@ -114,7 +114,7 @@ def progress(report: ProgressCallback) -> Iterator[None]:
 
 
 def long_running(function: Callable[P, R]) -> Callable[P, R]:
-    """Mark a function that may take long: it reports to the current callback, or else to a notebook's progress bar."""
+    """Decorate a long-running function to report to the current callback, or else to a notebook's progress bar."""
 
     @functools.wraps(function)
     def reporting(*args: P.args, **options: P.kwargs) -> R:

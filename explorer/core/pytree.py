@@ -1,7 +1,7 @@
 """Pytrees: nested tuples, lists and dicts of expressions, flattened to leaves and rebuilt from them.
 
 The structure is hashable and contains no leaves, so that calls whose arguments have the same structure share a traced
-body. Recursion follows the user's nesting, which Python's literals bound, not a graph.
+body. Recursion follows the user's nesting, not a graph, so that its depth is small.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from typing import Any
 
 
 class Container:
-    """Base of explorer's own containers: ``leaves``, and a hashable ``layout`` that makes a container of other leaves.
+    """Base class of explorer's containers: ``leaves``, and a hashable ``layout`` that builds a container from other
+    leaves.
 
     It is not an abstract class, because instance checks of abstract classes take several times as long.
     """
@@ -24,26 +25,26 @@ class Container:
 def flatten(value: Any) -> tuple[list[Any], Any]:
     """Return the leaves of nested tuples, lists and dicts in order, and their hashable structure."""
     leaves: list[Any] = []
-    return leaves, _take(value, leaves)
+    return leaves, _flatten_into(value, leaves)
 
 
 _CONTAINERS = (tuple, list, dict, Container)
 
 
-def _take(value: Any, leaves: list[Any]) -> Any:
+def _flatten_into(value: Any, leaves: list[Any]) -> Any:
     if isinstance(value, (tuple, list)):
-        # named tuples are rebuilt by fields; other subclasses may not be made of an iterable, and become tuples
+        # named tuples are rebuilt from fields; other subclasses may not accept an iterable, and become tuples
         container = type(value) if type(value) in (tuple, list) or hasattr(value, "_fields") else tuple
         parts: list[Any] = []
-        for item in value:  # thousands of leaves take no call each
+        for item in value:  # no call per leaf, because there may be thousands
             if isinstance(item, _CONTAINERS):
-                parts.append(_take(item, leaves))
+                parts.append(_flatten_into(item, leaves))
             else:
                 parts.append(None)
                 leaves.append(item)
         return container, tuple(parts)
     if isinstance(value, dict):
-        return dict, tuple((key, _take(item, leaves)) for key, item in value.items())
+        return dict, tuple((key, _flatten_into(item, leaves)) for key, item in value.items())
     if isinstance(value, Container):
         leaves.extend(value.leaves)
         return value.layout, (None,) * len(value.leaves)
@@ -53,16 +54,16 @@ def _take(value: Any, leaves: list[Any]) -> Any:
 
 def unflatten(structure: Any, leaves: Iterable[Any]) -> Any:
     """Rebuild the nested value of a structure from its leaves."""
-    return _put(structure, iter(leaves))
+    return _rebuild(structure, iter(leaves))
 
 
-def _put(structure: Any, leaves: Iterator[Any]) -> Any:
+def _rebuild(structure: Any, leaves: Iterator[Any]) -> Any:
     if structure is None:
         return next(leaves)
     container, parts = structure
     if container is dict:
-        return {key: _put(part, leaves) for key, part in parts}
-    items = [next(leaves) if part is None else _put(part, leaves) for part in parts]
+        return {key: _rebuild(part, leaves) for key, part in parts}
+    items = [next(leaves) if part is None else _rebuild(part, leaves) for part in parts]
     return container(*items) if hasattr(container, "_fields") else container(items)
 
 

@@ -1,7 +1,7 @@
-"""Stack depth for nested functions, each of which is recorded while the enclosing one is being recorded.
+"""Recursion limit for nested functions, each of which is recorded while the enclosing one is being recorded.
 
-On the main thread every level may use as many frames as Python allows a whole program (``sys.getrecursionlimit()``):
-the limit is raised step by step while functions are nested, and restored afterwards, so that an endless recursion is
+On the main thread every level may use as many frames as Python allows by default (``sys.getrecursionlimit()``): the
+limit is raised step by step while functions are nested, and restored afterwards, so that an endless recursion is
 detected as early as before. The stack size of other threads is unknown, so Python's limit remains in force there.
 """
 
@@ -14,11 +14,11 @@ from contextlib import contextmanager, suppress
 
 from explorer.core.errors import DeclarationError
 
-DEEPEST = 2_500
-"""number of levels that fit a stack of 8 MB"""
-_EVERY, _DEEP, _STACK = 16, 20, 8 << 20
-"""levels between two looks at the stack; depth from which a RecursionError is attributed to nested functions; bytes of
-a stack that is large enough"""
+MAX_DEPTH = 2_500
+"""maximum number of levels, which fit into a stack of 8 MB"""
+_CHECK_INTERVAL, _MIN_DEPTH, _MIN_STACK_BYTES = 16, 20, 8 << 20
+"""levels between two checks of the stack; minimum depth at which a RecursionError is attributed to nested functions;
+minimum size of the stack"""
 
 
 class _Nesting(threading.local):
@@ -31,20 +31,20 @@ _nesting = _Nesting()
 
 
 def _descend() -> int:
-    """Go one level deeper and return the depth."""
+    """Enter one level and return the depth."""
     depth = _nesting.depth = _nesting.depth + 1
-    if depth % _EVERY == 0 and depth <= DEEPEST and _has_room():
+    if depth % _CHECK_INTERVAL == 0 and depth <= MAX_DEPTH and _has_room():
         limit = sys.getrecursionlimit()
-        # Only the first time, because later the limit is one that was raised here.
+        # Only the first time, because later the limit has been raised here.
         _nesting.original_limit = _nesting.original_limit or limit
-        needed = _frames() * 3 // 2 + _nesting.original_limit  # Python counts calls by its own C functions, too
-        if needed > limit:
-            sys.setrecursionlimit(needed)
+        required = _frames() * 3 // 2 + _nesting.original_limit  # Python counts calls by its own C functions, too
+        if required > limit:
+            sys.setrecursionlimit(required)
     return depth
 
 
 def _ascend() -> None:
-    """Go one level up."""
+    """Leave one level."""
     _nesting.depth -= 1
     if _nesting.original_limit and _nesting.depth == 0:
         with suppress(RecursionError):  # the outermost level itself is deep
@@ -60,11 +60,11 @@ def one_deeper(what: str) -> Iterator[None]:
     """
     depth = _descend()
     try:
-        if depth > DEEPEST:
-            raise too_deep(what, DEEPEST)
+        if depth > MAX_DEPTH:
+            raise too_deep(what, MAX_DEPTH)
         yield
     except RecursionError:
-        if depth < _DEEP:  # a recursion of another kind
+        if depth < _MIN_DEPTH:  # a recursion of another kind
             raise
         raise too_deep(what, depth) from None
     finally:
@@ -75,8 +75,8 @@ def too_deep(what: str, depth: int) -> DeclarationError:
     """Return the error for functions that are nested too deep for the stack."""
     return DeclarationError(
         f"{what} inside functions that are nested {depth:,} deep",
-        rule=f"functions must be nested at most {DEEPEST:,} deep on the main thread, with its stack of 8 MB, and less "
-        f"deep on others, where Python nests {sys.getrecursionlimit():,} calls",
+        rule=f"functions must be nested at most {MAX_DEPTH:,} deep on the main thread, with its stack of 8 MB, and "
+        f"less deep on others, where Python nests {sys.getrecursionlimit():,} calls",
         fix="call one function after the other, in a loop; on a thread, make its stack larger before it starts, "
         "threading.stack_size(2**26), and raise sys.setrecursionlimit",
     )
@@ -98,4 +98,4 @@ def _has_room() -> bool:
     except ImportError:  # a system without resource limits
         return False
     soft, _ = resource.getrlimit(resource.RLIMIT_STACK)
-    return soft == resource.RLIM_INFINITY or soft >= _STACK
+    return soft == resource.RLIM_INFINITY or soft >= _MIN_STACK_BYTES

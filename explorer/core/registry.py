@@ -1,10 +1,11 @@
-"""Registries: objects by key, used for operations, schemas, gradients, kernels, devices, formats and executors.
+"""Registries: maps from keys to objects, for operations, schemas, gradients, kernels, devices, formats and executors.
 
 A registry is a dictionary whose keys are registered once. A look-up costs as much as in any dictionary, since every
-recorded operation needs one; registration, removal and listing take a lock, so that threads may use them concurrently.
+recorded operation needs one; registration, removal and listing are protected by a lock, so that threads may use them
+concurrently.
 
-Operations and the functions that record them are defined at the end: lower packages access those of higher ones by
-name.
+The registries of operations and of recording functions are at the end: lower packages access functions of higher ones
+by name.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ _MISSING: Final[Any] = object()
 
 
 class _Lock:
-    """Lock of all registries, because changes are rare and short."""
+    """Single lock for all registries, because changes are rare and short."""
 
     def __init__(self) -> None:
         self.renew()
 
     def renew(self) -> None:
-        """Create a new lock: in a forked process, the old one may be held by a thread that does not exist there."""
+        """Create a new lock, because in a forked process a thread that does not exist there may have the old one."""
         self.held = threading.RLock()
 
 
@@ -46,7 +47,7 @@ renew_in_children(changes)
 
 @named_methods
 class Registry(dict[Key, Value]):
-    """Objects by key, such as classes, functions or tables, each with a line of help; thread-safe.
+    """Thread-safe map from keys to objects, such as classes, functions or tables, each with a line of help.
 
     ``of`` is the noun for one entry in errors. ``register`` rejects a second object for a key, unless ``replace`` is
     True. A listing is a snapshot.
@@ -83,11 +84,11 @@ class Registry(dict[Key, Value]):
         if value is _MISSING:
             return lambda decorated: self.register(key, decorated, help=help, replace=replace)
         with changes.held:
-            known = self.get(key, _MISSING)
-            if known is not _MISSING and known is not value and not replace:
+            existing = self.get(key, _MISSING)
+            if existing is not _MISSING and existing is not value and not replace:
                 raise DeclarationError(
                     f"a second {self.of} {key!r}",
-                    rule=f"a name must be registered once, and {key!r} is {_shown(known)} already",
+                    rule=f"a name must be registered once, and {key!r} is {_description(existing)} already",
                     fix=f"choose another name, or register({key!r}, …, replace=True)",
                 )
             super().__setitem__(key, value)
@@ -105,13 +106,13 @@ class Registry(dict[Key, Value]):
             self._help.pop(key, None)
 
     def find(self, key: Key, fix: str = "") -> Value:
-        """Return the object of a key; raises UnknownNameError with the nearest known keys."""
+        """Return the object of a key; raises UnknownNameError with the most similar keys."""
         value: Value = self.get(key, _MISSING)
         if value is _MISSING:
             raise UnknownNameError(str(key), kind=self.of, known=[str(known) for known in self], fix=fix) from None
         return value
 
-    def create(self, key: Key, *arguments: Any, **named: Any) -> Any:
+    def create(self, key: Key, *arguments: Any, **options: Any) -> Any:
         """Call the class or function of a key; raises UnknownNameError, or DeclarationError if it is neither."""
         maker: Any = self.find(key)
         if not callable(maker):
@@ -120,19 +121,19 @@ class Registry(dict[Key, Value]):
                 rule=f"a {self.of} must be a class or a function to be created by its key",
                 fix=f"find({key!r}) returns it as it is",
             )
-        return maker(*arguments, **named)
+        return maker(*arguments, **options)
 
     def help(self, key: Key) -> str:
-        """Return the help line of a key: the given one, or the first line of the object's docstring."""
+        """Return the help line of a key: its ``help``, or the first line of the object's docstring."""
         value = self.find(key)
         if key in self._help:
             return self._help[key]
-        # An object that is neither class nor function has its class's docstring, which does not describe the object.
-        own = isinstance(value, type) or inspect.isroutine(value)
-        lines = ((inspect.getdoc(value) if own else "") or "").strip().splitlines()
+        # Other objects inherit the docstring of their class, which does not describe the object.
+        has_own_docstring = isinstance(value, type) or inspect.isroutine(value)
+        lines = ((inspect.getdoc(value) if has_own_docstring else "") or "").strip().splitlines()
         return lines[0] if lines else ""
 
-    # Listings are snapshots: a thread may register during another one's iteration.
+    # Listings are snapshots, because a thread may register an object while another one iterates.
 
     def _snapshot(self) -> dict[Key, Value]:
         with changes.held:
@@ -157,14 +158,14 @@ class Registry(dict[Key, Value]):
         return f"<registry of {len(self)} {self.of} entries>"
 
 
-def _shown(value: Any) -> str:
+def _description(value: Any) -> str:
     """Return an object for errors: a function's or a class's location, else its string form."""
     return f"{value.__module__}.{value.__qualname__}" if hasattr(value, "__qualname__") else repr(value)
 
 
 class _Functions(Registry[str, Callable[..., Any]]):
     def __missing__(self, name: str) -> Callable[..., Any]:
-        """Import the operations, if only part of the package has been imported so far."""
+        """Import the operations if they have not been imported yet, and look the name up again."""
         import_module("explorer.ops")
         if name not in self:
             raise KeyError(name)
@@ -174,13 +175,13 @@ class _Functions(Registry[str, Callable[..., Any]]):
 operations: Registry[str, type[Any]] = Registry("operation")
 """operation name → its class"""
 extensions: Registry[str, list[type[Any]]] = Registry("extended operation")
-"""operation name → extensions, in order, for operands that it rejects"""
+"""operation name → its extensions, in order of registration"""
 functions: Registry[str, Callable[..., Any]] = _Functions("operation")
 """function name → the recording function; a class without attributes registers itself"""
 
 
 def public(function: _Function) -> _Function:
-    """Register a recording function under its name; the name of another module's function raises DeclarationError.
+    """Register a recording function under its name; raises DeclarationError for a name used by another module.
 
     Arguments annotated as numbers, booleans, strings or policies are checked at each call.
     """
@@ -194,5 +195,5 @@ def public(function: _Function) -> _Function:
 
 
 def function(name: str) -> Callable[..., Any]:
-    """Return the recording function of a name; raises UnknownNameError with the nearest valid ones."""
+    """Return the recording function of a name; raises UnknownNameError with the most similar names."""
     return functions.find(name)

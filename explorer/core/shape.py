@@ -1,7 +1,7 @@
-"""User-visible shape: a tuple with the properties length, rows, columns and channels, depending on its category.
+"""User-visible shapes: tuples with the properties length, rows, columns and channels, depending on the category.
 
-Shapes inside the engine are plain tuples, which are keys of many tables; ``x.shape`` creates one of these for the user.
-Keys and attributes treat them as plain tuples (core/exact_keys.py).
+Shapes inside the engine are plain tuples, which are keys of many tables; ``x.shape`` returns a `Sizes` to the user.
+Keys and attributes treat it as a plain tuple (core/exact_keys.py).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ CATEGORIES = ("scalar", "vector", "matrix", "three-d array")
 
 
 def category_of(rank: int) -> str:
-    """MetaNN's word for a rank: scalar, vector, matrix, three-d array, then "4-d array" and so on."""
+    """Return MetaNN's term for a rank: scalar, vector, matrix, three-d array, then "4-d array" and so on."""
     return CATEGORIES[rank] if rank < len(CATEGORIES) else f"{rank}-d array"
 
 
@@ -21,36 +21,36 @@ class SizeError(OperandError, AttributeError):
 
 
 class Sizes(tuple[int, ...]):
-    """A shape: a tuple of sizes, in which the sizes of small ranks have names (MetaNN: the object of Shape())."""
+    """Shape as a tuple of sizes; up to rank 3, sizes also have names (MetaNN: the object of Shape())."""
 
     __slots__ = ()
 
     @property
     def length(self) -> int:
-        """Elements of a vector."""
+        """Number of elements of a vector."""
         return self._named("length", {1: 0})
 
     @property
     def rows(self) -> int:
-        """Rows of a matrix, or of each matrix of a three-d array."""
+        """Number of rows of a matrix, or of each matrix of a three-d array."""
         return self._named("rows", {2: 0, 3: 1})
 
     @property
     def columns(self) -> int:
-        """Columns of a matrix, or of each matrix of a three-d array."""
+        """Number of columns of a matrix, or of each matrix of a three-d array."""
         return self._named("columns", {2: 1, 3: 2})
 
     @property
     def channels(self) -> int:
-        """Matrices of a three-d array."""
+        """Number of matrices of a three-d array."""
         return self._named("channels", {3: 0})
 
-    def _named(self, name: str, places: dict[int, int]) -> int:
-        if len(self) not in places:
-            having = " or a ".join([category_of(rank) for rank in places])
+    def _named(self, name: str, axis_of_rank: dict[int, int]) -> int:
+        if len(self) not in axis_of_rank:
+            categories = " or a ".join([category_of(rank) for rank in axis_of_rank])
             raise SizeError(
                 f"the {name} of a {category_of(len(self))} of shape {tuple(self)}",
-                rule=f"what has {name} must be a {having}",
+                rule=f"what has {name} must be a {categories}",
                 fix="take a size by its axis: x.shape[0]",
             )
-        return self[places[len(self)]]
+        return self[axis_of_rank[len(self)]]

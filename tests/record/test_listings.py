@@ -68,7 +68,7 @@ def test_of_a_file_that_can_no_longer_be_parsed_the_lines_around_are_kept(text: 
 
 
 def test_a_very_long_file_is_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assigned_names, "_PARSED", 10)
+    monkeypatch.setattr(assigned_names, "_MAX_PARSED", 10)
     recording = recorded("/tmp/generated.py", MODULE + "# another text\n")
     assert [line.number for line in listings(recording)[0].lines] == [*range(5, 10), *range(17, 22)]
 

@@ -1,4 +1,4 @@
-"""NumPy functions recorded as several operations, and alternatives to those that are not recorded."""
+"""NumPy functions recorded as several operations, and alternatives to unsupported functions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _hstack(tup: Sequence[Any]) -> Any:
 
 
 def _einsum(*operands: Any, policies: Any = ()) -> Any:
-    """Record an einsum of an equation, or of operands that alternate with lists of the numbers of their axes."""
+    """Record an einsum with an equation, or with operands that are each followed by a list of axis indices."""
     if operands and not isinstance(operands[0], str):
         count = len(operands) // 2
         result = [f"->{_letters(axes)}" for axes in operands[2 * count :]]
@@ -32,7 +32,7 @@ def _einsum(*operands: Any, policies: Any = ()) -> Any:
 
 
 def _letters(axes: Any) -> str:
-    """Return the numbers of axes as letters."""
+    """Return the letters for axis indices."""
     if not isinstance(axes, (list, tuple)) or not all(n is Ellipsis or n in range(len(ascii_letters)) for n in axes):
         raise OperandError(
             f"np.einsum of an operand and {axes!r:.80}",
@@ -68,7 +68,7 @@ COMPOSED: Mapping[str, Callable[..., Any]] = {
     ),
     "vstack": lambda tup: functions["concatenate"]([_at_least(2, array) for array in tup], axis=0),
 }
-"""NumPy function → function of its recorded arguments"""
+"""NumPy function → function that records it"""
 
 _NAN = "ex.where(ex.isnan(x), 0, x)"
 _PARTS = "slices of it: x[:2], x[2:]"

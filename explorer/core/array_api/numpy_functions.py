@@ -1,7 +1,7 @@
 """NumPy functions and the operations that they record; unsupported functions, with reasons.
 
 Equal names are not sufficient: an operation may share a name with NumPy and compute something else. A ufunc records the
-operation that declares this very ufunc as its own; any other function records the operation in these tables.
+operation whose ``ufunc`` attribute it is; any other function records the operation in these tables.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class Recorded(NamedTuple):
 
     name: str
     renamed: Mapping[str, str] = {}
-    """NumPy's argument name → the recording function's"""
+    """NumPy's argument name → argument name of the recording function"""
     free: frozenset[str] = frozenset()
     """names of arguments that do not affect the result and are dropped"""
     arrays: bool = False
     """whether Python numbers become arrays first, as in NumPy: an int is then an int64, not a weak scalar"""
     function: Callable[..., Any] | None = None
-    """records it by other functions; None for the one of that name"""
+    """custom recording function; None for the registered function ``name``"""
 
 
 _FIRST = dict.fromkeys(("a", "array", "arr", "m", "A", "x"), "x")
@@ -91,7 +91,7 @@ REFUSED: Mapping[str, str] = {
     **dict.fromkeys(("unique_all", "unique_counts", "unique_inverse", "unique_values"), _BY_VALUE),
     **dict.fromkeys(("copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask"), _IN_PLACE),
 }
-"""NumPy function → why it is not recorded, unless the reason is only that no operation has its name"""
+"""NumPy function → why it is not recorded; functions that only lack an operation of their name are not listed"""
 
 DESCRIBED = frozenset(
     ("can_cast", "iscomplexobj", "isrealobj", "ndim", "ones_like", "result_type", "shape", "size", "zeros_like")
@@ -99,15 +99,15 @@ DESCRIBED = frozenset(
 """functions that only read shape and dtype, and need no value"""
 
 
-def _known(names: Any) -> dict[Callable[..., Any], str]:
-    found = {}
+def _names_by_function(names: Any) -> dict[Callable[..., Any], str]:
+    names_of = {}
     for name in names:
-        module, _, own = name.rpartition(".")
-        function = getattr(np.linalg if module else np, own, None)  # older releases lack some of them
+        module, _, attribute = name.rpartition(".")
+        function = getattr(np.linalg if module else np, attribute, None)  # older releases lack some of them
         if function is not None:
-            found[function] = name
-    return found
+            names_of[function] = name
+    return names_of
 
 
-NAMES: Mapping[Callable[..., Any], str] = _known((*HINTS, *FUNCTIONS, *REFUSED, *DESCRIBED))
-"""NumPy function → its name in the tables; looked up by identity, since np.linalg has functions of the same names"""
+NAMES: Mapping[Callable[..., Any], str] = _names_by_function((*HINTS, *FUNCTIONS, *REFUSED, *DESCRIBED))
+"""NumPy function → its name in the tables; the functions are keys because np.linalg has functions of the same names"""

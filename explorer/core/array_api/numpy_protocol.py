@@ -2,7 +2,7 @@
 
 NumPy calls these two protocols if an operand is an expression. Arguments are bound with NumPy's own signature and
 passed on by name, because NumPy and explorer order and name them differently; an argument without a counterpart raises
-instead of being dropped.
+an error instead of being dropped.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class NumpyProtocol:
         if method == "reduce" and ufunc.__name__ in REDUCTIONS:
             # a ufunc's reduce uses axis 0 by default, unlike np.sum
             axis, keepdims = options.pop("axis", 0), options.pop("keepdims", False)
-            _refuse_options(f"np.{ufunc.__name__}.reduce", _chosen(options))
+            _refuse_options(f"np.{ufunc.__name__}.reduce", _non_default(options))
             return registry.functions[REDUCTIONS[ufunc.__name__]](*inputs, axis=axis, keepdims=keepdims)
         if method != "__call__":
             raise OperandError(
@@ -37,7 +37,7 @@ class NumpyProtocol:
                 rule=f"a ufunc must be called, or reduced if it is one of {', '.join(REDUCTIONS)}",
                 fix="evaluate first: ex.evaluate(x)",
             )
-        _refuse_options(f"np.{ufunc.__name__}", _chosen(options))
+        _refuse_options(f"np.{ufunc.__name__}", _non_default(options))
         return _of_ufunc(ufunc)(*inputs)
 
     def __array_function__(
@@ -53,7 +53,7 @@ class NumpyProtocol:
 
 
 def _of_ufunc(ufunc: np.ufunc) -> Callable[..., Any]:
-    """Return the recording function of a ufunc: of the operation that declares it as its own, or from the table."""
+    """Return the recording function of a ufunc, from the table or from the operation that declares the ufunc."""
     name = ufunc.__name__
     if name in UFUNCS:
         return registry.functions[UFUNCS[name]]
@@ -93,29 +93,29 @@ def _call(
             fix=f"help(np.{func.__name__}); ex.{name} says which of them are recorded",
         ) from None
     bound.apply_defaults()
-    spread: tuple[Any, ...] = ()
-    named: dict[str, Any] = {}
+    positional: tuple[Any, ...] = ()
+    keywords: dict[str, Any] = {}
     unsupported: dict[str, Any] = {}
     for key, value in bound.arguments.items():
         parameter = signature.parameters[key]
         if parameter.kind is parameter.VAR_POSITIONAL:
-            spread = value
+            positional = value
         elif parameter.kind is parameter.VAR_KEYWORD:
             for extra, extra_value in value.items():
-                (named if extra in parameters else unsupported)[extra] = extra_value
+                (keywords if extra in parameters else unsupported)[extra] = extra_value
         # NumPy's marker for an omitted argument
         elif value is not np._NoValue and key not in recorded.free:
             target = key if key in parameters else recorded.renamed.get(key, "")
             if target in parameters:
-                named[target] = _as_array(value) if recorded.arrays and key in _OPERANDS else value
+                keywords[target] = _as_array(value) if recorded.arrays and key in _OPERANDS else value
             elif value is not parameter.default and value is not None:
                 unsupported[key] = value
-    lacking = [
+    unset = [
         key
-        for key, extra_value in named.items()
+        for key, extra_value in keywords.items()
         if extra_value is None and parameters[key].default is inspect.Parameter.empty
     ]
-    if lacking:
+    if unset:
         missing = ", ".join([key for key, value in bound.arguments.items() if value is None])
         raise OperandError(
             f"{name} of an expression without {missing}",
@@ -123,14 +123,14 @@ def _call(
             fix=f"ex.{recorded.name}({', '.join(parameters)})",
         )
     _refuse_options(name, unsupported)
-    return record(*spread, **named)
+    return record(*positional, **keywords)
 
 
 _OPERANDS = ("a", "b", "arrays", "tup")
 
 
 def _as_array(value: Any) -> Any:
-    """Convert a number, alone or in a list of operands, to a NumPy array; return other values unchanged."""
+    """Convert a number, or each number in a list of operands, to a NumPy array; return other values unchanged."""
     if isinstance(value, (list, tuple)):
         return type(value)([_as_array(element) for element in value])
     return np.asarray(value) if isinstance(value, (bool, int, float, complex)) else value
@@ -143,15 +143,15 @@ def _signature(func: Callable[..., Any], name: str) -> inspect.Signature:
         return inspect.signature(func)
     except ValueError:
         parameter = inspect.Parameter
-        required, rest = _IN_C[name]
+        required, optional = _C_SIGNATURES[name]
         names = [parameter(argument, parameter.POSITIONAL_OR_KEYWORD) for argument in required]
         defaults = [
-            parameter(argument, parameter.POSITIONAL_OR_KEYWORD, default=value) for argument, value in rest.items()
+            parameter(argument, parameter.POSITIONAL_OR_KEYWORD, default=value) for argument, value in optional.items()
         ]
         return inspect.Signature(names + defaults)
 
 
-_IN_C: Mapping[str, tuple[tuple[str, ...], Mapping[str, Any]]] = {
+_C_SIGNATURES: Mapping[str, tuple[tuple[str, ...], Mapping[str, Any]]] = {
     "np.concatenate": (("arrays",), {"axis": 0, "out": None, "dtype": None, "casting": "same_kind"}),
     "np.dot": (("a", "b"), {"out": None}),
     "np.inner": (("a", "b"), {}),
@@ -161,7 +161,7 @@ _IN_C: Mapping[str, tuple[tuple[str, ...], Mapping[str, Any]]] = {
 
 
 def _described(value: Any) -> Any:
-    """Return an array of an expression's shape and dtype that stores one element; anything else as it is."""
+    """Return an array with an expression's shape and dtype that stores one element; other values are unchanged."""
     if not isinstance(value, NumpyProtocol):
         return value
     expression: Any = value
@@ -169,7 +169,7 @@ def _described(value: Any) -> Any:
     return np.broadcast_to(np.empty((), expression.dtype), expression.shape)
 
 
-def _chosen(options: Mapping[str, Any]) -> dict[str, Any]:
+def _non_default(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return a ufunc's non-default options (defaults: where=True, subok=True, None for the rest)."""
     # Compared by identity: ``==`` on an array among the options would be elementwise.
     defaults = (None, True, np._NoValue)

@@ -1,7 +1,7 @@
-"""Text form of an expression, as ``print(y)`` shows it: one line per node, with its category and type.
+"""String form of an expression, for ``print(y)``: one line per node, with its category and type.
 
-It is meant for a look in a cell; ``x.explore()`` shows the graph itself. The text of a large graph is cut after some
-lines, since repeating shared values would double it at every level.
+It is a quick view in a cell; ``x.explore()`` shows the graph itself. The text of a large graph is cut after some lines,
+and a shared value is written once, because repeated values could double the text at every level.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from explorer.core.types.custom_dtypes import dtype_name
 from explorer.core.types.tensor_type import AnyType, TensorType
 from explorer.record.escape import visible
 
-_LINES = 60
+_MAX_LINES = 60
 """maximum number of lines"""
-_LONGEST = 60
+_MAX_VALUE_LENGTH = 60
 """maximum number of characters of an attribute's value"""
 
 
@@ -31,7 +31,7 @@ class Node(Protocol):
 
     @property
     def operands(self) -> Sequence[Node]:
-        """Nodes that it reads."""
+        """Operands of the node."""
 
     @property
     def label(self) -> str:
@@ -39,37 +39,37 @@ class Node(Protocol):
 
 
 def nested(root: Node) -> str:
-    """Return an expression as text, operands indented below the node that reads them: "log: matrix 2×3 float64".
+    """Return an expression as text, with operands indented below the node that reads them: "log: matrix 2×3 float64".
 
-    A value that several nodes read is written once, as "%1 = …", and is "%1" from then on. Of a large expression the
-    nodes nearest to the root's first operands are written, and the others counted. The walk keeps its own stack, since
-    an expression may be deeper than Python's recursion limit.
+    A value with several readers is written once, as "%1 = …", and as "%1" afterwards. For a large expression only the
+    first nodes of a depth-first walk are written, and the rest is counted. The walk keeps its own stack, since an
+    expression may be deeper than Python's recursion limit.
     """
-    # Counted over the whole graph first, because a value's number must be on its first line.
+    # Count over the whole graph first, because a value's number must be on its first line.
     readers = _readers(root)
-    numbers: dict[int, int] = {}
+    number_of: dict[int, int] = {}
     lines: list[str] = []
     pending = [(root, 0)]
-    written: set[int] = set()
-    while pending and len(lines) < _LINES:
+    visited: set[int] = set()
+    while pending and len(lines) < _MAX_LINES:
         node, depth = pending.pop()
         indent = "  " * depth
-        if node.uid in numbers:
-            lines.append(f"{indent}%{numbers[node.uid]}")
+        if node.uid in number_of:
+            lines.append(f"{indent}%{number_of[node.uid]}")
             continue
-        written.add(node.uid)
+        visited.add(node.uid)
         name = ""
         if readers[node.uid] > 1 and node.operands:
-            numbers[node.uid] = len(numbers) + 1
-            name = f"%{numbers[node.uid]} = "
-        lines.append(f"{indent}{name}{visible(_called(node))}: {_type_text(node.type)}")
+            number_of[node.uid] = len(number_of) + 1
+            name = f"%{number_of[node.uid]} = "
+        lines.append(f"{indent}{name}{visible(_label_with_attributes(node))}: {_type_text(node.type)}")
         pending.extend([(operand, depth + 1) for operand in reversed(node.operands)])
     if pending:
-        hidden = len(readers) - len(written)
-        more = (
+        hidden = len(readers) - len(visited)
+        remainder = (
             f"{hidden:,} more node{'s' * (hidden != 1)}" if hidden else f"{len(pending)} more lines of the same nodes"
         )
-        lines.append(f"… {more}")
+        lines.append(f"… {remainder}")
     return "\n".join(lines)
 
 
@@ -85,8 +85,8 @@ def _readers(root: Node) -> Counter[int]:
     return counts
 
 
-def _called(node: Node) -> str:
-    """Return the node's label, with its attributes if the label is the operation's bare name."""
+def _label_with_attributes(node: Node) -> str:
+    """Return the node's label, with its attributes if the label is only the operation's name."""
     attributes = node.operation.attributes
     if not attributes or not node.operands or node.label != node.operation.name:
         return node.label
@@ -95,7 +95,7 @@ def _called(node: Node) -> str:
 
 def _value(value: Any) -> str:
     text = dtype_name(value) if isinstance(value, np.dtype) else repr(value)
-    return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
+    return text if len(text) <= _MAX_VALUE_LENGTH else text[:_MAX_VALUE_LENGTH] + "…"
 
 
 def _type_text(type_: AnyType) -> str:

@@ -11,7 +11,7 @@ from difflib import get_close_matches
 
 from explorer.core.registry import functions
 
-_NEAR = 0.75
+_MIN_SIMILARITY = 0.75
 """minimum similarity of a suggested name"""
 
 _EVALUATE = "an expression has no value yet: ex.evaluate(x)"
@@ -56,7 +56,7 @@ _HINTS = {
     "masked_fill": "use ex.where(mask, value, x)",
     "norm": "use ex.vector_norm(x)",
 }
-"""attribute → the suggestion; ``{name}`` stands for the attribute"""
+"""attribute → suggestion, in which ``{name}`` is replaced by the attribute"""
 
 
 def hint(name: str, known: Iterable[str] = ()) -> str:
@@ -72,6 +72,6 @@ def hint(name: str, known: Iterable[str] = ()) -> str:
     if name in functions:
         return f"use ex.{name}(x)"
     attributes = {*known}
-    near = get_close_matches(name, sorted({*attributes, *functions}), n=3, cutoff=_NEAR)
-    names = ", ".join([f"x.{each}" if each in attributes else f"ex.{each}(x)" for each in near])
-    return f"near names: {names}" if near else ""
+    matches = get_close_matches(name, sorted({*attributes, *functions}), n=3, cutoff=_MIN_SIMILARITY)
+    names = ", ".join([f"x.{match}" if match in attributes else f"ex.{match}(x)" for match in matches])
+    return f"near names: {names}" if matches else ""

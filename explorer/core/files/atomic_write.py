@@ -4,8 +4,8 @@ New content is written to a scratch file next to the target, flushed to disk, an
 that a reader sees either the old or the new content. Saving a model and writing a page or a report all use it;
 Path.write_text would leave a partial file if the process is killed.
 
-Scratch files are locked while they are written. The next save can thus distinguish those of a killed process, which it
-removes, from those of a live one.
+Scratch files are locked while they are written. The next save can thus distinguish the files of a killed process, which
+it removes, from the files of a live process.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 _SCRATCH = "explorer~"
-_SHOWN = 40
+_MAX_NAME_LENGTH = 40
 """maximum number of characters of the target's name in a scratch file's name"""
 _FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 _FIXES = {
@@ -44,10 +44,11 @@ _FIXES = {
 
 
 class Replacement:
-    """New content for a file, in a ``with`` block: written to ``file``, then put in the target's place, or discarded.
+    """New content for a file, in a ``with`` block: it is written to ``file``, then replaces the target or is discarded.
 
-    A link's target is written, not the link. An existing file keeps its mode, and its owner where that is allowed. An
-    interrupt while the scratch file is written or discarded waits until that is done, so that none stays behind.
+    If the path is a link, its target is replaced. An existing file keeps its mode, and its owner if permitted. An
+    interrupt while the scratch file is created or discarded is postponed until that is done, so that no scratch file
+    remains.
     """
 
     file: IO[bytes]
@@ -58,7 +59,9 @@ class Replacement:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self._interrupts = Postponed(Replacement.__enter__, Replacement.__exit__, _Whole.__enter__, _Whole.__exit__)
+        self._interrupts = Postponed(
+            Replacement.__enter__, Replacement.__exit__, _AtomicFile.__enter__, _AtomicFile.__exit__
+        )
 
     def __enter__(self) -> Self:
         """Open a locked scratch file; raises FileError, with nothing changed, if the target cannot be written."""
@@ -85,23 +88,23 @@ class Replacement:
     def _open(self) -> None:
         try:
             self.target = Path(os.path.realpath(self.path))
-            before = _status(self.target)
-            if before is not None and not stat.S_ISREG(before.st_mode):
-                description = "a folder" if stat.S_ISDIR(before.st_mode) else "a device, a pipe or a link to itself"
+            existing = _status(self.target)
+            if existing is not None and not stat.S_ISREG(existing.st_mode):
+                description = "a folder" if stat.S_ISDIR(existing.st_mode) else "a device, a pipe or a link to itself"
                 raise FileError(
                     f"this is {description}", path=str(self.path), rule="a file to be written must be a regular file",
-                    fix="name a file in it" if stat.S_ISDIR(before.st_mode) else "name another file",
+                    fix="name a file in it" if stat.S_ISDIR(existing.st_mode) else "name another file",
                 )  # fmt: skip
-            # a new file gets the mode that the user's umask leaves; one that replaces another is private until it takes
-            # over that one's mode
-            self.scratch, handle = _open_scratch(self.target, 0o666 if before is None else 0o600)
+            # a new file gets the default mode of the user's umask; a file that replaces another one is private until
+            # the mode of that one has been copied
+            self.scratch, handle = _open_scratch(self.target, 0o666 if existing is None else 0o600)
         except (OSError, ValueError) as error:
             if isinstance(error, FileError):
                 raise
             raise unwritable(self.path, error) from error
         try:
-            if before is not None:
-                _take_over(handle, before)
+            if existing is not None:
+                _copy_ownership(handle, existing)
             self.file = io.BufferedWriter(_Scratch(handle, self.path))
         except BaseException:
             os.close(handle)
@@ -109,16 +112,16 @@ class Replacement:
             raise
 
     def complete(self) -> None:
-        """Flush the written content to the disk; raises FileError if there is no room for it."""
+        """Flush the written content to the disk; raises FileError if there is no space for it."""
         self.file.flush()
         try:
             os.fsync(self.file.fileno())
         except OSError as error:
-            if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # of file systems that cannot be asked
+            if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # file systems without fsync
                 raise unwritable(self.path, error) from error
 
     def replace(self) -> None:
-        """Rename the complete scratch file to the target; the lock is held until no other process could remove it."""
+        """Rename the complete scratch file to the target; keep the lock until no other process can remove the file."""
         try:
             # Windows renames no open file; elsewhere the lock is kept until the new name is in place.
             if os.name == "nt":
@@ -130,7 +133,9 @@ class Replacement:
 
     def _discard(self) -> None:
         """Remove the scratch file, unless it has already become the target."""
-        with contextlib.suppress(FileError):  # what is still held back would be written; the first failure was raised
+        with contextlib.suppress(
+            FileError
+        ):  # closing writes buffered content, which may fail again; the first failure was raised
             self.file.close()
         if not self.file.raw.closed:  # type: ignore[attr-defined]  # a BufferedWriter's
             self.file.raw.close()  # type: ignore[attr-defined]  # as above
@@ -138,8 +143,8 @@ class Replacement:
             self.scratch.unlink(missing_ok=True)
 
 
-class _Whole:
-    """A replacement that is completed if its block succeeds, and removed if it fails."""
+class _AtomicFile:
+    """Replacement that is completed if its block succeeds, and discarded if it fails."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._new = Replacement(path)
@@ -165,25 +170,25 @@ class _Whole:
 def replacing(path: str | os.PathLike[str]) -> AbstractContextManager[IO[bytes]]:
     """Open a new file that replaces ``path`` if the block succeeds and is removed if it fails.
 
-    Raises FileError naming the target, the reason and the fix if it cannot be written; the old file stays whole.
+    Raises FileError with the target, the reason and the fix if it cannot be written; the old file remains intact.
     """
-    return _Whole(path)
+    return _AtomicFile(path)
 
 
 def write_file(path: str | os.PathLike[str], content: str | bytes) -> None:
-    """Replace a file's content as a whole; text is written in UTF-8, unpaired surrogates as escapes."""
+    """Replace the content of a file; strings are encoded as UTF-8, with unpaired surrogates as escapes."""
     with replacing(path) as file:
         file.write(content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content)
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Raise the FileError of ``replacing`` for a file that cannot be written, before its content is computed."""
+    """Raise the FileError of ``replacing`` if a file cannot be written, before its content is computed."""
     with Replacement(path):
         pass
 
 
 def scratch_files(target: Path) -> list[Path]:
-    """List the scratch files of a target, those of live writers and of killed ones, by name."""
+    """Return the scratch files of a target, from live and from killed writers, sorted by name."""
     pattern = re.compile(re.escape(_prefix(target)) + r"[0-9a-f]{16}\." + re.escape(_SCRATCH))
     try:
         names = os.listdir(target.parent)
@@ -193,12 +198,12 @@ def scratch_files(target: Path) -> list[Path]:
 
 
 def remove_abandoned(target: Path) -> None:
-    """Remove the scratch files that killed writers of a target left behind; those of live writers are locked."""
+    """Remove the scratch files that killed writers of a target left; scratch files of live writers are locked."""
     for scratch in scratch_files(target):
         try:
-            # the lock shows whether the writer lives; O_NONBLOCK, because a pipe of that name would block
+            # the lock shows whether the writer is alive; O_NONBLOCK, because a pipe of that name would block
             handle = os.open(scratch, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
-        except OSError:  # gone by now, or another user's
+        except OSError:  # removed by now, or another user's
             continue
         try:
             if locked(handle):
@@ -209,15 +214,15 @@ def remove_abandoned(target: Path) -> None:
 
 
 def unwritable(path: Path, error: OSError | ValueError) -> FileError:
-    """Return the error for a target that the system does not let explorer write."""
-    number = error.errno if isinstance(error, OSError) else None
-    if number in _FULL:
+    """Return the error for a target that cannot be written."""
+    code = error.errno if isinstance(error, OSError) else None
+    if code in _FULL:
         return FileError(
             f"there is no room for it: {_reason(error)}", path=str(path),
             rule="the disk must have room for the new file and the old one, because files are replaced as a whole",
             fix="free some space, or write to another disk",
         )  # fmt: skip
-    fix = _FIXES.get(number or 0, "make its folder writable, or write to another one")
+    fix = _FIXES.get(code or 0, "make its folder writable, or write to another one")
     return FileError(
         f"it cannot be written: {_reason(error)}", path=str(path),
         rule="the folder must exist and be writable, because files are replaced as a whole",
@@ -244,7 +249,7 @@ class _Scratch(io.FileIO):
 
 
 def _prefix(target: Path) -> str:
-    return f".{target.name[:_SHOWN]}."
+    return f".{target.name[:_MAX_NAME_LENGTH]}."
 
 
 def _open_scratch(target: Path, mode: int) -> tuple[Path, int]:
@@ -254,10 +259,10 @@ def _open_scratch(target: Path, mode: int) -> tuple[Path, int]:
     while True:
         scratch = target.with_name(f"{_prefix(target)}{secrets.token_hex(8)}.{_SCRATCH}")
         handle = os.open(scratch, flags, mode)
-        # Another process may take the new file for abandoned before it is locked: then it has no name any more.
+        # Another process may consider the new file abandoned before it is locked, and remove its name.
         if locked(handle) is not False and os.fstat(handle).st_nlink:
             return scratch, handle
-        os.close(handle)  # taken for abandoned between its opening and its locking, and removed by then
+        os.close(handle)  # removed as abandoned between opening and locking
         with contextlib.suppress(FileNotFoundError):
             scratch.unlink()
 
@@ -269,28 +274,28 @@ def _status(target: Path) -> os.stat_result | None:
         return None
 
 
-def _take_over(handle: int, before: os.stat_result) -> None:
-    """Copy the mode of an existing file to an open one and, where that is allowed, its owner and group."""
+def _copy_ownership(handle: int, existing: os.stat_result) -> None:
+    """Copy the mode of an existing file to an open one and, if permitted, its owner and group."""
     if not hasattr(os, "fchmod"):
         return
-    now = os.fstat(handle)
-    if (now.st_uid, now.st_gid) != (before.st_uid, before.st_gid):
+    current = os.fstat(handle)
+    if (current.st_uid, current.st_gid) != (existing.st_uid, existing.st_gid):
         with contextlib.suppress(PermissionError):
-            os.fchown(handle, before.st_uid, before.st_gid)
+            os.fchown(handle, existing.st_uid, existing.st_gid)
     with contextlib.suppress(PermissionError):  # on file systems without modes
-        os.fchmod(handle, stat.S_IMODE(before.st_mode) & 0o777)
+        os.fchmod(handle, stat.S_IMODE(existing.st_mode) & 0o777)
 
 
 if sys.platform != "win32":
     import fcntl
 
-_NONE = {errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.EBADF}
+_WITHOUT_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.EBADF}
 
 
 def locked(handle: int, *, wait: bool = False) -> bool | None:
-    """Lock an open file exclusively until it is closed; None where the file system has no locks.
+    """Lock an open file exclusively until it is closed; return None if the file system has no locks.
 
-    Without ``wait`` the result is False at once if another opener holds the lock.
+    Without ``wait``, return False immediately if the file is locked elsewhere.
     """
     if sys.platform == "win32":
         return None
@@ -299,7 +304,7 @@ def locked(handle: int, *, wait: bool = False) -> bool | None:
     except BlockingIOError:
         return False
     except OSError as error:
-        if error.errno in _NONE:
+        if error.errno in _WITHOUT_LOCKS:
             return None
         raise
     return True
@@ -307,7 +312,7 @@ def locked(handle: int, *, wait: bool = False) -> bool | None:
 
 @contextmanager
 def alone(path: Path) -> Iterator[None]:
-    """Hold a lock on a path: no other thread and, where locks exist, no other process enters meanwhile.
+    """Lock a path inside the block against other threads and, if the system has locks, other processes.
 
     ``path`` is the name of a lock file that exists meanwhile and is removed afterwards; one left by a killed process is
     reused.
@@ -317,7 +322,7 @@ def alone(path: Path) -> Iterator[None]:
         handle = os.open(path, flags, 0o666)
         if locked(handle, wait=True) is None or os.fstat(handle).st_nlink:
             break
-        os.close(handle)  # its holder has removed it: another one of this name may be there by now
+        os.close(handle)  # its owner has removed it, and a new file of this name may exist by now
     try:
         yield
     finally:

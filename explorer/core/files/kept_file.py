@@ -1,6 +1,6 @@
-"""Files kept open as long as their weights may be requested: parts are read by offset, never memory-mapped.
+"""Files kept open while their weights may be requested; parts are read by offset, never memory-mapped.
 
-If a mapped file is truncated, the process ends, whereas a read raises an error (assets/decisions/0014).
+If a mapped file is truncated, the process crashes, whereas a read raises an error (assets/decisions/0014).
 """
 
 from __future__ import annotations
@@ -16,44 +16,44 @@ from numpy.typing import NDArray
 from explorer.core.errors import FileError
 from explorer.core.files.open_untrusted import opened, printable
 
-_PART = 1 << 30
+_MAX_READ = 1 << 30
 """maximum bytes per read: Linux returns at most 2³¹"""
 
 
 class KeptFile:
-    """A regular file, open until nothing refers to it, whose parts are read for as long as nobody writes to it."""
+    """Regular file that is open until nothing refers to it; reading a part fails once the file has been modified."""
 
     def __init__(self, path: str | os.PathLike[str], fix: str = "correct the path", *, what: str = "the file") -> None:
         """Open the file; raises FileError unless it is a regular file."""
         self.path = Path(path)
         self._fix, self._what = fix, what
         self.file: IO[bytes] = opened(path, fix, what=what)
-        """the open file, to read its header from; its position is shared with forked processes"""
+        """the open file, for reading its header; forked processes share its position"""
         weakref.finalize(self, self.file.close)
-        self._stamp = self._now()
+        self._stamp = self._status()
 
     @property
     def size(self) -> int:
-        """Bytes that the file had when it was opened."""
+        """Size of the file in bytes when it was opened."""
         return self._stamp[0]
 
     def part(self, first: int, size: int) -> NDArray[np.uint8]:
-        """Return ``size`` bytes from ``first``; raises FileError where the file has changed since it was opened."""
+        """Return ``size`` bytes from offset ``first``; raises FileError if the file has changed since it was opened."""
         self.check(first, size)
         array = np.empty(size, np.uint8)
-        rest = memoryview(array.data)
-        while rest:
-            count = self._read_into(rest[:_PART], first)
+        remaining = memoryview(array.data)
+        while remaining:
+            count = self._read_into(remaining[:_MAX_READ], first)
             if not count:
                 raise self._changed()
-            rest, first = rest[count:], first + count
+            remaining, first = remaining[count:], first + count
         self.check()
         array.setflags(write=False)
         return array
 
     def check(self, first: int = 0, size: int = 0) -> None:
-        """Raise FileError where the file has changed since it was opened, or is too short for a part."""
-        if self._now() != self._stamp or first + size > self.size:
+        """Raise FileError if the file has changed since it was opened, or is too short for a part."""
+        if self._status() != self._stamp or first + size > self.size:
             raise self._changed()
 
     def close(self) -> None:
@@ -63,31 +63,31 @@ class KeptFile:
     def _read_into(self, buffer: memoryview[Any], first: int) -> int:
         if hasattr(os, "preadv"):
             return os.preadv(self.file.fileno(), [buffer], first)
-        # on Windows, which has no fork: a position of this call's own
+        # Windows has no preadv: open the file again, so that this call has its own position
         with opened(self.path, self._fix, what=self._what) as file:
             file.seek(first)
             return file.readinto(buffer)  # type: ignore[attr-defined, no-any-return]  # a buffered reader has it
 
-    def _now(self) -> tuple[int, int]:
+    def _status(self) -> tuple[int, int]:
         status = os.fstat(self.file.fileno())
         return status.st_size, status.st_mtime_ns
 
     def _changed(self) -> FileError:
-        size = self._now()[0]
-        became = f"it has {size:,} bytes, where it had {self.size:,}" if size != self.size else "it was written to"
+        size = self._status()[0]
+        difference = f"it has {size:,} bytes, where it had {self.size:,}" if size != self.size else "it was written to"
         return FileError(
-            f"{self._what} has changed since it was opened: {became}",
+            f"{self._what} has changed since it was opened: {difference}",
             path=printable(self.path),
             rule="the file must stay as it is while its model is open",
             fix="open the model again",
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _again, (self.path, self._fix, self._what, self._stamp)
+        return _reopen, (self.path, self._fix, self._what, self._stamp)
 
 
-def _again(path: Path, fix: str, what: str, stamp: tuple[int, int]) -> KeptFile:
-    """Return a kept file in another process; a part is refused where it is another one by now."""
+def _reopen(path: Path, fix: str, what: str, stamp: tuple[int, int]) -> KeptFile:
+    """Open a kept file in another process; reading a part fails if the file has changed in between."""
     file = KeptFile(path, fix, what=what)
     file._stamp = stamp
     return file

@@ -1,7 +1,7 @@
 """Opening of untrusted files for reading: regular files only, checked once they are open.
 
 Model files are untrusted, and so are the paths in them: a name may refer to an endless device or a pipe without a
-writer, or lead out of the model's folder. Every reader of a file opens it here.
+writer, or to a file outside the model's folder. All readers open files here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from explorer.core.memory_budget import budget
 from explorer.record.escape import visible
 
 _FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
-"""O_NONBLOCK: opening a pipe that has no writer returns at once, so that it can be rejected"""
+"""O_NONBLOCK: opening a pipe that has no writer returns immediately, so that it can be rejected"""
 
 
 def opened(
@@ -35,36 +35,38 @@ def opened(
     folder that must contain the file after all symbolic links. Raises FileError for anything else; ``what`` names the
     content in the message, and ``fix`` is its fix.
     """
-    shown = printable(path)
+    path_text = printable(path)
     try:
         descriptor = os.open(path, _FLAGS)
     except FileNotFoundError as error:
-        near = near_file(path) if within is None else ""
+        suggestion = near_file(path) if within is None else ""
         raise FileError(
-            f"{what} cannot be read: {_reason(error)}", path=shown, fix=f"{fix}; near is {near}" if near else fix
+            f"{what} cannot be read: {_reason(error)}",
+            path=path_text,
+            fix=f"{fix}; near is {suggestion}" if suggestion else fix,
         ) from error
     except (OSError, ValueError) as error:  # the latter for invalid file names
-        raise FileError(f"{what} cannot be read: {_reason(error)}", path=shown, fix=fix) from error
+        raise FileError(f"{what} cannot be read: {_reason(error)}", path=path_text, fix=fix) from error
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise FileError(
                 f"{what} cannot be read: this is {_file_type(status.st_mode)}",
-                path=shown,
+                path=path_text,
                 rule="the path must name a regular file",
                 fix=fix,
             )
-        if within is not None and not _lies_in(path, status, within):
+        if within is not None and not _is_inside(path, status, within):
             raise FileError(
                 f"{what} cannot be read: this leads out of the folder",
-                path=shown,
+                path=path_text,
                 rule=f"the file must lie in {printable(within)}",
                 fix=fix,
             )
         if os.read(descriptor, len(_POINTER)) == _POINTER:
             raise FileError(
                 f"{what} cannot be read: this is a pointer of Git LFS",
-                path=shown,
+                path=path_text,
                 rule="the file must hold the content that the pointer stands for",
                 fix="git lfs pull",
             )
@@ -72,7 +74,7 @@ def opened(
         return os.fdopen(descriptor, "rb")
     except OSError as error:
         os.close(descriptor)
-        raise FileError(f"{what} cannot be read: {_reason(error)}", path=shown, fix=fix) from error
+        raise FileError(f"{what} cannot be read: {_reason(error)}", path=path_text, fix=fix) from error
     except BaseException:
         os.close(descriptor)
         raise
@@ -97,40 +99,50 @@ def content(path: str | os.PathLike[str], fix: str = "correct the path", *, what
 
 
 def near_file(path: str | os.PathLike[str], endings: Sequence[str] = ()) -> str:
-    """Return the path of the file in the same folder with the most similar name to an absent one, or "".
+    """Return the path of the file in the same folder whose name is most similar to a missing one, or "".
 
-    Files with one of ``endings`` come before all others, also where only the rest of their names is near; of equally
-    near ones that with the first ending.
+    Files with one of the extensions ``endings`` come first, even if only the stems of their names are similar; ties are
+    broken by the order of ``endings``.
     """
     folder, name = os.path.split(os.fspath(path))
     try:
         with os.scandir(folder or ".") as entries:
-            names = [entry.name for entry in islice(entries, _SEARCHED) if entry.is_file()]
+            names = [entry.name for entry in islice(entries, _MAX_FILES) if entry.is_file()]
     except OSError:
         return ""
-    stem, ending = _parted(name, endings)
+    stem, extension = _split_extension(name, endings)
     ranked: list[tuple[tuple[float, ...], str]] = []
-    for other in names:
-        other_stem, other_ending = _parted(other, endings)
-        whole = _likeness(name, other)
-        if other_ending not in endings:
-            if whole >= _NEAR:
-                ranked.append(((1, -whole), other))
+    for candidate in names:
+        candidate_stem, candidate_extension = _split_extension(candidate, endings)
+        similarity = _similarity(name, candidate)
+        if candidate_extension not in endings:
+            if similarity >= _MIN_SIMILARITY:
+                ranked.append(((1, -similarity), candidate))
             continue
-        stems = max(_likeness(stem, other_stem), float(other.startswith(f"{name}.")))
-        if max(whole, stems) >= _NEAR:
-            alike = _likeness(ending, other_ending)
-            ranked.append(((0, -stems, -alike if alike >= _NEAR_ENDING else 0, endings.index(other_ending)), other))
+        stem_similarity = max(_similarity(stem, candidate_stem), float(candidate.startswith(f"{name}.")))
+        if max(similarity, stem_similarity) >= _MIN_SIMILARITY:
+            extension_similarity = _similarity(extension, candidate_extension)
+            ranked.append(
+                (
+                    (
+                        0,
+                        -stem_similarity,
+                        -extension_similarity if extension_similarity >= _MIN_EXTENSION_SIMILARITY else 0,
+                        endings.index(candidate_extension),
+                    ),
+                    candidate,
+                )
+            )
     return visible(printable(os.path.join(folder, min(ranked)[1]))) if ranked else ""
 
 
-def _parted(name: str, endings: Sequence[str]) -> tuple[str, str]:
+def _split_extension(name: str, endings: Sequence[str]) -> tuple[str, str]:
     """Split a file name into stem and extension: the longest known one, or the part after the last dot."""
-    known = max((ending for ending in endings if name.endswith(ending)), key=len, default=os.path.splitext(name)[1])
-    return name.removesuffix(known), known
+    extension = max((suffix for suffix in endings if name.endswith(suffix)), key=len, default=os.path.splitext(name)[1])
+    return name.removesuffix(extension), extension
 
 
-def _likeness(name: str, other: str) -> float:
+def _similarity(name: str, other: str) -> float:
     return SequenceMatcher(None, name, other, autojunk=False).ratio()
 
 
@@ -138,14 +150,14 @@ def printable(path: str | os.PathLike[str]) -> str:
     """Return a path as printable text: invalid characters are escaped, long paths cut."""
     text = os.fspath(path)
     text = text.encode("utf-8", "backslashreplace").decode("utf-8")
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    return text if len(text) <= _MAX_PATH_LENGTH else f"{text[:_MAX_PATH_LENGTH]}…"
 
 
 _POINTER = b"version https://git-lfs.github.com/spec/"
-"""first bytes of the text that Git LFS stores instead of a large file"""
-_SHOWN = 1024
-_SEARCHED, _NEAR, _NEAR_ENDING = 1000, 0.8, 0.7
-"""most files of a folder that are looked at for a near name; likeness from which a name is near, and an ending"""
+"""first bytes of the pointer that Git LFS stores instead of a large file"""
+_MAX_PATH_LENGTH = 1024
+_MAX_FILES, _MIN_SIMILARITY, _MIN_EXTENSION_SIMILARITY = 1000, 0.8, 0.7
+"""maximum number of examined files of a folder; minimum similarity of names, and of extensions"""
 
 
 def _reason(error: Exception) -> str:
@@ -160,11 +172,11 @@ def _file_type(mode: int) -> str:
     return kinds.get(stat.S_IFMT(mode), "no regular file")
 
 
-def _lies_in(path: str | os.PathLike[str], status: os.stat_result, folder: Path) -> bool:
+def _is_inside(path: str | os.PathLike[str], status: os.stat_result, folder: Path) -> bool:
     """Whether a path inside a folder leads to the open file."""
     real = Path(os.path.realpath(path))
     try:
-        # the open file, by device and inode, whatever the name refers to by now
+        # compare device and inode of the open file, because the name may have been redirected since
         return real.is_relative_to(folder) and os.path.samestat(os.lstat(real), status)
     except OSError:
         return False

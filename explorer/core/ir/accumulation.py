@@ -1,7 +1,7 @@
 """Accumulation: operations that sum elements compute float16, bfloat16 and narrower floats in float32.
 
-The operands are converted before the kernel, and its result is rounded once. Kernels need no code for this, and a
-kernel computes the same bits whether it runs separately, in blocks or fused.
+The operands are converted before the kernel, and its result is rounded once. Kernels need no code for this, and compute
+the same bits separately, in blocks or fused.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from explorer.core.types.tensor_type import AnyType, Array, TensorType
 
 
 def pack_for_tiles(operation: Operation, out: np.dtype[Any], operands: list[Array]) -> Any:
-    """Pack the operand that the tiles of a result of a dtype read packed; None if there is none."""
+    """Pack the operand that the tiles of a result of dtype ``out`` read in packed form; return None if there is
+    none."""
     if operation.packed_operand is None or is_widened(operation, out):
         return None
     return operation.pack_operand(operands[operation.packed_operand])
@@ -27,8 +28,8 @@ def pack_for_tiles(operation: Operation, out: np.dtype[Any], operands: list[Arra
 def tiles_of(operation: Operation, out: Array, prepared: Any, operands: list[Array]) -> list[Tile]:
     """Return the tiles of a result: a single one if the operands are widened."""
     if is_widened(operation, out.dtype):
-        whole = tuple([slice(0, size) for size in out.shape])
-        return [Tile(whole, partial(compute_widened, operation, out, *operands))]
+        full = tuple([slice(0, size) for size in out.shape])
+        return [Tile(full, partial(compute_widened, operation, out, *operands))]
     return operation.tiles(out, prepared, *operands)
 
 
@@ -36,10 +37,12 @@ def workspace_of(operation: Operation, *types: AnyType) -> int:
     """Return the bytes of temporaries that an operation allocates, including widened operands and results."""
     if not operation.accumulates:
         return operation.workspace(*types)
-    before = (*types, operation.type_of(types))
-    after = [_widened_type(type_) for type_ in before]
-    copies = sum([wide.nbytes for type_, wide in zip(before, after, strict=True) if wide is not type_])
-    return operation.workspace(*after[:-1]) + copies
+    original = (*types, operation.type_of(types))
+    widened_types = [_widened_type(type_) for type_ in original]
+    copies = sum(
+        [widened.nbytes for type_, widened in zip(original, widened_types, strict=True) if widened is not type_]
+    )
+    return operation.workspace(*widened_types[:-1]) + copies
 
 
 def _widened_type(type_: AnyType) -> AnyType:

@@ -1,8 +1,8 @@
-"""Variable names in the user's source: which statement uses the entire value of a running expression.
+"""Variable names in the user's source: the statement that uses the entire value of an expression.
 
-A recorded node keeps its code object and instruction, and Python knows the columns of each instruction's expression. If
-these cover the entire right-hand side of ``h = …``, the expression's value was assigned to ``h``. Nothing is looked up
-while recording: files are parsed on demand.
+A recorded node stores its code object and instruction, and Python provides the columns of each instruction's
+expression. If these cover the entire right-hand side of ``h = …``, the expression's value was assigned to ``h``.
+Nothing is looked up while recording: files are parsed on demand.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from types import CodeType
 from typing import NamedTuple
 
-_PARSED = 1_000_000
-"""maximum characters of a file that is parsed: a generated one of 10 MB takes seconds"""
+_MAX_PARSED = 1_000_000
+"""maximum number of characters of a file that is parsed: a generated file of 10 MB takes seconds"""
 _Span = tuple[int | None, int | None, int | None, int | None]
 """first line, last line, first column and last column of an expression, as in ``co_positions``"""
 
@@ -25,11 +25,11 @@ class WholeValue(NamedTuple):
     """Statement that uses the entire value of an expression."""
 
     variable: str
-    """plain name that the value is assigned to, "" if it is returned"""
+    """variable that the value is assigned to, "" if it is returned"""
     callee: str
     """name of the function or method whose call gives the value, "" for an operator or an index"""
     parts: tuple[str, ...] = ()
-    """plain names that the parts of the value are assigned to: ``q, k = f(x)``"""
+    """variables that the parts of the value are assigned to: ``q, k = f(x)``"""
 
 
 @functools.lru_cache(maxsize=4096)
@@ -40,34 +40,34 @@ def _whole_value(code: CodeType, instruction: int, filename: str) -> WholeValue 
 
 
 def whole_value(code: CodeType, instruction: int) -> WholeValue | None:
-    """Return the statement that uses an instruction's value; None if it uses only a part of it, or more."""
-    # the file name distinguishes code objects that are equal otherwise
+    """Return the statement that uses exactly the value of an instruction; None if there is none."""
+    # the file name distinguishes otherwise equal code objects
     return _whole_value(code, instruction, code.co_filename)
 
 
 def assigned_name(code: CodeType, instruction: int) -> str:
     """Return the variable that an instruction's value is assigned to (``W = ex.tensor(…)`` → W).
 
-    Empty unless the instruction is the whole right-hand side of a statement that assigns to one plain name.
+    Returns "" unless the instruction is the entire right-hand side of an assignment to one variable.
     """
     value = whole_value(code, instruction)
     return value.variable if value is not None else ""
 
 
-def parsed(text: str) -> ast.Module | None:
+def parsed(source: str) -> ast.Module | None:
     """Return the syntax tree of a file; None if it is no longer valid Python, or too large."""
-    if len(text) > _PARSED:
+    if len(source) > _MAX_PARSED:
         return None
     try:
-        return ast.parse(text)
+        return ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
 
 @functools.lru_cache(maxsize=32)
-def _whole_values(text: str) -> dict[_Span, WholeValue]:
+def _whole_values(source: str) -> dict[_Span, WholeValue]:
     """Return the statements of a file that use a single value, by the span of the value's expression."""
-    tree = parsed(text)
+    tree = parsed(source)
     return dict(pair for node in ast.walk(tree) for pair in _values(node)) if tree is not None else {}
 
 
@@ -89,7 +89,8 @@ def _values(node: ast.AST) -> Iterator[tuple[_Span, WholeValue]]:
 
 
 def _unpacked(targets: list[ast.expr], value: ast.expr) -> Iterator[tuple[_Span, WholeValue]]:
-    """Yield the values of ``a, b = …``: of each part that is written down, or of the one that has all parts."""
+    """Yield the values of ``a, b = …``: one for each item of a tuple on the right, or one for a call that returns them
+    all."""
     if any(isinstance(target, ast.Starred) for target in targets):
         return
     names = [target.id if isinstance(target, ast.Name) else "" for target in targets]

@@ -1,7 +1,7 @@
 """Dimension names that a model file declares for a value: "batch", "seq".
 
-They are stored by uid, outside the expressions, and are not part of a type, so no plan, fingerprint or cache depends on
-them.
+They are stored outside the expressions, keyed by uid, and are not part of a type, so that no plan, fingerprint or cache
+depends on them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from explorer.core.ir.expr import Expr
 
 
 class DeclaredNames(NamedTuple):
-    """Name of each dimension, "" for one without; the declared shape, ``batch×?×64``; its place, ``input 'x'``."""
+    """Name of each dimension ("" if it has none), the declared shape (``batch×?×64``) and its origin (``input
+    'x'``)."""
 
     names: tuple[str, ...]
     shape: str
@@ -24,7 +25,7 @@ _declared: dict[int, DeclaredNames] = {}
 
 
 def declare_dimensions(node: Expr, declared: DeclaredNames) -> None:
-    """Record the dimension names of a value for as long as the expression lives; the first declaration counts."""
+    """Record the dimension names of a value during its expression's lifetime; the first declaration is kept."""
     if node.uid not in _declared:
         _declared[node.uid] = declared
         weakref.finalize(node, _declared.pop, node.uid, None).atexit = False

@@ -1,4 +1,4 @@
-"""View options, for type checkers and editor completion; `explorer.api` rejects others at run time."""
+"""View options, for type checkers and editor completion; `explorer.api` rejects unknown options at run time."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class ViewOptions(TypedDict, total=False):
     depth: int | None
     """depth to which boxes are open"""
     direction: Literal["down", "right"]
-    """where values flow"""
+    """direction in which values flow"""
     layout: Any
     """layout of the widget, as in Jupyter widgets"""
     source: bool
-    """whether the view contains source texts"""
+    """whether the view contains source code"""
 
 
 class ExploreOptions(ViewOptions, total=False):
-    """Options of views of expressions and layers, which are planned first."""
+    """Options of views of expressions and layers, which must be planned first."""
 
     run: bool
     """whether to run the plan, so that values are available"""

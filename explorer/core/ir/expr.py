@@ -1,19 +1,18 @@
-"""Expressions and operations: recorded values, and the computations that make them.
+"""Expressions and operations: recorded values, and the computations that produce them.
 
 An expression has an operation, operands, a type and a line of the user's code. Recording computes only the type, and
 costs about two microseconds: ``Expr`` has slots instead of a dataclass's ``__init__``, types are looked up by operand
 types before inference runs, and a node keeps the code object and instruction of the user's line, from which file and
 line are computed on demand.
 
-An operation has type inference, kernel, gradient, batching and cost in one class body. Fields of the class are its
-attributes. A class that lacks a facet fails when it is declared, not when the facet is needed: laws over the registry
-can rely on all of them. Instances are interned, so that comparing operations is comparing identities; attributes are
-equal by type and bits (1, 1.0 and True differ, 0.0 and −0.0 too). xDSL, from which the form is taken, keeps kernels
-apart from operations; here one class body answers all questions about an operation, so that adding one touches one
-file.
+An operation's class body defines its facets: type inference, kernel, gradient, batching and cost. Fields of the class
+are its attributes. A class without one of the facets is rejected when it is declared, so that laws over the registry
+can rely on all of them. Instances are interned, so that operations are compared by identity; attributes are equal if
+types and bits are (1, 1.0 and True differ, 0.0 and −0.0 too). xDSL, the model for these classes, separates kernels from
+operations; here they are in one class body, so that adding an operation changes one file.
 
-NumPy's kernels are methods of the operations; ``kernels`` has the others, which users register with ``ex.kernel``. A
-user's dtype needs no kernel: without one, operands are decoded to numbers and the result is encoded.
+NumPy's kernels are methods of the operations; ``kernels`` contains the others, which users register with ``ex.kernel``.
+A user-defined dtype needs no kernel: by default, operands are decoded to numbers and the result is encoded.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ next_uid = _uids.__next__
 
 
 def number_from(first: int) -> None:
-    """Number the expressions that are recorded from now on from ``first``, where there are fewer than that."""
+    """Make the uids of expressions recorded from now on start at ``first`` at least."""
     while next_uid() < first - 1:
         pass
 
@@ -86,18 +85,18 @@ def _binary(name: str, left: Any, right: Any) -> Expr:
     except OperandError:
         # NumPy's protocol: an object of a class with ``__array_ufunc__ = None`` answers for both operands itself.
         if None in (getattr(left, "__array_ufunc__", 0), getattr(right, "__array_ufunc__", 0)):
-            return NotImplemented  # type: ignore[no-any-return]  # Python asks the other operand then
+            return NotImplemented  # type: ignore[no-any-return]  # then Python calls the method of the other operand
         raise
     return expression
 
 
 def _logic(connective: str, left: Any, right: Any) -> Expr:
-    """Record the logical operation for two booleans, otherwise the bitwise one, as NumPy does."""
-    return _apply(f"{'logical' if _is_truth(left) and _is_truth(right) else 'bitwise'}_{connective}", left, right)
+    """Record the logical operation for two booleans, else the bitwise operation, as NumPy does."""
+    return _apply(f"{'logical' if _is_boolean(left) and _is_boolean(right) else 'bitwise'}_{connective}", left, right)
 
 
-# ``True & x`` is logical, as in NumPy: a Python bool has no dtype, but is a truth value.
-def _is_truth(value: Any) -> bool:
+# ``True & x`` is logical, as in NumPy: a Python bool has no dtype, but counts as boolean.
+def _is_boolean(value: Any) -> bool:
     dtype = getattr(value, "dtype", None)
     return type(value) is bool if dtype is None else dtype.kind == "b"
 
@@ -106,8 +105,8 @@ def _is_truth(value: Any) -> bool:
 class Operators:
     """Python's operators and NumPy's array methods: every method records one operation and computes nothing.
 
-    Each looks its operation up by name, since higher modules declare the operations. Methods are written out, not
-    generated in a loop: editors complete them, and type checkers know their arguments.
+    The operation is looked up by name, since higher modules declare the operations. Methods are written out, not
+    generated in a loop, so that editors can complete them and type checkers know their arguments.
     """
 
     __slots__ = ()
@@ -191,7 +190,7 @@ class Operators:
         return _binary("right_shift", other, self)
 
     def __invert__(self) -> Expr:
-        return _apply("logical_not" if _is_truth(self) else "invert", self)
+        return _apply("logical_not" if _is_boolean(self) else "invert", self)
 
     def __matmul__(self, other: Any) -> Expr:
         return _binary("matmul", self, other)
@@ -313,13 +312,13 @@ class Expr(NumpyProtocol, Operators):
     instruction: int
 
     def __eq__(self, other: object) -> Expr:  # type: ignore[override]  # NumPy's meaning: elementwise, an expression
-        # a call by the code that compares captured lists asks for identity (identity_comparison.py)
+        # a call from the comparison of captured lists tests identity (identity_comparison.py)
         equal: Any = self is other if _frame(1).f_code is COMPARING else super().__eq__(other)
         return cast("Expr", equal)
 
     __hash__ = object.__hash__
 
-    if not TYPE_CHECKING:  # a type checker knows the attributes, and refuses others by itself
+    if not TYPE_CHECKING:  # type checkers know the attributes and reject others
 
         def __getattr__(self, name: str) -> Any:
             suggestion = hint(name, [each for each in dir(type(self)) if each[0] != "_"])
@@ -374,7 +373,7 @@ class Expr(NumpyProtocol, Operators):
 
     @property
     def label(self) -> str:
-        """Name of the node in pictures: its operation or function, or a tensor's name."""
+        """Label of the node in diagrams: its operation or function, or a tensor's name."""
         return self.operation.label
 
     def eval_register(self) -> RegisteredValue:
@@ -403,7 +402,7 @@ class Expr(NumpyProtocol, Operators):
                 rule="copy must be True or None, because evaluating makes a new array",
                 fix="np.asarray(x)",
             )
-        # results are read-only and may be shared: np.array(x, copy=True) must get its own
+        # results are read-only and may be shared, but np.array(x, copy=True) must return a new array
         value = hooks.evaluate(self)
         return value if dtype is None and not copy else np.array(converted(value, np.dtype(dtype or value.dtype)))
 
@@ -447,7 +446,7 @@ class Expr(NumpyProtocol, Operators):
         return numbers_of(hooks.evaluate(self)).item()
 
     def _refuse_in_trace(self, what: str) -> None:
-        # values recorded before the outermost trace began may be read, because they are the same in every call
+        # values recorded before the outermost trace may be read, because they are the same in every call
         if state.traces and self.uid >= state.traces[0]:
             raise StateError(
                 f"{what}() of a value inside an @ex.function",
@@ -521,9 +520,10 @@ def assign_identity(node: Expr) -> None:
 def make_replacement(
     operation: Operation, operands: tuple[Expr, ...], original: Expr, scope: Scope | None, type_: AnyType | None = None
 ) -> Expr:
-    """Make a node that replaces ``original``, in ``scope``, attributed to the original's line of the user's program.
+    """Return a new node that replaces ``original``, in ``scope``, attributed to the original's line of the user's
+    program.
 
-    ``type_`` is its type if that is known already; otherwise the operation infers it.
+    ``type_`` is its type if already known; otherwise the operation infers it.
     """
     self = _new(Expr)
     self.operation, self.operands, self.scope = operation, operands, scope
@@ -533,8 +533,8 @@ def make_replacement(
 
 
 _interning = threading.RLock()
-"""guards the tables of instances; reentrant, because memory is collected inside, and a finaliser may make an operation
-on the thread that holds it"""
+"""protects the tables of instances; reentrant, because a finalizer that the garbage collector runs while a thread has
+the lock may create an operation"""
 
 
 def _renew() -> None:
@@ -543,7 +543,7 @@ def _renew() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    # another thread of the parent may hold the lock during the fork; in the child nothing would release it
+    # another thread may have the lock during the fork, and would never release it in the child
     os.register_at_fork(after_in_child=_renew)
 
 
@@ -551,31 +551,31 @@ _PLAIN = frozenset((int, float, bool, str, tuple, type(None)))
 
 
 class Interning(type):
-    """Metaclass that makes one instance for each set of attributes."""
+    """Metaclass that creates one instance for each set of attribute values."""
 
     _instances: WeakValueDictionary[Any, Any]
 
     attribute_names: tuple[str, ...]
 
-    def __call__(cls, *arguments: Any, **named: Any) -> Any:
+    def __call__(cls, *arguments: Any, **keywords: Any) -> Any:
         """Return the instance with these attributes."""
         key: tuple[Any, ...] | None = None
-        if len(arguments) == len(cls.attribute_names) and not named:
+        if len(arguments) == len(cls.attribute_names) and not keywords:
             key = cls._key(arguments)
             instance = cls._instances.get(key)
             if instance is not None:
                 return instance
-        if Sizes in map(type, arguments) or Sizes in map(type, named.values()):  # an attribute is a plain tuple
+        if Sizes in map(type, arguments) or Sizes in map(type, keywords.values()):  # an attribute is a plain tuple
             arguments = tuple([tuple(value) if type(value) is Sizes else value for value in arguments])
-            named = {name: tuple(value) if type(value) is Sizes else value for name, value in named.items()}
+            keywords = {name: tuple(value) if type(value) is Sizes else value for name, value in keywords.items()}
         try:
-            candidate = super().__call__(*arguments, **named)
-        # the usual mistake, operands in place of attributes, gets its own error
+            candidate = super().__call__(*arguments, **keywords)
+        # operands instead of attributes are a common mistake, which has its own error
         except TypeError:
-            cls._check_attributes((*arguments, *named.values()))
+            cls._check_attributes((*arguments, *keywords.values()))
             raise
         attributes = tuple([getattr(candidate, name) for name in cls.attribute_names])
-        # __post_init__ may have replaced attributes by canonical ones: those are the key
+        # __post_init__ may have replaced attributes by canonical ones, which are the key
         if key is None or not all(map(is_, attributes, arguments)):
             key = cls._key(attributes)
         with _interning:
@@ -626,7 +626,7 @@ _tokens = count()
 
 
 class _Docstring:
-    """Docstring of a class of operations: its own for the class, a page with all facts for an operation."""
+    """Docstring of an operation class; for an instance, the generated help page of the operation."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -638,14 +638,14 @@ class _Docstring:
 @named_methods
 @dataclass_transform(frozen_default=True, eq_default=False)
 class Operation(metaclass=Interning):
-    """Base of all operations; subclass ``Elementwise`` and the other bases of ``explorer.ops.base`` where they fit.
+    """Base class of all operations; derive from ``Elementwise`` or another base in ``explorer.ops.base`` if one fits.
 
     ``infer`` returns the result's type or raises OperandError; ``kernel`` computes on NumPy arrays; ``gradient``
-    returns the gradients of the operands as expressions (None where there is none); ``batch`` records the same
-    operation over operands that have a leading batch axis; ``flops`` counts arithmetic.
+    returns the gradients of the operands as expressions (None for an operand without gradient); ``batch`` records the
+    same operation over operands that have a leading batch axis; ``flops`` counts arithmetic.
 
-    ``class X(Operation, extends=ex.matmul)`` adds operand combinations to an existing operation: for operands that its
-    own rule rejects, X's rule is asked, and X is recorded if it accepts them.
+    ``class X(Operation, extends=ex.matmul)`` adds operand types to an existing operation: X is recorded for operands
+    that matmul's ``infer`` rejects and X's ``infer`` accepts.
 
     >>> class Antidiagonal(ex.Operation):
     ...     "Antidiagonal of a square matrix: (n, n) → (n,)."
@@ -663,7 +663,7 @@ class Operation(metaclass=Interning):
     """
 
     name: ClassVar[str]
-    """name in the registry and in pictures: the class name in snake_case unless it is set"""
+    """name in the registry and in diagrams: the class name in snake_case unless it is set"""
     view: ClassVar[bool] = False
     """the kernel returns a view of its first operand, or a broadcast constant, and allocates nothing"""
     elementwise: ClassVar[bool] = False
@@ -685,20 +685,20 @@ class Operation(metaclass=Interning):
     defined_everywhere: ClassVar[bool] = False
     """unary, and defined for every real number and ±∞: only NaN gives NaN"""
     pure: ClassVar[bool] = True
-    """computes its result from its operands and has no other effect, so that it may be computed before the run, once
-    for equal nodes, and in batches; an impure operation runs as often as it was recorded"""
+    """the result depends only on the operands, and there is no other effect, so that the operation may be computed
+    before the run, once for equal nodes, and in batches; an impure operation runs as often as it was recorded"""
     portable: ClassVar[bool] = True
-    """its kernel needs nothing but NumPy's functions, and no arrays other than its operands and its result, so that it
-    runs on a device whose arrays implement NumPy's protocols (``Device.runs_numpy``)"""
+    """the kernel uses only NumPy's functions, and no arrays other than operands and result, so that it runs on a device
+    whose arrays implement NumPy's protocols (``Device.runs_numpy``)"""
     reuses_operand: ClassVar[bool] = False
-    """the kernel may write its result over an operand of the same type"""
+    """the kernel may overwrite an operand of the result's type"""
     range: ClassVar[Range] = "real"
     nondifferentiable: ClassVar[str] = ""
-    """why there is no gradient, where there is none"""
+    """reason why there is no gradient, if there is none"""
     refuses_gradient: ClassVar[bool] = False
-    """asking for the gradient raises an error, instead of treating the result as a constant"""
+    """requesting the gradient raises an error, instead of treating the result as a constant"""
     unbatchable: ClassVar[str] = ""
-    """why there is no batching rule, where there is none"""
+    """reason why there is no batching rule, if there is none"""
     channels_last: ClassVar[bool] = False
     """the kernel is fastest on images (N, C, H, W) whose channels are adjacent in memory, and returns such a result"""
     examples: ClassVar[tuple[Example, ...]] = ()
@@ -707,7 +707,7 @@ class Operation(metaclass=Interning):
     takes_tuples: ClassVar[bool] = False
     """operands may have several outputs"""
     takes_elements: ClassVar[bool] = False
-    """the rule and the kernel handle users' element types; other operations get the decoded numbers"""
+    """``infer`` and kernel handle user-defined element types; other operations get the decoded numbers"""
     takes_text: ClassVar[bool] = False
     """strings are moved or compared like numbers"""
     text_operands: ClassVar[slice] = slice(None)
@@ -715,12 +715,12 @@ class Operation(metaclass=Interning):
     changes_device: ClassVar[bool] = False
     """the result is on another device than the operand"""
     packed_operand: ClassVar[int | None] = None
-    """index of the operand that the kernel first packs into another layout, which is worth keeping if it is constant"""
+    """index of the operand that the kernel packs into another layout; a program keeps the packed form of a constant"""
     follows_format: ClassVar[bool] = False
-    """whether tiles are computed fastest where the result has the memory layout of the last operand, an image"""
+    """whether tiles are computed fastest if the result has the memory layout of the last operand, an image"""
     accumulates: ClassVar[bool] = False
-    """whether the kernel adds or multiplies elements up: float16 and other floats narrower than float32 are converted
-    to float32 before it, and its result is rounded once (``accumulator_dtype``)"""
+    """whether the kernel accumulates sums or products of elements: float16 and other floats narrower than float32 are
+    then converted to float32 first, and the result is rounded once (``accumulator_dtype``)"""
     attribute_names: ClassVar[tuple[str, ...]] = ()
     """names of the attributes, in order"""
 
@@ -734,16 +734,16 @@ class Operation(metaclass=Interning):
     ) -> None:
         super().__init_subclass__(**options)
         check_names(cls, Operation, "the operation", _RENAMED)
-        documented = bool((cls.__doc__ or "").strip())  # a dataclass makes a docstring up
+        documented = bool((cls.__doc__ or "").strip())  # a dataclass generates a docstring
         frozen_class: Any = dataclass(frozen=True, eq=False, repr=False)(cls)
         cls.attribute_names = tuple([field.name for field in fields(frozen_class)])
-        # A table for each class, also for those that inherit: equal attributes of two classes are two operations.
+        # Each class has its own table, even if it inherits: equal attributes of two classes are two operations.
         cls._instances = WeakValueDictionary()
         if abstract:
             return
         if "name" not in cls.__dict__:
             cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
-        _check_facets(cls, documented)
+        _check_required_members(cls, documented)
         cls._operand_count = cls.count_operands()
         cls.__doc__ = cast("str", _Docstring(cls.__doc__ or ""))
         _register(cls, None if cls.attribute_names else cls)
@@ -752,7 +752,7 @@ class Operation(metaclass=Interning):
         if cls.__module__ == "__main__":
             hooks.note_declaration(cls)
 
-    token: int  # no other operation of this process has it, or had it
+    token: int  # unique among all operations that this process has created
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "known_types", {})
@@ -760,7 +760,7 @@ class Operation(metaclass=Interning):
 
     # -- facets --------------------------------------------------------------------------------------------------
 
-    # ``**_: Any`` after ``*args: Any`` tells type checkers that subclasses name their own operands.
+    # ``**_: Any`` after ``*args: Any`` lets type checkers accept subclasses that name their operands.
 
     def infer(self, *types: Any, **_: Any) -> AnyType:
         """Return the type of the result; raises OperandError (see ``refuse``) for illegal operands."""
@@ -771,9 +771,9 @@ class Operation(metaclass=Interning):
         raise NotImplementedError
 
     def bind_kernel(self, out: Any, *operands: Any, **_: Any) -> Callable[[], Any]:
-        """Return a function that computes like ``kernel``, repeatedly, from arrays whose memory does not change.
+        """Return a function that runs ``kernel`` on these arrays each time it is called.
 
-        Only their elements change, so decisions based on dtype or shape can be made here once.
+        Only the arrays' elements change between calls, so decisions based on dtype or shape can be made here once.
         """
         return functools.partial(self.kernel, out, *operands)
 
@@ -794,14 +794,15 @@ class Operation(metaclass=Interning):
         return 0
 
     def kept_axes(self, operand: int, *types: Any, **_: Any) -> tuple[tuple[int, int], ...]:
-        """Return pairs of an operand's axis and a result's axis: scaling along the one equals scaling along the other.
+        """Return pairs (operand axis, result axis) for which scaling the operand along one scales the result along the
+        other.
 
-        Products return them (a filter's output channel, a matrix's column), so that factors of the result can move into
-        weights.
+        Products return such pairs (a filter's output channel, a matrix's column), so that factors of the result can
+        move into weights.
         """
         return ()
 
-    # -- facets of kernels that compute in tiles: by default an operation has none, and is computed as a whole ----
+    # -- tiled kernels; by default an operation is computed as a whole -----------------------------------------------
 
     def pack_operand(self, operand: Any) -> Any:
         """Pack the operand number ``packed_operand`` for the kernel; a program keeps the packed form of a constant."""
@@ -843,13 +844,13 @@ class Operation(metaclass=Interning):
         np.copyto(out, joined, casting="unsafe")
         return out
 
-    # -- what every operation has --------------------------------------------------------------------------------
+    # -- methods of every operation ------------------------------------------------------------------------------
 
     def __call__(self, *operands: Any, policies: Items = NO_POLICIES, **others: Any) -> Expr:
-        """Record this operation on expressions, arrays or numbers; policies that it does not read change nothing."""
+        """Record this operation on expressions, arrays or numbers; policies that it does not read have no effect."""
         if others:
             refuse_option(next(iter(others)), self.label, ["policies"])
-        # built only for its checks: a wrong policy is refused even where it would change nothing
+        # only checked: a wrong policy is rejected even if it has no effect
         if policies is not NO_POLICIES:
             Policies(policies, self.label)
         for operand in operands:
@@ -863,10 +864,9 @@ class Operation(metaclass=Interning):
 
     @classmethod
     def count_operands(cls) -> int | None:
-        """Return how many operands the operation takes, None for any number, as ``infer`` or else ``kernel``
-        declares."""
-        for facet, own in ((cls.infer, 1), (cls.kernel, 2)):
-            parameters = list(inspect.signature(facet).parameters.values())[own:]
+        """Return the number of operands, from the signature of ``infer`` or else of ``kernel``; None for any number."""
+        for method, implicit in ((cls.infer, 1), (cls.kernel, 2)):
+            parameters = list(inspect.signature(method).parameters.values())[implicit:]
             if not any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
                 return len(parameters)
         return None
@@ -890,7 +890,7 @@ class Operation(metaclass=Interning):
         if len(devices) > 1:
             raise self.refuse(types, *rule_of_devices(devices, types))
         if not self.takes_tuples:
-            self._check_texts(types)
+            self._check_strings(types)
         try:
             inferred = type_on_elements(self, types) or self.infer(*types)
         except np.exceptions.DTypePromotionError:
@@ -898,15 +898,15 @@ class Operation(metaclass=Interning):
             raise self.refuse(types, rule, fix) from None
         return inferred if self.changes_device or not devices or devices[0] is cpu else on_device(inferred, devices[0])
 
-    def _check_texts(self, types: tuple[AnyType, ...]) -> None:
+    def _check_strings(self, types: tuple[AnyType, ...]) -> None:
         """Raise OperandError for strings that the operation does not support, or that are mixed with numbers."""
-        texts = [type(type_) is TensorType and is_text(type_.dtype) for type_ in types]
-        if not any(texts):
+        are_strings = [type(type_) is TensorType and is_text(type_.dtype) for type_ in types]
+        if not any(are_strings):
             return
         if not self.takes_text:
             raise self.refuse(types, f"{self.name} must have numbers as operands; texts are moved and compared only")
-        alike = texts[self.text_operands]
-        if not all(alike) or sum(alike) != sum(texts):
+        compared = are_strings[self.text_operands]
+        if not all(compared) or sum(compared) != sum(are_strings):
             raise self.refuse(
                 types, f"{self.name} must have texts alone, or numbers alone, as operands that it moves or compares"
             )
@@ -918,7 +918,7 @@ class Operation(metaclass=Interning):
 
     @property
     def label(self) -> str:
-        """Name of a node of this operation in pictures."""
+        """Label of a node of this operation in diagrams."""
         return self.name
 
     @property
@@ -948,7 +948,7 @@ class Operation(metaclass=Interning):
 def as_operands(values: tuple[Any, ...]) -> tuple[Expr, ...]:
     """Convert operands to expressions: numbers to constants of the weakest dtype that fits, arrays to tensors.
 
-    These are on the first expression's device. Raises OperandError if all operands are numbers.
+    The results are on the device of the first expression. Raises OperandError if all operands are numbers.
     """
     convert = registry.functions["as_expr"]
     # fast path for x · 2 without lists and loops, since recording takes only two microseconds
@@ -982,13 +982,13 @@ WEAK = (float, int, bool, complex)  # Python numbers adopt the dtype of the tens
 
 
 def operation(name: str) -> type[Operation]:
-    """Return the operation class of a name; raises UnknownNameError with the nearest valid ones.
+    """Return the operation class of a name; raises UnknownNameError with the most similar names.
 
     >>> ex.operation("tanh").elementwise
     True
     """
-    found: type[Operation] = registry.operations.find(name)
-    return found
+    operation_class: type[Operation] = registry.operations.find(name)
+    return operation_class
 
 
 class OperationRedefined(UserWarning):
@@ -1009,11 +1009,11 @@ _RENAMED = {
     "finish": "finalize",
     "moves": "changes_device",
 }
-"""old name of a facet → today's"""
+"""old name of an attribute or method → current name"""
 
 
-def _check_facets(cls: type[Operation], documented: bool) -> None:
-    """Raise DeclarationError if a class lacks a facet that ``Operation`` leaves open."""
+def _check_required_members(cls: type[Operation], documented: bool) -> None:
+    """Raise DeclarationError if a class lacks a method or attribute that ``Operation`` does not define."""
     base = Operation
     missing = [] if documented else ["a docstring (one sentence)"]
     facets = ("infer", "kernel", "flops")
@@ -1035,10 +1035,10 @@ def _check_facets(cls: type[Operation], documented: bool) -> None:
         )
 
 
-def _register(cls: type[Operation], make: Callable[[], Operation] | None) -> None:
-    """Register an operation's class under its name, and the result of ``make`` as the function of that name."""
+def _register(cls: type[Operation], factory: Callable[[], Operation] | None) -> None:
+    """Register an operation's class under its name, and the result of ``factory`` as the function of that name."""
     registered = registry.operations.get(cls.name)
-    # same module and name: a notebook cell that runs again
+    # same module and name: a notebook cell that is run again
     if registered is not None:
         if (registered.__module__, registered.__qualname__) != (cls.__module__, cls.__qualname__):
             raise DeclarationError(
@@ -1057,8 +1057,8 @@ def _register(cls: type[Operation], make: Callable[[], Operation] | None) -> Non
             fix="set name = '…' in the class body",
         )
     registry.operations[cls.name] = cls
-    if make is not None:
-        registry.functions[cls.name] = make()
+    if factory is not None:
+        registry.functions[cls.name] = factory()
 
 
 def _extend(base: type[Operation], cls: type[Operation]) -> None:
@@ -1079,9 +1079,9 @@ def _extend(base: type[Operation], cls: type[Operation]) -> None:
 
 
 def _find_extension(operation: Operation, types: tuple[AnyType, ...], refusal: OperandError) -> Operation:
-    """Return the first registered extension that accepts operands the operation itself rejects.
+    """Return the first registered extension that accepts operands which the operation itself rejects.
 
-    Raises the original error, with the rules of all extensions, if there is none.
+    If there is none, raise the original error with the rules of all extensions.
     """
     rules = [refusal.rule]
     for operation_class in registry.extensions.get(type(operation).name, ()):
@@ -1099,7 +1099,7 @@ def _find_extension(operation: Operation, types: tuple[AnyType, ...], refusal: O
 
 
 kernels: Registry[tuple[type[Operation], Device | ElementType], Callable[..., Any]] = Registry("kernel")
-"""kernels other than NumPy's: (operation class, device or element type) → function(operation, out, *operands)"""
+"""registered kernels: (operation class, device or element type) → function(operation, out, *operands)"""
 
 
 @named
@@ -1138,7 +1138,7 @@ def runs_on(operation: Operation, device: Device) -> bool:
         device is cpu
         or (type(operation), device) in kernels
         or operation.changes_device
-        # constants are filled by NumPy and copied; views need no arithmetic where the arrays are NumPy's
+        # constants are created by NumPy and copied; views need no kernel if the arrays are NumPy's
         or operation.count_operands() == 0
         or (operation.view and device.addressable)
         or (operation.portable and device.runs_numpy)
@@ -1232,7 +1232,7 @@ def type_on_elements(operation: Operation, types: tuple[AnyType, ...]) -> AnyTyp
     if not elements:
         return None
     element = min(elements, key=lambda each: each.name)
-    # two ways of rounding in one operation: the user must say which one the result has
+    # two roundings in one operation: the user must choose the result's dtype
     if len(elements) > 1 or any(type_.dtype.kind in "fc" for type_ in tensors):
         raise operation.refuse(
             types,
@@ -1281,9 +1281,9 @@ def widened(array: Array) -> Array:
 
 
 def compute_widened(operation: Operation, out: Array, *operands: Array) -> Any:
-    """Compute an operation into ``out`` by its kernel on widened operands, if its dtype asks for that."""
+    """Compute an operation into ``out``, with widened operands if its dtype requires it."""
     if not is_widened(operation, out.dtype):
         return operation.kernel(out, *operands)
-    wide = np.empty_like(out, dtype=accumulator_dtype(out.dtype))
-    np.copyto(out, operation.kernel(wide, *map(widened, operands)), casting="unsafe")
+    wide_out = np.empty_like(out, dtype=accumulator_dtype(out.dtype))
+    np.copyto(out, operation.kernel(wide_out, *map(widened, operands)), casting="unsafe")
     return out

@@ -1,8 +1,8 @@
 """Bodies of traced functions, and calls: single nodes for a whole body.
 
 ``ex.function`` creates a body for each set of argument types; layers and nets create one for their forward pass.
-Planning either inlines a call or plans the body separately. A body is stored outside the graph instead of in its
-operands, so that a thousand calls share one recording.
+Planning either inlines a call or plans the body separately. Bodies are stored outside the graph, so that a thousand
+calls share one recording.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def item(index: int) -> Item:
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
 class Body:
-    """Traced function from parameters to outputs; ``captured``, the outer values it reads, are hidden operands of
+    """Traced function from parameters to outputs; ``captured`` are the outer values that it reads, hidden operands of
     calls."""
 
     name: str
@@ -93,26 +93,26 @@ class Body:
     nodes: tuple[Expr, ...] = ()
     """all nodes of the body in order of recording, parameters included"""
     derived: dict[Any, Any] = field(default_factory=dict)
-    """values derived from this body, by purpose: gradients, vectorized forms, plans"""
+    """values derived from this body: gradients, vectorized forms, plans"""
     policies: Mapping[Minor, Policy] = field(default_factory=lambda: state.policies)
-    """policies at the time of recording; the body's gradient is recorded under them too"""
+    """policies at the time of recording, which also apply to the body's gradient"""
 
     @property
     def ports(self) -> tuple[dict[str, int], dict[str, int]]:
-        """Positions of the named parameters and of the named outputs, by name."""
-        inputs = {node.operation.label: place for place, node in enumerate(self.parameters)}
+        """Maps from the names of parameters and of outputs to their indices."""
+        inputs = {node.operation.label: index for index, node in enumerate(self.parameters)}
         container, names = self.derived.get("structure", self.structure) or (None, ())
-        outputs = {str(name): place for place, (name, _) in enumerate(names)} if container is dict else {}
-        return {name: place for name, place in inputs.items() if name.isidentifier()}, outputs
+        outputs = {str(name): index for index, (name, _) in enumerate(names)} if container is dict else {}
+        return {name: index for name, index in inputs.items() if name.isidentifier()}, outputs
 
     @property
     def flops(self) -> int:
-        """Arithmetic operations of all nodes, including those of called bodies, which may be nested deeply."""
-        # no recursion: bodies call bodies, thousands deep
+        """Number of arithmetic operations of all nodes, including called bodies."""
+        # no recursion, because calls may be nested thousands deep
         pending = [self]
         while "flops" not in self.derived:
-            inner = [node.operation.body for node in pending[-1].nodes if isinstance(node.operation, Call)]
-            unfinished = [body for body in inner if "flops" not in body.derived]
+            called_bodies = [node.operation.body for node in pending[-1].nodes if isinstance(node.operation, Call)]
+            unfinished = [body for body in called_bodies if "flops" not in body.derived]
             if unfinished:
                 pending += unfinished
                 continue
@@ -135,10 +135,9 @@ def make_body(
     scope: Scope | None = None,
     structure: Any = None,
 ) -> Body:
-    """Make a body over its parameters; values that it reads from outside and ``captured`` become hidden operands of
-    calls."""
-    # The walk stops at both, because operands of the calls replace them.
-    outer = {node.uid for node in captured} | {node.uid for node in parameters}
+    """Return a body over its parameters; ``captured`` values become hidden operands of calls."""
+    # The walk stops at parameters and captured values, because operands of the calls replace them.
+    boundary = {node.uid for node in captured} | {node.uid for node in parameters}
     return Body(
         name,
         parameters,
@@ -146,12 +145,13 @@ def make_body(
         outputs,
         scope,
         structure,
-        tuple(reachable((*parameters, *outputs), stop=lambda node: node.uid in outer)),
+        tuple(reachable((*parameters, *outputs), stop=lambda node: node.uid in boundary)),
     )
 
 
 class CallGradient(Protocol):
-    """Gradients of a call's operands, hidden ones included; None for those that are not ``wanted`` (None: all are)."""
+    """Gradients of a call's operands, including hidden ones; None for operands that are not ``wanted`` (None: all
+    are)."""
 
     def __call__(
         self,
@@ -165,17 +165,17 @@ class CallGradient(Protocol):
 
 
 class CallBatch(Protocol):
-    """Call of a body's batched form, for operands of which some have a leading axis of ``size`` members."""
+    """Call of a body's batched form, for operands of which some have a leading axis of ``size`` elements."""
 
     def __call__(self, call: Call, size: int, batched: tuple[bool, ...], operands: tuple[Expr, ...], /) -> Expr: ...
 
 
 @dataclass(slots=True)
 class CallRules:
-    """Facets of calls, which the packages that transform bodies implement.
+    """Gradient and batching of calls, which other packages implement.
 
-    Other operations have these facets in their class bodies. Those of a call transform its body, for which they need
-    the operations, and these are built on the core.
+    Other operations define them in their class bodies. For a call they transform its body, which requires the
+    operations, and these are built on the core.
     """
 
     gradient: CallGradient = late("explorer.gradients.call_gradient:call_gradient")
@@ -191,9 +191,9 @@ class Call(Operation):
     body: Body
     takes_tuples = True
     inlinable: ClassVar[bool] = True
-    """the body's operations can replace the call; those of a branch or a loop cannot"""
+    """the body's operations can replace the call, unlike the body of a branch or a loop"""
     turns: ClassVar[int] = 1
-    """number of runs of the body, for prices; 1 for a loop whose number of iterations depends on values"""
+    """number of runs of the body, for cost estimates; 1 for a loop whose number of iterations depends on values"""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -216,7 +216,8 @@ class Call(Operation):
     def wanted_gradients(
         self, upstream: Any, result: Expr, operands: tuple[Expr, ...], wanted: tuple[bool, ...]
     ) -> list[Expr | None]:
-        """Return the gradients of the ``wanted`` operands, None for the others: these are not built in the body."""
+        """Return the gradients of the ``wanted`` operands, and None for the others, whose gradients are not
+        recorded."""
         return call_rules.gradient(self, upstream, result, operands, wanted)
 
     def batch(self, size: int, batched: tuple[bool, ...], *operands: Expr) -> Expr:
@@ -236,17 +237,18 @@ class Call(Operation):
 
 
 def close_over(body: Body, captured: tuple[Expr, ...]) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
-    """Return the inputs and the outputs of a body in which parameters stand for ``captured`` values, in this order.
+    """Return the inputs and the outputs of a body in which parameters replace the ``captured`` values, in this order.
 
-    These are all that it captures, and may be more. The nodes that compute them belong to the program around it.
+    ``captured`` must include all values that the body captures. The nodes that compute them belong to the surrounding
+    program.
     """
     if not captured:
         return body.parameters, body.outputs
-    stand_ins = {}
+    parameters_of = {}
     for node in captured:
         with recording_at(body.scope, node.code, node.instruction):
-            stand_ins[node.uid] = Parameter(node.type, node.label)()
-    images = {**stand_ins, **{node.uid: node for node in body.parameters}}
+            parameters_of[node.uid] = Parameter(node.type, node.label)()
+    images = {**parameters_of, **{node.uid: node for node in body.parameters}}
     copies = rebuild([node for node in body.nodes if node.uid not in images], images, lambda node: node.scope)
-    inputs = (*body.parameters, *[stand_ins[node.uid] for node in captured])
+    inputs = (*body.parameters, *[parameters_of[node.uid] for node in captured])
     return inputs, tuple([copies[node.uid] for node in body.outputs])

@@ -1,12 +1,12 @@
-"""Hooks: user-facing methods that lower packages implement by calling higher ones, each with a checked signature.
+"""Hooks: functions of higher packages that methods in lower packages call, each with a checked signature.
 
 ``expression.explore()``, ``plan.explain()`` and ``net.save(path)`` need the planner, the views and the file formats,
-which depend on expressions, plans and nets and therefore cannot be imported by them. The table names their functions,
-and a test checks that each exists. Imports inside the methods would do the same, but would hide dependencies, so that
-the layers of the packages could not be checked.
+which depend on expressions, plans and nets and therefore cannot be imported there. The table contains the functions'
+paths, and a test checks that each exists. Imports inside the methods would also work, but would hide dependencies from
+the test of the package layers.
 
-Signatures are precise in the types of the core and of recordings. Plans, nets and views, which the core cannot name,
-are ``Any`` there and are checked by the function in the table.
+Signatures use the types of the core and of recordings. Plans, nets and views, which the core cannot import, are
+``Any``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from explorer.record.worker_lanes import Lane
 
 Way: TypeAlias = Literal["inputs", "outputs"]
-"""from a node to all that it is computed from, or to all that is computed from it"""
+"""direction: from a node to all nodes that it is computed from, or to all nodes computed from it"""
 
 
 class RegisteredValue(Protocol):
@@ -38,7 +38,7 @@ class RegisteredValue(Protocol):
 
 
 class View(Protocol):
-    """Widget that steps through a recording (``ex.View``); a plan updates it when the run has been measured.
+    """Widget that steps through a recording (``ex.View``); a plan updates it after a measured run.
 
     Example: see ``ex.EvalPlan``.
     """
@@ -49,33 +49,33 @@ class View(Protocol):
         """Show a later recording of the same plan, at the same step and with the same selection."""
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the view to a file, whose ending chooses the form."""
+        """Write the view to a file; the extension selects the format."""
 
     @property
     def selected_expression(self) -> Any:
-        """The expression of the selected node, in a view of a plan; None when nothing is selected."""
+        """Expression of the selected node in a view of a plan; None if nothing is selected."""
 
     def focus(self, what: Any) -> None:
-        """Select a node and bring it into sight."""
+        """Select a node and scroll to it."""
 
     def trace(self, node: Any, way: Way = "inputs") -> None:
-        """Select a node and light all that it is computed from, or all computed from it."""
+        """Select a node and highlight all nodes that it is computed from, or all nodes computed from it."""
 
     def why(self, one: Any, other: Any = None) -> str:
-        """Return the history of a node, or the decisions about two, as text."""
+        """Return the history of a node, or the decisions about two nodes, as text."""
 
     def predict(self, stage: str | None = None) -> None:
         """Hide the decisions of a stage, and let the reader predict them."""
 
     def collapse(self, depth: int = 0) -> None:
-        """Open the boxes down to a depth, and close those below it."""
+        """Open the boxes down to a depth, and close deeper ones."""
 
     def first_nan(self) -> int | None:
         """Return the first node whose value contains a NaN, and select it."""
 
 
 class ComparedPlans(Protocol):
-    """Comparison of two plans (``ex.ComparedPlans``): text when printed, two pictures in a notebook, or two views.
+    """Comparison of two plans (``ex.ComparedPlans``): text if printed, two diagrams in a notebook, or two views.
 
     Example: see ``ex.EvalPlan``.
     """
@@ -90,48 +90,49 @@ class ComparedPlans(Protocol):
         """Return both graphs side by side, with the text below."""
 
     def explore(self, **options: Any) -> SideBySideViews:
-        """Return both plans as views that step together."""
+        """Return both plans as synchronized views."""
 
 
 class SideBySideViews(Protocol):
-    """Two views that step together."""
+    """Two synchronized views."""
 
     before: View
     after: View
 
 
 class Evaluate(Protocol):
-    """``ex.evaluate`` of one expression: its value, a read-only array."""
+    """``ex.evaluate`` for one expression; returns its value as a read-only array."""
 
     def __call__(self, value: Any, /) -> Array: ...
 
 
 class Register(Protocol):
-    """``ex.eval_register``: the handle of an expression, or of data, in the thread's default plan of its device."""
+    """``ex.eval_register``; returns the handle of an expression, or of data, in the thread's default plan for its
+    device."""
 
     def __call__(self, value: Any, /) -> RegisteredValue: ...
 
 
 class Explore(Protocol):
-    """``ex.explore``: a view of an expression, a layer, a net, a plan or a recording."""
+    """``ex.explore``; returns a view of an expression, a layer, a net, a plan or a recording."""
 
     def __call__(self, what: Any, **options: Unpack[ExploreOptions]) -> View: ...
 
 
 class CheckView(Protocol):
-    """Check of a view's options: raises UnknownNameError or OperandError before anything is computed."""
+    """Check of view options; raises UnknownNameError or OperandError before anything is computed."""
 
     def __call__(self, **options: Any) -> None: ...
 
 
 class Preview(Protocol):
-    """Block in which the first planned graph is shown as it was recorded, until a notebook's cell shows its view."""
+    """Context in which the first planned graph is shown as recorded, until the notebook cell shows its view."""
 
     def __call__(self, **options: Any) -> AbstractContextManager[None]: ...
 
 
 class Explain(Protocol):
-    """Text of a plan's decisions: of all, or of those about one expression."""
+    """Text of a plan's decisions: all of them, or the decisions about one expression."""
 
     def __call__(self, plan: Any, what: Any = None, /) -> str: ...
 
@@ -149,67 +150,69 @@ class DescribeOperation(Protocol):
 
 
 class NoteDeclaration(Protocol):
-    """Note of an operation or a rule that ``__main__`` declares: its laws are checked when a notebook's cell ends."""
+    """Registration of an operation or rule declared in ``__main__``, whose laws are checked when the notebook cell
+    ends."""
 
     def __call__(self, declared: type[Any], /) -> None: ...
 
 
 class ToGraphviz(Protocol):
-    """A plan's graph after a stage (None: after the last) as a ``graphviz.Digraph``."""
+    """Conversion of a plan's graph after a stage (None: the last one) to a ``graphviz.Digraph``."""
 
     def __call__(self, plan: Any, stage: str | None = None, /) -> Any: ...
 
 
 class Compare(Protocol):
-    """Comparison of a plan with another plan, or with a recording; of two plans also of their weights."""
+    """Comparison of a plan with another plan or a recording; for two plans optionally of their weights."""
 
     def __call__(self, before: Any, after: Any, /, *, weights: bool = False) -> ComparedPlans: ...
 
 
 class LanesPicture(Protocol):
-    """SVG of what workers do when (``record.worker_lanes``), over a time in µs."""
+    """SVG of the workers' activity over time (``record.worker_lanes``), in µs."""
 
     def __call__(self, lanes: Sequence[Lane], micros: float, /) -> str: ...
 
 
 class Open(Protocol):
-    """``ex.open``: the net in a model's file."""
+    """``ex.open``; returns the net in a model file."""
 
     def __call__(self, path: str | os.PathLike[str], /, *, weights: str | os.PathLike[str] | None = None) -> Any: ...
 
 
 class Save(Protocol):
-    """Writing of a net to a model's file, in the format that the file's ending names."""
+    """Writing of a net to a model file, in the format given by the extension."""
 
     def __call__(self, net: Any, path: str | os.PathLike[str], /) -> None: ...
 
 
 class ReadArrays(Protocol):
-    """Reading of the arrays of a ``.npz`` file by name, which is not trusted."""
+    """Reading of the named arrays in an untrusted ``.npz`` file."""
 
     def __call__(self, path: Path, /) -> dict[str, Array]: ...
 
 
 class ReferenceValues(Protocol):
-    """Name of another runtime, and the values that it computes for a net's file, by operand."""
+    """Evaluation of a net's file by another runtime; returns the runtime's name and the values, keyed by operand."""
 
     def __call__(self, net: Any, reference: Any, inputs: Mapping[str, Array], /) -> tuple[str, Mapping[str, Array]]: ...
 
 
 class SaveTraining(Protocol):
-    """Writing of a module's weights, optimizer's state and steps, and of a loader's position, to a file."""
+    """Writing of a module's weights, optimizer state and step count, and of a loader's position, to a file."""
 
     def __call__(self, module: Any, path: str | os.PathLike[str], loader: Any = None, /) -> None: ...
 
 
 class CheckTrainingFile(Protocol):
-    """Check of a name that SaveTraining will write to: its ending, and its folder."""
+    """Check of a file name for SaveTraining: its extension and its folder."""
 
     def __call__(self, path: str | os.PathLike[str], /) -> object: ...
 
 
 class RestoreTraining(Protocol):
-    """Reading of what SaveTraining wrote into a module, and a loader; all is checked before anything is assigned."""
+    """Restoring of a module, and a loader, from a file of SaveTraining; everything is checked before the first
+    assignment."""
 
     def __call__(
         self, module: Any, path: str | os.PathLike[str], loader: Any = None, own_settings: bool = False, /
@@ -217,7 +220,8 @@ class RestoreTraining(Protocol):
 
 
 class Stabilise(Protocol):
-    """A program in stable form: its outputs, and the origins of the nodes that were made (`Origin`), by uid."""
+    """Conversion of a program to stable form; returns its outputs, and the origins (`Origin`) of new nodes, keyed by
+    uid."""
 
     def __call__(
         self, outputs: Sequence[Any], inputs: Sequence[Any], border: Sequence[Any] = (), /
@@ -226,7 +230,7 @@ class Stabilise(Protocol):
 
 @dataclass(slots=True)
 class Hooks:
-    """Table of the users' verbs that higher packages implement."""
+    """Table of functions in higher packages."""
 
     evaluate: Evaluate = late("explorer.run:evaluate")
     register: Register = late("explorer.run:eval_register")

@@ -1,7 +1,7 @@
-"""Comparison of captured objects with their state at capture, in which == of two expressions tests identity.
+"""Comparison of captured objects with their state at capture time, in which == of two expressions tests identity.
 
 A traced function may capture lists of hundreds of expressions, which are compared at each call. Python compares lists
-in C and skips identical items; for others it calls ``__eq__``, which must then return a result instead of recording.
+in C, skips identical items and calls ``__eq__`` for others, which must then return a boolean instead of recording.
 ``Expr.__eq__`` detects this by the calling code, at no cost for calls of functions.
 """
 

@@ -1,8 +1,8 @@
 """Mapped calls: single nodes that represent calls of one function on many elements.
 
-``ex.map`` records them, and the gradient of one is another. Planning replaces a mapped call by the function's
-vectorized body, or runs the body once per element (plan/passes/inline.py). Recording the calls one by one would cost as
-much as computing them.
+``ex.map`` records them; the gradient of a mapped call is a mapped call, too. Planning replaces a mapped call by the
+function's vectorized body, or runs the body once per element (plan/passes/inline.py). Recording the calls one by one
+would cost as much as computing them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class MappedCall(Call):
     inlinable: ClassVar[bool] = False
 
     @property
-    def turns(self) -> int:  # type: ignore[override]  # of a class whose instances all have one
+    def turns(self) -> int:  # type: ignore[override]  # a class variable in the base class
         """Number of calls."""
         return self.size
 

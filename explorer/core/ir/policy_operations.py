@@ -1,8 +1,8 @@
 """Operations under policies, which come from the call of an operation or from the scope around it.
 
 An operation under policies is a separate operation, ``Adjusted``, so that rewrite rules for the plain one do not match
-it. The plan replaces it by the operation that ``under`` returns. A flag on the plain operation would have to be checked
-by every rule.
+it. The plan replaces it by the operation that ``under`` returns. With a flag on the plain operation, every rule would
+have to check the flag.
 """
 
 # ruff: noqa: D102  # an operation's facets are documented once, by Operation
@@ -32,7 +32,7 @@ class Adjustable(Operation, abstract=True):
     """Base of operations that read policies: ``policies`` lists them, ``under`` returns the operation that follows
     them.
 
-    A policy that an operation does not read changes nothing; neither does one whose value is the default.
+    A policy that an operation does not read, or whose value is the default, has no effect.
 
     >>> ex.operation("sum").policies
     (AccumulationPolicy.by, AccumulationPolicy.dtype)
@@ -65,7 +65,7 @@ class Adjustable(Operation, abstract=True):
         raise NotImplementedError
 
     def __call__(self, *operands: Any, policies: Items = NO_POLICIES, **others: Any) -> Expr:
-        """Record this operation, under the call's policies, or else the scope's, on expressions or arrays."""
+        """Record this operation on expressions or arrays, under the policies of the call, or else of the scope."""
         if others:
             refuse_option(next(iter(others)), self.label, ["policies"])
         operation: Operation = self
@@ -79,20 +79,20 @@ class Adjustable(Operation, abstract=True):
 
 
 def _adjusted(operation: Adjustable, items: Items) -> Operation:
-    """Return the operation under the policies that it reads; itself if all of them have their defaults."""
-    own = Policies(items, operation.label)
+    """Return the operation under the policies that it reads, or the operation itself if all have their defaults."""
+    call_policies = Policies(items, operation.label)
     _refuse_subs(items, operation.label)
-    chosen: list[Policy] = []
+    non_default: list[Policy] = []
     for minor in operation.policies:
-        own_policy = own.given.get(minor)
-        policy = minor(own_policy.value) if own_policy is not None else state.policies.get(minor)
+        resolved = call_policies.given.get(minor)
+        policy = minor(resolved.value) if resolved is not None else state.policies.get(minor)
         if policy is not None and exact(policy.value) != exact(minor.default):
-            chosen.append(policy)
-    return Adjusted(operation, tuple(chosen)) if chosen else operation
+            non_default.append(policy)
+    return Adjusted(operation, tuple(non_default)) if non_default else operation
 
 
 class Adjusted(Operation, abstract=True):
-    """Operation under policies: it has the facets of the computing operation, but none of its algebraic properties."""
+    """Operation under policies; it delegates to the computing operation, but has none of its algebraic properties."""
 
     name = "adjusted"
     operation: Adjustable
@@ -100,17 +100,17 @@ class Adjusted(Operation, abstract=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        standing = self.operation.under(Policies(self.policies, self.operation.label))
-        # Not an attribute: it follows from the other two, and would become part of the interning key.
-        object.__setattr__(self, "_standing", standing)
+        implementation = self.operation.under(Policies(self.policies, self.operation.label))
+        # Not an attribute, because it is derived from the other two, and attributes are part of the interning key.
+        object.__setattr__(self, "_implementation", implementation)
         object.__setattr__(self, "name", self.operation.name)
-        for facet in ("nondifferentiable", "refuses_gradient", "unbatchable", "pure", "accumulates"):
-            object.__setattr__(self, facet, getattr(standing, facet))
+        for name in ("nondifferentiable", "refuses_gradient", "unbatchable", "pure", "accumulates"):
+            object.__setattr__(self, name, getattr(implementation, name))
 
     @property
-    def standing(self) -> Operation:
+    def implementation(self) -> Operation:
         """Operation that computes the result under the policies."""
-        operation: Operation = vars(self)["_standing"]
+        operation: Operation = vars(self)["_implementation"]
         return operation
 
     @property
@@ -123,34 +123,34 @@ class Adjusted(Operation, abstract=True):
         return self.operation.label
 
     def infer(self, *types: AnyType) -> AnyType:
-        inferred = self.standing.type_of(types)
+        inferred = self.implementation.type_of(types)
         plain = self.operation.type_of(types)
         if inferred is not plain:
             raise DeclarationError(
-                f"{self!r}, which {self.standing!r} computes",
+                f"{self!r}, which {self.implementation!r} computes",
                 rule=f"a policy must not change the type of a result: {plain} without, {inferred} under it",
                 fix=f"let under() of {type(self.operation).__name__} return an operation of the same type",
             )
         return inferred
 
     def kernel(self, out: Any, *operands: Any) -> Any:
-        return self.standing.kernel(out, *operands)
+        return self.implementation.kernel(out, *operands)
 
     def flops(self, result: AnyType, *types: AnyType) -> int:
-        return self.standing.flops(result, *types)
+        return self.implementation.flops(result, *types)
 
     def workspace(self, *types: AnyType) -> int:
-        return self.standing.workspace(*types)
+        return self.implementation.workspace(*types)
 
     def gradient(self, upstream: Any, result: Any, *operands: Any) -> tuple[Expr | None, ...]:
         """Return the gradients of the computing operation, recorded under the same policies."""
         with under(self._scope()):
-            return self.standing.gradient(upstream, result, *operands)
+            return self.implementation.gradient(upstream, result, *operands)
 
     def batch(self, size: int, batched: tuple[bool, ...], *operands: Any) -> Expr:
         """Record the batched form of the computing operation under the same policies."""
         with under(self._scope()):
-            return self.standing.batch(size, batched, *operands)
+            return self.implementation.batch(size, batched, *operands)
 
     def _scope(self) -> dict[Minor, Policy]:
         return {**state.policies, **{policy.minor: policy for policy in self.policies if policy.minor.scoped}}
@@ -160,9 +160,9 @@ class Adjusted(Operation, abstract=True):
 
 
 @contextmanager
-def under(chosen: Mapping[Minor, Policy]) -> Iterator[None]:
+def under(scope_policies: Mapping[Minor, Policy]) -> Iterator[None]:
     """Record the nodes of the block under these policies and no others."""
-    outer, state.policies = state.policies, chosen
+    outer, state.policies = state.policies, scope_policies
     try:
         yield
     finally:
@@ -178,8 +178,8 @@ def in_force() -> frozenset[Policy]:
 def policies(*items: Policy) -> Iterator[None]:
     """Record the nodes of the block under policies; an inner scope overrides them, a call overrides both.
 
-    They reach all operations that read them, also inside functions, layers and gradients. Raises DeclarationError for a
-    policy that changes the computed result: it must be passed where the operation is called.
+    They apply to all operations that read them, also inside functions, layers and gradients. Raises DeclarationError
+    for a policy that changes the computed result: it must be passed where the operation is called.
 
     >>> x = ex.tensor(np.full(4, 0.1, "float32"))
     >>> with ex.policies(ex.PAccumulateIn("float64")):
@@ -187,16 +187,16 @@ def policies(*items: Policy) -> Iterator[None]:
     >>> total.dtype
     dtype('float32')
     """
-    own = Policies(items, "ex.policies")
+    given_policies = Policies(items, "ex.policies")
     _refuse_subs(items, "ex.policies")
-    for minor in own.given:
+    for minor in given_policies.given:
         if not minor.scoped:
             raise DeclarationError(
                 f"{minor!r} as the policy of a scope",
                 rule="a policy that changes what is computed must be passed where the operation is called",
                 fix=f"ex.sum(x, policies=[{minor!r}(…)]), for instance",
             )
-    with under({**state.policies, **_scoped(own)}):
+    with under({**state.policies, **_scoped(given_policies)}):
         yield
 
 
@@ -226,11 +226,11 @@ def reaching(policies: Policies) -> dict[Minor, Policy]:
     return {minor: policy for minor, policy in _scoped(policies).items() if minor in _read}
 
 
-def _refuse_subs(items: Items, by: str) -> None:
+def _refuse_subs(items: Items, owner: str) -> None:
     for item in items:
         if isinstance(item, Sub):
             raise DeclarationError(
-                f"{item!r} among the policies of {by}",
+                f"{item!r} among the policies of {owner}",
                 rule="the policies of an operation must not contain a Sub, because it has no sublayers",
                 fix="pass the policies themselves: policies=[PUpdate], for instance",
             )

@@ -1,7 +1,7 @@
 """Context of the next recorded node: its scope, its line of the user's program, policies, and functions being traced.
 
-Each thread has its own context. Recording reads it once for each node, from a ``threading.local`` instead of context
-variables, which cost a look-up each; ``with`` blocks change it and restore it, even if the block raises.
+Each thread has its own context. Recording reads it once for each node, from a ``threading.local``, because context
+variables would cost one look-up each. ``with`` blocks change it and restore it, even after an exception.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
 
 class Scope:
-    """Named box of the user's program: a block, a layer, a function, or a file's operator with its type; scopes
-    nest."""
+    """Named, nestable region of the user's program: a block, a layer, a function, or a file's operator with its
+    type."""
 
     __slots__ = ("kind", "name", "parent", "payload", "ports", "type")
 
     def __init__(self, name: str, kind: str, parent: Scope | None, type: str = "", payload: Any = None) -> None:
         self.name, self.kind, self.parent, self.type = name, kind, parent, type
         self.payload = payload
-        """payload for the recording: a layer's facts; for a gradient scope, the uid of the forward node"""
+        """payload for the recording: facts about a layer; for a gradient scope, the uid of the forward node"""
         self.ports: tuple[dict[str, int], dict[str, int]] | None = None
         """uids of the values at a layer's input and output ports, by name"""
 
@@ -43,7 +43,7 @@ class Scope:
 
 
 def operator_of(scope: Scope | None) -> Any:
-    """Return the net's operator of a file whose box contains a scope; None outside of nets."""
+    """Return the net operator whose scope contains a given scope; None outside of nets."""
     while scope is not None and (scope.kind != "file" or scope.payload is None):
         scope = scope.parent
     return None if scope is None else scope.payload
@@ -59,8 +59,8 @@ def common_scope(scopes: Iterable[Scope | None]) -> Scope | None:
             scope = scope.parent
         chain.reverse()
         # Compare from the outermost scope until they differ.
-        both = zip(shared, chain, strict=False) if shared is not None else zip(chain, chain, strict=True)
-        shared = [own for own, _ in takewhile(lambda pair: pair[0] is pair[1], both)]
+        pairs = zip(shared, chain, strict=False) if shared is not None else zip(chain, chain, strict=True)
+        shared = [shared_scope for shared_scope, _ in takewhile(lambda pair: pair[0] is pair[1], pairs)]
     return shared[-1] if shared else None
 
 
@@ -69,15 +69,15 @@ class _State(threading.local):
 
     scope: Scope | None = None
     origin: tuple[Any, int] | None = None
-    """code and instruction, or place, that nodes are attributed to instead of the user's line"""
+    """code and instruction, or place, to which nodes are attributed instead of the user's line"""
     traces: tuple[int, ...] = ()
     """first uid of each function that is being traced"""
     watches_draws: bool = False
-    """whether a body is being traced whose random draws are reported (tracing/random_draws.py)"""
+    """whether random draws of the body being traced are reported (tracing/random_draws.py)"""
     policies: Mapping[Minor, Policy] = MappingProxyType({})
     """policies that apply to operations recorded now"""
     device: Device = cpu
-    """device of tensors and constants that are recorded without one"""
+    """default device of recorded tensors and constants"""
 
 
 state = _State()
@@ -95,13 +95,13 @@ def line_of(frame: FrameType) -> tuple[CodeType | CalledCode, int]:
             break
         frame = outer
         code = frame.f_code
-    # check the function flag here: a call for each node of a cell's own lines would be slower
+    # check the flag here, to avoid a call for each node recorded outside functions
     return (with_callers(code, frame.f_back) if code.co_flags & IN_FUNCTION else code), frame.f_lasti
 
 
 @contextmanager
 def single_source_line() -> Iterator[None]:
-    """Record the nodes of the block as written on the user's line that led here, which is looked up once."""
+    """Attribute the nodes of the block to the user's current line, which is looked up once."""
     outer = state.origin
     state.origin = outer or line_of(sys._getframe(3))  # after this generator and the ``with``
     try:
@@ -113,10 +113,10 @@ def single_source_line() -> Iterator[None]:
 @named
 @contextmanager
 def scope(name: str, kind: str = "scope", type: str = "", payload: Any = None) -> Iterator[Scope]:
-    """Record the nodes of the block inside a named scope, which pictures draw as a box; scopes nest.
+    """Record the nodes of the block inside a named scope, which diagrams draw as a box; scopes nest.
 
-    ``kind`` is "scope" for a box of the user's; layers, functions, files and gradients have their own kinds;
-    ``type`` is the class of a layer or operator, and ``payload`` data that the recording keeps with the box.
+    ``kind`` is "scope" for user-defined boxes; layers, functions, files and gradients have their own kinds; ``type`` is
+    the class of a layer or operator, and ``payload`` data that the recording keeps with the box.
 
     >>> x = ex.tensor([1.0, 2.0])
     >>> with ex.scope("head"):
@@ -134,8 +134,8 @@ def scope(name: str, kind: str = "scope", type: str = "", payload: Any = None) -
 
 @contextmanager
 def placed_on(device: Device) -> Iterator[None]:
-    """Record the tensors and constants of the block on a device, unless they are given another one; operations always
-    follow their operands."""
+    """Record the tensors and constants of the block on a device, unless they specify another one; operations run on the
+    device of their operands."""
     outer = state.device
     state.device = device
     try:
@@ -146,7 +146,7 @@ def placed_on(device: Device) -> Iterator[None]:
 
 @contextmanager
 def recording_at(scope: Scope | None, code: Any, instruction: int = 0) -> Iterator[None]:
-    """Record the nodes of the block in an existing scope (None for the top), as written at a place or instruction."""
+    """Record the nodes of the block in an existing scope (None: top level), attributed to a place or instruction."""
     outer = state.scope, state.origin
     state.scope, state.origin = scope, (code, instruction)
     try:

@@ -1,9 +1,9 @@
 """Source locations of expressions: code object and instruction while recording, converted to text on demand.
 
 The user's line is the innermost frame outside of this package and of NumPy, whose functions call back into it. A node
-in a function keeps its code object together with the calls around it, as one object for all nodes recorded so, since
-two calls of one function record at the same lines; lines of cells and scripts outside of functions keep nothing more.
-Text is made when an error, a recording or a picture asks, which for most nodes never happens.
+in a function stores its code object together with the calls around it, since two calls of one function record at the
+same lines; all nodes with the same calls share this object. Nodes outside of functions store only their code object.
+Text is created for an error, a recording or a diagram, which most nodes never need.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
-# this file is explorer/core/ir/…: three folders up is the package, and the separator keeps explorer_x out
+# this file is explorer/core/ir/…, so the package is three folders up; the separator excludes explorer_x
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 _NUMPY = (
     os.path.dirname(os.path.abspath(sys.modules["numpy"].__file__ or "")) + os.sep
@@ -25,11 +25,11 @@ _NUMPY = (
 INTERNAL = (_PACKAGE, _NUMPY)
 """folders with code that is not the user's"""
 IN_FUNCTION = 1
-"""flag of a code object (CO_OPTIMIZED) that is a function's, and no cell's, script's or class's"""
+"""flag of the code objects of functions (CO_OPTIMIZED), as opposed to cells, scripts and classes"""
 _DEPTH = 3
-"""maximum number of calls kept, innermost first"""
-_KNOWN = 4096
-"""maximum number of chains kept for further nodes"""
+"""maximum number of stored calls, innermost first"""
+_MAX_CHAINS = 4096
+"""maximum number of cached chains of calls"""
 
 
 class Place(NamedTuple):
@@ -41,13 +41,13 @@ class Place(NamedTuple):
 
 
 class CodePlace(Place):
-    """Line of a running program, recorded while it ran; ``filename`` is its code's file name, whose text is known."""
+    """Line recorded while the program ran; ``filename`` is the file name of its code."""
 
     filename: str
 
     @classmethod
     def of(cls, filename: str, line: int, text: str) -> CodePlace:
-        """Return the place of a line of the code of this file name, which may be a notebook's cell."""
+        """Return the place of a line in code with this file name, which may be a notebook cell."""
         place = cls(cell_name(filename), line, text)
         place.filename = filename
         return place
@@ -58,21 +58,22 @@ def cell_name(filename: str) -> str:
     ipython = sys.modules.get("IPython")
     shell: Any = ipython.get_ipython() if ipython is not None else None
     if shell is not None:
-        # IPython's own name of a cell; filenames of cells are hashes of their source
-        named = shell.compile.format_code_name(filename)
-        if named and named[0] == "Cell":
-            return str(named[1]).replace("In [", "In[")
+        # use IPython's name of the cell, because file names of cells are hashes of their source
+        cell_parts = shell.compile.format_code_name(filename)
+        if cell_parts and cell_parts[0] == "Cell":
+            return str(cell_parts[1]).replace("In [", "In[")
     return "<script>" if filename.startswith("<") else os.path.basename(filename)
 
 
 def place_of(code: CodeType, instruction: int) -> Place:
-    """Return the source line of an instruction; for a cell that ran again, with its latest number."""
+    """Return the source line of an instruction; for a cell that was run again, with its latest number."""
     return Place(cell_name(code.co_filename), *_line(code, instruction, code.co_filename))
 
 
 @functools.lru_cache(maxsize=4096)
 def _line(code: CodeType, instruction: int, filename: str) -> tuple[int, str]:
-    """Return number and text of an instruction's line; ``filename`` tells apart code objects, equal without it."""
+    """Return number and text of an instruction's line; ``filename`` distinguishes otherwise equal code objects in the
+    cache."""
     for start, end, line in code.co_lines():
         if start <= instruction < end and line is not None:
             return line, linecache.getline(filename, line).strip()
@@ -80,7 +81,7 @@ def _line(code: CodeType, instruction: int, filename: str) -> tuple[int, str]:
 
 
 def users_line() -> Place:
-    """Return the running line of the user: the innermost one outside this package and NumPy."""
+    """Return the user's current line: the innermost one outside this package and NumPy."""
     frame = sys._getframe(1)
     while frame.f_code.co_filename.startswith(INTERNAL) and frame.f_back is not None:
         frame = frame.f_back
@@ -114,17 +115,17 @@ _newest: list[CalledCode] = []
 
 
 def with_callers(code: CodeType, frame: FrameType | None) -> CodeType | CalledCode:
-    """Return a function's code object with the calls of the frame that called it and of those around.
+    """Return a function's code object with the calls that led to it, up to a call from Explorer itself.
 
-    The calls end where Explorer itself calls; without any it is the code object alone.
+    Returns only the code object if there are no such calls.
     """
     for chain in _newest:
         if chain.code is code:
-            at = frame
+            current = frame
             for outer, instruction in chain.calls:
-                if at is None or at.f_lasti != instruction or at.f_code is not outer:
+                if current is None or current.f_lasti != instruction or current.f_code is not outer:
                     break
-                at = at.f_back
+                current = current.f_back
             else:
                 return chain
     return _chain(code, frame)
@@ -142,18 +143,18 @@ def _chain(code: CodeType, frame: FrameType | None) -> CodeType | CalledCode:
         frame = frame.f_back
     if not calls:
         return code
-    # by identity: a code object's own hash reads all of it
-    known = (id(code), *[number for outer, instruction in calls for number in (id(outer), instruction)])
-    if len(_chains) >= _KNOWN:
-        # All of them, not the oldest: nodes keep their own chains alive, and the table only shares further ones.
+    # by identity, because hashing a code object reads all of it
+    key = (id(code), *[part for outer, instruction in calls for part in (id(outer), instruction)])
+    if len(_chains) >= _MAX_CHAINS:
+        # Clear all of them: nodes keep their own chains alive, and the table only lets new nodes share chains.
         _chains.clear()
-    # two threads that record the same calls at once go on with the first
-    chain = _chains.setdefault(known, CalledCode(code, tuple(calls)))
+    # if two threads record the same calls concurrently, both use the first chain
+    chain = _chains.setdefault(key, CalledCode(code, tuple(calls)))
     _newest[:] = [chain]
     return chain
 
 
 def differing(chains: list[tuple[Place, ...]]) -> list[Place | None]:
-    """Return the caller in each chain that tells it apart: all at one depth, that of the most different callers."""
+    """Return one caller of each chain, all at the depth at which the callers differ most."""
     depth = max(range(_DEPTH), key=lambda level: len({chain[level : level + 1] for chain in chains}))
     return [chain[depth] if depth < len(chain) else None for chain in chains]

@@ -15,7 +15,7 @@ _tokens = count()
 
 
 class Storage:
-    """Array with an identity: all expressions that use one storage use the same value, and nothing else writes to it.
+    """Array with an identity: all expressions that use one storage have the same value, and nothing else writes to it.
 
     ``array`` is the device's own array; ``shared`` describes other readers ("" if only one tensor reads it);
     ``version`` counts the writes before sharing.
@@ -36,5 +36,5 @@ class Storage:
         return f"<{type(self).__name__} on {self.device.name}, written {self.version} times>"
 
     def peek(self) -> Any:
-        """Return the array for a single access; a storage backed by a file does not cache it."""
+        """Return the array for a single access; a storage backed by a file does not cache the array."""
         return self.array

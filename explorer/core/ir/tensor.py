@@ -57,10 +57,10 @@ STORED = Stored()
 
 @named_methods
 class Tensor(Expr):
-    """Expression that stores its value; ``name`` is its name in pictures.
+    """Expression that stores its value; ``name`` is its label in diagrams.
 
-    ``Tensor(4, 5, 6, 7, dtype=int)`` makes one from sizes, of any rank: zeros of float32, or of ``dtype``, that
-    may be assigned. ``ex.tensor`` makes one from a value.
+    ``Tensor(4, 5, 6, 7, dtype=int)`` creates a tensor of these sizes, of any rank: zeros of float32, or of ``dtype``,
+    that may be assigned. ``ex.tensor`` creates a tensor from a value.
 
     >>> t = ex.Tensor(2, 3)
     >>> t[0] = 1
@@ -76,7 +76,7 @@ class Tensor(Expr):
     def __new__(
         cls, *shape: Any, dtype: Any = np.float32, name: str = "", device: Device | str | None = None
     ) -> Tensor:
-        """Make zeros of a shape, given as separate sizes or as one tuple."""
+        """Create zeros of a shape, given as separate sizes or as one tuple."""
         sizes_given = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
         if not all(isinstance(size, (int, np.integer)) and not isinstance(size, bool) for size in sizes_given):
             raise OperandError(
@@ -89,7 +89,7 @@ class Tensor(Expr):
 
     @property
     def array(self) -> Array:
-        """Read-only view of the storage, in which later writes are visible."""
+        """Read-only view of the storage; later writes are visible in it."""
         storage = self.storage
         if storage.device is cpu:
             values: Array = storage.array
@@ -142,7 +142,9 @@ class Tensor(Expr):
                 rule="indices must be concrete integers, not expressions",
                 fix="x[ex.evaluate(i)] = …",
             )
-        assigned = value.array if isinstance(value, Tensor) else hooks.evaluate(value) if _expressed(value) else value
+        assigned = (
+            value.array if isinstance(value, Tensor) else hooks.evaluate(value) if _is_expression_like(value) else value
+        )
         self.refuse_shared()  # the value may have been computed from this tensor
         storage, type_ = self.storage, self.tensor_type
         element = element_of(type_.dtype)
@@ -151,7 +153,8 @@ class Tensor(Expr):
             source = np.asarray(assigned)
             if not is_element(source.dtype) or (source.dtype.kind == "c" and type_.dtype.kind != "c"):
                 raise TypeError(f"{source.dtype} does not convert to {type_.dtype}")
-            # before the write: traced functions compare versions, and a write that fails midway has changed elements
+            # before the write, because traced functions compare versions, and a write that fails midway has changed
+            # elements
             storage.version += 1
             refuse_beyond(source, type_.dtype)
             host.flags.writeable = True
@@ -196,17 +199,17 @@ class Tensor(Expr):
 
     @property
     def channels(self) -> int:
-        """Number of matrices, 1 of a matrix or a vector."""
+        """Number of matrices; 1 for a matrix or a vector."""
         return self.shapes[0]
 
     @property
     def rows(self) -> int:
-        """Number of rows of each matrix, 1 of a vector."""
+        """Number of rows of each matrix; 1 for a vector."""
         return self.shapes[1]
 
     @property
     def cols(self) -> int:
-        """Number of columns of each matrix; of a vector, its length."""
+        """Number of columns of each matrix; the length of a vector."""
         return self.shapes[2]
 
     @property
@@ -229,8 +232,10 @@ class Tensor(Expr):
 
     def at(self, channel: int, row: int, col: int) -> Any:
         """Return an element by channel, row and column."""
-        named = {"channel": channel, "row": row, "col": col}
-        return self.data[tuple([self._checked(name, at, axis) for axis, (name, at) in enumerate(named.items())])]
+        indices = {"channel": channel, "row": row, "col": col}
+        return self.data[
+            tuple([self._checked(name, position, axis) for axis, (name, position) in enumerate(indices.items())])
+        ]
 
     def slice(self, channel: int) -> Array:
         """Return the matrix (rows, cols) of a channel, read-only, in the tensor's memory."""
@@ -243,7 +248,7 @@ class Tensor(Expr):
         return self.values(row_major)[self._offset(offset)]
 
     def values(self, row_major: bool = True) -> Array:
-        """Return all elements, channel by channel, rows first or columns first in each; the latter are a copy."""
+        """Return all elements, channel by channel, in row-major order, or in column-major order as a copy."""
         elements = self.data if row_major else self.data.transpose(0, 2, 1)
         return elements.reshape(-1)
 
@@ -261,13 +266,13 @@ class Tensor(Expr):
             print(f"channel {channel}:\n{matrix}")
 
     def show_shapes(self) -> None:
-        """Print the numbers of channels, rows and columns."""
+        """Print the number of channels, rows and columns."""
         print("{} channels, {} rows, {} columns".format(*self.shapes))
 
     # -- changes in place ------------------------------------------------------------------------------------------
 
     def set_data(self, values: Any) -> Self:
-        """Set all elements to those of an array of the tensor's own shape, or (channels, rows, cols)."""
+        """Set all elements from an array of the tensor's shape, or of shape (channels, rows, cols)."""
         array = np.asarray(values)
         if array.shape not in (self.shape, self.shapes):
             raise OperandError(
@@ -279,7 +284,7 @@ class Tensor(Expr):
         return self
 
     def fill(self, values: Any, row_major: bool = True) -> Self:
-        """Set all elements to one number, or to a list of them, row-major or column-major within each channel."""
+        """Set all elements to one number, or from a list in row-major order, or column-major within each channel."""
         array = np.asarray(values)
         if array.ndim:
             if array.size != self.size:
@@ -297,11 +302,11 @@ class Tensor(Expr):
     def set_index(self, offset: int, value: Any, *, row_major: bool = True) -> Self:
         """Set an element by its flat row-major index; with row_major=False, column-major within each channel."""
         channels, rows, columns = self.shapes
-        place = self._offset(offset)
+        flat_index = self._offset(offset)
         if row_major:
-            position: Any = np.unravel_index(place, self.shape)
+            position: Any = np.unravel_index(flat_index, self.shape)
         else:
-            channel, col, row = np.unravel_index(place, (channels, columns, rows))
+            channel, col, row = np.unravel_index(flat_index, (channels, columns, rows))
             position = (channel, row, col)[3 - len(self.shape) :]
         self[position] = value
         return self
@@ -315,7 +320,7 @@ class Tensor(Expr):
         return self.set_data(np.random.default_rng(seed).normal(size=self.shape))
 
     def transform(self, function: Callable[[Array], Any]) -> Self:
-        """Set the elements to a function's result for the array of them, which must have the same shape."""
+        """Set the elements to the result of a function of the array, which must have the same shape."""
         self.refuse_shared()
         return self.set_data(function(np.array(self.array)))
 
@@ -337,12 +342,12 @@ class Tensor(Expr):
         return offset
 
 
-def _expressed(value: Any) -> bool:
+def _is_expression_like(value: Any) -> bool:
     return isinstance(value, Expr) or stands_for_expression(value)
 
 
 def _check_dtype(dtype: Any) -> None:
-    """Raise OperandError if the second argument of ``ex.tensor`` is no dtype; it is often meant as the name."""
+    """Raise OperandError if the second argument of ``ex.tensor`` is not a dtype; it is often meant as the name."""
     try:
         as_dtype(dtype)
     except OperandError as error:
@@ -360,7 +365,7 @@ def tensor_of(storage: Storage, name: str = "") -> Tensor:
 
 
 def tensor_of_values(type_: TensorType, values: Any, name: str = "") -> Tensor:
-    """Return a tensor of a type with a copy of NumPy's values, or of an array of the type's device."""
+    """Return a tensor of a type with a copy of a NumPy array, or of an array on the type's device."""
     return stored_tensor(Storage(copied(type_, values), type_.device, shared=""), type_, name)
 
 
@@ -377,10 +382,10 @@ def stored_tensor(storage: Storage, type_: TensorType, name: str) -> Tensor:
 def tensor(
     value: Any, dtype: Any = None, *, name: str = "", copy: bool = True, device: Device | str | None = None
 ) -> Tensor:
-    """Make a tensor from an array, a nested list or a number, with the shape and dtype that NumPy gives it.
+    """Create a tensor from an array, a nested list or a number, with the shape and dtype that NumPy infers.
 
-    The value is copied; ``copy=False`` takes the array itself and freezes it. Elements may be assigned (t[i] = v) until
-    an expression uses the tensor. Raises OperandError if the value is not a regular array of numbers.
+    The value is copied; ``copy=False`` uses the array itself and makes it read-only. Elements may be assigned (t[i] =
+    v) until an expression uses the tensor. Raises OperandError if the value is not a regular array of numbers.
 
     >>> x = ex.tensor([[1.0, 2.0]], dtype="float32", name="x")
     >>> x.label, x.shape
@@ -430,10 +435,10 @@ def tensor(
             rule="with copy=False the array must own its memory, because a view's base could still be written to",
             fix="leave copy=False out, or pass the whole array",
         )
-    place = state.device if device is None else as_device(device, "ex.tensor")
-    if place is not cpu:
-        type_ = TensorType(array.shape, array.dtype, place)
-        return stored_tensor(Storage(place.put(array), place, shared=""), type_, name)
+    target = state.device if device is None else as_device(device, "ex.tensor")
+    if target is not cpu:
+        type_ = TensorType(array.shape, array.dtype, target)
+        return stored_tensor(Storage(target.put(array), target, shared=""), type_, name)
     storage = Storage(array, shared="") if copy else Storage(array)
     return stored_tensor(storage, TensorType(array.shape, array.dtype), name)
 
@@ -442,7 +447,7 @@ def _plain(value: Any) -> Any:
     """Return an object that NumPy can convert to an array; raises OperandError for expressions and masked arrays."""
     if isinstance(value, Tensor):
         return value.array
-    if _expressed(value) or (isinstance(value, (list, tuple)) and _holds_expression(value)):
+    if _is_expression_like(value) or (isinstance(value, (list, tuple)) and _contains_expression(value)):
         raise OperandError(
             f"ex.tensor of {value!r}",
             rule="the value must be computed, not an expression",
@@ -456,23 +461,26 @@ def _plain(value: Any) -> Any:
 
 
 def _array(value: Any, dtype: Any, copy: bool) -> Array:
-    wanted = None if dtype is None else np.dtype(dtype)
+    target = None if dtype is None else np.dtype(dtype)
     source = getattr(value, "dtype", None)
-    if (wanted is not None and element_of(wanted)) or (wanted and isinstance(source, np.dtype) and element_of(source)):
-        assert wanted is not None
-        return converted(value, wanted)
-    # row-major, as kernels and fingerprints expect stored values
+    if (target is not None and element_of(target)) or (target and isinstance(source, np.dtype) and element_of(source)):
+        assert target is not None
+        return converted(value, target)
+    # row-major, as kernels and fingerprints require
     array = np.array(value, dtype=dtype, order="C") if copy else np.asarray(value, dtype=dtype)
     return array if array.dtype.isnative else array.astype(as_dtype(array.dtype))
 
 
-def _holds_expression(values: Any) -> bool:
+def _contains_expression(values: Any) -> bool:
     """Whether nested lists contain an expression, which NumPy would evaluate."""
-    return any(_expressed(value) or (isinstance(value, (list, tuple)) and _holds_expression(value)) for value in values)
+    return any(
+        _is_expression_like(value) or (isinstance(value, (list, tuple)) and _contains_expression(value))
+        for value in values
+    )
 
 
 def _is_shared(array: Array) -> bool:
-    """Whether the memory belongs to another array that is writable."""
+    """Whether the memory belongs to another, writable array."""
     if array.base is not None and array.flags.writeable:
         return True
     base = array.base

@@ -1,7 +1,7 @@
-"""Traversal of expression graphs, always iterative: a graph can be 100,000 nodes deep.
+"""Iterative traversal of expression graphs, which can be 100,000 nodes deep.
 
-Python's own stack ends at a depth of a thousand. These three walks are used wherever a graph is traversed outside of a
-plan: to collect the nodes that some values need, to copy nodes over other operands, and to copy the boxes around them.
+Python's stack allows a depth of a thousand. All traversals outside of a plan use these functions: to collect the nodes
+that some values need, to copy nodes over other operands, and to copy the scopes around them.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from explorer.core.ir.recording_context import Scope
 def reachable(roots: Iterable[Expr], stop: Callable[[Expr], bool] | None = None) -> list[Expr]:
     """Return all nodes that the roots need, in order of recording (operands first), excluding those below ``stop``
     nodes."""
-    seen: dict[int, Expr] = {}
+    visited: dict[int, Expr] = {}
     pending = list(roots)
     while pending:
         node = pending.pop()
-        if node.uid not in seen:
-            seen[node.uid] = node
+        if node.uid not in visited:
+            visited[node.uid] = node
             if stop is None or not stop(node):
                 pending.extend(node.operands)
     # uids increase in order of recording, so sorting them is a topological sort
-    return [seen[uid] for uid in sorted(seen)]
+    return [visited[uid] for uid in sorted(visited)]
 
 
 def rebuild(
@@ -32,8 +32,8 @@ def rebuild(
 ) -> dict[int, Expr]:
     """Copy ``nodes`` (operands first), replacing operands that are in ``replaced`` (uid → node).
 
-    Returns uid → node for all of them. A node none of whose operands changed is copied too, so that every copy has its
-    own uid, the scope ``rescope(node)`` and the source location of its original.
+    Returns uid → node for all of them. Nodes with unchanged operands are copied too, so that every copy has its own
+    uid, the scope ``rescope(node)`` and the source location of its original.
     """
     copies = dict(replaced)
     for node in nodes:
@@ -43,13 +43,13 @@ def rebuild(
     return copies
 
 
-def rescope(scope: Scope | None, known: dict[int, Scope], top: Scope) -> Scope:
-    """Copy a scope's path below another top; ``known`` maps already copied scopes to their copies."""
+def rescope(scope: Scope | None, copies: dict[int, Scope], top: Scope) -> Scope:
+    """Copy a scope's path below another top; ``copies`` maps already copied scopes to their copies."""
     path = []
-    while scope is not None and id(scope) not in known:
+    while scope is not None and id(scope) not in copies:
         path.append(scope)
         scope = scope.parent
-    copy = known[id(scope)] if scope is not None else top
-    for old in reversed(path):
-        copy = known[id(old)] = Scope(old.name, old.kind, copy, old.type, old.payload)
+    copy = copies[id(scope)] if scope is not None else top
+    for original in reversed(path):
+        copy = copies[id(original)] = Scope(original.name, original.kind, copy, original.type, original.payload)
     return copy

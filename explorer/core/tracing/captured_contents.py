@@ -1,8 +1,8 @@
 """Contents of captured containers and arrays, compared with their state at the time of capture.
 
 A traced function checks at each call whether its captures have changed. Items are compared by identity and arrays by
-their bytes, which is cheap and never calls a user's ``__eq__``; larger contents are rejected when the function is
-traced. A digest instead of a copy would save memory, but take longer at each call.
+their bytes, which is cheap and never calls a user's ``__eq__``. Contents that are too large are rejected when the
+function is traced. Digests instead of copies would save memory, but take longer at each call.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from explorer.record.reasons import counted_text
 ARRAY_BYTES = 1 << 16
 """maximum bytes of a writable array whose contents are compared at each call"""
 ITEMS = 10_000
-"""maximum number of a container's items that are compared at each call"""
+"""maximum number of items of a container that are compared at each call"""
 
 _SEQUENCES = (list, set, deque)
 _EXPRESSIONS = {Expr, Tensor}
@@ -42,9 +42,9 @@ _MAPPINGS = (dict, MappingProxyType)
 
 
 def reader(value: Any) -> tuple[Read, Any] | None:
-    """Return a function, and the object that it returns while the contents of ``value`` are unchanged.
+    """Return a function and the object that it returns while the contents of ``value`` are unchanged.
 
-    Returns None for values without contents that could change in place.
+    Returns None for values that cannot change in place.
     """
     if type(value) is list and value and {*map(type, value)} <= _EXPRESSIONS:
         return functools.partial(eq, [*value], value), True  # by identity: see core/ir/identity_comparison.py
@@ -82,7 +82,7 @@ def parts(value: Any) -> Iterable[Any]:
         return [value.pyfunc]
     if isinstance(value, property):
         return [value.fget]
-    if get_origin(value) is not None:  # C[int], which reads attributes of C
+    if get_origin(value) is not None:  # C[int] reads attributes of C
         return [get_origin(value)]
     if isinstance(value, functools.partial):
         return [value.func, value.args, value.keywords]
@@ -97,7 +97,7 @@ def referred(value: ReferenceType[Any] | ContextVar[Any]) -> Any:
 
 
 def attribute_with_contents(value: Any) -> str | None:
-    """Return the attribute in which a container that is written in Python keeps its items; None for another value."""
+    """Return the attribute with the items of a container that is implemented in Python; None for other values."""
     if isinstance(value, ChainMap):
         return "maps"
     kinds = (UserDict, UserList, UserString, WeakKeyDictionary, WeakSet, WeakValueDictionary)
@@ -105,8 +105,8 @@ def attribute_with_contents(value: Any) -> str | None:
 
 
 def is_stream(value: Any) -> bool:
-    """Whether an object returns another value each time: an iterator or a random number generator."""
-    # NumPy's only where something has imported them, since that is slow.
+    """Whether an object returns a different value each time: an iterator or a random number generator."""
+    # NumPy's generators only if they were imported, because importing them is slow.
     numpy_random = sys.modules.get("numpy.random")
     generators = (Random, numpy_random.Generator, numpy_random.RandomState) if numpy_random is not None else (Random,)
     is_iterator = isinstance(value, Iterator) and is_fixed_class(type(value)) and not isinstance(value, IOBase)
@@ -114,30 +114,30 @@ def is_stream(value: Any) -> bool:
 
 
 def environment(snapshot: dict[str, str]) -> Any:
-    """Return the environment while it equals ``snapshot``, and None otherwise."""
+    """Return the environment if it equals ``snapshot``, else None."""
     return os.environ if os.environ.copy() == snapshot else None
 
 
-def attributes(held: Any, own: dict[str, Any], count: int) -> Any:
-    """Return the attributes of an object while there are as many, in the same dict."""
-    return own if held.__dict__ is own and len(own) == count else None
+def attributes(value: Any, attributes_dict: dict[str, Any], count: int) -> Any:
+    """Return the ``__dict__`` of an object if it is the same dict with the same number of entries, else None."""
+    return attributes_dict if value.__dict__ is attributes_dict and len(attributes_dict) == count else None
 
 
 def same_number(read: Read, key: Any) -> bool:
-    """Whether an attribute returns a new object each time that is the same number or string."""
+    """Whether an attribute, which returns a new object each time, still returns the number or string with this key."""
     return bool(exact(read()) == key)
 
 
-def contents_of(cell: Any) -> Any:
-    """Return the value of a closure variable, None while it is not bound."""
+def cell_contents_of(cell: Any) -> Any:
+    """Return the value of a closure variable, None if it is not bound yet."""
     try:
         return cell.cell_contents
     except ValueError:
         return None
 
 
-def excess(value: Any) -> str:
-    """Return the size of a value with mutable contents too large to compare at each call; else ""."""
+def excess_size(value: Any) -> str:
+    """Describe the size of mutable contents that are too large to compare at each call; return "" for other values."""
     if isinstance(value, np.ndarray):
         if value.nbytes <= ARRAY_BYTES or not is_writable(value):
             return ""
@@ -151,10 +151,10 @@ def excess(value: Any) -> str:
 
 
 def is_writable(array: np.ndarray[Any, Any]) -> bool:
-    """Whether an array, or memory that it is a view of, can be written to."""
+    """Whether an array, or an array that it is a view of, is writable."""
     owner: Any = array
     while isinstance(owner, np.ndarray):
-        # a write to its base shows in a read-only view
+        # a write to its base is visible in a read-only view
         if owner.flags.writeable:
             return True
         owner = owner.base
@@ -174,12 +174,12 @@ def _array_reader(value: np.ndarray[Any, Any]) -> Read:
 
 
 def _array(value: Any, shape: Any, dtype: Any, snapshot: bytes) -> Any:
-    # bytes, not ==: NaN must equal itself, and 0.0 must differ from −0.0
+    # compare bytes, because NaN must equal itself, and 0.0 must differ from −0.0
     return value if value.tobytes() == snapshot and value.shape == shape and value.dtype == dtype else None
 
 
 def _frozen(value: Any, shape: Any, dtype: Any) -> Any:
-    """Return a large array that was read-only when captured, as long as it still is."""
+    """Return a large array that was read-only when captured if it still is, else None."""
     return value if not value.flags.writeable and value.shape == shape and value.dtype == dtype else None
 
 

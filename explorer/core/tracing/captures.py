@@ -1,14 +1,14 @@
 """Variables, attributes and contents that a traced function reads from outside, and whether they have changed.
 
-A survey of the function's code finds them once for each trace. At each call they are compared with their state at that
-time: variables by identity, containers item by item, arrays by their bytes.
+A survey of the function's code finds them once per trace. At each call they are compared with their state at that time:
+variables by identity, containers item by item, arrays by their bytes.
 
 Code is inspected, never run. Each name in it (``co_names``, which contains globals, attributes and modules alike) is
 followed from the globals, closures and defaults through containers, and to the attributes of objects. Contents too
 large to compare at each call are rejected. Alternatives are worse: watching a run would see only one branch, proxies
 for globals and closures would change the code's behaviour, and a list written by the user would become outdated. The
-survey errs on the side of more: an unnecessary capture costs a comparison at each call, a missing one gives an outdated
-result.
+survey rather captures too much: an unnecessary capture costs a comparison at each call, a missing one gives outdated
+results.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ from explorer.core.ir.source_location import INTERNAL
 from explorer.core.tracing.captured_contents import (
     attribute_with_contents,
     attributes,
-    contents_of,
+    cell_contents_of,
     environment,
-    excess,
+    excess_size,
     is_stream,
     parts,
     reader,
@@ -78,34 +78,35 @@ _PLAIN = frozenset((NoneType, bool, int, float, complex, str, bytes, range, slic
 _ENVIRONMENT = frozenset({"environ", "environb", "getenv", "getenvb"})
 """names in the ``os`` module that read environment variables"""
 _SOURCES_OF_ENVIRONMENT = (os, os.environ, os.getenv, getattr(os, "environb", os), getattr(os, "getenvb", os))
-_UNSEEN = frozenset({"globals", "eval", "exec", "__import__"})
-"""builtins that read variables whose names are not in the code"""
-_UNSEEN_ATTRIBUTES = frozenset({"__globals__", "f_globals", "f_locals", "import_module"})
-"""attributes through which such variables are read; ``sys.modules`` is another one"""
+_FORBIDDEN_BUILTINS = frozenset({"globals", "eval", "exec", "__import__"})
+"""builtins that read variables by names that are not in the code"""
+_FORBIDDEN_ATTRIBUTES = frozenset({"__globals__", "f_globals", "f_locals", "import_module"})
+"""attributes that give access to such variables, like ``sys.modules``"""
 
 _CALLED = (FunctionType, MethodType, functools.partial, dict, MappingProxyType)
-"""what a decorator of an installed package holds of the functions that it was given"""
-_MOST = 20_000
-"""readers of one function"""
+"""types in which a decorator of an installed package stores the functions that it decorates"""
+_MAX_READERS = 20_000
+"""maximum number of readers of one function"""
 
 
 class _Reading(threading.local):
-    """Declared dependencies of the function that is being traced, per thread."""
+    """Declared dependencies of the function being traced, per thread."""
 
-    noted: list[tuple[Read, Any]] | None = None
+    dependencies: list[tuple[Read, Any]] | None = None
 
 
 reading = _Reading()
 
 
 def note(read: Callable[[], Any]) -> None:
-    """Declare that the function being traced depends on the result of ``read``: another object means another trace."""
-    if reading.noted is not None:
-        reading.noted.append((read, read()))
+    """Declare that the function being traced depends on the object that ``read`` returns; another object requires a new
+    trace."""
+    if reading.dependencies is not None:
+        reading.dependencies.append((read, read()))
 
 
 def watch(function: Callable[..., Any], arguments: Iterable[Any] = ()) -> Watched:
-    """Return what a function reads from outside now, through the plain functions and methods that it uses.
+    """Return readers of everything that a function reads from outside, directly or through other functions and methods.
 
     These are globals, closure variables, defaults, attributes of these and of the static ``arguments``, and the
     contents of containers and arrays among them. Raises DeclarationError for contents that cannot be compared.
@@ -119,33 +120,33 @@ def watch(function: Callable[..., Any], arguments: Iterable[Any] = ()) -> Watche
 
 
 class _Survey:
-    """Readers of everything that a function may read, each with the object that it returned, in ``readers``."""
+    """Collection of ``readers`` for everything that a function may read, each with the object that it returned."""
 
     def __init__(self, name: str) -> None:
         self.readers: list[tuple[Read, Any]] = []
         self._name = name
         self._names: set[str] = set()
-        self._texts: set[str] = set()
+        self._strings: set[str] = set()
         self._computed = False
         self._objects: list[tuple[Any, str]] = []
-        self._seen: dict[int, Any] = {}
+        self._visited: dict[int, Any] = {}
         self._classes: set[type] = set()
         self._compared: set[str] = set()
         self._absent: dict[int, tuple[dict[str, Any], set[str]]] = {}
-        """names that are currently no globals of a module"""
+        """id of a module's globals → the globals, and names that are not bound in them yet"""
         self._environment = False
         self._builtins = False
 
     def visit(self, start: Any, path: str) -> None:
-        """Record what a function reads, and transitively what that reads; keep other objects for their attributes."""
-        # A list instead of recursion: a user's linked list may be longer than Python's stack is deep.
+        """Record everything that a function reads, transitively; collect other objects for their attributes."""
+        # A list instead of recursion, because a user's linked list may exceed Python's recursion limit.
         pending = [(start, path)]
         while pending:
             current, path = pending.pop()
-            if type(current) in _PLAIN or id(current) in self._seen:
+            if type(current) in _PLAIN or id(current) in self._visited:
                 continue
-            # Keep the object, not only its id: a temporary's id may be reused a moment later.
-            self._seen[id(current)] = current
+            # Store the object, not only its id, because the id of a temporary may be reused.
+            self._visited[id(current)] = current
             if any(current is source for source in _SOURCES_OF_ENVIRONMENT):
                 self._environment = True
                 if current is not os:
@@ -157,15 +158,15 @@ class _Survey:
             elif current is builtins:
                 self._builtins = True
             elif isinstance(current, BuiltinFunctionType):
-                if current.__self__ is builtins and current.__name__ in _UNSEEN:
-                    raise _unseen_variables(self._name, f"{current.__name__}(…)")
+                if current.__self__ is builtins and current.__name__ in _FORBIDDEN_BUILTINS:
+                    raise _hidden_variables(self._name, f"{current.__name__}(…)")
                 pending.append((current.__self__, path))
             elif isinstance(current, type):
                 self._class(current, path, pending, CONSTRUCTING)
             elif isinstance(current, ModuleType):
                 if not is_fixed_module(current):
                     self._objects.append((current, path))
-                    # A module's own ``__getattr__``, and the properties of a subclass of modules.
+                    # A module's ``__getattr__``, and the properties of a subclass of ModuleType.
                     pending.append((vars(current).get("__getattr__"), path))
                     if type(current) is not ModuleType:
                         self._class(type(current), path, pending, ())
@@ -173,66 +174,70 @@ class _Survey:
                 self._value(current, path, pending)
 
     def follow_attributes(self) -> None:
-        """Record the attributes that any of the functions names, until there are no more objects and names."""
-        noted: set[tuple[int, str]] = set()
+        """Record the attributes whose names any of the functions contains, until there are no new objects and names."""
+        recorded: set[tuple[int, str]] = set()
         compared: set[tuple[int, str]] = set()
         while True:
-            fresh = [
-                (held, name, path)
-                for held, path in self._objects
-                for name in self._names_for(held)
-                if (id(held), name) not in noted
+            new_reads = [
+                (owner, name, path)
+                for owner, path in self._objects
+                for name in self._names_for(owner)
+                if (id(owner), name) not in recorded
             ]
-            if not fresh and not self._follow_compared(noted, compared):
+            if not new_reads and not self._follow_compared(recorded, compared):
                 break
-            for held, name, path in fresh:
-                noted.add((id(held), name))
-                self._attribute(held, name, f"{path}.{name}" if path else name)
-        for held, path in self._objects:
-            own = getattr(held, "__dict__", None)
-            # An attribute that is added may be one that was looked for in vain; of modules a name is looked up.
-            if isinstance(own, dict):
-                self._add(functools.partial(attributes, held, own, len(own)), own, path)
-        for name in sorted(self._names & _UNSEEN) if self._builtins else ():
-            raise _unseen_variables(self._name, f"{name}(…)")
-        for own, absent in self._absent.values():
+            for owner, name, path in new_reads:
+                recorded.add((id(owner), name))
+                self._attribute(owner, name, f"{path}.{name}" if path else name)
+        for owner, path in self._objects:
+            attributes_dict = getattr(owner, "__dict__", None)
+            # A new attribute may have a name that was not found before.
+            if isinstance(attributes_dict, dict):
+                self._add(
+                    functools.partial(attributes, owner, attributes_dict, len(attributes_dict)), attributes_dict, path
+                )
+        for name in sorted(self._names & _FORBIDDEN_BUILTINS) if self._builtins else ():
+            raise _hidden_variables(self._name, f"{name}(…)")
+        for attributes_dict, absent_names in self._absent.values():
             self._add(
-                functools.partial(own.keys().isdisjoint, frozenset(absent)), True, "a variable that is bound later"
+                functools.partial(attributes_dict.keys().isdisjoint, frozenset(absent_names)),
+                True,
+                "a variable that is bound later",
             )
         if self._environment and not self._names.isdisjoint(_ENVIRONMENT):
             self._add(functools.partial(environment, dict(os.environ)), os.environ, "os.environ")
 
-    def _follow_compared(self, noted: set[tuple[int, str]], compared: set[tuple[int, str]]) -> bool:
-        """Note what only generated methods compare, large arrays by identity alone; whether there was any.
+    def _follow_compared(self, recorded: set[tuple[int, str]], compared: set[tuple[int, str]]) -> bool:
+        """Record the attributes that only generated comparisons read; return whether there were any.
 
-        Such a method compares two large arrays by nothing else: they are one array, or NumPy raises.
+        Large arrays are compared only by identity, because the generated ``__eq__`` raises for two different arrays.
         """
-        fresh = [
-            (held, name, path)
-            for held, path in self._objects
+        new_reads = [
+            (owner, name, path)
+            for owner, path in self._objects
             for name in self._compared
-            if (id(held), name) not in noted and (id(held), name) not in compared
+            if (id(owner), name) not in recorded and (id(owner), name) not in compared
         ]
-        for held, name, path in fresh:
-            compared.add((id(held), name))
-            own = getattr(held, "__dict__", None)
-            read = own.get if isinstance(own, dict) else None
-            if isinstance(class_attribute(type(held), name), MemberDescriptorType):
-                read = functools.partial(getattr, held)
+        for owner, name, path in new_reads:
+            compared.add((id(owner), name))
+            attributes_dict = getattr(owner, "__dict__", None)
+            read = attributes_dict.get if isinstance(attributes_dict, dict) else None
+            if isinstance(class_attribute(type(owner), name), MemberDescriptorType):
+                read = functools.partial(getattr, owner)
             value = read(name, None) if read is not None else None
-            if read is not None and type(value) is np.ndarray and excess(value):
+            if read is not None and type(value) is np.ndarray and excess_size(value):
                 self._add(functools.partial(read, name, None), value, f"{path}.{name}")
             else:
-                noted.add((id(held), name))
-                self._attribute(held, name, f"{path}.{name}" if path else name)
-        return bool(fresh)
+                recorded.add((id(owner), name))
+                self._attribute(owner, name, f"{path}.{name}" if path else name)
+        return bool(new_reads)
 
-    def _names_for(self, held: Any) -> set[str]:
+    def _names_for(self, owner: Any) -> set[str]:
         if not self._computed:
             return self._names
-        own = getattr(held, "__dict__", ()) if not isinstance(held, (type, ModuleType)) else ()
-        fields = slots(type(held)) if not isinstance(held, FunctionType) else ()
-        return {*self._names, *self._texts, *own, *fields}
+        attributes_dict = getattr(owner, "__dict__", ()) if not isinstance(owner, (type, ModuleType)) else ()
+        fields = slots(type(owner)) if not isinstance(owner, FunctionType) else ()
+        return {*self._names, *self._strings, *attributes_dict, *fields}
 
     def _enter(self, function: FunctionType, path: str, pending: list[tuple[Any, str]]) -> None:
         code = function.__code__
@@ -240,40 +245,44 @@ class _Survey:
         if not is_generated(function) and not code.co_filename.startswith(INTERNAL):
             self._objects.append((function, path or function.__name__))
         if is_fixed(code.co_filename):
-            # A decorator of an installed package: the function that it was given is in its closure.
-            cells = [contents_of(cell) for cell in function.__closure__ or ()]
+            # The closure of a decorator in an installed package contains the decorated function.
+            cells = [cell_contents_of(cell) for cell in function.__closure__ or ()]
             pending += [(value, "") for value in cells if isinstance(value, _CALLED)]
             return
-        names, texts = _names_in(code)
-        own = function.__globals__
-        variables: dict[str, Read] = {name: functools.partial(own.get, name) for name in names if name in own}
+        names, strings = _names_in(code)
+        namespace = function.__globals__
+        variables: dict[str, Read] = {
+            name: functools.partial(namespace.get, name) for name in names if name in namespace
+        }
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
-            variables[name] = functools.partial(contents_of, cell)
-        unseen = sorted(_UNSEEN_ATTRIBUTES.intersection(names))
+            variables[name] = functools.partial(cell_contents_of, cell)
+        forbidden = sorted(_FORBIDDEN_ATTRIBUTES.intersection(names))
         if "modules" in names and ("sys" in names or any(value_of() is sys for value_of in variables.values())):
-            unseen.append("sys.modules")
-        if unseen:
-            raise _unseen_variables(self._name, unseen[0], function.__name__)
-        # builtins, which a global may hide, names that are bound later, and attributes
-        absent = frozenset(names).difference(own)
-        for name in sorted(absent & _UNSEEN):
-            raise _unseen_variables(self._name, f"{name}(…)", function.__name__)
+            forbidden.append("sys.modules")
+        if forbidden:
+            raise _hidden_variables(self._name, forbidden[0], function.__name__)
+        # builtins that a global may shadow, variables that are bound later, and attributes
+        absent = frozenset(names).difference(namespace)
+        for name in sorted(absent & _FORBIDDEN_BUILTINS):
+            raise _hidden_variables(self._name, f"{name}(…)", function.__name__)
         self._add(functools.partial(getattr, function, "__code__"), code, function.__name__)  # autoreload replaces it
         if is_generated(function):
             self._compared |= names.keys()
         else:
             self._names |= names.keys()
-            self._absent.setdefault(id(own), (own, set()))[1].update(absent)
-        self._texts |= texts
+            self._absent.setdefault(id(namespace), (namespace, set()))[1].update(absent)
+        self._strings |= strings
         self._computed |= not _COMPUTED.isdisjoint(names)
         for name, value_of in variables.items():
-            self._note(value_of, name, pending)
+            self._record(value_of, name, pending)
         pending += [(sys.modules.get(name), name) for name in names]
         for attribute in ("__defaults__", "__kwdefaults__"):
             if getattr(function, attribute):
-                self._note(functools.partial(getattr, function, attribute), f"{function.__name__}.{attribute}", pending)
+                self._record(
+                    functools.partial(getattr, function, attribute), f"{function.__name__}.{attribute}", pending
+                )
 
-    def _class(self, cls: type, path: str, pending: list[tuple[Any, str]], further: tuple[str, ...]) -> None:
+    def _class(self, cls: type, path: str, pending: list[tuple[Any, str]], extra_names: tuple[str, ...]) -> None:
         """Record the methods that Python and explorer call implicitly."""
         is_new = cls not in self._classes
         self._classes.add(cls)
@@ -282,18 +291,18 @@ class _Survey:
         metaclass = type(cls)
         if metaclass is not type and metaclass not in self._classes and not is_fixed_class(metaclass):
             self._class(metaclass, f"type({path})", pending, ("__call__",))
-        for name, base, method in implicit_methods(cls, further):
-            if not is_new and name not in further:
+        for name, base, method in implicit_methods(cls, extra_names):
+            if not is_new and name not in extra_names:
                 continue
             pending += [(part, path) for part in functions_of(method)]
             if not is_fixed_class(base) and method is class_attribute(cls, name):
-                own = functools.partial(vars(cls).get, name) if base is cls else None
-                self._add(own or functools.partial(class_attribute, cls, name), method, f"{path}.{name}")
+                lookup = functools.partial(vars(cls).get, name) if base is cls else None
+                self._add(lookup or functools.partial(class_attribute, cls, name), method, f"{path}.{name}")
 
     def _value(self, value: Any, path: str, pending: list[tuple[Any, str]]) -> None:
         if is_stream(value):
             raise _stream(self._name, value, path)
-        size = excess(value)
+        size = excess_size(value)
         if size:
             raise _too_large_to_compare(self._name, value, path, size)
         contents = reader(value)
@@ -303,7 +312,7 @@ class _Survey:
             return
         contents_name = attribute_with_contents(value)
         if contents_name is not None:
-            self._note(functools.partial(getattr, value, contents_name), path, pending)
+            self._record(functools.partial(getattr, value, contents_name), path, pending)
         if isinstance(value, (ReferenceType, ContextVar)):
             self._add(functools.partial(referred, value), referred(value), path)
         pending += [(part, f"{path}[…]") for part in parts(value)]
@@ -329,68 +338,68 @@ class _Survey:
             if type(value) not in self._classes:
                 self._class(type(value), path, pending, ())
 
-    def _attribute(self, held: Any, name: str, path: str) -> None:
+    def _attribute(self, owner: Any, name: str, path: str) -> None:
         values: list[tuple[Any, str]] = []
-        cls = type(held)
-        own = getattr(held, "__dict__", None)
-        if isinstance(held, type) and any(name in vars(base) for base in held.__mro__):
-            for base in held.__mro__:
+        cls = type(owner)
+        attributes_dict = getattr(owner, "__dict__", None)
+        if isinstance(owner, type) and any(name in vars(base) for base in owner.__mro__):
+            for base in owner.__mro__:
                 if name in vars(base) and not is_fixed_class(base):
-                    self._note(functools.partial(class_attribute, held, name), path, values)
+                    self._record(functools.partial(class_attribute, owner, name), path, values)
                     values += [(part, path) for part in functions_of(vars(base)[name])]
-        elif isinstance(own, dict) and name in own:
-            self._note(functools.partial(own.get, name), path, values)
+        elif isinstance(attributes_dict, dict) and name in attributes_dict:
+            self._record(functools.partial(attributes_dict.get, name), path, values)
         else:
             method = class_attribute(cls, name)
             if isinstance(method, (MemberDescriptorType, GetSetDescriptorType)):
-                self._descriptor(held, name, path, values)
+                self._descriptor(owner, name, path, values)
             elif method is not None:
-                shadowed = functools.partial(class_attribute, cls, name)
-                if isinstance(own, dict):
-                    shadowed = functools.partial(attribute_of, own, cls, name)
-                self._add(shadowed, method, path)
-                for base in cls.__mro__:  # a method may call the one that it overrides
+                lookup = functools.partial(class_attribute, cls, name)
+                if isinstance(attributes_dict, dict):
+                    lookup = functools.partial(attribute_of, attributes_dict, cls, name)
+                self._add(lookup, method, path)
+                for base in cls.__mro__:  # a method may call the method that it overrides
                     if name in vars(base):
                         values += [(part, path) for part in functions_of(vars(base)[name])]
-            elif self._computed and name in self._texts and isinstance(own, dict):
-                self._add(functools.partial(own.get, name), None, path)
+            elif self._computed and name in self._strings and isinstance(attributes_dict, dict):
+                self._add(functools.partial(attributes_dict.get, name), None, path)
         for value, where in values:
             self.visit(value, where)
 
-    def _descriptor(self, held: Any, name: str, path: str, pending: list[tuple[Any, str]]) -> None:
-        """Record an attribute that C code reads: a slot, or a field of a C object."""
-        read = functools.partial(getattr, held, name, None)
+    def _descriptor(self, owner: Any, name: str, path: str, pending: list[tuple[Any, str]]) -> None:
+        """Record an attribute with a C descriptor: a slot, or a field of a C object."""
+        read = functools.partial(getattr, owner, name, None)
         if read() is read():
-            self._note(read, path, pending)
+            self._record(read, path, pending)
         elif type(read()) in _PLAIN:
             self._add(functools.partial(same_number, read, exact(read())), True, path)
 
-    def _note(self, read: Read, path: str, pending: list[tuple[Any, str]]) -> None:
+    def _record(self, read: Read, path: str, pending: list[tuple[Any, str]]) -> None:
         value = read()
         self._add(read, value, path)
         pending.append((value, path))
 
     def _add(self, read: Read, value: Any, path: str) -> None:
         self.readers.append((read, value))
-        if len(self.readers) > _MOST:
-            raise _too_many_readers(self._name, path, _MOST)
+        if len(self.readers) > _MAX_READERS:
+            raise _too_many_readers(self._name, path, _MAX_READERS)
 
 
 def _names_in(code: CodeType) -> tuple[dict[str, None], set[str]]:
-    """Return the names in a piece of code and in the functions inside it, and the strings, which may name attributes.
+    """Return the names in a code object and in nested functions, and the strings, which may be names of attributes.
 
-    Globals, attributes and imported modules are not told apart: each name is looked for in all three ways.
+    Globals, attributes and imported modules are not distinguished: each name is looked up in all three ways.
     """
-    names, texts = dict.fromkeys(code.co_names), set[str]()
+    names, strings = dict.fromkeys(code.co_names), set[str]()
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            inner, further = _names_in(constant)
-            names |= inner
-            texts |= further
+            inner_names, inner_strings = _names_in(constant)
+            names |= inner_names
+            strings |= inner_strings
         else:
             items = constant if isinstance(constant, tuple) else (constant,)
-            texts |= {item for item in items if isinstance(item, str)}
-    return names, texts
+            strings |= {item for item in items if isinstance(item, str)}
+    return names, strings
 
 
 def _too_large_to_compare(function: str, value: Any, path: str, size: str) -> DeclarationError:
@@ -412,8 +421,8 @@ def _too_large_to_compare(function: str, value: Any, path: str, size: str) -> De
     )
 
 
-def _unseen_variables(function: str, name: str, caller: str = "") -> DeclarationError:
-    """Return the error for a builtin or an attribute that reads variables whose names are not in the code."""
+def _hidden_variables(function: str, name: str, caller: str = "") -> DeclarationError:
+    """Return the error for a builtin or an attribute that reads variables by names that are not in the code."""
     return DeclarationError(
         f"{function} uses {name}" + (f", in {caller}" if caller not in ("", function) else ""),
         rule="a function must read variables by their names: it runs once for many calls, and again when one of them "
@@ -423,7 +432,7 @@ def _unseen_variables(function: str, name: str, caller: str = "") -> Declaration
 
 
 def _stream(function: str, value: Any, path: str) -> DeclarationError:
-    """Return the error for an object that returns another value each time, such as a random number generator."""
+    """Return the error for an object that returns a different value each time, such as a random number generator."""
     return DeclarationError(
         f"{function} reads {path or 'a value'} from outside, a {type(value).__name__}",
         rule="a function's body runs once for many calls, so it must not draw from anything that gives another "

@@ -1,8 +1,8 @@
-"""Functions: a Python body traced once per combination of operand types; a call of it is one node.
+"""Functions: Python functions traced once per combination of operand types; each call is one node.
 
-``@ex.function`` and layers use it. A body is looked up by operand types and static arguments. Its captures are then
-checked, since a global or an attribute may have changed, and only then a call is recorded. Tracing at each call would
-need no checks, but costs as much as the body, and would give a thousand calls a thousand bodies to plan.
+``@ex.function`` and layers use it. A body is looked up by operand types and static arguments. Before a call is
+recorded, its captures are checked, since a global or an attribute may have changed. Tracing at each call would need no
+checks, but cost as much as the body, and a thousand calls would give a thousand bodies to plan.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from explorer.core.types.tensor_type import AnyType
 
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
-_KEPT = 4
-"""number of bodies kept for one combination of types, the newest ones: variables may change and change back"""
-_KEYS = 256
-"""number of combinations of types and static values whose bodies are kept, the newest ones"""
+_MAX_BODIES = 4
+"""maximum number of bodies for one combination of types; several, because variables may change and change back"""
+_MAX_KEYS = 256
+"""maximum number of combinations of types and static values whose bodies are kept"""
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class _Trace:
     watched: Watched
     call: Call
     type: AnyType
-    """of a call's result"""
+    """type of a call's result"""
 
 
 @named_methods
@@ -61,7 +61,7 @@ class Function(Generic[_Parameters, _Result]):
         self.name = name or getattr(function, "__name__", "function")
         self.kind = kind
         self.traces = 0
-        self._known: dict[Any, list[_Trace]] = {}
+        self._traces: dict[Any, list[_Trace]] = {}
         self._active: set[tuple[int, Any]] = set()
         """threads that are recording, with the keys of their calls"""
 
@@ -81,9 +81,9 @@ class Function(Generic[_Parameters, _Result]):
             structure = _positional(len(args))
         else:
             kinds, operands, structure = _operands_in(args, kwargs)
-        known = self._traced(structure, kinds, operands, args, kwargs)
-        body = known.body
-        result = record_typed(known.call, known.type, operands, body.captured)
+        trace_ = self._traced(structure, kinds, operands, args, kwargs)
+        body = trace_.body
+        result = record_typed(trace_.call, trace_.type, operands, body.captured)
         return result if body.structure is None else unpack(body, result)  # type: ignore[return-value]  # as annotated
 
     def body_of_call(self, *args: Any) -> Body:
@@ -92,15 +92,15 @@ class Function(Generic[_Parameters, _Result]):
         return self._traced(structure, kinds, operands, args, {}).body
 
     def __get__(self, owner: Any, cls: type | None = None) -> Any:
-        """Bind the function to an object, as for methods; the object becomes a static argument."""
+        """Bind the function to an object like a method; the object becomes a static argument."""
         return self if owner is None else functools.partial(self, owner)
 
     def retrace(self) -> None:
         """Discard all traces: the next call with each combination of types traces the body again."""
-        self._known.clear()
+        self._traces.clear()
 
     def body_for(self, *types: AnyType) -> Body:
-        """Return the body for operands of these types by position, for operations whose attributes are bodies."""
+        """Return the body for positional operands of these types, for operations whose attributes are bodies."""
         operands = tuple([Parameter(type_, "x")() for type_ in types])
         return trace(self._function, self.name, self.kind, operands, {}, operands)
 
@@ -111,14 +111,14 @@ class Function(Generic[_Parameters, _Result]):
         key: Any = (structure, tuple(kinds))
         if state.policies:
             key = (*key, frozenset(state.policies.values()))
-        known = self._find(key) or self._record(key, operands, args, kwargs)
-        if reading.noted is not None:
-            reading.noted += known.watched
-        return known
+        trace_ = self._find(key) or self._record(key, operands, args, kwargs)
+        if reading.dependencies is not None:
+            reading.dependencies += trace_.watched
+        return trace_
 
     def _find(self, key: Any) -> _Trace | None:
         try:
-            traces = self._known.get(key, ())
+            traces = self._traces.get(key, ())
         except TypeError:
             raise DeclarationError(
                 f"a call of {self.name} with an argument that cannot be hashed",
@@ -126,13 +126,13 @@ class Function(Generic[_Parameters, _Result]):
                 fix="pass a tuple for a list of numbers, or ex.tensor for an array",
             ) from None
         # Newest first: after values change and change back, the earlier body is reused.
-        for known in traces:
-            if unchanged(known.watched):
-                return known
+        for trace_ in traces:
+            if unchanged(trace_.watched):
+                return trace_
         return None
 
     def _record(self, key: Any, operands: tuple[Expr, ...], args: Any, kwargs: Any) -> _Trace:
-        # other threads may record the same body concurrently; only this thread's stack indicates recursion
+        # other threads may record the same body concurrently; only a repeated call on this thread is a recursion
         recording = threading.get_ident(), key
         if recording in self._active:
             raise DeclarationError(
@@ -140,43 +140,42 @@ class Function(Generic[_Parameters, _Result]):
                 rule="a call must not lead to the same call: bodies are recorded before any value is known",
                 fix="let a static argument count down, or use a Python loop",
             )
-        around, reading.noted = reading.noted, []
+        outer_dependencies, reading.dependencies = reading.dependencies, []
         self._active.add(recording)
         try:
             body = trace(self._function, self.name, self.kind, args, kwargs, operands)
         finally:
             self._active.discard(recording)
-            noted, reading.noted = tuple(reading.noted or ()), around
+            dependencies, reading.dependencies = tuple(reading.dependencies or ()), outer_dependencies
         statics = [leaf for leaf in flatten((args, kwargs))[0] if not is_operand(leaf)]
         call = Call(body)
         type_ = call.type_of(tuple([node.type for node in (*operands, *body.captured)]))
-        watched = {id(row): row for row in (*watch(self._function, statics), *noted)}.values()
+        watched = {id(row): row for row in (*watch(self._function, statics), *dependencies)}.values()
         recorded = _Trace(body, tuple(watched), call, type_)
         # Remove and insert again: dicts keep insertion order, and the oldest keys are dropped below.
-        self._known[key] = [recorded, *self._known.pop(key, ())][:_KEPT]
-        for old in [*self._known][:-_KEYS]:
-            self._known.pop(old, None)
+        self._traces[key] = [recorded, *self._traces.pop(key, ())][:_MAX_BODIES]
+        for oldest in [*self._traces][:-_MAX_KEYS]:
+            self._traces.pop(oldest, None)
         self.traces += 1
         return recorded
 
 
 def function(body: Callable[_Parameters, _Result]) -> Function[_Parameters, _Result]:
-    """Trace a Python function once per combination of operand types: each call is then one node, one box.
+    """Trace a Python function once per combination of operand types; each call is then one node, shown as one box.
 
     Arguments that are neither expressions nor arrays are static: each value has its own body. Expressions that the body
     reads from outside become hidden operands.
 
-    The body runs when it is traced, and reads everything else then. What your own code names is compared at each call,
-    and the body is traced again where it has changed: variables and attributes that the body names, or a function,
-    method or class outside installed packages that it uses; items of these containers and elements of these arrays;
-    parameters, nets, blobs and learning rates of Explorer. A name counts as a variable, an attribute and a module
-    alike, and a class's operators, comparisons and ``__hash__`` as used with the class.
-    Refused when traced, by DeclarationError, is what cannot be compared: a writable array of more than 64 KB, a
-    container of more than 10,000 items, an iterator, a random generator, and variables that are read without their
-    names (``globals()``, ``eval``, ``sys.modules``). All the rest is read once, when traced, and again after
-    ``retrace()``: what Python and installed packages keep or compute themselves (settings, registries, files, clocks,
-    random numbers). Draws from the global generators of ``random`` and NumPy are reported by the warning
-    ``RandomTraced``.
+    The body runs only when it is traced, and reads everything else at that time. At each call, values that your code
+    reads by name are compared, and the body is traced again if one has changed: variables and attributes named in the
+    body, or in a function, method or class that it uses outside installed packages; items of such containers and
+    elements of such arrays; parameters, nets, blobs and learning rates of Explorer. A name is looked up as variable,
+    attribute and module; a class is assumed to use its operators, comparisons and ``__hash__``. Tracing raises
+    DeclarationError for values that cannot be compared: a writable array of more than 64 KB, a container of more than
+    10,000 items, an iterator, a random generator, and variables that are not read by name (``globals()``, ``eval``,
+    ``sys.modules``). Everything else is read only when traced, and again after ``retrace()``: state of Python and of
+    installed packages (settings, registries, files, clocks, random numbers). Draws from the global generators of
+    ``random`` and NumPy cause the warning ``RandomTraced``.
 
     >>> @ex.function
     ... def norm(x):
@@ -196,7 +195,7 @@ def function(body: Callable[_Parameters, _Result]) -> Function[_Parameters, _Res
 
 @functools.cache
 def _positional(count: int) -> Any:
-    """Structure of a call whose arguments are all positional expressions."""
+    """Return the structure of a call whose arguments are all positional expressions."""
     return flatten(((None,) * count, {}))[1]
 
 

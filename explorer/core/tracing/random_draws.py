@@ -1,8 +1,8 @@
-"""Warning for bodies that draw random numbers during tracing, detected by the states of the global generators.
+"""Warning for bodies that draw random numbers while they are traced, detected by the states of the global generators.
 
 A body runs once for many calls, so a number that it draws is the same in all of them. Captured generators are rejected
-(capture_errors.py); the states of the global ones of ``random`` and ``numpy.random`` are compared before and after the
-body runs. Generators that a body creates cannot be detected, nor can clocks and files.
+(captures.py); the states of the global ones of ``random`` and ``numpy.random`` are compared before and after the body
+runs. Generators that a body creates cannot be detected, nor can clocks and files.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from explorer.core.ir.source_location import INTERNAL
 
 
 class RandomTraced(UserWarning):
-    """A body drew random numbers while it was traced: all its calls use the same ones."""
+    """A body drew random numbers while it was traced, so that all its calls use the same numbers."""
 
 
 @contextlib.contextmanager
 def watched_draws(name: str) -> Iterator[None]:
     """Warn if the block, in which a body of this name is traced, draws from a global generator.
 
-    Inside another such block the outer one warns.
+    In nested blocks only the outermost one warns.
     """
     if state.watches_draws:
         yield
         return
-    before, state.watches_draws = _states(), True
+    initial_states, state.watches_draws = _states(), True
     try:
         yield
     finally:
         state.watches_draws = False
-    drawn = [module for module, generator in _states().items() if generator != before[module]]
-    if drawn:
+    modules = [module for module, generator in _states().items() if generator != initial_states[module]]
+    if modules:
         message = (
-            f"{name} draws from {' and '.join(drawn)} while it is traced: every call of this trace uses the same "
+            f"{name} draws from {' and '.join(modules)} while it is traced: every call of this trace uses the same "
             "numbers; draw them before the call and pass them as arguments, or use ex.random_normal or "
             "ex.random_uniform with a counter"
         )

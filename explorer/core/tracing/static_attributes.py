@@ -38,7 +38,7 @@ def is_known(cls: type) -> bool:
 
 
 def functions_of(attribute: Any) -> list[Any]:
-    """Return the functions behind a class attribute, such as a property or a method."""
+    """Return the functions of a class attribute, such as a property or a method."""
     if isinstance(attribute, property):
         return [attribute.fget]
     if isinstance(attribute, (classmethod, staticmethod)):
@@ -61,7 +61,7 @@ def is_fixed_class(cls: type) -> bool:
 def is_fixed_module(module: ModuleType) -> bool:
     """Whether a module never changes: a module of explorer, the standard library, or an installed package.
 
-    A module created by a program (``types.ModuleType``) has no file, and neither has a built-in one, which has a
+    Modules created by a program (``types.ModuleType``) and built-in modules have no file; only the latter have a
     loader.
     """
     path = getattr(module, "__file__", None)
@@ -75,9 +75,9 @@ def _file_of(cls: type) -> str:
     return getattr(module, "__file__", None) or ""
 
 
-def attribute_of(own: dict[str, Any], cls: type, name: str) -> Any:
-    """Return the attribute of an object whose instance attributes are ``own``."""
-    return own[name] if name in own else class_attribute(cls, name)
+def attribute_of(instance_attributes: dict[str, Any], cls: type, name: str) -> Any:
+    """Return the attribute of an object whose instance attributes are ``instance_attributes``."""
+    return instance_attributes[name] if name in instance_attributes else class_attribute(cls, name)
 
 
 def slots(cls: type) -> list[str]:
@@ -88,17 +88,17 @@ def slots(cls: type) -> list[str]:
 
 
 def has_attributes(value: Any) -> bool:
-    """Whether a value is an object with attributes that is not explorer's or NumPy's own."""
+    """Whether a value has attributes and is not an object of explorer or NumPy."""
     cls = type(value)
     if is_known(cls):
         return False
     return isinstance(getattr(value, "__dict__", None), dict) or bool(slots(cls))
 
 
-def implicit_methods(cls: type, further: tuple[str, ...]) -> Iterator[tuple[str, type, Any]]:
+def implicit_methods(cls: type, extra_names: tuple[str, ...]) -> Iterator[tuple[str, type, Any]]:
     """Yield the methods that Python and explorer call implicitly: operators, comparisons, hashes.
 
-    Each comes with its name and the class that defines it; ``further`` lists additional method names.
+    Each comes with its name and the class that defines it; ``extra_names`` lists additional method names.
     """
     names = dict.fromkeys(
         name
@@ -109,7 +109,7 @@ def implicit_methods(cls: type, further: tuple[str, ...]) -> Iterator[tuple[str,
     )
     if class_attribute(cls, "__expr__") is not None:
         names["type"] = None
-    for name in [*names, *further]:
+    for name in [*names, *extra_names]:
         for base in cls.__mro__:
             method = vars(base).get(name)
             if isinstance(method, (FunctionType, property, classmethod, staticmethod)):

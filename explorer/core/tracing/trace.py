@@ -1,7 +1,6 @@
 """Recording of a Python function's body with parameters for its operands, and of results with several outputs.
 
-``ex.function`` records the bodies of calls (decorator.py), and control flow the bodies of branches and loops
-(ops/control).
+It is used for bodies of calls (``ex.function``, decorator.py), and of branches and loops (ops/control).
 """
 
 from __future__ import annotations
@@ -40,20 +39,20 @@ def trace(
     """
     start = next_uid()
     titles = argument_names(function, args, kwargs) if titles is None else titles
-    outer, state.scope = (state.scope, state.origin), None
-    if not is_internal(function):  # attribute nodes to its own lines, whoever records it first
+    outer_context, state.scope = (state.scope, state.origin), None
+    if not is_internal(function):  # attribute nodes to the function's lines, regardless of the first caller
         state.origin = None
-    # Compare with the first uid: older nodes were recorded outside, and may be read.
+    # Older nodes were recorded outside, and may be read.
     state.traces = (*state.traces, start)
     try:
-        with one_deeper(f"a call of {name}"), scope(name, kind) as inside:
+        with one_deeper(f"a call of {name}"), scope(name, kind) as function_scope:
             parameters = tuple(Parameter(node.type, title)() for node, title in zip(operands, titles, strict=True))
             traced_args, traced_kwargs = _replace((args, kwargs), parameters)
             with watched_draws(name):
                 result = function(*traced_args, **traced_kwargs)
     finally:
         state.traces = state.traces[:-1]
-        state.scope, state.origin = outer
+        state.scope, state.origin = outer_context
     leaves, structure = flatten(result)
     if not leaves or not all(isinstance(leaf, Expr) for leaf in leaves):
         raise DeclarationError(
@@ -61,19 +60,19 @@ def trace(
             rule="a function must return an expression, or nested containers of expressions",
             fix="return what it computes; wrap a constant in ex.tensor",
         )
-    own = {node.uid for node in parameters}
+    parameter_uids = {node.uid for node in parameters}
 
     def is_outer(node: Expr) -> bool:
-        if node.uid in own:
+        if node.uid in parameter_uids:
             return False
-        # a non-constant recorded before the body began: the body reads it from outside
+        # a non-constant recorded before the body: the body reads it from outside
         before = node.uid < start and bool(node.operands)
         return before or isinstance(node, Tensor) or isinstance(node.operation, Parameter)
 
     captured = tuple(node for node in reachable(leaves, stop=is_outer) if is_outer(node))
     for node in captured:
         node.mark_used()
-    return make_body(name, parameters, captured, tuple(leaves), inside, structure)
+    return make_body(name, parameters, captured, tuple(leaves), function_scope, structure)
 
 
 def unpack(body: Body, result: Expr) -> Any:

@@ -1,8 +1,8 @@
 """User-defined dtypes: a storage dtype and conversions to and from real numbers (for example fixed point).
 
 A user-defined dtype is a structured NumPy dtype with one field. NumPy's interface for new dtypes requires C. NumPy
-copies, slices and stores a structured dtype unchanged, and rejects arithmetic on it, so that it cannot be mixed with
-plain numbers by accident.
+copies, slices and stores a structured dtype unchanged, and rejects arithmetic on it, which prevents accidental mixing
+with plain numbers.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class ElementType:
                 fix="def decode(self, stored): …; def encode(self, numbers): …",
             )
         self.dtype: np.dtype[Any] = np.dtype([(self.name, self.storage)])
-        for element in _known.values():
+        for element in _element_types.values():
             owner = type(element)
             if element.name == self.name and (owner.__module__, owner.__qualname__) != (
                 cls.__module__,
@@ -74,7 +74,7 @@ class ElementType:
                     rule=f"an element type's name must be unique; {owner.__module__}.{owner.__qualname__} has it",
                     fix=f"name it otherwise: {cls.__name__}('…')",
                 )
-        _known[self.dtype] = self
+        _element_types[self.dtype] = self
 
     def decode(self, stored: Array) -> Array:
         """Return the numbers that stored values represent, of the same shape."""
@@ -114,12 +114,12 @@ class ElementType:
         return f"{type(self).__name__}({self.name!r})"
 
 
-_known: dict[np.dtype[Any], ElementType] = {}
+_element_types: dict[np.dtype[Any], ElementType] = {}
 
 
 def element_of(dtype: np.dtype[Any]) -> ElementType | None:
     """Return the element type of a dtype; None for NumPy's own."""
-    return _known.get(dtype) if dtype.kind == "V" else None
+    return _element_types.get(dtype) if dtype.kind == "V" else None
 
 
 def is_element(dtype: np.dtype[Any]) -> bool:
@@ -183,7 +183,7 @@ def refuse_beyond(value: Array, dtype: np.dtype[Any]) -> None:
     limits = np.iinfo(dtype)
     smallest, largest = value.min(), value.max()
     for number in (smallest, largest):
-        # as Python ints: compared as floats, 2⁶³ and 2⁶³ − 1 would be equal
+        # compare Python ints, because as floats 2⁶³ and 2⁶³ − 1 would be equal
         if not (limits.min <= (int(number) if np.isfinite(number) else np.inf) <= limits.max):
             raise OverflowError(f"{number} is not in {limits.min} … {limits.max}")
 

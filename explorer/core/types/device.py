@@ -36,8 +36,8 @@ class Device:
     (``ex.kernel``).
 
     A device has NumPy's memory unless a subclass overrides ``new`` and ``delete``, or, if its arrays are not NumPy's,
-    ``empty``, ``write`` and ``read``. There is one object per name: if its class is declared again, the object becomes
-    one of the new class, and keeps its arrays and kernels.
+    ``empty``, ``write`` and ``read``. There is one object per name: if its class is declared again, the object changes
+    to the new class, and keeps its arrays and kernels.
 
     >>> class Board(ex.Device):
     ...     "An accelerator board; here its memory is NumPy's."
@@ -62,8 +62,8 @@ class Device:
         check_names(cls, Device, "the device")
         cls._has_blocks = cls.new is not Device.new or cls.delete is not Device.delete
 
-    def __new__(cls, name: str, *arguments: Any, **named: Any) -> Device:
-        """Return the device of a name: one object, however often it is declared."""
+    def __new__(cls, name: str, *arguments: Any, **options: Any) -> Device:
+        """Return the device of a name, which is the same object after a repeated declaration."""
         declared = _devices.get(name)
         if declared is None:
             return object.__new__(cls)
@@ -72,7 +72,7 @@ class Device:
             raise DeclarationError(
                 f"a second device {name!r}", rule="a device's name must be unique", fix=f"use device({name!r})"
             )
-        # in place: arrays and kernels that know the device keep it
+        # in place, because arrays and kernels refer to the device
         declared.__class__ = cls
         return declared
 
@@ -83,7 +83,7 @@ class Device:
     # -- memory ----------------------------------------------------------------------------------------------------
 
     def new(self, nbytes: int) -> Any:
-        """Return ``nbytes`` bytes of uninitialised memory; NumPy's are aligned to 64 bytes."""
+        """Return ``nbytes`` bytes of uninitialised memory; NumPy memory is aligned to 64 bytes."""
         # a negative size would return part of the alignment padding
         if not (isinstance(nbytes, (int, np.integer)) and nbytes >= 0):
             raise OperandError(
@@ -109,16 +109,16 @@ class Device:
     # -- copies ----------------------------------------------------------------------------------------------------
 
     def write(self, array: Any, values: NDArray[Any]) -> None:
-        """Copy NumPy's values into an array of the device, of the same shape and dtype."""
+        """Copy a NumPy array into an array of the device, of the same shape and dtype."""
         np.copyto(array, values)
 
     def read(self, array: Any) -> NDArray[Any]:
-        """Return the values of the device's array as NumPy's; the memory may be shared."""
+        """Return the values of a device array as a NumPy array, which may share memory."""
         values: NDArray[Any] = array
         return values
 
     def put(self, values: NDArray[Any]) -> Any:
-        """Copy NumPy's values to a new array of the device."""
+        """Copy a NumPy array to a new array of the device."""
         target = self.empty(values.shape, values.dtype)
         self.write(target, values)
         return target
@@ -129,7 +129,7 @@ class Device:
         The copy passes through NumPy's memory; a device with a faster path to another device overrides this method.
         """
         destination = self if to is None else to
-        # A device's arrays need have neither attribute: only its own methods read and write them.
+        # Device arrays may lack both attributes, because only the device's methods read and write them.
         has_types = all(hasattr(array, "shape") and hasattr(array, "dtype") for array in (source, target))
         if has_types and (source.shape != target.shape or source.dtype != target.dtype):
             raise OperandError(
@@ -143,7 +143,7 @@ class Device:
     def copy_bytes(self, source: Any, target: Any, nbytes: int, to: Device | None = None) -> None:
         """Copy the first bytes of this device's memory into memory of the device ``to`` (None: this one).
 
-        Raises OperandError if either has fewer bytes.
+        Raises OperandError if either memory has fewer bytes.
         """
         for role, memory in (("source", source), ("target", target)):
             if not 0 <= nbytes <= memory.nbytes:
@@ -193,14 +193,14 @@ class Cuda(Device):
     """NVIDIA GPU: ``ex.device("cuda")``, or ``ex.device("cuda:1")``; uses CuPy, which is imported on first use.
 
     Arrays are CuPy's, on which NumPy's functions compute, so operations need no second kernel; memory comes from CuPy's
-    pool. The only other GPU code in the core are kernels of fused chains (run/kernels/device_chain.py).
+    pool. The only other GPU code are the kernels of fused chains (run/kernels/device_chain.py).
     """
 
     __slots__ = ("_cupy", "number")
     addressable = False
     runs_numpy = True
     number: int
-    """index of the GPU, as the driver counts them"""
+    """index of the GPU in the driver's order"""
 
     def __init__(self, name: str, number: int, cupy: Any) -> None:
         super().__init__(name)
@@ -216,7 +216,7 @@ class Cuda(Device):
             return self._cupy.empty(shape, dtype)
 
     def write(self, array: Any, values: NDArray[Any]) -> None:
-        """Copy NumPy's values to the GPU."""
+        """Copy a NumPy array to the GPU."""
         with self.switch_to_device():
             array.set(np.asarray(values, order="C"))
 
@@ -247,7 +247,7 @@ class Cuda(Device):
         Call it with the operand arrays, which broadcast, and the result array. Products are rounded before they are
         added, as in separate operations.
         """
-        parameters = ", ".join([f"{dtype.name} a{number}" for number, dtype in enumerate(operands)])
+        parameters = ", ".join([f"{dtype.name} a{index}" for index, dtype in enumerate(operands)])
         compiled: Callable[..., Any] = self._cupy.ElementwiseKernel(
             parameters, f"{result.name} out", source, "explorer_chain", options=("--fmad=false",)
         )
@@ -284,8 +284,8 @@ def device(name: str) -> Device:
 
 
 def _cuda(name: str) -> Device:
-    """Declare the GPU that ``cuda`` or ``cuda:1`` names; raises StateError if CuPy or the GPU is missing."""
-    number = int(name.partition(":")[2] or 0)
+    """Declare the GPU named ``cuda`` or ``cuda:1``; raises StateError if CuPy or the GPU is missing."""
+    index = int(name.partition(":")[2] or 0)
     try:
         cupy = import_module("cupy")  # importing it takes a second, and few machines have a GPU
     except ImportError as error:
@@ -294,13 +294,13 @@ def _cuda(name: str) -> Device:
         count = cupy.cuda.runtime.getDeviceCount()
     except cupy.cuda.runtime.CUDARuntimeError as error:
         raise StateError(f"the device {name!r}: {error}", rule="CUDA must find a GPU", fix=_INSTALL) from error
-    if number >= count:
+    if index >= count:
         raise StateError(
             f"the device {name!r}",
             rule=f"the number must be that of a GPU of this machine, which has {count}",
             fix='ex.device("cuda")',
         )
-    return Cuda(name, number, cupy)
+    return Cuda(name, index, cupy)
 
 
 def _bytes(memory: Any) -> Any:
@@ -319,15 +319,15 @@ def check_device(device: Any) -> None:
     check_type(device, "device", Device, "a device, or None", 'device=ex.cpu, or ex.device("name")')
 
 
-def as_device(place: Any, what: str) -> Device:
+def as_device(device_or_name: Any, what: str) -> Device:
     """Return a device, or the device of a name; raises OperandError for other types, UnknownNameError for an unknown
     name."""
-    if isinstance(place, Device):
-        return place
-    if isinstance(place, str):
-        return device(place)
+    if isinstance(device_or_name, Device):
+        return device_or_name
+    if isinstance(device_or_name, str):
+        return device(device_or_name)
     raise OperandError(
-        f"{what} with {place!r}", rule="the device must be a device or its name", fix='ex.cpu, or "cuda"'
+        f"{what} with {device_or_name!r}", rule="the device must be a device or its name", fix='ex.cpu, or "cuda"'
     )
 
 
@@ -345,10 +345,10 @@ class Allocator(Protocol):
 
 @named_methods
 class Block:
-    """Memory of ``nbytes`` bytes from ``device.new``, freed with ``device.delete`` when its last owner is gone.
+    """Memory of ``nbytes`` bytes from ``device.new``, freed with ``device.delete`` when its last owner is deleted.
 
-    Arrays on it, views of these, tensors and results own it. ``destruct`` is called with the memory before it is freed,
-    to destroy the values in it. ``memory`` is existing memory to use, such as an array of objects.
+    Arrays in it, views of these, tensors and results are owners. ``destruct`` is called with the memory before it is
+    freed, to destroy the values in it. ``memory`` is existing memory to use, such as an array of objects.
     ``np.asarray(block)`` is an array of its bytes, if NumPy can address the memory.
 
     >>> block = ex.Block(ex.cpu, 24)
@@ -371,7 +371,7 @@ class Block:
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        # An array over the memory references the block itself, and so do views of that array.
+        # Arrays over the memory, and views of them, keep a reference to the block.
         if isinstance(self.memory, np.ndarray) and self.memory.dtype.hasobject:
             raise OperandError(
                 f"the bytes of {self!r}, which holds objects",
@@ -383,7 +383,7 @@ class Block:
         return interface
 
     def array(self, shape: tuple[int, ...], dtype: Any, offset: int = 0) -> NDArray[Any]:
-        """Return a NumPy array on the memory from byte ``offset`` on; raises OperandError beyond its end."""
+        """Return a NumPy array in the memory from byte ``offset`` on; raises OperandError if it exceeds the block."""
         exact = np.dtype(dtype)
         nbytes = math.prod(shape) * exact.itemsize
         if offset < 0 or offset + nbytes > self.nbytes:
@@ -396,7 +396,7 @@ class Block:
         return array
 
     def __del__(self) -> None:
-        # Clear it first, so that a destructor that fails or is interrupted does not free the memory twice.
+        # Clear the attribute first, so that a failing or interrupted destructor does not free the memory twice.
         memory, self.memory = self.memory, None
         if memory is None:
             return

@@ -1,6 +1,7 @@
 """Values on devices: create, copy and read arrays on any device.
 
-Layer parameters, their training and net weights use it: their arrays are NumPy's on cpu, and device arrays elsewhere.
+Layer parameters, their training and net weights use these functions: arrays are NumPy arrays on cpu, and device arrays
+elsewhere.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from explorer.core.types.tensor_type import Array, TensorType
 
 
 def fill(type_: TensorType, target: Any, values: Any) -> None:
-    """Copy a NumPy array, or an array of the same device, into an array of a type."""
+    """Copy a NumPy array, or an array on the same device, into ``target``, an array of ``type_``."""
     device = type_.device
     if device is cpu:
         np.copyto(target, values)

@@ -1,4 +1,4 @@
-"""Types of values: shape, dtype and device. Types are interned: equal types are one object.
+"""Types of values: shape, dtype and device. Types are interned, so that equal types are one object.
 
 Every node has a type, and recording looks types up for each operation. Interning makes them comparable by identity and
 usable as keys without hashing shapes.
@@ -53,7 +53,7 @@ class TensorType:
     def __new__(cls, shape: Shape, dtype: DTypeLike = np.float32, device: Device = cpu) -> TensorType:
         """Return the interned type of a shape, dtype and device; raises OperandError for invalid sizes or elements."""
         try:
-            # Arguments are usually canonical: one look-up. Anything else (a list, a dtype name) is not found, or
+            # Arguments are usually canonical and need one look-up. Others (a list, a dtype name) are not found, or
             # unhashable.
             return _interned[shape, dtype, device]
         except (KeyError, TypeError):
@@ -78,7 +78,7 @@ class TensorType:
         new.nbytes = new.size * exact.itemsize
         new.numeric = exact.kind in "biufc"
         new.plain = device is cpu and new.numeric
-        return _interned.setdefault(canonical, new)  # another thread may have been faster
+        return _interned.setdefault(canonical, new)  # another thread may have created the type meanwhile
 
     @property
     def rank(self) -> int:
@@ -87,7 +87,7 @@ class TensorType:
 
     @property
     def category(self) -> str:
-        """Category of the rank, in MetaNN's words: scalar, vector, matrix, three-d array, then "n-d array"."""
+        """Category of the rank, in MetaNN's terms: scalar, vector, matrix, three-d array, then "n-d array"."""
         return category_of(self.rank)
 
     def with_shape(self, shape: Shape) -> TensorType:
@@ -100,8 +100,8 @@ class TensorType:
 
     def __repr__(self) -> str:
         shape = "×".join(map(str, self.shape)) if self.shape else "scalar"
-        place = "" if self.device is cpu else f" on {self.device.name}"
-        return f"{shape} {dtype_name(self.dtype)}{place}"
+        device_text = "" if self.device is cpu else f" on {self.device.name}"
+        return f"{shape} {dtype_name(self.dtype)}{device_text}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return TensorType, (self.shape, self.dtype, self.device)
@@ -119,7 +119,7 @@ class TupleType:
     """bytes of all parts"""
 
     def __new__(cls, parts: tuple[TensorType, ...]) -> TupleType:
-        """Return the one type of these outputs."""
+        """Return the interned type of these outputs."""
         interned = _interned_tuples.get(parts)
         if interned is None:
             new = object.__new__(cls)
@@ -159,7 +159,7 @@ def is_addressable(shape: Shape, dtype: np.dtype[Any]) -> bool:
     """Whether NumPy can make an array of this shape; it counts an empty axis as one of size 1."""
     size = max(dtype.itemsize, 1)
     for length in shape:
-        # NumPy multiplies strides this way, and rejects the array even if an axis is empty
+        # NumPy computes strides this way, and rejects the array even if an axis is empty
         size *= length or 1
         if size > BYTES:
             return False
@@ -190,7 +190,7 @@ def whole(value: Any, what: str) -> int:
 
 
 def as_shape(shape: Any, what: str) -> Shape:
-    """Return sizes as a tuple of ints; raises OperandError for a size that is negative or no integer."""
+    """Return sizes as a tuple of ints; raises OperandError for a size that is negative or not an integer."""
     try:
         sizes = tuple(shape)
     except TypeError:
@@ -212,7 +212,7 @@ def as_dtype(dtype: Any) -> np.dtype[Any]:
             raise TypeError("None names no dtype")
         exact: np.dtype[Any] = np.dtype(dtype)
         native = exact if exact.isnative else exact.newbyteorder("=")
-        # NumPy's own object of a number's dtype: of a copy, the buffer protocol knows no name.
+        # Use NumPy's own dtype object, because the buffer protocol does not support copies of it.
         if native.isbuiltin == 0 and native.kind in "biufc" and native.metadata is None:
             native = np.dtype(native.str)
         return native

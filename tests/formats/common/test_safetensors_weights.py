@@ -214,7 +214,7 @@ def test_reading_does_not_use_the_position_of_the_file(
     path.write_bytes(WRITTEN)
     weights = SafetensorsWeights(path, DECLARED)
     if way == "parts":
-        monkeypatch.setattr("explorer.core.files.kept_file._PART", 5)
+        monkeypatch.setattr("explorer.core.files.kept_file._MAX_READ", 5)
     else:
         monkeypatch.delattr(os, "preadv")
     for _ in range(2):

@@ -35,7 +35,7 @@ class UnderPolicies(Rule):
         facts = {
             "operation": operation.name,
             "policies": ", ".join(map(repr, operation.policies)),
-            "computed_by": operation.standing.label,
+            "computed_by": operation.implementation.label,
         }
-        replacement = operation.standing(*graph.operands(node))
+        replacement = operation.implementation(*graph.operands(node))
         return self.policies.applied(replacement, **facts)
