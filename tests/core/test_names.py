@@ -38,7 +38,7 @@ def test_open_rejects_folders_and_invalid_paths(tmp_path: Path) -> None:
     for wrong in (".", "", "/", tmp_path):
         with pytest.raises(ex.FileError, match="folder"):
             ex.open(wrong)
-    with pytest.raises(ex.FileError, match="int is no path"):
+    with pytest.raises(ex.FileError, match="int is not a path"):
         ex.open(3)  # type: ignore[arg-type]
 
 

@@ -217,7 +217,7 @@ def test_bodies_of_old_bindings_are_freed(x: ex.Tensor) -> None:
         weight = ex.tensor([float(step)] * 2)
         f(x)
     assert f.traces == 20
-    assert sum(map(len, f._known.values())) <= 4
+    assert sum(map(len, f._traces.values())) <= 4
 
 
 def test_traced_values_do_not_convert_to_numbers(x: ex.Tensor) -> None:
