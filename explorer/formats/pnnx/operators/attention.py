@@ -1,7 +1,7 @@
-"""Attention: the function, and the module with its projections.
+"""Scaled dot-product attention, and the multi-head attention module with its projections.
 
-The module's boolean masks are True for hidden keys, the function's are True for visible ones; ``attention_weights`` has
-the function's meaning. Weights keep torch's packed layout: rows of queries, keys and values, one after the other.
+In boolean masks of the module, True hides a key; in masks of the function and of ``attention_weights``, True shows it.
+Packed weights have torch's layout: the rows for queries, keys and values follow each other.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Expr:
-    """Softmax of queries times keys, applied to values."""
+    """Compute the softmax of queries times keys, applied to values."""
     if dropout_p:
         raise OperandError(
-            f"dropout_p={dropout_p!r}", rule="dropout_p must be 0.0: elements are dropped in training only"
+            f"dropout_p={dropout_p!r}", rule="dropout_p must be 0.0, since dropout applies only in training"
         )
     if key.ndim > 2 and query.ndim > 2 and key.shape[-3] != query.shape[-3] and not enable_gqa:
         raise OperandError(
             f"queries {query.type} and keys {key.type}",
-            rule="query and key must have as many heads, unless enable_gqa=True",
+            rule="query and key must have the same number of heads, unless enable_gqa=True",
         )
     return attention(query, key, value, attn_mask, causal=is_causal, scale=scale)
 
 
 Training = Annotated[Unused, Names("kdim", "vdim", "dropout")]
-"""sizes that the weights have, too, and what changes training only"""
+"""sizes that follow from the weights, and a rate that affects only training"""
 
 
 @file_operator("nn.MultiheadAttention")
@@ -78,15 +78,15 @@ def multi_head_attention(
     training: Training,
     outputs: Outputs,
 ) -> Expr | tuple[Expr, Expr]:
-    """Attention of several heads between linear maps; outputs are the values, then the mean weights where asked for.
+    """Compute multi-head attention with linear projections; return the values, and the mean weights if requested.
 
-    One operand serves for queries, keys and values, of two the second one for keys and values.
+    A single operand is used as queries, keys and values; with two operands, the second one is used as keys and values.
     """
     if one_of:
         raise OperandError(
             f"operands that may be {' or '.join(one_of)}",
-            rule="what an operand is must follow from its shape, since its name is not in the file",
-            fix="export with inputs of as many samples, queries and keys as are different numbers, or open the module: "
+            rule="the shape must identify an operand, since the file does not contain its name",
+            fix="export with different numbers of samples, queries and keys, or open the module: "
             "ex.open(module, inputs)",
         )
     if num_heads < 1 or embed_dim % num_heads:
@@ -98,7 +98,7 @@ def multi_head_attention(
         raise OperandError(
             f"bias={bias} with in_proj_bias {'missing' if in_proj_bias is None else 'given'}, out_proj.bias "
             f"{'missing' if out_bias is None else 'given'}",
-            rule="there must be both biases where bias is True, and none where it is False",
+            rule="the module must have both biases if bias is True, and none if it is False",
         )
     keys = query if key is None else key
     sequences = [query, keys, keys if value is None else value]
@@ -106,46 +106,46 @@ def multi_head_attention(
         with_rank(name, x, *(("N", "steps") if batch_first else ("steps", "N")), "features")
     if not batch_first:
         sequences = [transpose(x, (1, 0, 2)) for x in sequences]
-    single = {"q_proj_weight": q_proj_weight, "k_proj_weight": k_proj_weight, "v_proj_weight": v_proj_weight}
+    unpacked = {"q_proj_weight": q_proj_weight, "k_proj_weight": k_proj_weight, "v_proj_weight": v_proj_weight}
     biases = None if in_proj_bias is None else with_shape("in_proj_bias", in_proj_bias, (3 * embed_dim,))
     projected = []
-    for index, (x, name) in enumerate(zip(sequences, single, strict=True)):
+    for index, (x, name) in enumerate(zip(sequences, unpacked, strict=True)):
         part = slice(index * embed_dim, (index + 1) * embed_dim)
         if in_proj_weight is not None:
             weight = with_shape("in_proj_weight", in_proj_weight, (3 * embed_dim, x.shape[2]))[part]
         else:
-            weight = _given(name, single[name], (embed_dim, x.shape[2]))
+            weight = _required(name, unpacked[name], (embed_dim, x.shape[2]))
         y = matmul(x, weight.T) if biases is None else matmul(x, weight.T) + biases[part]
         projected.append(_heads(y, num_heads))
-    queries, seen, values = projected
-    mask = _mask(attn_mask, key_padding_mask, num_heads, queries, seen)
-    weights = attention_weights(queries, seen, mask)
+    queries, key_heads, values = projected
+    mask = _mask(attn_mask, key_padding_mask, num_heads, queries, key_heads)
+    weights = attention_weights(queries, key_heads, mask)
     if mask is not None and mask.dtype.kind == "b" and outputs == 1:
-        # a query without any key gets zeros, as torch's function has it, which the module calls for values only
+        # Without requested weights, the module calls torch's function, which gives zeros for a query without any keys.
         weights = where(mask, weights, 0)
     mixed = transpose(matmul(weights, values), (0, 2, 1, 3))
     joined = reshape(mixed, (*mixed.shape[:2], embed_dim))
-    y = matmul(joined, _given("out_proj.weight", out_weight, (embed_dim, embed_dim)).T)
+    y = matmul(joined, _required("out_proj.weight", out_weight, (embed_dim, embed_dim)).T)
     if out_bias is not None:
         y = y + with_shape("out_proj.bias", out_bias, (embed_dim,))
     y = y if batch_first else transpose(y, (1, 0, 2))
     return y if outputs == 1 else (y, mean(weights, 1))
 
 
-def _given(name: str, weight: Expr | None, shape: Shape) -> Expr:
+def _required(name: str, weight: Expr | None, shape: Shape) -> Expr:
     if weight is None:
         raise OperandError(f"the weight {name!r} is missing", rule="the module must have all its weights")
     return with_shape(name, weight, shape)
 
 
 def _heads(x: Expr, heads: int) -> Expr:
-    """(N, steps, features) to (N, heads, steps, features / heads)."""
+    """Reshape (N, steps, features) to (N, heads, steps, features / heads)."""
     n, steps, features = x.shape
     return transpose(reshape(x, (n, steps, heads, features // heads)), (0, 2, 1, 3))
 
 
 def _mask(attn_mask: Expr | None, key_padding_mask: Expr | None, heads: int, query: Expr, key: Expr) -> Expr | None:
-    """Return what is added for each query and key, or which keys are seen: the module's booleans mark hidden ones."""
+    """Return the combined mask, to be added, or boolean with True for visible keys; None without masks."""
     pairs, count = (query.shape[2], key.shape[2]), query.shape[0]
     masks = []
     for name, mask, shapes in (
@@ -158,7 +158,7 @@ def _mask(attn_mask: Expr | None, key_padding_mask: Expr | None, heads: int, que
             raise OperandError(
                 f"{name} is {mask.type}",
                 rule=f"{name} must have the shape {', or '.join(map(str, shapes))}",
-                fix="export again with a pnnx that notes shapes, or open the module: ex.open(module, inputs)",
+                fix="export again with a pnnx that records shapes, or open the module: ex.open(module, inputs)",
             )
         if name == MASKS[1]:
             mask = expand_dims(mask, (1, 2))
@@ -170,9 +170,9 @@ def _mask(attn_mask: Expr | None, key_padding_mask: Expr | None, heads: int, que
     first, second = masks
     if first.dtype.kind == second.dtype.kind == "b":
         return first & second
-    return _added(first) + _added(second)
+    return _additive(first) + _additive(second)
 
 
-def _added(mask: Expr) -> Expr:
-    """Return a mask as numbers to add: −∞ for keys that are not seen."""
+def _additive(mask: Expr) -> Expr:
+    """Return a mask as numbers to add, with −∞ for hidden keys."""
     return where(mask, np.float32(0), np.float32(-np.inf)) if mask.dtype.kind == "b" else mask

@@ -1,4 +1,4 @@
-"""Diagonals of matrices, matrices of diagonals, and triangles."""
+"""Diagonals of matrices, diagonal matrices, and triangular parts."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from explorer.ops.manipulation.reshape import expand_dims, reshape
 
 @file_operator("aten::diagonal", "torch.diagonal", "Tensor.diagonal")
 def diagonal(input: Expr, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Expr:
-    """A diagonal of the matrices along two axes, as the last axis."""
+    """Return a diagonal of the matrices along two axes, as the last axis."""
     return _diagonal(input, offset, dim1, dim2)
 
 
 @file_operator("torch.diag", "Tensor.diag", "aten::diag")
 def diag(input: Expr, diagonal: int = 0) -> Expr:
-    """The matrix with a vector as its diagonal, or a matrix' diagonal."""
+    """Return the matrix with a vector as its diagonal, or the diagonal of a matrix."""
     if input.ndim not in (1, 2):
         raise OperandError(f"an operand {input.type}", rule="the operand must be a vector or a matrix")
     return _matrix(input, diagonal, 0, 1) if input.ndim == 1 else _diagonal(input, diagonal, 0, 1)
@@ -32,31 +32,31 @@ def diag(input: Expr, diagonal: int = 0) -> Expr:
 
 @file_operator("aten::diag_embed", "torch.diag_embed", "Tensor.diag_embed")
 def diag_embed(input: Expr, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Expr:
-    """Matrices along two new axes, with the last axis as their diagonal."""
+    """Return matrices along two new axes, with the last axis as their diagonal."""
     return _matrix(input, offset, dim1, dim2)
 
 
 @file_operator("aten::diagflat", "torch.diagflat")
 def diagflat(input: Expr, offset: int = 0) -> Expr:
-    """The matrix with all elements as its diagonal."""
+    """Return the matrix with all elements as its diagonal."""
     return _matrix(reshape(input, (input.size,)), offset, 0, 1)
 
 
 @file_operator("torch.tril", "Tensor.tril", "aten::tril")
 def tril_(input: Expr, diagonal: int = 0) -> Expr:
-    """Matrices with zeros above a diagonal."""
+    """Return matrices with zeros above a diagonal."""
     return tril(input, diagonal)
 
 
 @file_operator("torch.triu", "Tensor.triu", "aten::triu")
 def triu_(input: Expr, diagonal: int = 0) -> Expr:
-    """Matrices with zeros below a diagonal."""
+    """Return matrices with zeros below a diagonal."""
     return triu(input, diagonal)
 
 
 @file_operator("aten::trace")
 def trace(input: Expr) -> Expr:
-    """The sum of a matrix' diagonal."""
+    """Return the sum of a matrix's diagonal."""
     if input.ndim != 2:
         raise OperandError(f"an operand {input.type}", rule="the operand must be a matrix")
     size = min(input.shape)
@@ -71,26 +71,26 @@ def _diagonal(x: Expr, offset: int, first: int, second: int) -> Expr:
         (offset, min(height, width - offset)) if offset > 0 else (-offset * width, min(height + offset, width))
     )
     flat = reshape(matrices, (*matrices.shape[:-2], height * width))
-    # of the elements of all rows in a line every (width + 1)-th is on the diagonal
+    # in row-major order, every (width + 1)-th element is on the diagonal
     end = start + max(count - 1, -1) * (width + 1) + 1
     return flat[(..., slice(start, end, width + 1) if count > 0 else slice(0, 0))]
 
 
 def _matrix(x: Expr, offset: int, first: int, second: int) -> Expr:
     if not x.ndim:
-        raise OperandError(f"an operand {x.type}", rule="the operand must have an axis or more")
+        raise OperandError(f"an operand {x.type}", rule="the operand must have at least one axis")
     rows, columns = _axes(x.ndim + 1, first, second)
     size = x.shape[-1] + abs(offset)
     claim_constant("elements of a diagonal matrix", size * size)
     longer = padded(x, (*[(0, 0)] * (x.ndim - 1), (0, abs(offset))))
-    # element i is in row i where the diagonal is moved to the right, else in column i
-    lines = expand_dims(longer, -1 if offset >= 0 else -2)
-    matrices = where(np.eye(size, k=offset, dtype=bool), lines, 0)
+    # element i is in row i for offset ≥ 0, else in column i
+    vectors = expand_dims(longer, -1 if offset >= 0 else -2)
+    matrices = where(np.eye(size, k=offset, dtype=bool), vectors, 0)
     return moveaxis(matrices, (-2, -1), (rows, columns))
 
 
 def _axes(rank: int, first: int, second: int) -> tuple[int, int]:
     axes = normalize_axis(first, rank, "diagonal"), normalize_axis(second, rank, "diagonal")
     if axes[0] == axes[1]:
-        raise OperandError(f"dim1={first}, dim2={second}", rule="the axes must be two")
+        raise OperandError(f"dim1={first}, dim2={second}", rule="the axes must be different")
     return axes

@@ -19,13 +19,13 @@ from explorer.ops.reduction.statistics import vector_norm
 
 @file_operator("aten::cosine_similarity", "F.cosine_similarity")
 def cosine_similarity(x1: Expr, x2: Expr, dim: int = 1, eps: float = 1e-8) -> Expr:
-    """The cosines of the angles between vectors along an axis; a length below eps counts as eps."""
+    """Return the cosines of the angles between vectors along an axis; norms are at least eps."""
     first, second = promoted([x1, x2])
     shape = broadcast_shapes(first.shape, second.shape)
     if shape is None or first.dtype.kind != "f" or second.dtype.kind != "f":
         raise OperandError(
             f"vectors {first.type} and {second.type}",
-            rule="the vectors must be of real numbers and broadcast together",
+            rule="the vectors must be floating and broadcast together",
         )
     return _cosines(first, second, shape, normalize_axis(dim, len(shape), "cosine_similarity"), eps)
 
@@ -36,15 +36,15 @@ def _cosines(first: Expr, second: Expr, shape: Shape, axis: int, eps: float) -> 
     for x in (first, second):
         sizes = [*[1] * (len(shape) - x.ndim), *x.shape]
         sizes[axis] = shape[axis]
-        # a vector of one element is as long as the other; other axes are broadcast by the product
-        whole = broadcast_to(reshape(x, (*[1] * (len(shape) - x.ndim), *x.shape)), tuple(sizes))
-        units.append(whole / clip(vector_norm(whole, 2, axis, keepdims=True), eps, None))
+        # norms require vectors of full length; the product below broadcasts the other axes
+        vectors = broadcast_to(reshape(x, (*[1] * (len(shape) - x.ndim), *x.shape)), tuple(sizes))
+        units.append(vectors / clip(vector_norm(vectors, 2, axis, keepdims=True), eps, None))
     return sum(units[0] * units[1], axis)
 
 
 @file_operator("F.pairwise_distance", "nn.PairwiseDistance", "aten::pairwise_distance")
 def pairwise_distance(x1: Expr, x2: Expr, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Expr:
-    """The p-norms of x1 − x2 + eps along the last axis."""
+    """Return the p-norms of x1 − x2 + eps along the last axis."""
     return _distances(x1, x2, p, -1, keepdim, eps)
 
 
@@ -55,17 +55,17 @@ def _distances(x: Expr, y: Expr, power: float, axis: int | None, keep: bool = Fa
 
 @file_operator("aten::dist", "torch.dist")
 def dist(input: Expr, other: Expr, p: float = 2.0) -> Expr:
-    """The p-norm of the difference of two tensors."""
+    """Return the p-norm of the difference of two tensors."""
     return _distances(input, other, p, None)
 
 
 @file_operator("aten::cdist")
 def cdist(x1: Expr, x2: Expr, p: float = 2.0, compute_mode: Unused = None) -> Expr:
-    """The p-norms of the differences of all rows of one matrix and all rows of another."""
+    """Return the p-norms of the differences between all rows of one matrix and all rows of another."""
     if x1.ndim < 2 or x2.ndim < 2 or x1.shape[-1] != x2.shape[-1] or not p >= 0:
         raise OperandError(
             f"rows {x1.type} and {x2.type}, p={p!r}",
-            rule="rows must be of one length, and p a number of 0 or more",
+            rule="rows must have the same length, and p must be 0 or more",
         )
     return _distances_of_rows(expand_dims(x1, -2), expand_dims(x2, -3), p)
 

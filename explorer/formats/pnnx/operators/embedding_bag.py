@@ -1,7 +1,7 @@
-"""Bags of rows of a table: the sum, mean or largest of the rows at several indices.
+"""Embedding bags: sums, means or maxima of the rows of a table at several indices.
 
-pnnx writes nn.EmbeddingBag as torch's inner operator, with all indices in one list and where each bag begins in it. Its
-further results (which bag an index is in, how many there are) serve training, and are made of the same indices.
+pnnx writes nn.EmbeddingBag as torch's aten operator, with all indices in one vector and the offset of each bag. Its
+further results (the bag of each index, and the size of each bag) are used only in training.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> tuple[Expr, ...]:
-    """The sum (mode 0), mean (1) or largest (2) of the rows of each bag; an empty bag gives zeros."""
+    """Compute the sum (mode 0), mean (1) or maximum (2) of the rows of each bag; an empty bag gives zeros."""
     if weight.ndim != 2:
-        raise OperandError(f"a table {weight.type}", rule="the table must be a matrix of rows")
+        raise OperandError(f"a table {weight.type}", rule="the table must be a matrix")
     if indices.ndim != 1 or offsets.ndim != 1:
         raise OperandError(
-            f"indices {indices.type} and offsets {offsets.type}", rule="indices and offsets must be lists"
+            f"indices {indices.type} and offsets {offsets.type}", rule="indices and offsets must be vectors"
         )
     if per_sample_weights is not None and mode:
-        raise OperandError(f"weights for mode {_MODES[mode]}", rule="indices must have weights for mode sum only")
+        raise OperandError(f"weights for mode {_MODES[mode]}", rule="only the mode sum supports weights of indices")
     if per_sample_weights is not None and per_sample_weights.shape != indices.shape:
         raise OperandError(
             f"weights {per_sample_weights.type} for indices {indices.type}", rule="each index must have one weight"
@@ -66,15 +66,16 @@ def embedding_bag(
         return _largest(op, rows, starts, counted), starts, starts, starts
     if counted is not None:
         rows = where(expand_dims(counted, 1), rows, 0)
-    # the bag of an index is the last one that begins at its position or before
+    # the bag of an index is the last one that begins at or before its position
     claim_constant("positions of indices", indices.size)
-    begun = tensor(np.arange(indices.size))
-    bags = sum(cast(expand_dims(begun, 1) >= starts, np.dtype(np.int64)), 1) - 1
+    positions = tensor(np.arange(indices.size))
+    bags = sum(cast(expand_dims(positions, 1) >= starts, np.dtype(np.int64)), 1) - 1
     if is_known(starts):
         _check_starts(value_of(starts), indices.size)
-    # an index before the first bag is refused by the sum, as one of a bag beyond the last, and as all where starts fall
-    falls = any(concatenate([starts[1:], tensor(np.full(1, indices.size, starts.dtype))]) < starts)
-    bags = where((bags < 0) | falls, starts.size, bags)
+    # bag number starts.size is out of range, so that the sum below raises an error at run time for an index before the
+    # first bag and for offsets that decrease
+    decreases = any(concatenate([starts[1:], tensor(np.full(1, indices.size, starts.dtype))]) < starts)
+    bags = where((bags < 0) | decreases, starts.size, bags)
     total = TakeGradient(0, (starts.size, weight.shape[1]))(rows, bags)
     ones = cast(counted, weight.dtype) if counted is not None else tensor(np.ones(indices.size, weight.dtype))
     counts = TakeGradient(0, (starts.size,))(ones, bags)
@@ -84,16 +85,16 @@ def embedding_bag(
 
 
 def _largest(op: OperatorContext, rows: Expr, starts: Expr, counted: Expr | None) -> Expr:
-    """Return the largest row element of each bag: its rows must be known while the net is built."""
-    first: Any = value_of(starts) if is_known(starts) else op.value("offsets", starts)
-    claim_steps("bags of rows", first.size)
-    _check_starts(first, rows.shape[0])
-    ends = [*first[1:].tolist(), rows.shape[0]]
+    """Return the elementwise maximum of the rows of each bag; ``starts`` must be known while the net is built."""
+    offsets: Any = value_of(starts) if is_known(starts) else op.value("offsets", starts)
+    claim_steps("bags of rows", offsets.size)
+    _check_starts(offsets, rows.shape[0])
+    ends = [*offsets[1:].tolist(), rows.shape[0]]
     lowest = -np.inf if rows.dtype.kind == "f" else np.iinfo(rows.dtype).min
     if counted is not None:
         rows = where(expand_dims(counted, 1), rows, lowest)
     bags: list[Expr] = []
-    for start, end in zip(first.tolist(), ends, strict=True):
+    for start, end in zip(offsets.tolist(), ends, strict=True):
         if start == end:
             bags.append(tensor(np.zeros(rows.shape[1], rows.dtype)))
             continue
@@ -103,10 +104,9 @@ def _largest(op: OperatorContext, rows: Expr, starts: Expr, counted: Expr | None
 
 
 def _check_starts(starts: Array, count: int) -> None:
-    """Raise OperandError for offsets of bags that do not rise from 0 to the number of indices at most."""
+    """Raise OperandError unless the offsets of bags begin with 0, never decrease, and are at most ``count``."""
     if not starts.size or starts[0] != 0 or np.any(np.diff([*starts.tolist(), count]) < 0):
         raise OperandError(
             f"offsets {starts[:20].tolist()} into {count} indices",
-            rule="offsets must begin with 0, and none may be smaller than the one before it, or "
-            "larger than the number of indices",
+            rule="offsets must begin with 0, must not decrease, and must not exceed the number of indices",
         )

@@ -1,4 +1,4 @@
-"""Tensors joined along the axis that a function's name says, split along it, grids of vectors, and common shapes."""
+"""Stacking along fixed axes, block-diagonal matrices, grids of vectors, and broadcasting."""
 
 from __future__ import annotations
 
@@ -17,50 +17,50 @@ from explorer.ops.manipulation.reshape import reshape
 
 
 def _at_least(x: Expr, rank: int) -> Expr:
-    """Add axes of size 1 as np.atleast_1d, np.atleast_2d and np.atleast_3d do."""
+    """Add axes of size 1 like np.atleast_1d, np.atleast_2d and np.atleast_3d."""
     missing, last = rank - x.ndim, (1,) * (rank == 3)
     return x if missing <= 0 else reshape(x, (*[1] * (missing - len(last)), *x.shape, *last))
 
 
-def _enter_at_least(rank: int) -> None:
+def _register_at_least(rank: int) -> None:
     @file_operator(f"aten::atleast_{rank}d", f"torch.atleast_{rank}d")
     def at_least(tensors: Expr | tuple[Expr, ...]) -> Expr | tuple[Expr, ...]:
         return tuple([_at_least(x, rank) for x in tensors]) if isinstance(tensors, tuple) else _at_least(tensors, rank)
 
-    at_least.__doc__ = f"Tensors with {rank} axes or more."
+    at_least.__doc__ = f"Add axes of size 1 until tensors have at least {rank} axes."
 
 
 for _rank in (1, 2, 3):
-    _enter_at_least(_rank)
+    _register_at_least(_rank)
 
 
-def _enter_joined(name: str, rank: int, axis: int) -> None:
+def _register_joined(name: str, rank: int, axis: int) -> None:
     @file_operator(f"aten::{name}", f"torch.{name}")
     def joined(*tensors: Expr) -> Expr:
         parts = [_at_least(x, rank) for x in promoted(tensors)]
-        # vectors next to each other are one vector
+        # hstack concatenates vectors to one vector
         return concatenate(parts, 0 if name == "hstack" and parts[0].ndim == 1 else axis)
 
-    joined.__doc__ = f"Tensors of {rank} axes or more joined along axis {axis}."
+    joined.__doc__ = f"Concatenate tensors of at least {rank} axes along axis {axis}."
 
 
 for _name, _rank, _axis in (("hstack", 1, 1), ("vstack", 2, 0), ("dstack", 3, 2)):
-    _enter_joined(_name, _rank, _axis)
+    _register_joined(_name, _rank, _axis)
 
 
 @file_operator("aten::column_stack", "torch.column_stack")
 def column_stack(*tensors: Expr) -> Expr:
-    """Vectors as columns, and the columns of matrices, next to each other."""
+    """Concatenate vectors, as columns, and the columns of matrices."""
     return concatenate([reshape(x, (x.size, 1)) if x.ndim < 2 else x for x in promoted(tensors)], 1)
 
 
 @file_operator("aten::block_diag", "torch.block_diag")
 def block_diag(*tensors: Expr) -> Expr:
-    """Matrices along the diagonal of one, with zeros elsewhere."""
+    """Return the block-diagonal matrix of matrices."""
     parts = [_at_least(x, 2) for x in promoted(tensors)]
     start, rows = 0, []
     if any(x.ndim != 2 for x in parts):
-        raise OperandError(f"operands {', '.join([str(x.type) for x in parts])}", rule="there must be matrices")
+        raise OperandError(f"operands {', '.join([str(x.type) for x in parts])}", rule="the operands must be matrices")
     width = sum([x.shape[1] for x in parts])
     claim_constant("the matrix of all blocks", width * sum([x.shape[0] for x in parts]))
     for x in parts:
@@ -71,25 +71,25 @@ def block_diag(*tensors: Expr) -> Expr:
 
 @file_operator("aten::meshgrid", "torch.meshgrid")
 def meshgrid(tensors: Expr | tuple[Expr, ...], indexing: Literal["ij", "xy"] = "ij") -> tuple[Expr, ...]:
-    """Each vector along an axis of the grid, repeated along the others; with xy the first two axes are exchanged."""
-    lines = tensors if isinstance(tensors, tuple) else (tensors,)
-    if not lines or any(x.ndim > 1 for x in lines):
-        raise OperandError(f"operands {lines!r}", rule="the operands must be vectors")
-    axes = [*range(len(lines))]
+    """Return each vector along its axis of a grid, repeated along the other axes; xy exchanges the first two axes."""
+    vectors = tensors if isinstance(tensors, tuple) else (tensors,)
+    if not vectors or any(x.ndim > 1 for x in vectors):
+        raise OperandError(f"operands {vectors!r}", rule="the operands must be vectors")
+    axes = [*range(len(vectors))]
     if indexing == "xy":
         axes[:2] = reversed(axes[:2])
-    shape = tuple([lines[axis].size for axis in axes])
+    shape = tuple([vectors[axis].size for axis in axes])
     return tuple(
         [
-            broadcast_to(reshape(x, tuple([x.size if axis == number else 1 for axis in axes])), shape)
-            for number, x in enumerate(lines)
+            broadcast_to(reshape(x, tuple([x.size if axis == index else 1 for axis in axes])), shape)
+            for index, x in enumerate(vectors)
         ]
     )
 
 
 @file_operator("aten::broadcast_tensors", "torch.broadcast_tensors")
 def broadcast_tensors(*tensors: Expr) -> tuple[Expr, ...]:
-    """Tensors of one shape, axes of size 1 repeated."""
+    """Broadcast tensors to their common shape."""
     shape: Shape | None = ()
     for each in tensors:
         shape = None if shape is None else broadcast_shapes(shape, each.shape)

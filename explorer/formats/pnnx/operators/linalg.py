@@ -27,55 +27,55 @@ from explorer.ops.reduction.reduce import sum
 
 @file_operator("torch.matmul", "torch.bmm", "torch.mm", "aten::matmul")
 def matmul(input: Expr, other: Annotated[Expr, Names("mat2", "other")]) -> Expr:
-    """The matrix product of two operands."""
+    """Compute the matrix product of two operands."""
     return input @ other
 
 
 @file_operator("torch.mv", "torch.dot", "aten::mv", "aten::dot")
 def vector_product(input: Expr, other: Annotated[Expr, Names("vec", "tensor")]) -> Expr:
-    """The product with a vector."""
+    """Compute the product with a vector."""
     return input @ other
 
 
 def _scaled_sum(x: Expr, result: Expr, beta: float, alpha: float) -> Expr:
-    """Return β · x + α · result; with β = 0 what x holds does not count, be it NaN."""
+    """Return β · x + α · result; for β = 0, x is ignored even if it contains NaN."""
     result = result if alpha == 1 else result * alpha
     return result if beta == 0 else (x if beta == 1 else x * beta) + result
 
 
 @file_operator("torch.addmm")
 def addmm(input: Expr, mat1: Expr, mat2: Expr, beta: float = 1, alpha: float = 1) -> Expr:
-    """β · input + α · (mat1 @ mat2)."""
+    """Return β · input + α · (mat1 @ mat2)."""
     return _scaled_sum(input, mat1 @ mat2, beta, alpha)
 
 
 @file_operator("torch.baddbmm")
 def baddbmm(input: Expr, batch1: Expr, batch2: Expr, beta: float = 1, alpha: float = 1) -> Expr:
-    """β · input + α · (batch1 @ batch2)."""
+    """Return β · input + α · (batch1 @ batch2)."""
     return _scaled_sum(input, batch1 @ batch2, beta, alpha)
 
 
 @file_operator("torch.addmv")
 def addmv(input: Expr, mat: Expr, vec: Expr, beta: float = 1, alpha: float = 1) -> Expr:
-    """β · input + α · (mat @ vec)."""
+    """Return β · input + α · (mat @ vec)."""
     return _scaled_sum(input, mat @ vec, beta, alpha)
 
 
 @file_operator("aten::addbmm", "torch.addbmm")
 def addbmm(input: Expr, batch1: Expr, batch2: Expr, beta: float = 1, alpha: float = 1) -> Expr:
-    """β · input + α · the sum of the products batch1 @ batch2."""
+    """Return β · input + α · Σ batch1[i] @ batch2[i]."""
     return _scaled_sum(input, einstein_sum("nij,njk->ik", batch1, batch2), beta, alpha)
 
 
 @file_operator("aten::addr", "torch.addr")
 def addr(input: Expr, vec1: Expr, vec2: Expr, beta: float = 1, alpha: float = 1) -> Expr:
-    """β · input + α · the products of all pairs of elements of two vectors."""
+    """Return β · input + α · the outer product of two vectors."""
     return _scaled_sum(input, einstein_sum("i,j->ij", vec1, vec2), beta, alpha)
 
 
 @file_operator("torch.outer", "aten::outer", "torch.ger", "aten::ger")
 def outer(input: Expr, vec2: Expr) -> Expr:
-    """The products of all pairs of elements of two vectors."""
+    """Compute the outer product of two vectors."""
     if input.ndim != 1 or vec2.ndim != 1:
         raise OperandError(f"operands {input.type} and {vec2.type}", rule="both operands must be vectors")
     return expand_dims(input, 1) * vec2
@@ -83,14 +83,14 @@ def outer(input: Expr, vec2: Expr) -> Expr:
 
 @file_operator("torch.einsum")
 def einsum(*operands: Expr, equation: str) -> Expr:
-    """Einstein's sum of the operands."""
+    """Compute an Einstein summation of the operands."""
     if "..." not in equation and any(
         len(letters.strip()) < x.ndim
         for letters, x in zip(equation.partition("->")[0].split(","), operands, strict=False)
     ):
         raise OperandError(
             f"equation={equation!r} for {', '.join([str(x.type) for x in operands])}",
-            rule="there must be a letter for each axis; pnnx leaves out the ... of an equation",
+            rule="there must be a letter for each axis; pnnx omits the ... of an equation",
             fix='write all letters in the module ("bij,bjk->bik" for "...ij,...jk->...ik") and export again, or open '
             "the module: ex.open(module, inputs)",
         )
@@ -99,40 +99,40 @@ def einsum(*operands: Expr, equation: str) -> Expr:
 
 @file_operator("torch.inverse", "torch.linalg.inv", "Tensor.inverse", "aten::inverse", "aten::linalg_inv")
 def inverse_(input: Annotated[Expr, Names("input", "A")]) -> Expr:
-    """The inverses of square matrices."""
+    """Compute the inverses of square matrices."""
     return inverse(input)
 
 
 @file_operator("aten::tensordot", "torch.tensordot")
 def tensordot_(input: Expr, other: Expr, dims_self: Ints, dims_other: Ints) -> Expr:
-    """Products summed over axes of both operands."""
+    """Contract axes of both operands."""
     return tensordot(input, other, (dims_self, dims_other))
 
 
 @file_operator("aten::inner", "torch.inner")
 def inner(input: Expr, other: Expr) -> Expr:
-    """Products summed over the last axis of both operands."""
+    """Contract the last axes of both operands."""
     return tensordot(input, other, ((-1,), (-1,))) if input.ndim and other.ndim else input * other
 
 
 @file_operator("aten::linalg_vecdot", "torch.linalg.vecdot", "aten::vdot", "torch.vdot")
 def vecdot(x: Annotated[Expr, Names("x", "input")], y: Annotated[Expr, Names("y", "other")], dim: int = -1) -> Expr:
-    """Products of vectors along an axis."""
+    """Compute dot products of vectors along an axis."""
     if "c" in (x.dtype.kind, y.dtype.kind):
-        raise OperandError(f"vectors {x.type} and {y.type}", rule="the vectors must be of real numbers")
+        raise OperandError(f"vectors {x.type} and {y.type}", rule="the vectors must be real")
     return _vecdot(x, y, dim)
 
 
 @rounded_once
 def _vecdot(x: Expr, y: Expr, axis: int) -> Expr:
     terms = x * y
-    # NumPy adds short integers in long ones
+    # NumPy accumulates narrow integers in int64
     return cast(sum(terms, normalize_axis(axis, terms.ndim, "vecdot")), terms.dtype)
 
 
 @file_operator("aten::kron", "torch.kron")
 def kron(input: Expr, other: Expr) -> Expr:
-    """All products of elements: each element of the first times the whole second, next to each other."""
+    """Compute the Kronecker product."""
     rank = max(input.ndim, other.ndim)
     first, second = ((*[1] * (rank - each.ndim), *each.shape) for each in (input, other))
     rows = reshape(input, tuple([size for each in first for size in (each, 1)]))
@@ -142,21 +142,21 @@ def kron(input: Expr, other: Expr) -> Expr:
 
 @file_operator("aten::bilinear", "F.bilinear")
 def bilinear(input1: Expr, input2: Expr, weight: Expr, bias: Expr | None = None) -> Expr:
-    """x1ᵀ · W · x2 for each matrix W of the weight, and a bias."""
+    """Return x1ᵀ · W · x2 for each matrix W of the weight, plus a bias."""
     result = einstein_sum("...i,oij,...j->...o", input1, weight, input2)
     return result if bias is None else result + bias
 
 
 @file_operator("torch.cross", "aten::cross")
 def cross(input: Expr, other: Expr, dim: int | None = None) -> Expr:
-    """Cross products along an axis of three elements, by default the first one."""
+    """Compute cross products along an axis of three elements, by default the first such axis."""
     shape = broadcast_shapes(input.shape, other.shape) or ()
     return _cross(input, other, shape.index(3) if dim is None and 3 in shape else dim)
 
 
 @file_operator("torch.linalg.cross", "aten::linalg_cross")
 def linalg_cross(input: Expr, other: Expr, dim: int = -1) -> Expr:
-    """Cross products along an axis of three elements."""
+    """Compute cross products along an axis of three elements."""
     return _cross(input, other, dim)
 
 
@@ -174,20 +174,20 @@ def _cross(x: Expr, y: Expr, dim: int | None) -> Expr:
 
 @file_operator("aten::linalg_multi_dot", "torch.linalg.multi_dot", "aten::chain_matmul")
 def multi_dot(*matrices: Expr) -> Expr:
-    """The product of a chain of matrices, from left to right."""
+    """Compute the product of a chain of matrices from left to right."""
     return reduce(product, matrices)
 
 
 @file_operator("aten::linalg_matrix_power", "torch.linalg.matrix_power", "aten::matrix_power")
 def matrix_power(input: Annotated[Expr, Names("input", "A")], n: int) -> Expr:
-    """Square matrices times themselves, or their inverses for a power below 0."""
+    """Compute the n-th power of square matrices, or of their inverses for a negative n."""
     if input.ndim < 2 or input.shape[-1] != input.shape[-2]:
-        raise OperandError(f"an operand {input.type}", rule="the operand must hold square matrices")
+        raise OperandError(f"an operand {input.type}", rule="the operand must consist of square matrices")
     if n == 0:
         claim_constant("a unit matrix", input.shape[-1] ** 2)
         return broadcast_to(tensor(np.eye(input.shape[-1], dtype=input.dtype)), input.shape)
     square, result = inverse(input) if n < 0 else input, None
-    # as many products as the power has binary digits
+    # exponentiation by squaring, in log₂(n) steps
     for bit in reversed(f"{abs(n):b}"):
         if bit == "1":
             result = square if result is None else product(result, square)

@@ -1,4 +1,4 @@
-"""Modules of torch.nn beside convolution, pooling and normalization: linear maps, look-up, shapes, constants."""
+"""Linear layers, embeddings, flattening, dropout and constants."""
 
 from __future__ import annotations
 
@@ -18,45 +18,45 @@ from explorer.ops.manipulation.reshape import flatten, reshape
 
 @file_operator("nn.Linear", "F.linear")
 def linear(input: Expr, weight: Expr, bias: FlaggedWeight = None, *, in_features: Unused, out_features: Unused) -> Expr:
-    """x · Wᵀ + b; the weight has the numbers of features."""
+    """Return x · Wᵀ + b; the numbers of features follow from the weight."""
     y = input @ weight.T
     return y if bias is None else y + bias
 
 
 TrainingOnly = Annotated[Unused, Names("norm_type", "padding_idx", "scale_grad_by_freq", "sparse")]
-"""say how gradients are added up, or mean something only with max_norm"""
+"""arguments that affect only gradients, or only max_norm"""
 TableSize = Annotated[Unused, Names("embedding_dim", "num_embeddings")]
-"""sizes that the table has"""
+"""sizes that follow from the table"""
 
 
 @file_operator("nn.Embedding", "F.embedding")
 def embedding_(
     input: Expr, weight: Expr, *, max_norm: None = None, training_only: TrainingOnly, size: TableSize
 ) -> Expr:
-    """Rows of a table by index."""
+    """Return the rows of a table at indices."""
     return embedding(weight, input)
 
 
 @file_operator("nn.Flatten")
 def flatten_module(input: Expr, *, start_dim: int = 1, end_dim: int = -1) -> Expr:
-    """Axes start_dim … end_dim merged into one, by default all but the first."""
+    """Merge the axes start_dim … end_dim, by default all except the first."""
     return flatten(input, start_dim, end_dim)
 
 
 @file_operator("torch.flatten")
 def flatten_(input: Expr, start_dim: int = 0, end_dim: int = -1) -> Expr:
-    """Axes start_dim … end_dim merged into one, by default all."""
+    """Merge the axes start_dim … end_dim, by default all."""
     return flatten(input, start_dim, end_dim)
 
 
 @file_operator("nn.Unflatten", "Tensor.unflatten", "torch.unflatten")
 def unflatten(input: Expr, dim: int, sizes: Annotated[Ints, Names("sizes", "unflattened_size")]) -> Expr:
-    """An axis split into several, of which one size may be −1."""
+    """Split an axis into several axes, one of whose sizes may be −1."""
     axis = normalize_axis(dim, input.ndim, "unflatten")
     if sizes.count(-1) == 1:
-        # the product of the other sizes: the −1 is one of its factors
-        others = -math.prod(sizes)
-        sizes = tuple([input.shape[axis] // others if size == -1 and others else size for size in sizes])
+        # negated, since the product contains the −1
+        product = -math.prod(sizes)
+        sizes = tuple([input.shape[axis] // product if size == -1 and product else size for size in sizes])
     return reshape(input, (*input.shape[:axis], *sizes, *input.shape[axis + 1 :]))
 
 
@@ -75,13 +75,13 @@ def unflatten(input: Expr, dim: int, sizes: Annotated[Ints, Names("sizes", "unfl
     "F.feature_alpha_dropout",
 )
 def identity(input: Expr, *, training: Literal[False] = False, p: Unused, inplace: InPlace) -> Expr:
-    """The operand itself: a file holds a net that is not training, which drops nothing."""
+    """Return the operand itself, since files contain nets in evaluation mode, in which dropout does nothing."""
     return input
 
 
 @file_operator("pnnx.Attribute")
 def attribute(op: OperatorContext) -> Expr:
-    """A constant of the file."""
+    """Return a constant of the file."""
     if len(op.definition.weights) != 1:
         raise OperandError(
             f"{len(op.definition.weights)} weights are declared",

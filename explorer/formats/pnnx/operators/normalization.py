@@ -1,4 +1,4 @@
-"""Normalizations: modules with their weights, and functions that are given them."""
+"""Normalizations: modules with weights, and functions with operands."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from explorer.ops.nn.normalization import (
 from explorer.ops.reduction.statistics import centre, var
 
 Statistics = Annotated[Unused, Names("num_features", "num_channels", "momentum", "cudnn_enabled", "cudnn_enable")]
-"""sizes that the weights have, how statistics are updated in training, and whose kernels torch calls"""
+"""sizes that follow from the weights, and arguments that affect only training or torch's choice of kernels"""
 
 
 def _affine(
     flag: bool | None, weight: Expr | None, bias: Expr | None, shifted: bool = False
 ) -> tuple[Expr | None, Expr | None]:
-    """Return a module's scale and shift, none where its flag is False; raises OperandError where it promises them.
+    """Return a module's scale and shift; raise OperandError unless they are present if and only if ``flag`` is True.
 
-    A shift is optional unless ``shifted``.
+    A shift is optional unless ``shifted``. For None as the flag, anything is valid.
     """
     missing = "weight" if weight is None else "bias" if bias is None and shifted else None
     if flag and missing:
-        raise OperandError(f"the weight {missing!r} is missing", rule="a module with a scale must have its weights")
+        raise OperandError(f"the weight {missing!r} is missing", rule="a module with affine=True must have its weights")
     if flag is False and (weight is not None or bias is not None):
         raise OperandError(
-            f"the weight {'bias' if weight is None else 'weight'!r}", rule="a module without a scale must have none"
+            f"the weight {'bias' if weight is None else 'weight'!r}", rule="a module with affine=False must have none"
         )
     return weight, bias
 
@@ -55,7 +55,7 @@ def batch_norm_module(
     track_running_stats: Literal[True] = True,
     statistics: Statistics,
 ) -> Expr:
-    """Normalization with the stored statistics."""
+    """Normalize with the stored statistics."""
     return batch_norm(input, running_mean, running_var, *_affine(affine, weight, bias, True), eps)
 
 
@@ -71,8 +71,8 @@ def batch_norm_(
     eps: float = 1e-5,
     statistics: Statistics,
 ) -> Expr:
-    """Normalization with stored statistics, or with the input's own where there are none."""
-    # a module that tracks no statistics is written so: it normalizes by those of the input, in training and after it
+    """Normalize with the stored statistics, or with the input's statistics if none are stored."""
+    # pnnx writes modules with track_running_stats=False as this function; they always use the input's statistics
     axes = (0, *range(2, input.ndim))
     is_stored = running_mean is not None and running_var is not None
     wide = input if is_stored else cast(input, accumulator_dtype(input.dtype))
@@ -92,7 +92,7 @@ def layer_norm_(
     elementwise_affine: bool | None = None,
     statistics: Statistics,
 ) -> Expr:
-    """Normalization over the last axes, those of ``normalized_shape``."""
+    """Normalize over the last axes, which ``normalized_shape`` determines."""
     scale, shift = _affine(elementwise_affine, weight, bias)
     return layer_norm(input, scale, shift, axes=len(normalized_shape), epsilon=eps)
 
@@ -106,7 +106,7 @@ def rms_norm_(
     eps: float | None = None,
     elementwise_affine: bool | None = None,
 ) -> Expr:
-    """Division by the root of the mean square over the last axes; without eps it is the dtype's own."""
+    """Divide by the root mean square over the last axes; for None, eps is the machine epsilon of the dtype."""
     scale, _ = _affine(elementwise_affine, weight, None)
     return rms_norm(input, scale, axes=len(normalized_shape), epsilon=eps)
 
@@ -122,7 +122,7 @@ def group_norm_(
     affine: bool | None = None,
     statistics: Statistics,
 ) -> Expr:
-    """Normalization over groups of channels."""
+    """Normalize over groups of channels."""
     return group_norm(input, num_groups, *_affine(affine, weight, bias), epsilon=eps)
 
 
@@ -139,12 +139,15 @@ def instance_norm_module(
     track_running_stats: bool = False,
     statistics: Statistics,
 ) -> Expr:
-    """Normalization over each channel of each member, or with the stored statistics where they were tracked."""
+    """Normalize each channel of each sample, or use the stored statistics if track_running_stats is True."""
     scale, shift = _affine(affine, weight, bias)
     if not track_running_stats:
         return instance_norm(_with_channels(input), scale, shift, epsilon=eps)
     if running_mean is None or running_var is None:
-        raise OperandError("a statistic is missing", rule="tracked statistics must be running_mean and running_var")
+        raise OperandError(
+            "a statistic is missing",
+            rule="a module with track_running_stats=True must have running_mean and running_var",
+        )
     return batch_norm(input, running_mean, running_var, scale, shift, eps)
 
 
@@ -160,7 +163,7 @@ def instance_norm_(
     eps: float = 1e-5,
     statistics: Statistics,
 ) -> Expr:
-    """Normalization over each channel of each member by the input's statistics, whatever the stored ones are."""
+    """Normalize each channel of each sample with the input's statistics; stored statistics are ignored."""
     return instance_norm(_with_channels(input), weight, bias, epsilon=eps)
 
 
@@ -172,11 +175,11 @@ def _with_channels(x: Expr) -> Expr:
 
 @file_operator("nn.LocalResponseNorm", "F.local_response_norm")
 def local_response_norm_(input: Expr, *, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Expr:
-    """Division by the size of neighbouring channels."""
+    """Normalize by the mean square of neighbouring channels."""
     return local_response_norm(input, size, alpha, beta, k)
 
 
 @file_operator("F.normalize")
 def normalize_(input: Expr, *, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Expr:
-    """Division by the norm along an axis."""
+    """Divide by the norm along an axis."""
     return normalize(input, p, dim, eps)

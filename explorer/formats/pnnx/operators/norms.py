@@ -28,7 +28,7 @@ def norm(
     *,
     dtype: None = None,
 ) -> Expr:
-    """(Σ |x|ᵖ)^(1/p) over axes."""
+    """Compute the p-norm (Σ |x|ᵖ)^(1/p) over axes."""
     return vector_norm(input, _order(2 if p == "fro" else p), dim or None, keepdim)
 
 
@@ -40,11 +40,11 @@ def vector_or_matrix_norm(
     keepdim: bool = False,
     dtype: None = None,
 ) -> Expr:
-    """The norm of vectors along one axis, or of matrices along two; without an order the root of all squares."""
+    """Compute norms of vectors along one axis or matrices along two; for None, the root of the sum of squares."""
     if ord is None:
         return vector_norm(input, 2, dim or None, keepdim)
     if not dim and input.ndim > 2:
-        raise OperandError(f"ord={ord!r} of {input.type}", rule="dim must name the axes, one or two")
+        raise OperandError(f"ord={ord!r} of {input.type}", rule="dim must be one or two axes")
     axes = dim or tuple(range(input.ndim))
     if len(axes) == 2:
         return matrix_norm(input, ord, axes, keepdim)
@@ -59,25 +59,28 @@ def matrix_norm(
     keepdim: bool = False,
     dtype: None = None,
 ) -> Expr:
-    """The norm of matrices along two axes: fro, or the largest or smallest sum of a column (1) or row (inf)."""
+    """Compute norms of matrices along two axes.
+
+    ``ord`` is fro, 1 (the largest sum of a column), inf (the largest sum of a row), or −1 and −inf (the smallest sums).
+    """
     axes = [normalize_axis(axis, input.ndim, "matrix_norm") for axis in dim]
     size: Any = _INFINITE.get(ord, ord) if isinstance(ord, str) else ord
     if len({*axes}) != 2 or not (size == "fro" or size in (1, -1, math.inf, -math.inf)):
         raise OperandError(
             f"ord={ord!r}, dim={dim}",
-            rule="there must be two axes, and ord be fro, 1, -1, inf or -inf; others need singular values",
-            fix="compute the norm in the program that reads the result",
+            rule="dim must be two axes, and ord one of fro, 1, -1, inf, -inf; other norms need singular values",
+            fix="compute the norm outside of the net",
         )
     if size == "fro":
         return vector_norm(input, 2, tuple(axes), keepdim)
-    # sums along the columns for 1, along the rows for ∞
+    # sums of columns for 1, sums of rows for ∞
     summed, other = axes if abs(size) == 1 else axes[::-1]
     result = (max if size > 0 else min)(sum(absolute(input), summed, True), other, True)
     return result if keepdim else squeeze(result, (summed, other))
 
 
 def _order(order: Order) -> float:
-    """Return the order p of a norm of vectors; raises OperandError for what is none."""
+    """Return the order p of a vector norm; raise OperandError for an unknown name."""
     value = 2 if order is None else _INFINITE.get(order, order) if isinstance(order, str) else order
     if isinstance(value, str):
         raise OperandError(f"p={order!r}", rule="p must be a number, fro, inf or -inf")

@@ -1,4 +1,4 @@
-"""Elements in another order, repeated, or dealt out to several outputs."""
+"""Operators that reorder, repeat, split or replace elements."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from explorer.ops.manipulation.reshape import expand_dims, reshape, transpose
 
 @file_operator("torch.flip", "Tensor.flip", "aten::flip")
 def flip_(input: Expr, dims: Ints) -> Expr:
-    """Elements in reverse order along axes."""
+    """Reverse the order of elements along axes."""
     return flip(input, dims)
 
 
 @file_operator("aten::fliplr", "torch.fliplr")
 def fliplr(input: Expr) -> Expr:
-    """Columns in reverse order."""
+    """Reverse the order of columns."""
     return _flipped(input, 1)
 
 
 @file_operator("aten::flipud", "torch.flipud")
 def flipud(input: Expr) -> Expr:
-    """Rows in reverse order."""
+    """Reverse the order of rows."""
     return _flipped(input, 0)
 
 
@@ -47,27 +47,27 @@ def _flipped(x: Expr, axis: int) -> Expr:
 
 @file_operator("aten::rot90", "torch.rot90")
 def rot90(input: Expr, k: int = 1, dims: Ints = (0, 1)) -> Expr:
-    """Matrices along two axes rotated by a number of quarter turns, from the first axis to the second."""
-    turns = k % 4
+    """Rotate the matrices along two axes by k · 90° from the first axis towards the second."""
+    quarters = k % 4
     axes = [normalize_axis(axis, input.ndim, "rot90") for axis in dims]
     if len(axes) != 2 or axes[0] == axes[1]:
-        raise OperandError(f"dims={tuple(axes)}", rule="there must be two axes")
-    if turns == 2:
+        raise OperandError(f"dims={tuple(axes)}", rule="dims must be two different axes")
+    if quarters == 2:
         return flip(input, tuple(axes))
     order = [*range(input.ndim)]
     order[axes[0]], order[axes[1]] = axes[1], axes[0]
-    return input if not turns else flip(transpose(input, tuple(order)), axes[0 if turns == 1 else 1])
+    return input if not quarters else flip(transpose(input, tuple(order)), axes[0 if quarters == 1 else 1])
 
 
 @file_operator("torch.roll", "Tensor.roll", "aten::roll")
 def roll_(input: Expr, shifts: Ints, dims: Ints | None = None) -> Expr:
-    """Elements moved along axes, the last ones to the front."""
+    """Roll elements along axes; elements beyond the end reappear at the beginning."""
     return roll(input, shifts, dims) if dims else roll(input, shifts)
 
 
 @file_operator("Tensor.repeat", "torch.tile", "Tensor.tile", "aten::repeat")
 def repeat_(input: Expr, dims: Annotated[Ints, Names("sizes", "dims")]) -> Expr:
-    """The whole repeated along axes."""
+    """Repeat the whole tensor along axes."""
     return tile(input, dims)
 
 
@@ -75,7 +75,7 @@ def repeat_(input: Expr, dims: Annotated[Ints, Names("sizes", "dims")]) -> Expr:
 def repeat_interleave(
     op: OperatorContext, input: Expr, repeats: Expr | int, dim: int | None = None, *, output_size: Unused
 ) -> Expr:
-    """Each element repeated along an axis; the output's size follows from the repeats."""
+    """Repeat each element along an axis; the sum of ``repeats`` determines the output's shape."""
     if isinstance(repeats, int):
         return repeat(input, repeats, dim)
     if dim is None:
@@ -86,7 +86,7 @@ def repeat_interleave(
     if counts.dtype.kind not in "iu" or counts.shape not in ((), (1,), (length,)) or counts.min(initial=0) < 0:
         raise OperandError(
             f"repeats={repeats.type} for {input.type}",
-            rule="repeats must be an integer of 0 or more, or one for each part of the axis",
+            rule="repeats must be a non-negative integer, or one for each index of the axis",
         )
     each = np.broadcast_to(counts.reshape(-1), (length,))
     claim_constant("indices of repeated parts", int(each.sum(dtype=np.float64)))
@@ -95,25 +95,25 @@ def repeat_interleave(
 
 @file_operator("torch.movedim", "Tensor.movedim", "aten::movedim", "torch.moveaxis")
 def movedim(input: Expr, source: Ints, destination: Ints) -> Expr:
-    """Axes moved to other positions."""
+    """Move axes to other positions."""
     return moveaxis(input, source, destination)
 
 
 @file_operator("torch.unbind", "Tensor.unbind", "aten::unbind")
 def unbind(input: Expr, dim: int = 0) -> tuple[Expr, ...]:
-    """The parts at each index of an axis."""
+    """Split an axis into its single indices; return one tensor for each."""
     axis = normalize_axis(dim, input.ndim, "unbind")
     claim_steps("unbind", input.shape[axis])
     return tuple([input[(*[slice(None)] * axis, index)] for index in range(input.shape[axis])])
 
 
 Cuts = Annotated[int | Ints, Names("sections", "indices")]
-"""a number of parts, or the indices at which parts begin"""
+"""number of parts, or the indices at which parts begin"""
 
 
 @file_operator("torch.tensor_split", "Tensor.tensor_split", "aten::tensor_split")
 def tensor_split(input: Expr, indices: Cuts, dim: int = 0) -> tuple[Expr, ...]:
-    """Parts of an axis: a number of them, the first ones longer by one where it does not divide, or between indices."""
+    """Split an axis into a number of parts, whose lengths differ by at most one, or at the given indices."""
     axis = normalize_axis(dim, input.ndim, "tensor_split")
     if isinstance(indices, tuple):
         ends = [*indices, input.shape[axis]]
@@ -127,22 +127,22 @@ def tensor_split(input: Expr, indices: Cuts, dim: int = 0) -> tuple[Expr, ...]:
     return tuple([input[(*[slice(None)] * axis, slice(a, b))] for a, b in zip(starts, ends, strict=True)])
 
 
-def _enter_split(name: str, axis: int) -> None:
+def _register_split(name: str, axis: int) -> None:
     @file_operator(f"aten::{name}", f"torch.{name}")
     def split(input: Expr, indices: Cuts) -> tuple[Expr, ...]:
-        # lists are split along their only axis by hsplit
+        # hsplit splits vectors along their only axis
         return tensor_split(input, indices, 0 if name == "hsplit" and input.ndim == 1 else axis)
 
-    split.__doc__ = f"Parts of axis {axis}, as tensor_split makes them."
+    split.__doc__ = f"Split axis {axis} like tensor_split."
 
 
 for _name, _axis in (("hsplit", 1), ("vsplit", 0), ("dsplit", 2)):
-    _enter_split(_name, _axis)
+    _register_split(_name, _axis)
 
 
 @file_operator("Tensor.expand_as", "aten::expand_as")
 def expand_as(input: Expr, other: Expr) -> Expr:
-    """Axes of size 1 repeated to the shape of another tensor."""
+    """Broadcast to the shape of another tensor."""
     return broadcast_to(input, other.shape)
 
 
@@ -150,7 +150,7 @@ def expand_as(input: Expr, other: Expr) -> Expr:
 def slice_scatter(
     input: Expr, src: Expr, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Expr:
-    """A tensor with a range of one axis replaced by another."""
+    """Replace a range of an axis by another tensor."""
     axis = normalize_axis(dim, input.ndim, "slice_scatter")
     if step < 1:
         raise OperandError(f"step={step}", rule="the step of a range must be 1 or more")
@@ -159,7 +159,7 @@ def slice_scatter(
 
 @file_operator("torch.select_scatter", "Tensor.select_scatter", "aten::select_scatter")
 def select_scatter(input: Expr, src: Expr, dim: int, index: int) -> Expr:
-    """A tensor with the part at one index of an axis replaced by another."""
+    """Replace the part at one index of an axis by another tensor."""
     axis = normalize_axis(dim, input.ndim, "select_scatter")
     at = normalize_axis(index, input.shape[axis], "select_scatter: index")
     return _replaced(input, expand_dims(src, axis), axis, range(at, at + 1))
@@ -167,7 +167,7 @@ def select_scatter(input: Expr, src: Expr, dim: int, index: int) -> Expr:
 
 @file_operator("Tensor.slice_copy")
 def slice_copy(input: Expr, src: Expr, *, part: Part) -> Expr:
-    """A tensor with one part replaced, as ``x[1:3, ::2] = y`` does."""
+    """Replace a part of a tensor, like ``x[1:3, ::2] = y``."""
     x, index = input, part.index(input)
     claim_constant("indices of elements", x.size)
     try:
@@ -186,7 +186,7 @@ def slice_copy(input: Expr, src: Expr, *, part: Part) -> Expr:
 
 
 def _replaced(x: Expr, source: Expr, axis: int, indices: range) -> Expr:
-    """``x`` with the parts at indices of an axis taken from ``source``."""
+    """Return ``x`` with the parts at ``indices`` of an axis replaced by ``source``."""
     if source.shape != (*x.shape[:axis], len(indices), *x.shape[axis + 1 :]):
         raise OperandError(
             f"{source.type} into {x.type}, {len(indices)} parts of axis {axis}",
@@ -194,7 +194,7 @@ def _replaced(x: Expr, source: Expr, axis: int, indices: range) -> Expr:
         )
     length = x.shape[axis]
     claim_constant("the order of the parts", length)
-    # a gather from both, joined: indices of the part point after x. Its gradient is the gather's
+    # a gather from both tensors, concatenated, which has a gradient; indices of the new parts begin after x
     order = np.arange(length)
     order[indices.start : indices.stop : indices.step] = np.arange(length, length + len(indices))
     return take(concatenate((x, source), axis), order, axis)

@@ -24,15 +24,15 @@ from explorer.ops.reduction.statistics import std, var
 
 
 def added_as(x: Expr, dtype: str | None = None) -> np.dtype[Any]:
-    """Return the dtype in which elements are added or multiplied: the one asked for, else int64 for integers."""
+    """Return the accumulation dtype: the requested one, or else int64 for integers and the operand's own otherwise."""
     return as_dtype(dtype, x.dtype if x.dtype.kind in "fc" else np.int64)
 
 
-def _enter_reduction(reduce: Callable[..., Expr], name: str) -> None:
+def _register_reduction(reduce: Callable[..., Expr], name: str) -> None:
     @file_operator(f"torch.{name}", f"Tensor.{name}", f"aten::{name}")
     def reduction(input: Expr, dim: Ints | None = None, keepdim: bool = False) -> Expr:
         result = reduce(real(input) if name == "logsumexp" else input, dim or None, keepdim)
-        # as in torch, where booleans were uint8 once
+        # as in torch, for compatibility with uint8 masks
         return cast(result, input.dtype) if name in ("all", "any") and input.dtype == np.uint8 else result
 
     reduction.__doc__ = reduce.__doc__
@@ -41,45 +41,45 @@ def _enter_reduction(reduce: Callable[..., Expr], name: str) -> None:
 for _reduce, _name in (
     (max, "amax"), (min, "amin"), (all, "all"), (any, "any"), (logsumexp, "logsumexp"),
 ):  # fmt: skip
-    _enter_reduction(_reduce, _name)
+    _register_reduction(_reduce, _name)
 
 
 @file_operator("torch.mean", "Tensor.mean", "aten::mean")
 def mean_(input: Expr, dim: Ints | None = None, keepdim: bool = False, dtype: str | None = None) -> Expr:
-    """The mean along axes."""
+    """Compute the mean over axes."""
     return mean(in_dtype(input, dtype), dim or None, keepdim)
 
 
-def _enter_sum(reduce: Callable[..., Expr], name: str) -> None:
+def _register_sum(reduce: Callable[..., Expr], name: str) -> None:
     @file_operator(f"torch.{name}", f"Tensor.{name}", f"aten::{name}")
     def total(input: Expr, dim: Ints | None = None, keepdim: bool = False, dtype: str | None = None) -> Expr:
         wide = added_as(input, dtype)
-        # NumPy adds short integers in long ones
+        # NumPy accumulates narrow integers in int64
         return cast(reduce(cast(input, wide), dim or None, keepdim), wide)
 
     total.__doc__ = reduce.__doc__
 
 
-_enter_sum(sum, "sum")
-_enter_sum(prod, "prod")
+_register_sum(sum, "sum")
+_register_sum(prod, "prod")
 
 
 Correction = Annotated[float | bool | None, Names("unbiased", "correction")]
-"""number by which the divisor is smaller than the number of elements; torch divides by n − 1 by default, NumPy by n"""
+"""value subtracted from the number of elements in the divisor; torch's default is 1, NumPy's is 0"""
 
 
 def _spread_arguments(
     dim: Ints | bool | None, correction: float | bool | None, keepdim: bool
 ) -> tuple[Ints | None, int, bool]:
-    """Return the axes of a variance, its correction, and whether axes are kept; (x, unbiased) has no axes."""
-    axes, missing = (None, dim) if isinstance(dim, bool) else (dim or None, correction)
-    missing = 1 if missing is None else missing
-    if missing % 1:
-        raise OperandError(f"correction={missing!r}", rule="correction must be an integer")
-    return axes, int(missing), keepdim
+    """Return a variance's axes, correction and keepdim; in the signature (x, unbiased), ``dim`` is the correction."""
+    axes, correction = (None, dim) if isinstance(dim, bool) else (dim or None, correction)
+    correction = 1 if correction is None else correction
+    if correction % 1:
+        raise OperandError(f"correction={correction!r}", rule="correction must be an integer")
+    return axes, int(correction), keepdim
 
 
-def _enter_spread(reduce: Callable[..., Expr], name: str) -> None:
+def _register_spread(reduce: Callable[..., Expr], name: str) -> None:
     @file_operator(f"torch.{name}", f"Tensor.{name}", f"aten::{name}")
     def spread(
         input: Expr, dim: Ints | bool | None = None, correction: Correction = None, keepdim: bool = False
@@ -92,26 +92,26 @@ def _enter_spread(reduce: Callable[..., Expr], name: str) -> None:
     def spread_and_mean(
         input: Expr, dim: Ints | bool | None = None, correction: Correction = None, keepdim: bool = False
     ) -> tuple[Expr, Expr]:
-        axes, missing, keep = _spread_arguments(dim, correction, keepdim)
-        return reduce(input, axes, missing, keep), mean(input, axes, keepdims=keep)
+        axes, difference, keep = _spread_arguments(dim, correction, keepdim)
+        return reduce(input, axes, difference, keep), mean(input, axes, keepdims=keep)
 
-    spread_and_mean.__doc__ = f"The {name} and the mean along axes."
+    spread_and_mean.__doc__ = f"Compute the {name} and the mean over axes."
 
 
-_enter_spread(var, "var")
-_enter_spread(std, "std")
+_register_spread(var, "var")
+_register_spread(std, "std")
 
 
 @file_operator("aten::nansum", "torch.nansum")
 def nansum(input: Expr, dim: Ints | None = None, keepdim: bool = False, dtype: str | None = None) -> Expr:
-    """The sum along axes of all elements but NaN."""
+    """Compute the sum over axes of all elements except NaN."""
     wide = added_as(input, dtype)
     return cast(sum(cast(where(input != input, 0, input), wide), dim or None, keepdim), wide)
 
 
 @file_operator("aten::nanmean", "torch.nanmean")
 def nanmean(input: Expr, dim: Ints | None = None, keepdim: bool = False, dtype: str | None = None) -> Expr:
-    """The mean along axes of all elements but NaN."""
+    """Compute the mean over axes of all elements except NaN."""
     return _nanmean(in_dtype(input, dtype), dim or None, keepdim)
 
 
@@ -124,31 +124,31 @@ def _nanmean(x: Expr, axes: Ints | None, keep: bool) -> Expr:
 
 @file_operator("aten::aminmax", "torch.aminmax")
 def aminmax(input: Expr, dim: Ints | None = None, keepdim: bool = False) -> tuple[Expr, Expr]:
-    """The smallest and the largest element, of all or along an axis."""
+    """Return the smallest and the largest of all elements, or along an axis."""
     return min(input, dim or None, keepdim), max(input, dim or None, keepdim)
 
 
 @file_operator("aten::count_nonzero")
 def count_nonzero(input: Expr, dim: Ints | None = None) -> Expr:
-    """The number of elements that are not 0, along axes."""
+    """Count the elements that are not 0 over axes."""
     return sum(cast(input != 0, np.dtype(np.int64)), dim or None)
 
 
 @file_operator("aten::trapezoid", "torch.trapezoid", "aten::trapz")
 def trapezoid(y: Expr, x: Annotated[Expr | float, Names("x", "dx")] = 1.0, dim: int = -1) -> Expr:
-    """The integral along an axis by the trapezoidal rule, over equal steps or between the points x."""
+    """Integrate along an axis with the trapezoidal rule, in equal steps or between the points x."""
     axis = normalize_axis(dim, y.ndim, "trapezoid")
     front = (slice(None),) * axis
-    both = y[(*front, slice(1, None))] + y[(*front, slice(0, -1))]
+    sums = y[(*front, slice(1, None))] + y[(*front, slice(0, -1))]
     if not isinstance(x, Expr):
-        return sum(both, axis) * (x / 2)
+        return sum(sums, axis) * (x / 2)
     if x.shape not in (y.shape, y.shape[axis : axis + 1]):
         raise OperandError(
             f"points {x.type} for {y.type}",
-            rule="there must be one point for each element, or for each index of the axis",
+            rule="x must have one point for each element of y, or for each index of the axis",
         )
     before = (slice(None),) * (axis if x.ndim == y.ndim else 0)
     widths = x[(*before, slice(1, None))] - x[(*before, slice(0, -1))]
     if x.ndim < y.ndim:
         widths = reshape(widths, (widths.size, *[1] * (y.ndim - axis - 1)))
-    return sum(both * widths, axis) / 2
+    return sum(sums * widths, axis) / 2

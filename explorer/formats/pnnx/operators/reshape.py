@@ -1,7 +1,7 @@
-"""Functions and methods of tensors: shapes, axes, parts.
+"""Operators that change shapes and axes, and select, join or split parts.
 
-Sizes are torch's: −1 stands for the size that is left, and negative axes count from the end. What pnnx writes as an
-expression (``size(@0,1)``) is evaluated before a function is called.
+Sizes follow torch: −1 is the remaining size, and negative axes count from the end. Sizes that pnnx writes as
+expressions (``size(@0,1)``) are evaluated before a builder is called.
 """
 
 from __future__ import annotations
@@ -21,67 +21,67 @@ from explorer.ops.manipulation.concat import concatenate, stack
 from explorer.ops.manipulation.reshape import expand_dims, reshape, squeeze, transpose
 
 _NO_INDEX = 2**31 - 1
-"""what stands where an axis has a range and no index"""
+"""placeholder for the index of an axis that has a range"""
 
 
 @file_operator("Tensor.reshape", "Tensor.view", "torch.reshape")
 def reshape_(input: Expr, shape: Ints) -> Expr:
-    """The same elements in another shape."""
+    """Reshape to another shape."""
     return reshape(input, shape)
 
 
 @file_operator("aten::ravel")
 def ravel(input: Expr) -> Expr:
-    """All elements along one axis."""
+    """Flatten to one axis."""
     return reshape(input, (input.size,))
 
 
 @file_operator("Tensor.expand", "torch.expand", "aten::broadcast_to", "torch.broadcast_to", "Tensor.broadcast_to")
 def expand(input: Expr, shape: Annotated[Ints, Names("sizes", "size", "shape")]) -> Expr:
-    """Axes of size 1 repeated; −1 keeps a size."""
+    """Broadcast to a shape; −1 keeps a size."""
     extra = len(shape) - input.ndim
-    # new axes are in front: axis i of the input is axis i + extra of the result
+    # new axes come first, so axis i of the input is axis i + extra of the result
     kept = [input.shape[axis - extra] if size == -1 and axis >= extra else size for axis, size in enumerate(shape)]
     return broadcast_to(input, tuple(kept))
 
 
 @file_operator("Tensor.permute", "torch.permute")
 def permute(input: Expr, dims: Ints) -> Expr:
-    """The axes in another order."""
+    """Permute the axes."""
     return transpose(input, dims)
 
 
 @file_operator("aten::view_as", "Tensor.view_as", "aten::reshape_as", "Tensor.reshape_as")
 def view_as(input: Expr, other: Expr) -> Expr:
-    """The same elements in the shape of another tensor."""
+    """Reshape to the shape of another tensor."""
     return reshape(input, other.shape)
 
 
 @file_operator("aten::numpy_T", "Tensor.T", "torch.t", "Tensor.t")
 def reversed_axes(input: Expr) -> Expr:
-    """The axes in reverse order."""
+    """Reverse the order of the axes."""
     return input.T
 
 
 @file_operator("aten::mT")
 def exchanged(input: Expr) -> Expr:
-    """Matrices with rows and columns exchanged."""
+    """Transpose the matrices along the last two axes."""
     if input.ndim < 2:
-        raise OperandError(f"an operand {input.type}", rule="there must be matrices")
+        raise OperandError(f"an operand {input.type}", rule="the operand must have at least two axes")
     return transpose(input, (*range(input.ndim - 2), input.ndim - 1, input.ndim - 2))
 
 
 @file_operator("aten::mH", "aten::adjoint")
 def adjoint(input: Expr) -> Expr:
-    """Real matrices with rows and columns exchanged."""
+    """Transpose real matrices along the last two axes; raise OperandError for complex matrices."""
     if input.dtype.kind == "c":
-        raise OperandError(f"an operand {input.type}", rule="there must be real numbers")
+        raise OperandError(f"an operand {input.type}", rule="the operand must be real")
     return exchanged(input)
 
 
 @file_operator("torch.transpose", "Tensor.transpose")
 def transpose_(input: Expr, dim0: int, dim1: int) -> Expr:
-    """Two axes exchanged."""
+    """Exchange two axes."""
     first, second = (normalize_axis(axis, input.ndim, "transpose") for axis in (dim0, dim1))
     axes = [*range(input.ndim)]
     axes[first], axes[second] = second, first
@@ -90,13 +90,13 @@ def transpose_(input: Expr, dim0: int, dim1: int) -> Expr:
 
 @file_operator("torch.unsqueeze", "Tensor.unsqueeze")
 def unsqueeze(input: Expr, dim: int) -> Expr:
-    """A new axis of size 1."""
+    """Insert an axis of size 1."""
     return expand_dims(input, dim)
 
 
 @file_operator("torch.squeeze", "Tensor.squeeze")
 def squeeze_(input: Expr, dim: Ints | None = None) -> Expr:
-    """Axes of size 1 dropped; as torch has it, those of another size are kept."""
+    """Remove axes of size 1; like torch, ignore given axes of another size."""
     if dim is None:
         return squeeze(input)
     axes = [normalize_axis(axis, input.ndim, "squeeze") for axis in dim]
@@ -105,26 +105,26 @@ def squeeze_(input: Expr, dim: Ints | None = None) -> Expr:
 
 @file_operator("Tensor.select", "torch.select")
 def select(input: Expr, dim: int, index: int) -> Expr:
-    """The part at one index of an axis."""
+    """Return the part at one index of an axis."""
     return input[(*[slice(None)] * normalize_axis(dim, input.ndim, "select"), index)]
 
 
 @file_operator("torch.narrow", "Tensor.narrow", "aten::narrow")
 def narrow(input: Expr, dim: int, start: int, length: int) -> Expr:
-    """A number of parts of an axis from a start, which counts from the end where it is negative."""
+    """Return ``length`` indices of an axis from ``start``, which counts from the end if it is negative."""
     axis = normalize_axis(dim, input.ndim, "narrow")
     size = input.shape[axis]
     first = start + size if start < 0 else start
     if not 0 <= first <= first + length <= size:
         raise OperandError(
-            f"start={start}, length={length} along {size} parts", rule="the range must be within the axis"
+            f"start={start}, length={length} along an axis of size {size}", rule="the range must be within the axis"
         )
     return input[(*[slice(None)] * axis, slice(first, first + length))]
 
 
 @dataclass(frozen=True)
 class Part:
-    """A range of one axis or one index of it, or ranges of several axes; an end beyond the axis is its end."""
+    """A range or an index of one axis, or ranges and indices of several axes; ends are limited to the axis."""
 
     dim: int = 0
     start: int | None = None
@@ -138,10 +138,10 @@ class Part:
     selects: Ints = ()
 
     def index(self, x: Expr) -> tuple[Any, ...]:
-        """Return the index of the part of x; raises OperandError for ranges that do not fit the axes."""
+        """Return the NumPy index of the part of ``x``; raise OperandError for ranges that do not match its axes."""
         if self.dims is None:
             axis = normalize_axis(self.dim, x.ndim, "slice")
-            # with an index, the range is empty: start=0 end=0 step=0
+            # a file with an index also has an empty range, start=0 end=0 step=0
             item = slice(self.start, self.end, self.step) if self.select is None else self.select
             return (*[slice(None)] * axis, item)
         axes = [normalize_axis(axis, x.ndim, "slice") for axis in self.dims]
@@ -149,7 +149,7 @@ class Part:
         if len({*axes}) != len(axes) or any(len(each) != len(axes) for each in ranges):
             raise OperandError(
                 f"dims={tuple(axes)}, starts, ends, steps, selects={ranges}",
-                rule="each axis must be there once, with one start, end, step and index",
+                rule="axes must be unique, and each must have one start, end, step and index",
             )
         items: list[Any] = [slice(None)] * x.ndim
         for axis, start, end, step, index in zip(axes, *ranges, strict=True):
@@ -159,19 +159,19 @@ class Part:
 
 @file_operator("Tensor.slice", "torch.slice")
 def slice_(input: Expr, *, part: Part) -> Expr:
-    """Ranges of axes, or the parts at one index of each."""
+    """Return the part of a tensor at ranges or indices of axes."""
     return input[part.index(input)]
 
 
 @file_operator("torch.cat", "torch.concat")
 def cat(*tensors: Expr, dim: int = 0) -> Expr:
-    """Tensors joined along an axis."""
+    """Concatenate tensors along an axis."""
     return concatenate(promoted(tensors), dim)
 
 
 @file_operator("torch.stack")
 def stack_(*tensors: Expr, dim: int = 0) -> Expr:
-    """Tensors as the members of a new axis."""
+    """Stack tensors along a new axis."""
     return stack(promoted(tensors), dim)
 
 
@@ -179,7 +179,7 @@ def stack_(*tensors: Expr, dim: int = 0) -> Expr:
 def split(
     input: Expr, split_size: Annotated[int | Ints, Names("split_size_or_sections", "split_size")], dim: int = 0
 ) -> tuple[Expr, ...]:
-    """Parts of given sizes along an axis; one number is the size of all but the last."""
+    """Split an axis into parts of the given sizes; one number is the size of all parts, but the last may be smaller."""
     axis = normalize_axis(dim, input.ndim, "split")
     sizes = _steps(input.shape[axis], split_size) if isinstance(split_size, int) else [*split_size]
     return _parts(input, axis, sizes)
@@ -187,7 +187,7 @@ def split(
 
 @file_operator("torch.chunk", "Tensor.chunk", "aten::unsafe_chunk")
 def chunk(input: Expr, chunks: int, dim: int = 0) -> tuple[Expr, ...]:
-    """An axis in a number of parts of equal size, the last one smaller."""
+    """Split an axis into a number of parts of equal size; the last part may be smaller."""
     axis = normalize_axis(dim, input.ndim, "chunk")
     if chunks < 1:
         raise OperandError(f"chunks={chunks}", rule="torch.chunk must make at least one part")

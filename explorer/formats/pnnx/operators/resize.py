@@ -1,8 +1,8 @@
-"""Images of another size: resampled, or with channels dealt out as pixels.
+"""Resizing of images by interpolation, and rearrangement of channels as pixels.
 
-Where an element of the result lies between those of the image is what frameworks disagree about. torch's answers are
-given to `resize` as its method, its coordinates and steps in single precision: a step that is off in its last digit
-picks another pixel where a coordinate is close to a half.
+Frameworks map coordinates of the result to coordinates of the image differently. torch's mapping is passed to
+``resize`` as its method, coordinates and steps. Steps are in single precision like torch's: a difference in the last
+digit selects another pixel if a coordinate is close to a half.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from explorer.ops.manipulation.rearrange import channel_shuffle, pixel_shuffle, 
 from explorer.ops.nn.resize import resize
 
 _NEAREST = {"nearest": ("floor", "asymmetric"), "nearest-exact": ("round_prefer_ceil", "half_pixel")}
-"""mode → rounding and coordinates: torch's nearest takes ⌊i · step⌋, off by half a pixel, nearest-exact is centred"""
+"""mode → rounding and coordinates: torch's nearest uses ⌊i · step⌋, half a pixel off; nearest-exact is centred"""
 _Factors = tuple[float, ...]
 
 
@@ -36,7 +36,7 @@ def interpolate(
     recompute_scale_factor: bool | None = None,
     antialias: Literal[False] = False,
 ) -> Expr:
-    """Images of a size, or by a scale: nearest, linear along each axis, or cubic."""
+    """Resize images to a size or by a scale with nearest, linear or cubic interpolation."""
     if input.ndim < 3:
         raise OperandError(f"an operand {input.type}", rule="the operand must be (N, C, …) with at least one more axis")
     lengths, steps = _target(input.shape[2:], size, scale_factor, bool(recompute_scale_factor))
@@ -49,18 +49,18 @@ def interpolate(
 
 @file_operator("F.upsample_nearest", "nn.UpsamplingNearest2d")
 def upsample_nearest(input: Expr, *, size: Ints | None = None, scale_factor: _Factors | None = None) -> Expr:
-    """Images of a size, or by a scale, of their nearest elements."""
+    """Resize images to a size or by a scale with nearest elements."""
     return interpolate(input, size=size, scale_factor=scale_factor)
 
 
 @file_operator("F.upsample_bilinear", "nn.UpsamplingBilinear2d")
 def upsample_bilinear(input: Expr, *, size: Ints | None = None, scale_factor: _Factors | None = None) -> Expr:
-    """Images of a size, or by a scale, linear along each axis, with aligned corners."""
+    """Resize images to a size or by a scale with bilinear interpolation and aligned corners."""
     return interpolate(input, size=size, scale_factor=scale_factor, mode="bilinear", align_corners=True)
 
 
 def _target(old: Shape, size: Ints | None, factors: _Factors | None, recomputed: bool) -> tuple[Shape, _Factors]:
-    """Return the lengths of the last axes, and the distances of new elements in old ones, in single precision."""
+    """Return the new lengths, and the step in the old image for each step in the new one, in single precision."""
     if size is not None:
         lengths = each_axis("size", size, len(old))
         return lengths, _ratios(old, lengths)
@@ -69,7 +69,7 @@ def _target(old: Shape, size: Ints | None, factors: _Factors | None, recomputed:
             f"size={size!r}, scale_factor={factors!r}", rule="there must be a size, or a positive scale_factor"
         )
     wide = each_axis("scale_factor", factors, len(old))
-    # ⌊ ⌋ in double precision, as torch computes it
+    # rounded down in double precision, as in torch
     lengths = tuple([int(length * factor) for length, factor in zip(old, wide, strict=True)])
     return lengths, _ratios(old, lengths) if recomputed else tuple([float(np.float32(1 / factor)) for factor in wide])
 
@@ -80,17 +80,17 @@ def _ratios(old: Shape, new: Shape) -> _Factors:
 
 @file_operator("nn.PixelShuffle", "F.pixel_shuffle")
 def pixel_shuffle_(input: Expr, *, upscale_factor: int) -> Expr:
-    """Channels become the pixels of squares."""
+    """Rearrange channels as the pixels of squares."""
     return pixel_shuffle(input, upscale_factor)
 
 
 @file_operator("nn.PixelUnshuffle", "F.pixel_unshuffle")
 def pixel_unshuffle_(input: Expr, *, downscale_factor: int) -> Expr:
-    """The pixels of squares become channels."""
+    """Rearrange the pixels of squares as channels."""
     return pixel_unshuffle(input, downscale_factor)
 
 
 @file_operator("nn.ChannelShuffle", "F.channel_shuffle", "aten::channel_shuffle")
 def channel_shuffle_(input: Expr, groups: int) -> Expr:
-    """Channels dealt out among groups."""
+    """Interleave the channels of groups."""
     return channel_shuffle(input, groups)

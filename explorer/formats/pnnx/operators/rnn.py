@@ -1,7 +1,7 @@
-"""Recurrent modules: one recurrence for each layer and direction, in its own box, whatever the number of steps.
+"""Recurrent modules: one recurrence for each layer and direction, in its own box, for any number of steps.
 
-Weights are named as in torch, weight_ih_l0 and weight_hh_l0_reverse: the input's and the state's, by layer and
-direction.
+Weights have torch's names, such as ``weight_ih_l0`` (for the input) and ``weight_hh_l0_reverse`` (for the state), with
+layer and direction.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ Results = Expr | tuple[Expr, ...]
 
 @dataclass(frozen=True)
 class Options:
-    """Arguments that all recurrent modules have."""
+    """Arguments of all recurrent modules."""
 
     hidden_size: int
     ignored: Annotated[Unused, Names("input_size", "dropout")]
-    """a size that the weights have, too, and what changes training only"""
+    """a size that follows from the weights, and a rate that affects only training"""
     num_layers: int = 1
     bias: bool = True
     batch_first: bool = False
     bidirectional: bool = False
     one_of: tuple[str, ...] = ()
-    """what the only result may be, where its shape does not tell"""
+    """possible names of the only result, if its shape is ambiguous"""
 
 
 @file_operator("nn.LSTM")
@@ -49,14 +49,14 @@ def lstm(
     proj_size: int = 0,
     options: Options,
 ) -> Results:
-    """Long short-term memory; outputs are the sequence, then the last states of all layers."""
+    """Run a long short-term memory; return the sequence, then the last states of all layers."""
     if not 0 <= proj_size < options.hidden_size:
         raise OperandError(
             f"proj_size={proj_size} with hidden_size={options.hidden_size}",
             rule="proj_size must be 0, or smaller than hidden_size",
         )
     if h_0 is not None and c_0 is None:
-        raise OperandError("the first state h_0, without c_0", rule="there must be both first states, or none")
+        raise OperandError("the initial state h_0 without c_0", rule="both initial states must be given, or neither")
     return _run(op, input, (h_0, c_0), options, "lstm", "lstm", gates=4, short=proj_size)
 
 
@@ -64,7 +64,7 @@ def lstm(
 def gru(
     op: OperatorContext, input: Expr, h_0: Expr | None = None, *, proj_size: Literal[0] = 0, options: Options
 ) -> Results:
-    """Gated recurrent units; outputs are the sequence, then the last states of all layers."""
+    """Run gated recurrent units; return the sequence, then the last states of all layers."""
     return _run(op, input, (h_0,), options, "gru", "gru", gates=3)
 
 
@@ -78,7 +78,7 @@ def rnn(
     proj_size: Literal[0] = 0,
     options: Options,
 ) -> Results:
-    """A plain recurrent network with tanh or relu."""
+    """Run an Elman network with tanh or relu; return the sequence, then the last states of all layers."""
     return _run(op, input, (h_0,), options, "rnn" if nonlinearity == "tanh" else "relu rnn", "rnn", gates=1)
 
 
@@ -97,24 +97,24 @@ def _run(
     with_rank("the sequence", x, *(("N", "steps") if time_axis else ("steps", "N")), "features")
     directions = 2 if options.bidirectional else 1
     lengths = (short or hidden, hidden)[:states]
-    members = x.shape[1 - time_axis]
+    batch = x.shape[1 - time_axis]
     initial = [
-        with_shape(f"first state {i}", state, (layers * directions, members, length))
+        with_shape(f"initial state {i}", state, (layers * directions, batch, length))
         for i, (state, length) in enumerate(zip(first, lengths, strict=True))
         if state is not None
     ]
-    absent = () if initial else tuple(zeros((members, length), x.dtype) for length in lengths)
+    default = () if initial else tuple(zeros((batch, length), x.dtype) for length in lengths)
     last: list[tuple[Expr, ...]] = []
     for layer in range(layers):
         sequences = []
         for direction in range(directions):
             suffix = f"_l{layer}" + "_reverse" * direction
-            start = tuple(whole[layer * directions + direction] for whole in initial) or absent
+            start = tuple(states_of_layers[layer * directions + direction] for states_of_layers in initial) or default
             with scope(f"layer {layer}" + " reversed" * direction, "file"):
                 weights = _weights(op, suffix, options.bias, gates, x, hidden, short)
                 if short:
-                    shorten = with_shape("weight_hr", op.weight(f"weight_hr{suffix}"), (short, hidden)).T
-                    sequence, state = _projected(weights, shorten, start, time_axis, bool(direction))
+                    projection = with_shape("weight_hr", op.weight(f"weight_hr{suffix}"), (short, hidden)).T
+                    sequence, state = _projected(weights, projection, start, time_axis, bool(direction))
                 else:
                     sequence, state = recurrence(cell, name, *weights, start, time_axis, bool(direction))
             sequences.append(sequence)
@@ -126,49 +126,49 @@ def _run(
         return x
     if count < 1 + states:
         raise OperandError(
-            f"{count - 1} of the {states} last states, without its name",
-            rule="the file must have both last states, h_n and c_n, or neither: their names are not in it",
+            f"{count - 1} of the {states} last states",
+            rule="the file must have both last states, h_n and c_n, or neither, since it does not contain their names",
             fix="return both from forward and export again, or open the module: ex.open(module, inputs)",
         )
     return (x, *[stack([state[i] for state in last]) for i in range(states)])
 
 
 def _check_result(possible: tuple[str, ...], *, is_single: bool) -> None:
-    """Raise OperandError where the only result may be a state; after a single step h_n is the sequence."""
+    """Raise OperandError if the only result may be a state; after a single step, h_n equals the sequence."""
     if possible and not (is_single and "c_n" not in possible):
         raise OperandError(
             f"one result, which may be {' or '.join(possible)}: they have the same shape",
-            rule="a result must be known by its shape, since its name is not in the file",
+            rule="the shape must identify a result, since the file does not contain its name",
             fix="export with inputs of another number of steps or samples, return all results from forward, or open "
             "the module: ex.open(module, inputs)",
         )
 
 
 def _projected(
-    parts: tuple[Expr, Expr, Expr | None], shorten: Expr, start: tuple[Expr, ...], axis: int, backwards: bool
+    parts: tuple[Expr, Expr, Expr | None], projection: Expr, start: tuple[Expr, ...], axis: int, backwards: bool
 ) -> tuple[Expr, tuple[Expr, ...]]:
-    """Return the sequence and the last states of an LSTM whose output is a product, shorter than its memory."""
-    entering, weights, bias = parts
+    """Run an LSTM whose output is projected to fewer features; return the sequence and the last states."""
+    projected_input, weights, bias = parts
 
     def step(state: list[Expr], elements: list[Expr]) -> tuple[list[Expr], list[Expr]]:
-        long, memory = lstm_cell(elements[0], weights, bias, *state)
-        output = long @ shorten
+        hidden, memory = lstm_cell(elements[0], weights, bias, *state)
+        output = hidden @ projection
         return [output, memory], [output]
 
-    *last, sequence = scan_operands(step, start, [entering], (axis,), (axis,), backwards, "lstm")
+    *last, sequence = scan_operands(step, start, [projected_input], (axis,), (axis,), backwards, "lstm")
     return sequence, tuple(last)
 
 
 def _weights(
     op: OperatorContext, suffix: str, has_bias: bool, gates: int, x: Expr, hidden: int, short: int
 ) -> tuple[Expr, Expr, Expr | None]:
-    """The inputs' part of the gates, the state's weights and their bias, of one layer in one direction."""
+    """Return the input's contribution to the gates, the state's weights and their bias, for one layer and direction."""
 
     def weight(name: str, *shape: int) -> Expr:
         return with_shape(name + suffix, op.weight(name + suffix), shape)
 
-    entering = x @ weight("weight_ih", gates * hidden, x.shape[2]).T
+    projected_input = x @ weight("weight_ih", gates * hidden, x.shape[2]).T
     if has_bias:
-        entering = entering + weight("bias_ih", gates * hidden)
+        projected_input = projected_input + weight("bias_ih", gates * hidden)
     bias = weight("bias_hh", gates * hidden) if has_bias else None
-    return entering, weight("weight_hh", gates * hidden, short or hidden).T, bias
+    return projected_input, weight("weight_hh", gates * hidden, short or hidden).T, bias

@@ -1,7 +1,6 @@
-"""Running sums, products, extremes and sums of exponentials, and differences of neighbours.
+"""Cumulative sums, products, extremes and log-sum-exps, and differences of neighbours.
 
-A running value is found in as many steps as its axis' length has binary digits: after each step an element stands for
-twice as many before it.
+A cumulative value needs log₂(length) steps, since each step doubles the number of elements that each element combines.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ _Parts = tuple[Expr, ...]
 
 
 def _running(parts: _Parts, dim: int, combine: Callable[[_Parts, _Parts], _Parts]) -> _Parts:
-    """Return the values of an associative function of each element and all before it along an axis."""
-    # torch takes a scalar for a vector of one element
-    axis = normalize_axis(dim, max(parts[0].ndim, 1), "a running value")
+    """Apply an associative function cumulatively along an axis; ``parts`` are one or more tensors that it combines."""
+    # torch treats a scalar as a vector of one element
+    axis = normalize_axis(dim, max(parts[0].ndim, 1), "a cumulative function")
     front, reach = (slice(None),) * axis, 1
     length = parts[0].shape[axis] if parts[0].ndim else 0
     while reach < length:
@@ -44,50 +43,50 @@ def _running(parts: _Parts, dim: int, combine: Callable[[_Parts, _Parts], _Parts
 
 @file_operator("torch.cumsum", "Tensor.cumsum", "aten::cumsum")
 def cumsum_(input: Expr, dim: int, dtype: str | None = None) -> Expr:
-    """Running sums along an axis."""
+    """Compute cumulative sums along an axis."""
     wide = added_as(input, dtype)
     return cast(cumsum(cast(input, wide), dim), wide)
 
 
 @file_operator("torch.cumprod", "Tensor.cumprod", "aten::cumprod")
 def cumprod(input: Expr, dim: int, dtype: str | None = None) -> Expr:
-    """The product of each element and all before it along an axis."""
+    """Compute cumulative products along an axis."""
     return _running((cast(input, added_as(input, dtype)),), dim, lambda a, b: (a[0] * b[0],))[0]
 
 
 @file_operator("torch.logcumsumexp", "aten::logcumsumexp")
 def logcumsumexp(input: Expr, dim: int) -> Expr:
-    """The logarithm of the sum of the exponentials of each element and all before it along an axis."""
+    """Compute the logarithm of cumulative sums of exponentials along an axis."""
     add = function("logaddexp")
     return _running((input,), dim, lambda a, b: (add(a[0], b[0]),))[0]
 
 
-def _enter_extreme(name: str, records: str) -> None:
+def _register_extreme(name: str, records: str) -> None:
     @file_operator(f"torch.{name}", f"aten::{name}")
     def extreme(input: Expr, dim: int) -> _Parts:
         shape = [1] * input.ndim
         if input.ndim:
             axis = normalize_axis(dim, input.ndim, name)
             shape[axis] = input.shape[axis]
-        numbers = np.arange(math.prod(shape)).reshape(shape)
+        indices = np.arange(math.prod(shape)).reshape(shape)
 
         def combine(a: _Parts, b: _Parts) -> _Parts:
-            # of equal ones the last, and NaN before all numbers
+            # the last of equal elements, and NaN before all numbers
             is_later = function("logical_or")(b[0] != b[0], function(records)(b[0], a[0]) & (a[0] == a[0]))
             return where(is_later, b[0], a[0]), where(is_later, b[1], a[1])
 
-        return _running((input, broadcast_to(tensor(numbers), input.shape)), dim, combine)
+        return _running((input, broadcast_to(tensor(indices), input.shape)), dim, combine)
 
-    extreme.__doc__ = f"{name}: the extreme of each element and all before it along an axis, and its index."
+    extreme.__doc__ = f"Compute {name} along an axis; return the cumulative extremes and their indices."
 
 
-_enter_extreme("cummax", "greater_equal")
-_enter_extreme("cummin", "less_equal")
+_register_extreme("cummax", "greater_equal")
+_register_extreme("cummin", "less_equal")
 
 
 @file_operator("aten::diff")
 def diff(input: Expr, n: int = 1, dim: int = -1, prepend: None = None, append: None = None) -> Expr:
-    """Differences of neighbours along an axis, n times."""
+    """Compute differences of neighbours along an axis, n times."""
     axis = normalize_axis(dim, input.ndim, "diff")
     if n < 0:
         raise OperandError(f"n={n}", rule="n must be 0 or more")

@@ -1,4 +1,4 @@
-"""Images sampled at the points of a grid, and grids of affine maps."""
+"""Sampling of images at the points of a grid, and grids of affine maps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from explorer.net.operators.signature import Ints
 from explorer.ops.nn.sampling import affine_grid as affine
 from explorer.ops.nn.sampling import grid_sample as sample
 
-# names of modes and paddings, which are numbers at level 0, and the engine's
+# modes and paddings, which are numbers at level 0 → names in explorer's operations
 _METHODS = {"bilinear": "linear", 0: "linear", "nearest": "nearest", 1: "nearest", "bicubic": "cubic", 2: "cubic"}
 _PADDINGS = {0: "zeros", 1: "border", 2: "reflection"}
 
@@ -24,18 +24,18 @@ def grid_sample(
     padding_mode: Literal["zeros", "border", "reflection", 0, 1, 2] = "zeros",
     align_corners: bool | None = None,
 ) -> Expr:
-    """Images or volumes at the points of a grid, whose coordinates reach from −1 to 1."""
+    """Sample images or volumes at the points of a grid, whose coordinates are −1 … 1."""
     padding = padding_mode if isinstance(padding_mode, str) else _PADDINGS[padding_mode]
     return sample(input, grid, _METHODS[mode], padding, bool(align_corners))
 
 
 @file_operator("F.affine_grid", "aten::affine_grid_generator")
 def affine_grid(theta: Expr, size: Ints, align_corners: bool | None = None) -> Expr:
-    """The points of an image's or a volume's elements under affine maps (N, axes, axes + 1)."""
+    """Return the grid of an image's or volume's elements, transformed by affine maps (N, axes, axes + 1)."""
     axes = len(size) - 2
     if axes not in (2, 3) or theta.shape != (size[0], axes, axes + 1) or min(size) < 1:
         raise OperandError(
             f"maps {theta.type} for the size {size}",
-            rule="there must be an image or a volume (N, C, …), and a map (N, axes, axes + 1)",
+            rule="size must be (N, C, …) of images or volumes, and theta must have the shape (N, axes, axes + 1)",
         )
     return affine(theta, size[2:], bool(align_corners))

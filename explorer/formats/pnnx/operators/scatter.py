@@ -1,4 +1,4 @@
-"""Elements written, added or compared at indices along one axis."""
+"""Scatter operations: elements are written, added or reduced at indices along one axis."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Source = Annotated[Expr | Number, Names("src", "value")]
 
 
 def _source(source: Expr | Number, index: Expr, x: Expr) -> Expr:
-    """Return the source's element for each index: its first rows, or one number."""
+    """Return the source's element for each index: the leading part of a tensor, or one number."""
     values = source if isinstance(source, Expr) else full((), source, x.dtype)
     if values.shape and (
         values.ndim != index.ndim or any(n > s for n, s in zip(index.shape, values.shape, strict=True))
@@ -39,19 +39,19 @@ def _source(source: Expr | Number, index: Expr, x: Expr) -> Expr:
             f"a source {values.type} for an index {index.type}",
             rule="the source must be a number, or have an element for each index",
         )
-    rows = values[tuple(map(slice, index.shape))] if values.shape else broadcast_to(values, index.shape)
-    return cast(rows, x.dtype)
+    elements = values[tuple(map(slice, index.shape))] if values.shape else broadcast_to(values, index.shape)
+    return cast(elements, x.dtype)
 
 
 @file_operator("torch.scatter", "Tensor.scatter", "aten::scatter")
 def scatter(input: Expr, dim: int, index: Expr, src: Source, reduce: None = None) -> Expr:
-    """Elements replaced along an axis; of several for one index the last one stays."""
+    """Replace elements at indices along an axis; the last one of several for an index remains."""
     return put_along_axis(input, index, _source(src, index, input), normalize_axis(dim, input.ndim, "scatter"))
 
 
 @file_operator("torch.scatter_add", "Tensor.scatter_add", "aten::scatter_add")
 def scatter_add(input: Expr, dim: int, index: Expr, src: Source) -> Expr:
-    """Elements added along an axis; of several for one index all are added."""
+    """Add elements at indices along an axis, all of them if an index is repeated."""
     return add_along_axis(input, index, _source(src, index, input), normalize_axis(dim, input.ndim, "scatter_add"))
 
 
@@ -64,7 +64,7 @@ def scatter_reduce(
     reduce: Literal["sum", "prod", "mean", "amax", "amin"],
     include_self: bool = True,
 ) -> Expr:
-    """The sum, product, mean or an extreme of all elements for one index, with or without the one that is there."""
+    """Reduce the elements for each index to a sum, product, mean or extreme, by default with the operand's element."""
     axis, source = normalize_axis(dim, input.ndim, "scatter_reduce"), _source(src, index, input)
     if reduce in ("amax", "amin"):
         extremes = scattered_extremes(input, index, source, axis, reduce == "amax")
@@ -77,35 +77,35 @@ def scatter_reduce(
     count = add_along_axis(zeros(input.shape, np.int64), index, 1, axis)
     if reduce == "prod":
         product = _products(input, axis, index, source)
-        # what has no element keeps its own; an index beyond the axis is refused by the count
+        # elements without an index are kept; add_along_axis above raises an error for an index out of range
         return where(count > 0, cast(input * product, input.dtype) if include_self else product, input)
     start = input if include_self else where(count > 0, zeros((), input.dtype), input)
     total = add_along_axis(start, index, source, axis)
     if reduce == "sum":
         return total
-    number = cast(where(count > 0, count + int(include_self), 1), input.dtype)
-    return total / number if input.dtype.kind == "f" else total // number
+    divisor = cast(where(count > 0, count + int(include_self), 1), input.dtype)
+    return total / divisor if input.dtype.kind == "f" else total // divisor
 
 
-def _products(x: Expr, axis: int, numbers: Expr, source: Expr) -> Expr:
-    """Return the product of all elements of the source for each element of x: each one looks at all indices."""
+def _products(x: Expr, axis: int, indices: Expr, source: Expr) -> Expr:
+    """Return the product of the source's elements for each element of x, which is compared with all indices."""
     length = x.shape[axis]
     claim_constant("indices of products", length)
-    own = tensor(np.arange(length).reshape(length, 1, *[1] * (x.ndim - axis - 1)))
-    is_here = expand_dims(where(numbers < 0, numbers + length, numbers), axis) == own
-    product = cast(prod(where(is_here, expand_dims(source, axis), 1), axis + 1), x.dtype)
-    # along the other axes the index may cover the first rows only
+    positions = tensor(np.arange(length).reshape(length, 1, *[1] * (x.ndim - axis - 1)))
+    is_equal = expand_dims(where(indices < 0, indices + length, indices), axis) == positions
+    product = cast(prod(where(is_equal, expand_dims(source, axis), 1), axis + 1), x.dtype)
+    # along the other axes, the index may be shorter than x
     missing = [(0, size - length) for size, length in zip(x.shape, product.shape, strict=True)]
     return pad(product, tuple(missing), constant_values=1)
 
 
-def _check_list(index: Expr) -> None:
+def _check_index(index: Expr) -> None:
     if index.ndim != 1 or index.dtype.kind not in "iu":
-        raise OperandError(f"an index {index.type}", rule="index must be a list of integers")
+        raise OperandError(f"an index {index.type}", rule="index must be a vector of integers")
 
 
 def _parts(source: Expr, x: Expr, axis: int, index: Expr) -> Expr:
-    """Return the source of parts along an axis; raises OperandError where there is none for each index."""
+    """Cast a source of parts along an axis; raise OperandError unless it has one part for each index."""
     shape = (*x.shape[:axis], index.size, *x.shape[axis + 1 :])
     if source.shape != shape:
         raise OperandError(
@@ -116,34 +116,34 @@ def _parts(source: Expr, x: Expr, axis: int, index: Expr) -> Expr:
 
 
 def _everywhere(x: Expr, axis: int, index: Expr) -> Expr:
-    """Return indices of parts as indices of all their elements."""
+    """Expand indices of parts to indices of all their elements."""
     along = reshape(index, (index.size, *[1] * (x.ndim - axis - 1)))
     return broadcast_to(along, (*x.shape[:axis], index.size, *x.shape[axis + 1 :]))
 
 
 @file_operator("torch.index_add", "Tensor.index_add", "aten::index_add")
 def index_add(input: Expr, dim: int, index: Expr, source: Expr, alpha: Number = 1) -> Expr:
-    """Parts added at indices along an axis."""
-    _check_list(index)
+    """Add parts at indices along an axis."""
+    _check_index(index)
     axis = normalize_axis(dim, input.ndim, "index_add")
     added = TakeGradient(axis, input.shape)(_parts(source, input, axis, index), index)
     if input.dtype.kind != "f" and not isinstance(alpha, int):
-        raise OperandError(f"alpha={alpha!r} for {input.type}", rule="alpha must be an integer for integers")
+        raise OperandError(f"alpha={alpha!r} for {input.type}", rule="alpha must be an integer if the operand is")
     return input + (added if alpha == 1 else cast(added * alpha, input.dtype))
 
 
 @file_operator("torch.index_copy", "Tensor.index_copy", "aten::index_copy")
 def index_copy(input: Expr, dim: int, index: Expr, source: Expr) -> Expr:
-    """Parts replaced at indices along an axis."""
-    _check_list(index)
+    """Replace parts at indices along an axis."""
+    _check_index(index)
     axis = normalize_axis(dim, input.ndim, "index_copy")
     return put_along_axis(input, _everywhere(input, axis, index), _parts(source, input, axis, index), axis)
 
 
 @file_operator("torch.index_fill", "Tensor.index_fill", "aten::index_fill")
 def index_fill(input: Expr, dim: int, index: Expr, value: Expr | Number) -> Expr:
-    """One number in the parts at indices along an axis."""
-    _check_list(index)
+    """Fill the parts at indices along an axis with one number."""
+    _check_index(index)
     axis = normalize_axis(dim, input.ndim, "index_fill")
     fill = cast(value, input.dtype) if isinstance(value, Expr) else full((), value, input.dtype)
     return put_along_axis(input, _everywhere(input, axis, index), fill, axis)

@@ -1,4 +1,4 @@
-"""Positions of elements among sorted boundaries, members of a set, and how often an integer occurs."""
+"""Search in sorted boundaries, membership in a set, and counts of integers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def searchsorted(
     side: Literal["left", "right"] | None = None,
     sorter: Expr | None = None,
 ) -> Expr:
-    """The positions where elements would be inserted into sorted rows: before equal ones, or after them (right)."""
+    """Return the positions at which elements belong in sorted rows: before equal elements, or after them (right)."""
     rows = sorted_sequence
     if right and side == "left":
         raise OperandError(f"side={side!r}, right={right}", rule="side must be right where right is True")
@@ -48,22 +48,22 @@ def searchsorted(
 
 @file_operator("aten::bucketize", "torch.bucketize")
 def bucketize(input: Expr, boundaries: Expr, out_int32: bool = False, right: bool = False) -> Expr:
-    """The positions of elements among boundaries: before equal ones, or after them (right)."""
+    """Return the positions of elements among boundaries: before equal boundaries, or after them (right)."""
     if boundaries.ndim != 1:
         raise OperandError(f"boundaries {boundaries.type}", rule="the boundaries must be one sorted row")
     return _positions(boundaries, input, right, out_int32)
 
 
 def _positions(rows: Expr, elements: Expr, right: bool, out_int32: bool) -> Expr:
-    """Return the number of boundaries below each element, or not above it; NaN is above all numbers."""
+    """Count the boundaries below each element, or not above it (right); NaN is above all numbers."""
     length, axis = rows.shape[-1], elements.ndim - 1
     position = full(elements.shape, 0, np.int64)
-    # a binary search: each step is half of the one before, and is taken where the boundary that it reaches allows it
+    # binary search: each step is half of the previous one, and is made if the boundary that it reaches is below
     for bit in reversed(range(length.bit_length())):
         reached = position + 2**bit
-        number = where(reached > length, length, reached) - 1
-        boundary = take(rows, number, 0) if rows.ndim == 1 else TakeAlong(axis)(rows, number)
-        # the negation, since comparisons with NaN are false
+        index = where(reached > length, length, reached) - 1
+        boundary = take(rows, index, 0) if rows.ndim == 1 else TakeAlong(axis)(rows, index)
+        # negated, since comparisons with NaN are false
         is_below = ~((boundary > elements) if right else (boundary >= elements))
         position = where((reached <= length) & is_below, reached, position)
     return cast(position, np.dtype(np.int32 if out_int32 else np.int64))
@@ -71,29 +71,29 @@ def _positions(rows: Expr, elements: Expr, right: bool, out_int32: bool) -> Expr
 
 @file_operator("aten::isin", "torch.isin")
 def isin(elements: Expr, test_elements: Expr, assume_unique: Unused, invert: bool = False) -> Expr:
-    """Whether each element is one of a set, or is not (invert)."""
+    """Test whether each element is in a set, or is not (invert)."""
     is_member = any(expand_dims(elements, elements.ndim) == reshape(test_elements, (test_elements.size,)), -1)
     return ~is_member if invert else is_member
 
 
 @file_operator("aten::bincount")
 def bincount(op: OperatorContext, input: Expr, weights: None = None, minlength: int = 0) -> Expr:
-    """How often each integer from 0 to the largest occurs."""
+    """Count the occurrences of each integer from 0 to the largest one."""
     if input.ndim != 1 or input.dtype.kind not in "iu" or minlength < 0:
         raise OperandError(
             f"an operand {input.type}, minlength={minlength}",
-            rule="there must be a list of integers, and minlength 0 or more",
+            rule="the operand must be a vector of integers, and minlength must be 0 or more",
         )
     ends = op.ask("the largest number", [input], _ends, input.size)
     assert isinstance(ends, tuple)
     if ends[0] < 0:
-        raise OperandError(f"the number {ends[0]}", rule="the numbers must be 0 or more")
+        raise OperandError(f"the number {ends[0]}", rule="the integers must be 0 or more")
     bins = max(ends[1] + 1, minlength)
     claim_constant("bins", bins)
     return add_along_axis(np.zeros(bins, np.int64), cast(input, np.dtype(np.int64)), 1, 0)
 
 
 def _ends(arrays: Any) -> tuple[int, int]:
-    """Return the least number, and the largest; 0 and −1 where there are none."""
+    """Return the smallest and the largest number, or 0 and −1 for an empty array."""
     (x,) = arrays
     return (int(x.min()), int(x.max())) if x.size else (0, -1)

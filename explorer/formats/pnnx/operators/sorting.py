@@ -1,4 +1,4 @@
-"""Elements by their order: extremes, ranks and quantiles."""
+"""Sorting, extremes, ranks and quantiles."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ _FRACTIONS: dict[str, Callable[[Any], Any]] = {
     "nearest": lambda rank: np.round(rank) - np.floor(rank),
     "midpoint": lambda rank: rank * 0 + rank.dtype.type(0.5),
 }
-"""torch's interpolation between two ranks → the share of the higher one"""
+"""torch's interpolation between two ranks → weight of the upper one"""
 
 
-def _enter_extremes(name: str) -> None:
+def _register_extremes(name: str) -> None:
     index_of = argmax if name == "max" else argmin
 
     @file_operator(f"torch.arg{name}", f"Tensor.arg{name}", f"aten::arg{name}")
     def index_of_extreme(input: Expr, dim: int | None = None, keepdim: bool = False) -> Expr:
         return index_of(input, dim, keepdim)
 
-    index_of_extreme.__doc__ = f"The index of the {name}imum."
+    index_of_extreme.__doc__ = f"Return the index of the {name}imum."
 
     @file_operator(f"torch.{name}")
     def extreme(
@@ -52,18 +52,20 @@ def _enter_extremes(name: str) -> None:
         if dim is None:
             return function(name)(input)
         axis = normalize_axis(dim, input.ndim, name)
-        kept, numbers = _with_index(input, index_of(input, axis, True), axis, keepdim)
-        return kept if outputs == 1 else (kept, numbers)
+        element, index = _with_index(input, index_of(input, axis, True), axis, keepdim)
+        return element if outputs == 1 else (element, index)
 
-    extreme.__doc__ = f"The {name}imum of all elements, of two tensors, or along an axis with its index."
+    extreme.__doc__ = (
+        f"Return the {name}imum of all elements, of two tensors, or along an axis together with its index."
+    )
 
 
-_enter_extremes("max")
-_enter_extremes("min")
+_register_extremes("max")
+_register_extremes("min")
 
 
 def _with_index(x: Expr, index: Expr, axis: int, keep: bool) -> tuple[Expr, Expr]:
-    """Return the elements at one index along an axis, and the index."""
+    """Return the elements at an index along an axis, and the index; drop the axis unless ``keep``."""
     element = TakeAlong(axis)(x, index)
     if keep:
         return element, index
@@ -73,16 +75,16 @@ def _with_index(x: Expr, index: Expr, axis: int, keep: bool) -> tuple[Expr, Expr
 
 @file_operator("torch.topk", "Tensor.topk", "aten::topk")
 def topk_(input: Expr, k: int, dim: int = -1, largest: bool = True, sorted: Unused = None) -> tuple[Expr, Expr]:
-    """The largest or smallest elements along an axis in order, and their indices."""
+    """Return the k largest or smallest elements along an axis in order, and their indices."""
     return topk(input, k, dim, largest)
 
 
 Flags = bool | int | None
-"""dim and descending; at level 0 a stable sort has its flag before them, and the order is always a stable one"""
+"""dim or descending; at level 0, a stable sort has another flag before both, which is ignored: all sorts are stable"""
 
 
 def _order(x: Expr, *arguments: Flags) -> tuple[int, bool]:
-    """Return the axis and whether the order descends."""
+    """Return the axis, and whether the order is descending."""
     dim, descending = arguments[1:] if arguments[2] is not None else arguments[:2]
     if isinstance(dim, bool) or not isinstance(dim, int) or not isinstance(descending, bool):
         raise OperandError(
@@ -95,27 +97,27 @@ def _order(x: Expr, *arguments: Flags) -> tuple[int, bool]:
 def sort(
     input: Expr, dim: Flags = -1, descending: Flags = False, last: Flags = None, *, stable: Unused
 ) -> tuple[Expr, Expr]:
-    """The elements along an axis in order, and their indices."""
+    """Sort the elements along an axis; return them and their indices."""
     axis, descends = _order(input, dim, descending, last)
-    numbers = argsort(input, axis, descends)
-    return TakeAlong(axis)(input, numbers), numbers
+    indices = argsort(input, axis, descends)
+    return TakeAlong(axis)(input, indices), indices
 
 
 @file_operator("torch.argsort", "Tensor.argsort", "aten::argsort")
 def argsort_(input: Expr, dim: Flags = -1, descending: Flags = False, last: Flags = None, *, stable: Unused) -> Expr:
-    """The indices of the elements along an axis in order."""
+    """Return the indices that sort the elements along an axis."""
     return argsort(input, *_order(input, dim, descending, last))
 
 
 @file_operator("torch.msort", "aten::msort")
 def msort(input: Expr) -> Expr:
-    """The elements along the first axis in order."""
+    """Sort the elements along the first axis."""
     return TakeAlong(0)(input, argsort(input, 0))
 
 
 @file_operator("aten::median")
 def median(input: Expr, dim: int | None = None, keepdim: bool = False) -> Expr | tuple[Expr, Expr]:
-    """The lower of the two middle elements, of all or along an axis with its index; NaN where there is one."""
+    """Return the lower median of all elements, or along an axis together with its index; NaN if there is a NaN."""
     if dim is None:
         return _median(reshape(input, (input.size,)), 0, False)[0]
     return _median(input, normalize_axis(dim, input.ndim, "median"), keepdim)
@@ -123,7 +125,7 @@ def median(input: Expr, dim: int | None = None, keepdim: bool = False) -> Expr |
 
 @file_operator("aten::kthvalue")
 def kthvalue(input: Expr, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Expr, Expr]:
-    """The k-th smallest element along an axis, and its index."""
+    """Return the k-th smallest element along an axis, and its index."""
     return _kth(input, k - 1, normalize_axis(dim, input.ndim, "kthvalue"), keepdim)
 
 
@@ -139,7 +141,9 @@ def _median(x: Expr, axis: int, keep: bool) -> tuple[Expr, Expr]:
 
 def _kth(x: Expr, rank: int, axis: int, keep: bool) -> tuple[Expr, Expr]:
     if not 0 <= rank < x.shape[axis]:
-        raise OperandError(f"element {rank + 1} of {x.type} along axis {axis}", rule="there must be so many elements")
+        raise OperandError(
+            f"element {rank + 1} of {x.type} along axis {axis}", rule="k must not exceed the number of elements"
+        )
     return _with_index(x, argsort(x, axis)[(*[slice(None)] * axis, slice(rank, rank + 1))], axis, keep)
 
 
@@ -151,13 +155,15 @@ def quantile(
     keepdim: bool = False,
     interpolation: Literal["linear", "lower", "higher", "nearest", "midpoint"] = "linear",
 ) -> Expr:
-    """The element below which a share q of the elements lies, between two neighbours where it falls there."""
+    """Return the q-quantile of all elements or along an axis, interpolated between two elements."""
     if not 0 <= q <= 1 or input.dtype.kind != "f" or not input.size:
-        raise OperandError(f"q={q!r} of {input.type}", rule="q must lie in 0 … 1, and there must be real numbers")
+        raise OperandError(
+            f"q={q!r} of {input.type}", rule="q must be in 0 … 1, and the operand must be floating and not empty"
+        )
     x, axis = (
         (reshape(input, (input.size,)), 0) if dim is None else (input, normalize_axis(dim, input.ndim, "quantile"))
     )
-    # the rank is a number of the operand's dtype, as in torch
+    # the rank is computed in the operand's dtype, as in torch
     rank = x.dtype.type(q) * x.dtype.type(x.shape[axis] - 1)
     ordered = TakeAlong(axis)(x, argsort(x, axis))
     front = (slice(None),) * axis

@@ -1,7 +1,7 @@
-"""Constants, lists and sizes of TorchScript, torch's own graphs.
+"""Constants, lists and sizes in TorchScript graphs.
 
-A file of level 0 holds such a graph; others hold these types where no pass of pnnx matched them. Values are torch's:
-tensors, plain numbers and lists, which are computed while the net is built.
+A level-0 file contains such a graph; other files contain these types if no pass of pnnx matched them. Values are
+tensors, or Python numbers and lists, which are computed while the net is built.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from explorer.net.operators.signature import Unused
 
 @file_operator("prim::Constant")
 def constant(*, value: Value) -> Any:
-    """A plain value."""
+    """Return a Python value."""
     return value
 
 
 @file_operator("prim::ListConstruct", "prim::TupleConstruct")
 def construct(op: OperatorContext) -> tuple[Any, ...]:
-    """A list of values."""
+    """Return a list of values."""
     return listed(op.operands)
 
 
 @file_operator("prim::ListUnpack", "prim::TupleUnpack")
 def unpack(members: Value) -> tuple[Any, ...]:
-    """The members of a list."""
+    """Return the members of a list."""
     if not isinstance(members, tuple):
         raise OperandError(f"the operand is {members!r}", rule="the operand must be a list")
     return members
@@ -40,21 +40,21 @@ def unpack(members: Value) -> tuple[Any, ...]:
 
 @file_operator("aten::size", "Tensor.size")
 def size(input: Expr, dim: int | None = None) -> Any:
-    """The shape of a tensor, or one size of it."""
+    """Return the shape of a tensor, or its size along one axis."""
     return input.shape if dim is None else apply("size", [input, dim])
 
 
 @file_operator("aten::numel", "torch.numel", "Tensor.numel")
 def numel(input: Expr) -> int:
-    """The number of elements of a tensor."""
+    """Return the number of elements of a tensor."""
     return input.size
 
 
 @file_operator("aten::Int", "prim::NumToTensor", "aten::ScalarImplicit")
 def number(value: Value) -> Any:
-    """A plain number as it is."""
+    """Return a Python number unchanged; raise OperandError for a tensor."""
     if isinstance(value, Expr):
-        raise OperandError(f"the operand is {value!r}", rule="a size must be known before anything is computed")
+        raise OperandError(f"the operand is {value!r}", rule="a size must be known before the net runs")
     return value
 
 
@@ -68,5 +68,5 @@ def number(value: Value) -> Any:
     "Tensor.detach",
 )
 def same(input: Expr, memory_format: Unused) -> Expr:
-    """The operand itself: values have no memory that others could write to."""
+    """Return the operand itself, since no operation can modify it."""
     return input

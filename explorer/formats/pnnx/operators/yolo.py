@@ -1,4 +1,4 @@
-"""The head of YOLOv5 networks, kept whole by pnnx: ``moduleop=models.yolo.Detect``."""
+"""The detection head of YOLOv5, which pnnx writes as one operator with ``moduleop=models.yolo.Detect``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from explorer.ops.nn.conv import conv2d
 
 
 class _Level(NamedTuple):
-    """Grid and anchors of one feature map, both (1, anchors, rows, columns, 2)."""
+    """Grid and anchors of one feature map, both of shape (1, anchors, rows, columns, 2)."""
 
     grid: Tensor
     anchors: Tensor
@@ -25,35 +25,37 @@ class _Level(NamedTuple):
 
 @file_operator("models.yolo.Detect")
 def detect(op: OperatorContext, *maps: Expr) -> Expr:
-    """Boxes (N, pixels · anchors, 5 + classes) of feature maps: centre, size, and how sure each class is.
+    """Return boxes (N, pixels · anchors, 5 + classes) of feature maps: centre, size, objectness and class scores.
 
-    The constants that pnnx numbers are told apart by shape: strides one a map, and for each map a grid, which begins at
-    0 or, in newer files, at −0.5, and anchors, which are positive.
+    pnnx numbers the constants, so they are identified by shape and values: one stride for each map, and for each map a
+    grid, which begins at 0 (in newer files at −0.5), and positive anchors.
     """
     numbered = [op.weight(name) for name in op.definition.weights if name.startswith("pnnx_")]
     strides = [constant for constant in numbered if constant.shape == (len(maps),)]
     if len(strides) != 1:
-        raise OperandError(f"{len(strides)} constants of shape ({len(maps)},)", rule="there must be one: strides")
+        raise OperandError(
+            f"{len(strides)} constants of shape ({len(maps)},)", rule="there must be one such constant, the strides"
+        )
     rows_of_boxes = []
     for index, x in enumerate(maps):
         level = _level(x, numbered)
         name = f"m.{index}.weight"
         filters = with_rank(name, op.weight(name), "outputs", "channels", "rows", "columns")
         n, count, rows, columns = x.shape[0], level.grid.shape[1], *x.shape[2:]
-        numbers = filters.shape[0] // count
+        features = filters.shape[0] // count
         y = conv2d(x, filters, op.optional_weight(f"m.{index}.bias"))
-        y = sigmoid(transpose(reshape(y, (n, count, numbers, rows, columns)), (0, 1, 3, 4, 2)))
-        # YOLOv5's formula is (2 · σ − 0.5 + grid) · stride; in newer files the grid holds the −0.5 already
+        y = sigmoid(transpose(reshape(y, (n, count, features, rows, columns)), (0, 1, 3, 4, 2)))
+        # YOLOv5's formula is (2 · σ − 0.5 + grid) · stride; in newer files the grid includes the −0.5
         shift = 0.0 if float(level.grid.array[0, 0, 0, 0, 0]) < 0 else -0.5
         centre = (y[..., :2] * 2 + (level.grid + shift if shift else level.grid)) * strides[0][index]
         size = square(y[..., 2:4] * 2) * level.anchors
         boxes = concatenate((centre, size, y[..., 4:]), 4)
-        rows_of_boxes.append(reshape(boxes, (n, count * rows * columns, numbers)))
+        rows_of_boxes.append(reshape(boxes, (n, count * rows * columns, features)))
     return concatenate(rows_of_boxes, 1)
 
 
 def _level(x: Expr, numbered: list[Tensor]) -> _Level:
-    """The constants of a feature map."""
+    """Return the constants of a feature map; raise OperandError if they are not unique."""
     if x.ndim != 4:
         raise OperandError(f"an operand {x.type}", rule="the operands must be feature maps (N, C, H, W)")
     own = [constant for constant in numbered if constant.ndim == 5 and constant.shape[2:] == (*x.shape[2:], 2)]
@@ -63,7 +65,7 @@ def _level(x: Expr, numbered: list[Tensor]) -> _Level:
         sizes = ", ".join(repr(constant.type) for constant in numbered) or "none"
         raise OperandError(
             f"a feature map {x.type} with the constants {sizes}",
-            rule="there must be a grid and anchors of each map's size",
-            fix="run it on images of the size that it was exported with",
+            rule="there must be one grid and one tensor of anchors of each map's size",
+            fix="run the net on images of the size with which it was exported",
         )
     return _Level(grids[0], anchors[0])

@@ -40,7 +40,7 @@ def test_nan_is_close_to_nan_if_the_file_requests_it() -> None:
 def test_a_rounded_quotient_raises_an_error_if_the_file_shows_it(tmp_path: Path) -> None:
     """pnnx omits the rounding_mode of torch.div but records an integer dtype."""
     path = tmp_path / "m.pnnx.param"
-    for noted, refused_text in (("f32", ""), ("i64", "a quotient that was rounded must be written so")):
+    for noted, refused_text in (("f32", ""), ("i64", "the rounding of a quotient must be in the file")):
         path.write_text(QUOTIENT.format(noted=noted))
         net = ex.open(path)
         if not refused_text:
@@ -64,8 +64,8 @@ def test_counts_need_memory_for_numbers_plus_bins() -> None:
     [
         ("aten::bincount", [np.array([10**12])], ["bins claims a constant of 7.28 TB"]),
         ("aten::bincount", [np.array([1]), None, 10**13], ["bins claims a constant of 72.8 TB"]),
-        ("aten::bincount", [np.array([1]), None, -1], ["minlength=-1", "minlength 0 or more"]),
-        ("aten::bincount", [np.array([-3, 1])], ["the number -3", "the numbers must be 0 or more"]),
+        ("aten::bincount", [np.array([1]), None, -1], ["minlength=-1", "minlength must be 0 or more"]),
+        ("aten::bincount", [np.array([-3, 1])], ["the number -3", "the integers must be 0 or more"]),
         ("aten::std_mean", [NAN, (1,), 0.5, False], ["correction=0.5", "must be an integer"]),
         ("aten::std_mean", [NAN, (1,), "one", False], ["unbiased='one'", "must be a number"]),
         ("aten::cdist", [NAN, NAN, "two", None], ["p='two'", "p must be a number"]),

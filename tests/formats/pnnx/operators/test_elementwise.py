@@ -19,14 +19,14 @@ COMPLEX = np.array([1 + 2j], np.complex64)
 @pytest.mark.parametrize(
     ("type", "operands", "texts"),
     [
-        ("torch.positive", [TRUTHS], ["an operand 2 bool", "there must be numbers, and no booleans"]),
+        ("torch.positive", [TRUTHS], ["an operand 2 bool", "the operand must not be boolean"]),
         ("aten::angle", [COMPLEX], ["an operand 1 complex64", "the operand must be real"]),
         ("aten::isposinf", [COMPLEX], ["(aten::isposinf)", "the operand must be real"]),
         ("aten::sgn", [COMPLEX], ["(aten::sgn)", "the operand must be real"]),
-        ("aten::xlogy", [2.0, 3.0], ["operands [2.0, 3.0]", "one of both must be a tensor"]),
+        ("aten::xlogy", [2.0, 3.0], ["operands [2.0, 3.0]", "one of the operands must be a tensor"]),
         ("aten::fake_quantize_per_tensor_affine", [REAL, 0.1, 0, 9, 2], ["9 … 2", "quant_min must not be above"]),
         ("aten::fake_quantize_per_tensor_affine", [REAL, "fine", 0, 0, 2], ["scale is 'fine'", "a tensor of numbers"]),
-        ("aten::fake_quantize_per_channel_affine", [REAL, REAL[:2], REAL, 0, 0, 2], ["one for each channel"]),
+        ("aten::fake_quantize_per_channel_affine", [REAL, REAL[:2], REAL, 0, 0, 2], ["one of each for each channel"]),
         ("aten::log2", [COMPLEX, 1], ["operand 1 (x1): not supported by explorer's aten::log2"]),
     ],
 )

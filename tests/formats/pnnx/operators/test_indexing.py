@@ -74,7 +74,7 @@ def _dealt(x: Any) -> Any:
         ),
         ("torch.scatter", {"dim": 0, "reduce": "add"}, [X, X.astype(np.int64), X], ("reduce='add'", "op")),
         ("torch.scatter_add", {"dim": 1}, [X, np.zeros((4, 5), np.int64), X[:2]], ("source", "index")),
-        ("torch.index_add", {"dim": 0}, [X, np.zeros((2, 2), np.int64), X], ("index must be a list",)),
+        ("torch.index_add", {"dim": 0}, [X, np.zeros((2, 2), np.int64), X], ("index must be a vector",)),
         ("torch.index_copy", {"dim": 0}, [X, np.zeros(3, np.int64), X], ("(3, 5)",)),
         ("torch.masked_select", {}, [X, X], ("mask", "boolean")),
         (
@@ -84,7 +84,7 @@ def _dealt(x: Any) -> Any:
             ("alpha=0.5",),
         ),
         ("torch.scatter_reduce", {"dim": 0, "reduce": "mean"}, [X > 0, np.zeros((1, 5), int), X > 0], ("no mean",)),
-        ("Tensor.index", {}, [X, np.array(True)], ("mask scalar bool", "one axis at least")),
+        ("Tensor.index", {}, [X, np.array(True)], ("mask scalar bool", "at least one axis")),
         ("nn.Unfold", {"kernel_size": 9}, [X[None, None]], ("window=(9, 9)", "fit")),
         ("nn.Fold", {"kernel_size": 2, "output_size": (4, 5)}, [X], ("images of (4, 5)", "(N, C · 4, 12)")),
         ("nn.AvgPool2d", {"kernel_size": 2, "divisor_override": 0}, [X[None, None]], ("divisor_override=0",)),

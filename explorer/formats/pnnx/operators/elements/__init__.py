@@ -1,4 +1,4 @@
-"""Operators of PNNX files that compute each element by itself, or make tensors of given elements."""
+"""PNNX operators that compute each element independently, or create tensors."""
 
 from explorer.formats.pnnx.operators.elements import (
     activation,

@@ -1,7 +1,7 @@
-"""Activations and what is computed element by element: modules and functions of the same meaning.
+"""Activations.
 
-torch has most of them three times, as a module, in torch.nn.functional and as a function of torch; PNNX writes what the
-program called.
+Most of them exist three times in torch: as a module, in ``torch.nn.functional`` and in ``torch``. A file contains the
+type that the program called.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from explorer.ops.nn.shrinkage import threshold as above_threshold
 from explorer.ops.nn.softmax import log_softmax, softmax
 
 
-def _enter(function: Callable[[Any], Expr], *types: str) -> None:
+def _register(function: Callable[[Any], Expr], *types: str) -> None:
     @file_operator(*types)
     def activation(input: Expr, *, inplace: InPlace) -> Expr:
         return function(real(input) if function in (sigmoid, tanh) else input)
@@ -45,53 +45,53 @@ def _enter(function: Callable[[Any], Expr], *types: str) -> None:
     activation.__doc__ = function.__doc__
 
 
-_enter(relu, "nn.ReLU", "F.relu", "torch.relu")
-_enter(relu6, "nn.ReLU6", "F.relu6")
-_enter(sigmoid, "nn.Sigmoid", "F.sigmoid", "torch.sigmoid")
-_enter(tanh, "nn.Tanh", "F.tanh", "torch.tanh")
-_enter(silu, "nn.SiLU", "F.silu")
-_enter(hardsigmoid, "nn.Hardsigmoid", "F.hardsigmoid")
-_enter(hardswish, "nn.Hardswish", "F.hardswish")
-_enter(selu, "nn.SELU", "F.selu")
-_enter(mish, "nn.Mish", "F.mish")
-_enter(softsign, "nn.Softsign", "F.softsign")
-_enter(log_sigmoid, "nn.LogSigmoid", "F.logsigmoid")
-_enter(tanhshrink, "nn.Tanhshrink", "F.tanhshrink")
+_register(relu, "nn.ReLU", "F.relu", "torch.relu")
+_register(relu6, "nn.ReLU6", "F.relu6")
+_register(sigmoid, "nn.Sigmoid", "F.sigmoid", "torch.sigmoid")
+_register(tanh, "nn.Tanh", "F.tanh", "torch.tanh")
+_register(silu, "nn.SiLU", "F.silu")
+_register(hardsigmoid, "nn.Hardsigmoid", "F.hardsigmoid")
+_register(hardswish, "nn.Hardswish", "F.hardswish")
+_register(selu, "nn.SELU", "F.selu")
+_register(mish, "nn.Mish", "F.mish")
+_register(softsign, "nn.Softsign", "F.softsign")
+_register(log_sigmoid, "nn.LogSigmoid", "F.logsigmoid")
+_register(tanhshrink, "nn.Tanhshrink", "F.tanhshrink")
 
 
 @file_operator("nn.ELU", "F.elu")
 def elu_(input: Expr, *, alpha: float = 1.0, inplace: InPlace) -> Expr:
-    """x, or alpha · (eˣ − 1) below 0."""
+    """Return x, or alpha · (eˣ − 1) below 0."""
     return elu(input, alpha)
 
 
 @file_operator("nn.CELU", "F.celu")
 def celu_(input: Expr, *, alpha: float = 1.0, inplace: InPlace) -> Expr:
-    """x, or alpha · (exp(x / alpha) − 1) below 0."""
+    """Return x, or alpha · (exp(x / alpha) − 1) below 0."""
     return celu(input, alpha)
 
 
 @file_operator("nn.Softshrink", "F.softshrink")
 def softshrink_(input: Expr, *, lambd: float = 0.5) -> Expr:
-    """x moved towards 0 by lambd, and 0 between −lambd and lambd."""
+    """Shift x towards 0 by lambd; return 0 between −lambd and lambd."""
     return softshrink(input, lambd)
 
 
 @file_operator("nn.Hardshrink", "F.hardshrink")
 def hardshrink_(input: Expr, *, lambd: float = 0.5) -> Expr:
-    """x, and 0 between −lambd and lambd."""
+    """Return x, or 0 between −lambd and lambd."""
     return hardshrink(input, lambd)
 
 
 @file_operator("nn.LeakyReLU", "F.leaky_relu")
 def leaky_relu_(input: Expr, *, negative_slope: float = 0.01, inplace: InPlace) -> Expr:
-    """x, or negative_slope · x below 0."""
+    """Return x, or negative_slope · x below 0."""
     return leaky_relu(input, negative_slope)
 
 
 @file_operator("nn.Threshold", "F.threshold")
 def threshold_(input: Expr, *, threshold: float, value: float, inplace: InPlace) -> Expr:
-    """x where it is above the threshold, a value elsewhere."""
+    """Return x above the threshold, and ``value`` elsewhere."""
     return above_threshold(input, threshold, value)
 
 
@@ -104,56 +104,56 @@ def randomized_leaky_relu(
     training: Literal[False] = False,
     inplace: InPlace,
 ) -> Expr:
-    """x, or below 0 the mean of the slopes that training draws from times x."""
+    """Return x, or below 0 x times the mean of lower and upper, which is the mean of the random slopes in training."""
     return leaky_relu(input, (lower + upper) / 2)
 
 
 @file_operator("nn.PReLU", "F.prelu")
 def parametric_relu(input: Expr, weight: Expr, *, num_parameters: Unused, init: Unused) -> Expr:
-    """x, or a slope for each channel times x below 0; the weight has its number of parameters."""
+    """Return x, or below 0 x times its channel's slope; ``weight`` contains the slopes."""
     return prelu(input, weight)
 
 
 @file_operator("nn.GLU", "F.glu")
 def gated_linear_unit(input: Expr, *, dim: int = -1) -> Expr:
-    """Half of an axis times the sigmoid of its other half."""
+    """Return the first half of an axis times the sigmoid of the second half."""
     return glu(input, dim)
 
 
 @file_operator("nn.GELU", "F.gelu")
 def gelu_(input: Expr, *, approximate: Literal["none", "tanh"] = "none") -> Expr:
-    """x · Φ(x), exactly or by the approximation with tanh."""
+    """Return x · Φ(x), exactly or approximated with tanh."""
     return gelu(input, approximate=approximate == "tanh")
 
 
 @file_operator("nn.Softplus", "F.softplus")
 def softplus_(input: Expr, *, beta: float = 1, threshold: float = 20) -> Expr:
-    """log(1 + e^(βx)) / β; x itself where βx is above the threshold."""
+    """Return log(1 + e^(βx)) / β, or x if βx is above the threshold."""
     scaled = input if beta == 1 else input * beta
     y = softplus(scaled) if beta == 1 else softplus(scaled) / beta
-    # as torch: at the default threshold of 20, log(1 + eˣ) is larger than x by less than e⁻²⁰ = 2e−9
+    # as in torch; at the default threshold of 20, log(1 + eˣ) exceeds x by less than e⁻²⁰ = 2e−9
     return where(scaled > threshold, input, y)
 
 
 @file_operator("nn.Softmax", "F.softmax", "torch.softmax")
 def softmax_(input: Expr, *, dim: int, dtype: str | None = None, _stacklevel: StackLevel) -> Expr:
-    """Softmax over one axis."""
+    """Compute the softmax over one axis."""
     return softmax(in_dtype(input, dtype), dim)
 
 
 @file_operator("nn.Softmin", "F.softmin")
 def softmin(input: Expr, *, dim: int, dtype: str | None = None, _stacklevel: StackLevel) -> Expr:
-    """Softmax of −x over one axis."""
+    """Compute the softmax of −x over one axis."""
     return softmax(-in_dtype(input, dtype), dim)
 
 
 @file_operator("nn.Softmax2d")
 def softmax_of_channels(input: Expr) -> Expr:
-    """Softmax over the channels of each pixel."""
+    """Compute the softmax over the channels of each pixel."""
     return softmax(input, -3)
 
 
 @file_operator("nn.LogSoftmax", "F.log_softmax", "torch.log_softmax")
 def log_softmax_(input: Expr, *, dim: int, dtype: str | None = None, _stacklevel: StackLevel) -> Expr:
-    """The logarithm of softmax over one axis."""
+    """Compute the logarithm of the softmax over one axis."""
     return log_softmax(in_dtype(input, dtype), dim)

@@ -1,6 +1,6 @@
-"""Tensors that a file makes of nothing, or in the likeness of others.
+"""Operators that create tensors of given values and convert dtypes.
 
-Such tensors are constants, whose size a file can choose freely: each claims its bytes before it is made.
+A file can request constants of any size, so their memory is claimed from the budget before they are created.
 """
 
 from __future__ import annotations
@@ -22,53 +22,53 @@ from explorer.ops.creation.constants import full
 
 
 def _default(number: Any) -> str:
-    """The dtype that torch gives a tensor of a number."""
+    """Return torch's dtype for a tensor created from a Python number."""
     return "bool" if isinstance(number, bool) else "int64" if isinstance(number, int) else "float32"
 
 
 @file_operator("torch.full")
 def full_(size: Ints, fill_value: Number, *, dtype: str | None = None, placement: Placement) -> Expr:
-    """One number everywhere."""
+    """Return a tensor filled with one number."""
     return full(size, fill_value, as_dtype(dtype, _default(fill_value)))
 
 
-def _enter_constant(name: str, number: int) -> None:
+def _register_constant(name: str, number: int) -> None:
     @file_operator(f"torch.{name}")
     def constant(size: Ints, *, dtype: str | None = None, placement: Placement) -> Expr:
         return full(size, number, as_dtype(dtype, "float32"))
 
     @file_operator(f"torch.{name}_like")
-    def alike(input: Expr, *, dtype: str | None = None, placement: Placement) -> Expr:
+    def like(input: Expr, *, dtype: str | None = None, placement: Placement) -> Expr:
         return full(input.shape, number, as_dtype(dtype, input.dtype))
 
     @file_operator(f"Tensor.new_{name}")
     def new(input: Expr, size: Ints, *, dtype: str | None = None, placement: Placement) -> Expr:
         return full(size, number, as_dtype(dtype, input.dtype))
 
-    functions: tuple[Callable[..., Expr], ...] = (constant, alike, new)
+    functions: tuple[Callable[..., Expr], ...] = (constant, like, new)
     for function in functions:
-        function.__doc__ = f"{number} everywhere."
+        function.__doc__ = f"Return a tensor filled with {number}."
 
 
-_enter_constant("zeros", 0)
-_enter_constant("ones", 1)
+_register_constant("zeros", 0)
+_register_constant("ones", 1)
 
 
 @file_operator("torch.full_like")
 def full_like(input: Expr, fill_value: Number, *, dtype: str | None = None, placement: Placement) -> Expr:
-    """One number everywhere, in the shape of another tensor."""
+    """Return a tensor with the shape of another one, filled with one number."""
     return full(input.shape, fill_value, as_dtype(dtype, input.dtype))
 
 
 @file_operator("Tensor.new_full")
 def new_full(input: Expr, size: Ints, fill_value: Number, *, dtype: str | None = None, placement: Placement) -> Expr:
-    """One number everywhere, in the dtype of another tensor."""
+    """Return a tensor with the dtype of another one, filled with one number."""
     return full(size, fill_value, as_dtype(dtype, input.dtype))
 
 
 @file_operator("Tensor.fill", "aten::fill")
 def fill(input: Expr, value: Expr | Number) -> Expr:
-    """One value everywhere, in the shape and dtype of another tensor."""
+    """Return a tensor with the shape and dtype of another one, filled with one value."""
     if isinstance(value, Expr):
         return broadcast_to(cast(value, input.dtype), input.shape)
     return full(input.shape, value, input.dtype)
@@ -76,10 +76,10 @@ def fill(input: Expr, value: Expr | Number) -> Expr:
 
 @file_operator("torch.arange")
 def arange(*, start: Real = 0, end: Real, step: Real = 1, dtype: str | None = None, placement: Placement) -> Expr:
-    """Numbers from start to before end by a step."""
+    """Return the numbers from start to end, excluded, in equal steps."""
     count = range_length(start, end, step, "torch.arange")
     claim_constant("torch.arange", count)
-    if not count:  # NumPy would refuse ends that lie too far before the start
+    if not count:  # NumPy raises an error if end is too far below start
         start = end = 0
     integral = all(isinstance(number, int) for number in (start, end, step))
     return as_operands(
@@ -89,7 +89,7 @@ def arange(*, start: Real = 0, end: Real, step: Real = 1, dtype: str | None = No
 
 @file_operator("torch.linspace")
 def linspace(*, start: Real, end: Real, steps: int, dtype: str | None = None, placement: Placement) -> Expr:
-    """Numbers from start to end, both included, at equal distances."""
+    """Return equally spaced numbers from start to end, both included."""
     (count,) = as_shape(steps, "linspace")
     claim_constant("torch.linspace", count)
     return as_operands((np.linspace(start, end, count).astype(as_dtype(dtype, "float32")),))[0]
@@ -97,11 +97,11 @@ def linspace(*, start: Real, end: Real, steps: int, dtype: str | None = None, pl
 
 @file_operator("Tensor.to", "Tensor.type")
 def to(input: Expr, *, dtype: str | None = None, placement: Placement, copy: Unused, non_blocking: Unused) -> Expr:
-    """The elements converted to another dtype; explorer's tensors are never shared or copied late."""
+    """Cast to another dtype; copy and non_blocking have no effect, since tensors are never modified."""
     return in_dtype(input, dtype)
 
 
 @file_operator("Tensor.type_as")
 def type_as(input: Expr, other: Expr) -> Expr:
-    """The elements converted to the dtype of another tensor."""
+    """Cast to the dtype of another tensor."""
     return cast(input, other.dtype)

@@ -1,8 +1,7 @@
-"""Functions of each element, and of elements in pairs: arithmetic, powers, angles, signs, bounds,
-comparisons, logic, bits.
+"""Elementwise functions of one or two tensors: arithmetic, powers, angles, signs, bounds, comparisons, logic, bits.
 
-pnnx writes them as functions of torch and of tensors at level 2, and under torch's inner names at level 0, where plain
-numbers, sizes and indices, are computed by them while the net is built.
+pnnx writes them as functions of torch or tensors at level 2, and with aten names at level 0, where they also compute
+Python numbers (sizes and indices) while the net is built.
 """
 
 from __future__ import annotations
@@ -36,83 +35,83 @@ def _names(name: str) -> tuple[str, ...]:
     return f"aten::{name}", f"torch.{name}", f"Tensor.{name}"
 
 
-def _enter_unary(name: str) -> None:
+def _register_unary(name: str) -> None:
     @file_operator(f"aten::{name}", f"torch.{name}")
     def unary(input: Value) -> Any:
         return apply(name, [input])
 
-    unary.__doc__ = f"{name}, element by element."
+    unary.__doc__ = f"Compute {name} of each element."
 
 
-def _enter_binary(name: str) -> None:
+def _register_binary(name: str) -> None:
     @file_operator(f"aten::{name}", f"torch.{name}")
     def binary(input: Value, other: Value) -> Any:
         return apply(name, [input, other])
 
-    binary.__doc__ = f"{name}, element by element."
+    binary.__doc__ = f"Compute {name} of pairs of elements."
 
 
 for _name in _UNARY.split():
-    _enter_unary(_name)
+    _register_unary(_name)
 for _name in _BINARY.split():
-    _enter_binary(_name)
+    _register_binary(_name)
 
 
-def _enter_sum(name: str) -> None:
+def _register_sum(name: str) -> None:
     @file_operator(f"aten::{name}", f"torch.{name}")
     def scaled_sum(input: Value, other: Value, alpha: Number = 1) -> Any:
         return apply(name, [input, other if alpha == 1 else apply("mul", [other, alpha])])
 
-    scaled_sum.__doc__ = f"{name} of a and α · b."
+    scaled_sum.__doc__ = f"Return a {'+' if name == 'add' else '−'} α · b."
 
 
-_enter_sum("add")
-_enter_sum("sub")
+_register_sum("add")
+_register_sum("sub")
 
 
 @file_operator("aten::div", "torch.div")
 def div(input: Value, other: Value, rounding_mode: Literal["trunc", "floor"] | None = None) -> Any:
-    """a / b, or with a rounding_mode its integer part (trunc) or the next integer below it (floor)."""
+    """Return a / b, or its integer part (rounding_mode trunc) or the next integer below it (floor)."""
     if rounding_mode is None:
         return apply("div", [input, other])
     if rounding_mode == "floor":
         return apply("floor_divide", [input, other])
     if any(isinstance(each, float) or (isinstance(each, Expr) and each.dtype.kind == "f") for each in (input, other)):
         return apply("trunc", [apply("div", [input, other])])
-    # without the remainder the division of integers is exact, of any size
+    # without the remainder, the division of integers of any size is exact
     return apply("floor_divide", [apply("sub", [input, apply("fmod", [input, other])]), other])
 
 
-def _enter_real(name: str) -> None:
+def _register_real(name: str) -> None:
     @file_operator(*_names(name))
     def unary(input: Expr) -> Expr:
         result: Expr = function(name)(real(input))
         return result
 
-    unary.__doc__ = f"{name}, element by element; integers become real numbers."
+    unary.__doc__ = f"Compute {name} of each element; integers are cast to float32."
 
 
 for _name in ("log2", "exp2", "deg2rad", "rad2deg"):
-    _enter_real(_name)
+    _register_real(_name)
 
 
 @file_operator(*_names("positive"))
 def positive(input: Expr) -> Expr:
-    """The operand itself, of any dtype but booleans."""
+    """Return the operand unchanged; raise OperandError for booleans."""
     if input.dtype.kind == "b":
-        raise OperandError(f"an operand {input.type}", rule="there must be numbers, and no booleans")
+        raise OperandError(f"an operand {input.type}", rule="the operand must not be boolean")
     return input
 
 
 @file_operator(*_names("sgn"))
 def sgn(input: Expr) -> Expr:
-    """−1, 0 or 1 by the sign of each element; 0 of NaN."""
+    """Return the sign of each element as −1, 0 or 1; 0 for NaN."""
     return _real_only(apply("sign", [input]))
 
 
 @file_operator(*_names("angle"))
 def angle(input: Expr) -> Expr:
-    """π where an element is negative, 0 elsewhere, NaN of NaN."""
+    """Return π for negative elements, 0 for others, NaN for NaN."""
     x = real(_real_only(input))
     return where(x < 0, math.pi, where(x != x, x, full((), 0, x.dtype)))
 
@@ -123,42 +122,42 @@ def _real_only(x: Expr) -> Expr:
     return x
 
 
-def _enter_infinity(name: str, infinity: float) -> None:
+def _register_infinity(name: str, infinity: float) -> None:
     @file_operator(*_names(name))
     def is_infinite(input: Expr) -> Expr:
         x = _real_only(input)
         return x == infinity if x.dtype.kind == "f" else full(x.shape, False, bool)
 
-    is_infinite.__doc__ = f"Whether each element is {infinity}."
+    is_infinite.__doc__ = f"Test whether each element is {infinity}."
 
 
-_enter_infinity("isposinf", math.inf)
-_enter_infinity("isneginf", -math.inf)
+_register_infinity("isposinf", math.inf)
+_register_infinity("isneginf", -math.inf)
 
 
-def _enter_predicate(name: str) -> None:
+def _register_predicate(name: str) -> None:
     @file_operator(f"torch.{name}", f"Tensor.{name}", f"aten::{name}")
     def predicate(input: Expr) -> Expr:
         result: Expr = function(name)(input)
         return result
 
-    predicate.__doc__ = f"{name}, element by element."
+    predicate.__doc__ = f"Compute {name} of each element."
 
 
 for _name in ("isnan", "isinf", "isfinite", "signbit"):
-    _enter_predicate(_name)
+    _register_predicate(_name)
 
 
 @file_operator("aten::frac", "torch.frac")
 def frac(input: Expr) -> Expr:
-    """The fraction of each number, with its sign."""
+    """Return the fractional part of each number, with its sign."""
     whole: Expr = function("trunc")(input)
     return input - whole
 
 
 @file_operator(*_names("sinc"))
 def sinc(input: Expr) -> Expr:
-    """sin(πx) / (πx), 1 at 0."""
+    """Return sin(πx) / (πx), 1 at 0."""
     x = real(input)
     arc = where(x == 0, 1, x) * math.pi
     return where(x == 0, 1, sin(arc) / arc)
@@ -166,16 +165,16 @@ def sinc(input: Expr) -> Expr:
 
 @file_operator("aten::special_entr")
 def entropy(input: Expr) -> Expr:
-    """−x · log x, 0 at 0, −∞ below."""
+    """Return −x · log x, 0 at 0, −∞ below."""
     x = real(input)
     term = -x * log(where(x > 0, x, 1))
-    # NaN is neither above 0 nor below
+    # a NaN is neither above 0 nor below
     return where(x < 0, -math.inf, where(x == 0, 0, term))
 
 
 @file_operator("aten::logit", "torch.logit")
 def logit(input: Expr, eps: float | None = None) -> Expr:
-    """log (x / (1 − x)), of numbers kept from 0 and 1 by eps."""
+    """Return log (x / (1 − x)); if eps is given, x is first clipped to eps … 1 − eps."""
     x = input if eps is None else function("clip")(input, eps, 1 - eps)
     result: Expr = function("log")(x / (1 - x))
     return result
@@ -183,7 +182,7 @@ def logit(input: Expr, eps: float | None = None) -> Expr:
 
 @file_operator("aten::nan_to_num", "torch.nan_to_num")
 def nan_to_num(input: Expr, nan: float | None = None, posinf: float | None = None, neginf: float | None = None) -> Expr:
-    """NaN and infinite elements replaced, by 0 and the ends of the dtype unless others are given."""
+    """Replace NaN and infinite elements, by default by 0 and the limits of the dtype."""
     if input.dtype.kind != "f":
         return input
     ends = np.finfo(input.dtype)
@@ -194,28 +193,28 @@ def nan_to_num(input: Expr, nan: float | None = None, posinf: float | None = Non
 
 
 def _pair(a: Expr | Number, b: Expr | Number, is_floating: bool = False) -> list[Expr]:
-    """Return both operands in their common dtype, a plain number as a scalar of it."""
+    """Return both operands in their common dtype, Python numbers as scalar tensors."""
     values = promoted([a, b], is_floating)
     dtype = next((each.dtype for each in values if isinstance(each, Expr)), None)
     if dtype is None:
-        raise OperandError(f"operands {values!r}", rule="one of both must be a tensor")
+        raise OperandError(f"operands {values!r}", rule="one of the operands must be a tensor")
     return [each if isinstance(each, Expr) else full((), each, dtype) for each in values]
 
 
-def _enter_pair(name: str, is_floating: bool) -> None:
+def _register_pair(name: str, is_floating: bool) -> None:
     @file_operator(*_names(name))
     def binary(input: Expr | Number, other: Expr | Number) -> Expr:
         result: Expr = function(name)(*_pair(input, other, is_floating))
         return result
 
-    binary.__doc__ = f"{name}, element by element."
+    binary.__doc__ = f"Compute {name} of pairs of elements."
 
 
 for _name, _is_floating in {"fmax": False, "fmin": False, "gcd": False, "lcm": False, "logaddexp2": True}.items():
-    _enter_pair(_name, _is_floating)
+    _register_pair(_name, _is_floating)
 
 
-def _enter_promoted(name: str) -> None:
+def _register_promoted(name: str) -> None:
     @file_operator(f"aten::{name}", f"torch.{name}")
     def binary(input: Expr, other: Expr | Number) -> Expr:
         x, y = promoted([input, other], is_floating=name == "copysign")
@@ -225,16 +224,16 @@ def _enter_promoted(name: str) -> None:
         # torch counts NaN as below 0
         return where(x != x, 0, result) if x.dtype.kind == "f" else cast(result, x.dtype)
 
-    binary.__doc__ = f"{name}, element by element."
+    binary.__doc__ = f"Compute {name} of pairs of elements."
 
 
 for _name in ("hypot", "copysign", "heaviside"):
-    _enter_promoted(_name)
+    _register_promoted(_name)
 
 
 @file_operator(*_names("xlogy"))
 def xlogy(input: Expr | Number, other: Expr | Number) -> Expr:
-    """a · log b, 0 where a is 0, NaN where b is."""
+    """Return a · log b, which is 0 where a is 0, and NaN where b is NaN."""
     a, b = _pair(input, other, is_floating=True)
     term = a * log(where(a == 0, 1, b))
     return where(b != b, b, where(a == 0, 0, term))
@@ -242,7 +241,7 @@ def xlogy(input: Expr | Number, other: Expr | Number) -> Expr:
 
 @file_operator(*_names("float_power"))
 def float_power(input: Expr | Real, exponent: Expr | Real) -> Expr:
-    """aᵇ in double precision."""
+    """Return aᵇ in double precision."""
     double = np.dtype(np.float64)
     operands = [cast(each, double) if isinstance(each, Expr) else float(each) for each in (input, exponent)]
     result: Expr = apply("pow", operands)
@@ -251,27 +250,27 @@ def float_power(input: Expr | Real, exponent: Expr | Real) -> Expr:
 
 @file_operator(*_names("ldexp"))
 def ldexp(input: Expr, other: Expr | Number) -> Expr:
-    """a · 2ᵇ."""
+    """Return a · 2ᵇ."""
     result: Expr = apply("mul", [input, apply("pow", [2.0, other])])
     return result
 
 
 @file_operator("aten::lerp", "torch.lerp")
 def lerp(input: Expr, end: Expr, weight: Expr | Number) -> Expr:
-    """a + w · (b − a)."""
+    """Return a + w · (b − a)."""
     result: Expr = input + (end - input) * weight
     return result
 
 
 @file_operator("aten::addcmul", "torch.addcmul")
 def addcmul(input: Expr, tensor1: Expr, tensor2: Expr, value: Expr | Number = 1) -> Expr:
-    """a + v · b · c."""
+    """Return a + v · b · c."""
     return _added(input, tensor1 * tensor2, value)
 
 
 @file_operator("aten::addcdiv", "torch.addcdiv")
 def addcdiv(input: Expr, tensor1: Expr, tensor2: Expr, value: Expr | Number = 1) -> Expr:
-    """a + v · b / c."""
+    """Return a + v · b / c."""
     return _added(input, tensor1 / tensor2, value)
 
 
@@ -282,9 +281,9 @@ def _added(x: Expr, term: Expr, factor: Expr | Number) -> Expr:
 
 @file_operator("aten::isclose")
 def isclose(input: Expr, other: Expr, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Expr:
-    """Whether |a − b| ≤ atol + rtol · |b|."""
+    """Test whether |a − b| ≤ atol + rtol · |b|."""
     near: Expr = function("less_equal")(absolute(input - other), atol + rtol * absolute(other))
-    # infinite elements are close to themselves only
+    # infinite elements are close only to themselves
     close: Expr = function("logical_or")(input == other, function("logical_and")(near, function("isfinite")(other)))
     if equal_nan:
         close = function("logical_or")(close, function("logical_and")(input != input, other != other))
@@ -293,13 +292,13 @@ def isclose(input: Expr, other: Expr, rtol: float = 1e-5, atol: float = 1e-8, eq
 
 @file_operator("torch.clamp", "Tensor.clamp")
 def clamp(input: Expr, min: Expr | float | None = None, max: Expr | float | None = None) -> Expr:
-    """Elements kept between two numbers, of which one may be absent."""
+    """Limit elements to the range min … max, either of which may be None."""
     return clip(real(input) if isinstance(min, float) or isinstance(max, float) else input, min, max)
 
 
 @file_operator("F.hardtanh", "nn.Hardtanh")
 def hardtanh(input: Expr, *, min_val: float = -1.0, max_val: float = 1.0, inplace: InPlace) -> Expr:
-    """Elements kept between two numbers, with a gradient at both."""
+    """Limit elements to the range min_val … max_val; the gradient also passes at the limits."""
     return Clip(min_val, max_val, True)(
         real(input) if isinstance(min_val, float) or isinstance(max_val, float) else input
     )
@@ -307,45 +306,45 @@ def hardtanh(input: Expr, *, min_val: float = -1.0, max_val: float = 1.0, inplac
 
 @file_operator("torch.clamp_min", "Tensor.clamp_min", "aten::clamp_min")
 def clamp_min(input: Expr, min: Expr | Number) -> Expr:
-    """The maximum of each element and a bound."""
+    """Return the maximum of each element and a bound."""
     return maximum(*promoted([input, min]))
 
 
 @file_operator("torch.clamp_max", "Tensor.clamp_max", "aten::clamp_max")
 def clamp_max(input: Expr, max: Expr | Number) -> Expr:
-    """The minimum of each element and a bound."""
+    """Return the minimum of each element and a bound."""
     return minimum(*promoted([input, max]))
 
 
-def _enter_comparison(name: str, records: str) -> None:
+def _register_comparison(name: str, records: str) -> None:
     @file_operator(f"torch.{name}", f"aten::{name}")
     def comparison(input: Expr, other: Expr | Number) -> Expr:
         compared: Expr = function(records)(*modular([input, other]))
         return compared
 
-    comparison.__doc__ = f"{records}, element by element."
+    comparison.__doc__ = f"Compute {records} of pairs of elements."
 
 
 for _operation in ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"):
-    _enter_comparison(BINARY[_operation].torch, _operation)
+    _register_comparison(BINARY[_operation].torch, _operation)
 
 
-def _enter_logic(name: str) -> None:
+def _register_logic(name: str) -> None:
     @file_operator(f"torch.{name}", f"Tensor.{name}", f"aten::{name}")
     def logic(input: Expr, other: Expr) -> Expr:
         result: Expr = function(name)(_boolean(input), _boolean(other))
         return result
 
-    logic.__doc__ = f"{name}, element by element; numbers are true where they are not 0."
+    logic.__doc__ = f"Compute {name} of pairs of elements; numbers other than 0 are true."
 
 
 for _name in ("logical_and", "logical_or", "logical_xor"):
-    _enter_logic(_name)
+    _register_logic(_name)
 
 
 @file_operator("torch.logical_not", "Tensor.logical_not", "aten::logical_not")
 def logical_not(input: Expr) -> Expr:
-    """Whether each element is 0 or False."""
+    """Test whether each element is 0 or False."""
     result: Expr = function("logical_not")(_boolean(input))
     return result
 
@@ -354,24 +353,24 @@ def _boolean(x: Expr) -> Expr:
     return x if x.dtype.kind == "b" else x != 0
 
 
-def _enter_bits(name: str, operation: str) -> None:
+def _register_bits(name: str, operation: str) -> None:
     @file_operator(f"torch.{name}", f"Tensor.{name}", f"aten::{name}")
     def bits(input: Expr, other: Expr | Number) -> Expr:
         result: Expr = function(operation)(input, other)
         return result
 
-    bits.__doc__ = f"{name} of integers, bit by bit, or of booleans."
+    bits.__doc__ = f"Compute {name} of integers or booleans."
 
 
 for _name, _operation in {
     "bitwise_and": "bitwise_and", "bitwise_or": "bitwise_or", "bitwise_xor": "bitwise_xor",
     "bitwise_left_shift": "left_shift", "bitwise_right_shift": "right_shift",
 }.items():  # fmt: skip
-    _enter_bits(_name, _operation)
+    _register_bits(_name, _operation)
 
 
 @file_operator("torch.bitwise_not", "Tensor.bitwise_not", "aten::bitwise_not")
 def bitwise_not(input: Expr) -> Expr:
-    """Each bit of integers inverted, or booleans."""
+    """Invert each bit of integers, or booleans."""
     result: Expr = function("invert")(input)
     return result

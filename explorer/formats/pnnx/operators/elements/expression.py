@@ -1,8 +1,8 @@
-"""``pnnx.Expression``: calls in a string, expanded to single operations inside the operator's box.
+"""``pnnx.Expression``: arithmetic in a string, expanded to single operations inside the operator's box.
 
-pnnx folds chains of arithmetic into one operator with an expression, ``add(@0,mul(@1,2.0))``. It is expanded again, so
-that rules, fusion and pictures see single operations. Plain numbers (sizes, indices) are computed at once, by Python's
-functions; as soon as a tensor takes part, operations are recorded.
+pnnx folds chains of arithmetic into one operator with an expression such as ``add(@0,mul(@1,2.0))``. It is expanded so
+that rules, fusion and views see single operations. Functions of Python numbers (sizes, indices) are computed
+immediately by Python; functions of tensors are recorded as operations.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from explorer.ops.base import cast
 from explorer.ops.elementwise.arithmetic import where
 
 _OPERATIONS = names_in("torch", UNARY) | names_in("torch", BINARY)
-"""torch's name → explorer's; other functions have one name"""
+"""torch's name → explorer's name, for functions whose names differ"""
 _FLOATING = frozenset((
     "acos", "acosh", "asin", "asinh", "atan", "atanh", "atan2", "cos", "cosh", "div", "erf", "exp", "expm1", "log",
     "log10", "log1p", "logaddexp", "reciprocal", "rsqrt", "sin", "sinh", "sqrt", "tan", "tanh",
 ))  # fmt: skip
-"""functions whose result is a real number whatever they are given"""
+"""functions whose result is floating also for integers"""
 _MODULAR = frozenset((
     "add", "sub", "mul", "floor_divide", "remainder", "fmod", "and", "or", "xor", "lshift", "rshift",
 ))  # fmt: skip
-"""functions of integers in which a plain number is one of the tensor's dtype, whatever its size"""
+"""functions of integers that convert a Python number to the tensor's dtype, with wrap-around"""
 _UNCHANGED: Mapping[str, str] = {"round": "iu", "sign": "b"}
-"""function → kinds of dtypes whose elements it leaves as they are"""
+"""function → kinds of dtypes whose elements it does not change"""
 _CASTS: Mapping[str, str] = {"torch.bool": "bool", "torch.float": "float32", "torch.long": "int64", "int": "int64"}
 _PLAIN: Mapping[str, Callable[..., Any]] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv, "pow": operator.pow,
@@ -51,14 +51,14 @@ _PLAIN: Mapping[str, Callable[..., Any]] = {
     "square": lambda x: x * x, "sign": lambda x: (x > 0) - (x < 0),
     "logaddexp": lambda a, b: max(a, b) + math.log1p(math.exp(-abs(a - b))),
 }  # fmt: skip
-"""functions of plain numbers that Python's math lacks, or names otherwise"""
+"""functions of Python numbers that the module math lacks or names differently"""
 
 
 def apply(name: str, values: list[Any]) -> Any:
-    """The value of a function: an expression where a tensor takes part, else a plain value.
+    """Apply a function to values; return an expression if one of them is a tensor, else a Python value.
 
-    Dtypes are torch's: an integer tensor with a floating one or number becomes floating, of 32 bits where only the
-    number says so.
+    Dtypes follow torch: next to a floating tensor or number, an integer tensor is cast to that tensor's dtype, or to
+    float32 if only numbers are floating.
     """
     if name == "size":
         return _size(*values)
@@ -75,17 +75,17 @@ def apply(name: str, values: list[Any]) -> Any:
         values = [cast(values[0], np.dtype(np.int64))]
     elements = modular(values) if name in _MODULAR else values
     recorded: Expr = function(_OPERATIONS.get(name, name))(*promoted(elements, name in _FLOATING))
-    # torch's signs of numbers that are none
+    # torch's sign of NaN is 0
     return where(values[0] != values[0], 0, recorded) if name == "sign" and recorded.dtype.kind == "f" else recorded
 
 
 def real(x: Expr) -> Expr:
-    """Return a tensor of integers or booleans in torch's default dtype, any other as it is."""
+    """Cast integers and booleans to torch's default dtype, float32; return any other tensor unchanged."""
     return x if x.dtype.kind in "fc" else cast(x, np.dtype(np.float32))
 
 
 def modular(values: Sequence[Any]) -> list[Any]:
-    """Return integers next to tensors of integers as torch has them: 300 is 44 beside uint8."""
+    """Wrap Python integers around to the common dtype of integer tensors, as torch does: 300 becomes 44 for uint8."""
     tensors = [value for value in values if isinstance(value, Expr)]
     if not all(value.dtype.kind in "iu" for value in tensors):
         return [*values]
@@ -94,17 +94,17 @@ def modular(values: Sequence[Any]) -> list[Any]:
 
 
 def promoted(values: Sequence[Any], is_floating: bool = False) -> list[Any]:
-    """Return tensors and numbers as a function of torch takes them together: floating, where one of them is.
+    """Return the operands of a torch function after type promotion: all tensors are floating if one operand is.
 
-    ``is_floating`` says that the function makes real numbers of integers.
+    ``is_floating`` states that the function also converts integers to floating numbers.
     """
     tensors = [value for value in values if isinstance(value, Expr)]
     floating = [value.dtype for value in tensors if value.dtype.kind in "fc"]
     has_float = any(isinstance(value, (float, complex)) for value in values)
-    # all floating, or none, and no function that makes real numbers: NumPy's rule is torch's there
+    # NumPy's and torch's promotion agree if all tensors are floating, or nothing is
     if len(floating) == len(tensors) or not (floating or has_float or is_floating):
         return [*values]
-    # torch's default dtype, where NumPy would choose float64 for an integer tensor and a float
+    # torch's default dtype, since NumPy would promote an integer tensor and a float to float64
     target = np.result_type(*floating) if floating else np.dtype(np.float32)
     return [
         cast(value, target) if isinstance(value, Expr) and value.dtype.kind not in "fc" else value for value in values
@@ -113,7 +113,7 @@ def promoted(values: Sequence[Any], is_floating: bool = False) -> list[Any]:
 
 def _size(x: Any, axis: Any = None) -> Any:
     if not isinstance(x, Expr):
-        raise OperandError(f"size of {x!r}", rule="size must be asked of a tensor")
+        raise OperandError(f"size of {x!r}", rule="size must be applied to a tensor")
     if axis is None:
         return x.shape
     if isinstance(axis, bool) or not isinstance(axis, int):
@@ -134,27 +134,27 @@ def _plain(name: str, values: list[Any]) -> Any:
         raise
     except (ArithmeticError, TypeError, ValueError) as error:
         raise OperandError(
-            f"{name} of {', '.join(map(repr, values))}: {error}", rule="the numbers must lie in the function's domain"
+            f"{name} of {', '.join(map(repr, values))}: {error}", rule="the numbers must be in the function's domain"
         ) from None
 
 
 def _check_growth(name: str, values: list[Any]) -> None:
-    """Refuse a power or a shift of integers whose result has more than 64 bits, before it is computed."""
+    """Raise OperandError for a power or shift of integers whose result would have more than 64 bits."""
     if name not in ("pow", "lshift") or not all(isinstance(value, int) for value in values):
         return
-    base, by = values
-    # least number of bits of the result: 2 ** 10¹² would take all memory before any check of it
-    bits = (abs(base).bit_length() - 1) * by + 1 if name == "pow" else base.bit_length() + by
-    if by > 0 and abs(base) > (name == "pow") and bits > 64:
-        raise OperandError(f"{name} of {base}, {by}", rule="a whole number must lie in −2⁶³ … 2⁶⁴ − 1: it has 64 bits")
+    base, exponent = values
+    # minimum number of bits of the result, since computing 2 ** 10¹² would exhaust memory
+    bits = (abs(base).bit_length() - 1) * exponent + 1 if name == "pow" else base.bit_length() + exponent
+    if exponent > 0 and abs(base) > (name == "pow") and bits > 64:
+        raise OperandError(f"{name} of {base}, {exponent}", rule="an integer must be in −2⁶³ … 2⁶⁴ − 1 (64 bits)")
 
 
 @file_operator("pnnx.Expression")
 def expression(op: OperatorContext, *, expr: str, dtype: Any = None) -> Any:
-    """The value of the expression: plain where no tensor takes part in it.
+    """Return the value of the expression, a Python value if it contains no tensor.
 
-    What is written twice is recorded twice, for deduplication to find. Misplaced brackets, which pnnx writes, are read
-    as prefix notation; a box around the operations says so.
+    Equal subexpressions are recorded separately and merged by deduplication. If pnnx misplaced brackets, the expression
+    is read as prefix notation, and a box around the operations states this.
     """
     parsed = parse(expr, len(op.passed))
     if parsed.form == "nested":
@@ -164,8 +164,8 @@ def expression(op: OperatorContext, *, expr: str, dtype: Any = None) -> Any:
             result = _evaluate(parsed.tree, op.operands)
     if dtype is not None and isinstance(result, Expr) and result.dtype.kind == "f":
         raise OperandError(
-            f"{expr} is {result.dtype}, and the file notes {dtype}",
-            rule="a quotient that was rounded must be written so; pnnx leaves out the rounding_mode of torch.div",
+            f"{expr} is {result.dtype}, but the file states {dtype}",
+            rule="the rounding of a quotient must be in the file, but pnnx omits the rounding_mode of torch.div",
             fix="write a // b in the module and export again, or open the module: ex.open(module, inputs)",
         )
     return result

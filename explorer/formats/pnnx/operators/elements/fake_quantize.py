@@ -1,4 +1,4 @@
-"""Simulated quantization, as models have it that were trained for integers."""
+"""Simulated quantization (fake quantization) of models trained for integer inference."""
 
 from __future__ import annotations
 
@@ -22,34 +22,34 @@ from explorer.ops.nn.activation import clip
 def fake_quantize_per_tensor(
     input: Expr, scale: Expr | float, zero_point: Expr | float, quant_min: int, quant_max: int
 ) -> Expr:
-    """The multiples of a step nearest to the elements, from the least to the largest number of steps."""
-    return _stepped(input, (), scale, zero_point, quant_min, quant_max)
+    """Round elements to multiples of the scale; quantized levels are limited to quant_min … quant_max."""
+    return _quantized(input, (), scale, zero_point, quant_min, quant_max)
 
 
 @file_operator("aten::fake_quantize_per_channel_affine", "torch.fake_quantize_per_channel_affine")
 def fake_quantize_per_channel(
     input: Expr, scale: Expr | float, zero_point: Expr | float, axis: int, quant_min: int, quant_max: int
 ) -> Expr:
-    """The multiples of a step of each channel nearest to the elements."""
+    """Round elements to multiples of their channel's scale; levels are limited to quant_min … quant_max."""
     channels = normalize_axis(axis, input.ndim, "fake_quantize")
     shape = tuple([size if i == channels else 1 for i, size in enumerate(input.shape)])
-    return _stepped(input, shape, scale, zero_point, quant_min, quant_max)
+    return _quantized(input, shape, scale, zero_point, quant_min, quant_max)
 
 
-def _stepped(x: Expr, shape: Shape, scale: Expr | float, zero_point: Expr | float, low: int, high: int) -> Expr:
+def _quantized(x: Expr, shape: Shape, scale: Expr | float, zero_point: Expr | float, low: int, high: int) -> Expr:
     if x.dtype.kind != "f" or low > high:
         raise OperandError(
             f"an operand {x.type}, {low} … {high}",
-            rule="there must be real numbers, and quant_min must not be above quant_max",
+            rule="the operand must be floating, and quant_min must not be above quant_max",
         )
     tensors = [each if isinstance(each, Expr) else full((), each, x.dtype) for each in (scale, zero_point)]
     if any(each.size != math.prod(shape) for each in tensors):
         raise OperandError(
             f"scale {tensors[0].type} and zero point {tensors[1].type} for {x.type}",
-            rule="there must be one of each, or one for each channel",
+            rule="there must be one scale and one zero point, or one of each for each channel",
         )
-    step, zero = (reshape(cast(each, x.dtype), shape) for each in tensors)
-    # torch multiplies by the inverse, which is rounded itself
-    steps = function("round_half_even")(x * (1 / step)) + zero
-    kept = where(x != x, np.asarray(low, x.dtype), clip(steps, low, high))
-    return (kept - zero) * step
+    factor, zero = (reshape(cast(each, x.dtype), shape) for each in tensors)
+    # torch multiplies by the inverse, which is rounded
+    levels = function("round_half_even")(x * (1 / factor)) + zero
+    clipped = where(x != x, np.asarray(low, x.dtype), clip(levels, low, high))
+    return (clipped - zero) * factor

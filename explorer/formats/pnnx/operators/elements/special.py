@@ -1,7 +1,7 @@
-"""Special functions by their own formulas, computed in double precision and rounded to the operand's dtype.
+"""Special functions, computed in double precision with explorer's own formulas and rounded to the operand's dtype.
 
-In float64 lgamma and digamma have an absolute error of about 10⁻¹⁴ near their zeros, the others a relative one of a few
-10⁻¹⁶, which the exponential of large arguments makes larger.
+In float64, lgamma and digamma have an absolute error of about 10⁻¹⁴ near their zeros. The other functions have a
+relative error of a few 10⁻¹⁶, which grows with the exponential of large arguments.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from explorer.ops.elementwise.unary import absolute, exp, log, sin, sqrt, tan
 
 _DOUBLE = np.dtype(np.float64)
 _SHIFT = 8
-"""from here on few terms of the series for large arguments are exact; smaller ones are shifted by as much"""
+"""lower limit for the asymptotic series with few terms; smaller arguments are shifted by this amount"""
 
 
-def _enter(name: str, formula: Callable[[Expr], Expr], *types: str) -> None:
+def _register(name: str, formula: Callable[[Expr], Expr], *types: str) -> None:
     @file_operator(*types, f"aten::{name}")
     def special(input: Expr) -> Expr:
         x = real(input)
@@ -41,10 +41,10 @@ def _polynomial(x: Expr, coefficients: tuple[float, ...]) -> Expr:
 
 
 def _erfc(x: Expr) -> Expr:
-    """1 − erf(x), as exact where it is small."""
-    # beyond 28 it is 0 in double precision
+    """Return 1 − erf(x), without cancellation where it is small."""
+    # above 28, the result is 0 in double precision
     size: Expr = function("minimum")(absolute(x), 28.0)
-    # the square of the first 24 bits is exact, and so is the power of it
+    # the square of the upper 24 bits is exact, so its exponential is accurate
     front = cast(cast(size, np.dtype(np.float32)), _DOUBLE)
     power = exp(-front * front) * exp((front - size) * (front + size))
     tail = power * _polynomial((size - 3.75) / (size + 3.75), TAIL) / (1 + 2 * size)
@@ -52,12 +52,12 @@ def _erfc(x: Expr) -> Expr:
 
 
 def _normal(x: Expr) -> Expr:
-    """The share of a normal distribution below x."""
+    """Return the cumulative distribution function of the standard normal distribution."""
     return _erfc(x * -math.sqrt(0.5)) / 2
 
 
 def _erfinv(x: Expr) -> Expr:
-    """The number whose erf is x: ±∞ at ±1, NaN beyond."""
+    """Return the inverse of erf: ±∞ at ±1, NaN beyond."""
     w = -log((1 - x) * (1 + x))
     minimum = function("minimum")
     centre = _polynomial(minimum(w, 6.25) / 3.125 - 1, CENTRE)
@@ -67,13 +67,13 @@ def _erfinv(x: Expr) -> Expr:
 
 
 def _bessel(x: Expr) -> Expr:
-    """The modified Bessel function of the first kind, of order 0."""
+    """Return the modified Bessel function of the first kind of order 0."""
     size = absolute(x)
     return where(size == math.inf, math.inf, exp(size) * _scaled_bessel(x))
 
 
 def _scaled_bessel(x: Expr) -> Expr:
-    """exp(−|x|) times the modified Bessel function of the first kind, of order 0."""
+    """Return exp(−|x|) times the modified Bessel function of the first kind of order 0."""
     size = absolute(x)
     large: Expr = function("maximum")(size, 8.0)
     small = _polynomial(function("minimum")(size, 8.0) / 4 - 1, SMALL)
@@ -85,8 +85,8 @@ def _shifted(y: Expr) -> Expr:
 
 
 def _lgamma(x: Expr) -> Expr:
-    """log |Γ(x)|, ∞ at 0 and at integers below."""
-    # reflected: below ½ by Γ(x) · Γ(1 − x) = π / sin(πx)
+    """Return log |Γ(x)|, which is ∞ at 0 and at negative integers."""
+    # reflected below ½: Γ(x) · Γ(1 − x) = π / sin(πx)
     y = where(x < 0.5, 1 - x, x)
     s, near = _shifted(y), where(y < _SHIFT, y, 0)
     product = near
@@ -101,7 +101,7 @@ def _lgamma(x: Expr) -> Expr:
 
 
 def _digamma(x: Expr) -> Expr:
-    """The derivative of log Γ: NaN at integers below 0, −∞ at 0 and ∞ at −0."""
+    """Return the derivative of log Γ: NaN at negative integers, −∞ at 0 and ∞ at −0."""
     y = where(x < 0.5, 1 - x, x)
     s, near = _shifted(y), where(y < _SHIFT, y, 1)
     inverse = 1 / (s * s)
@@ -117,13 +117,13 @@ def _digamma(x: Expr) -> Expr:
     )
 
 
-_enter("erfc", _erfc, "torch.erfc", "Tensor.erfc", "torch.special.erfc")
-_enter("special_ndtr", _normal, "torch.special.ndtr")
-_enter("erfinv", _erfinv, "torch.erfinv", "Tensor.erfinv", "torch.special.erfinv")
-_enter("i0", _bessel, "torch.i0", "Tensor.i0", "torch.special.i0")
-_enter("special_i0e", _scaled_bessel, "torch.special.i0e")
-_enter("lgamma", _lgamma, "torch.lgamma", "Tensor.lgamma", "torch.special.gammaln")
-_enter("digamma", _digamma, "torch.digamma", "Tensor.digamma", "torch.special.digamma")
+_register("erfc", _erfc, "torch.erfc", "Tensor.erfc", "torch.special.erfc")
+_register("special_ndtr", _normal, "torch.special.ndtr")
+_register("erfinv", _erfinv, "torch.erfinv", "Tensor.erfinv", "torch.special.erfinv")
+_register("i0", _bessel, "torch.i0", "Tensor.i0", "torch.special.i0")
+_register("special_i0e", _scaled_bessel, "torch.special.i0e")
+_register("lgamma", _lgamma, "torch.lgamma", "Tensor.lgamma", "torch.special.gammaln")
+_register("digamma", _digamma, "torch.digamma", "Tensor.digamma", "torch.special.digamma")
 
 
 TAIL = (
@@ -174,8 +174,8 @@ LARGE = (
     -1.618980683366747e-09, 1.5279202698644172e-10, 4.5770876306584736e-10, -2.0260604293719847e-11,
     -6.067631568957739e-11,
 )  # fmt: skip
-"""exp(−x) · √x · I₀(x) for x from 8 on, with u = 16 / x − 1"""
+"""exp(−x) · √x · I₀(x) for x ≥ 8, with u = 16 / x − 1"""
 STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
-"""log Γ(s) after its main part, over 1 / s, in powers of s⁻²: B₂ₖ / (2k · (2k − 1))"""
+"""coefficients of Stirling's series for log Γ(s) in s⁻², times s: B₂ₖ / (2k · (2k − 1))"""
 HARMONIC = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)
-"""ψ(s) after log s − 1 / 2s, over −1 / s², in powers of s⁻²: B₂ₖ / 2k"""
+"""coefficients of the series for −s² · (ψ(s) − log s + 1 / 2s) in s⁻²: B₂ₖ / 2k"""

@@ -1,4 +1,4 @@
-"""Operators of PNNX files that slide windows over images: convolutions, poolings, patches, and their borders."""
+"""PNNX operators with sliding windows: convolution, pooling, unfolding, and padding."""
 
 from explorer.formats.pnnx.operators.windows import conv, fold_unfold, padding, pooling
 

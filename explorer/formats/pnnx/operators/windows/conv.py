@@ -1,7 +1,7 @@
-"""Convolutions: modules with their weights, and functions that are given them.
+"""Convolutions: modules with weights, and functions with operands.
 
-PNNX keeps a module of torch as one operator with weights (nn.Conv2d), and a call of a function as one with operands
-(F.conv2d). Both are built here by one function, which differs only in where filters and bias come from.
+PNNX writes a torch module as an operator with weights (nn.Conv2d), and a call of a function as an operator with
+operands (F.conv2d). One builder supports both.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from explorer.ops.nn.conv import conv
 from explorer.ops.nn.conv_transpose import conv_transpose
 
 Channels = Annotated[Unused, Names("in_channels", "out_channels")]
-"""numbers that the filters have, too"""
+"""numbers that follow from the filters"""
 Padding = Ints | Literal["same", "valid"]
 
 
@@ -27,7 +27,7 @@ def _check_filters(filters: Expr, axes: int, kernel_size: Ints | None) -> None:
     if filters.ndim != axes + 2 or filters.shape[2:] != size:
         raise OperandError(
             f"filters {filters.type}" + (f" with kernel_size={size}" if kernel_size else ""),
-            rule=f"the filters must have {axes + 2} axes, the last ones of its kernel_size",
+            rule=f"the filters must have {axes + 2} axes, the last ones with the sizes kernel_size",
         )
 
 
@@ -37,13 +37,13 @@ def _sides(padding: Padding, size: Ints, dilation: Ints) -> tuple[tuple[int, int
         return ((0, 0),) * len(size)
     if padding == "same":
         reach = [step * (length - 1) for step, length in zip(dilation, size, strict=True)]
-        # an even filter has an odd reach: torch pads the odd pixel at the end
+        # an even filter has an odd extent, and torch pads the additional pixel at the end
         return tuple([(length // 2, length - length // 2) for length in reach])
     assert isinstance(padding, tuple)
     return tuple([(width, width) for width in each_axis("padding", padding, len(size))])
 
 
-def _enter(axes: int) -> None:
+def _register(axes: int) -> None:
     @file_operator(f"nn.Conv{axes}d", f"F.conv{axes}d")
     def convolution(
         input: Expr,
@@ -62,12 +62,12 @@ def _enter(axes: int) -> None:
         gaps = each_axis("dilation", dilation, axes)
         sides = _sides(padding, weight.shape[2:], gaps)
         if padding_mode != "zeros" and any(map(any, sides)):
-            # F.pad's order: the last axis first
+            # in F.pad's order, with the last axis first
             input = padded(input, padding_mode, tuple([width for pair in reversed(sides) for width in pair]))
             sides = ((0, 0),) * axes
         return conv(input, weight, bias, axes, each_axis("stride", stride, axes), sides, gaps, groups)
 
-    convolution.__doc__ = 'Cross-correlation; padding is a number for each axis, "same" or "valid".'
+    convolution.__doc__ = 'Compute a cross-correlation; padding is one number for each axis, "same" or "valid".'
 
     @file_operator(f"nn.ConvTranspose{axes}d", f"F.conv_transpose{axes}d")
     def transposed(
@@ -96,8 +96,8 @@ def _enter(axes: int) -> None:
         )
         return conv_transpose(input, weight, bias, axes, steps, sides, extra, gaps, groups)
 
-    transposed.__doc__ = "The adjoint of a convolution."
+    transposed.__doc__ = "Compute a transposed convolution."
 
 
 for _axes in (1, 2, 3):
-    _enter(_axes)
+    _register(_axes)

@@ -1,4 +1,4 @@
-"""Windows of images as columns, and columns added up to images again."""
+"""Conversion of windows of images to columns and back."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Pair = tuple[int, int]
 def unfold(
     input: Expr, *, kernel_size: Pair, stride: Pair = (1, 1), dilation: Pair = (1, 1), padding: Pair = (0, 0)
 ) -> Expr:
-    """The windows of images (N, C, H, W) as columns (N, C · h · w, windows)."""
+    """Return the windows of images (N, C, H, W) as columns (N, C · h · w, windows)."""
     if input.ndim not in (3, 4):
         raise OperandError(f"an operand {input.type}", rule="the operand must be (N, C, H, W)")
     x = expand_dims(input, 0) if input.ndim == 3 else input
@@ -37,7 +37,7 @@ def fold(
     dilation: Pair = (1, 1),
     padding: Pair = (0, 0),
 ) -> Expr:
-    """Columns (N, C · h · w, windows) added up to images (N, C, H, W) at the positions of their windows."""
+    """Add columns (N, C · h · w, windows) to images (N, C, H, W) at the positions of their windows."""
     x = expand_dims(input, 0) if input.ndim == 2 else input
     images = fold_unfold.fold(x, output_size, window=kernel_size, strides=stride, dilation=dilation, padding=padding)
     return squeeze(images, 0) if input.ndim == 2 else images
@@ -45,12 +45,12 @@ def fold(
 
 @file_operator("aten::unfold", "Tensor.unfold")
 def windows(input: Expr, dimension: int, size: int, step: int) -> Expr:
-    """Windows along an axis, each one a row on a new last axis."""
+    """Return the windows along an axis; a new last axis contains the elements of each window."""
     axis = normalize_axis(dimension, input.ndim, "unfold")
     if not 0 < size <= input.shape[axis] or step < 1:
         raise OperandError(
             f"windows of {size} with step {step} along {input.shape[axis]} elements",
-            rule="a window must lie within the axis, and the step must be 1 or more",
+            rule="a window must be within the axis, and the step must be 1 or more",
         )
     count = (input.shape[axis] - size) // step + 1
     claim_steps("unfold", size)

@@ -1,4 +1,4 @@
-"""Padding: modules and the function of the same meaning."""
+"""Padding modules, and the equivalent function."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from explorer.net.operators.signature import Ints
 from explorer.ops.manipulation.padding import pad
 
 MODES = {"constant": "constant", "zeros": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
-"""torch's words for NumPy's"""
+"""torch's mode → NumPy's mode"""
 
 
 def padded(x: Expr, mode: str, sides: Ints, value: Any = 0) -> Expr:
-    """Return x padded; sides are torch's: before and after for the last axis, then for the one before it."""
+    """Pad x; ``sides`` are in torch's order: before and after the last axis, then the second to last, and so on."""
     if mode not in MODES:
         raise OperandError(f"mode={mode!r}", rule=f"the mode must be one of {', '.join(MODES)}")
     if len(sides) % 2 or len(sides) > 2 * x.ndim:
         raise OperandError(
-            f"padding {sides} of {x.type}", rule="there must be two widths for each axis, the last axis first"
+            f"padding {sides} of {x.type}", rule="padding must have two widths for each axis, the last axis first"
         )
     pairs = [(sides[i], sides[i + 1]) for i in range(0, len(sides), 2)]
     widths = (*[(0, 0)] * (x.ndim - len(pairs)), *reversed(pairs))
@@ -30,16 +30,16 @@ def padded(x: Expr, mode: str, sides: Ints, value: Any = 0) -> Expr:
 
 @file_operator("F.pad")
 def pad_(input: Expr, pad: Ints, mode: str = "constant", value: Number | None = None) -> Expr:
-    """Elements before and after those of the last axes."""
+    """Pad the last axes."""
     return padded(input, mode, pad, 0 if value is None else value)
 
 
-def _enter(name: str, mode: str, axes: int) -> None:
+def _register(name: str, mode: str, axes: int) -> None:
     @file_operator(f"nn.{name}{axes}d")
     def module(input: Expr, *, padding: Ints, value: float = 0) -> Expr:
         return padded(input, mode, padding * 2 * axes if len(padding) == 1 else padding, value)
 
-    module.__doc__ = f"Elements before and after those of the last axes: {mode}."
+    module.__doc__ = f"Pad the last axes with the mode {mode}."
 
 
 for _name, _mode in {
@@ -47,4 +47,4 @@ for _name, _mode in {
     "CircularPad": "circular",
 }.items():  # fmt: skip
     for _axes in (1, 2, 3):
-        _enter(_name, _mode, _axes)
+        _register(_name, _mode, _axes)

@@ -1,4 +1,4 @@
-"""Poolings over windows of sequences, images and volumes."""
+"""Pooling over windows of sequences, images and volumes."""
 
 from __future__ import annotations
 
@@ -34,36 +34,36 @@ def _check_rank(x: Expr, axes: int) -> None:
 
 
 def _window(axes: int, kernel_size: Ints, stride: Ints | None, padding: Ints) -> tuple[Ints, Ints, Ints]:
-    """Return the size, the steps and the padding of a window along each axis; the steps are its size by default."""
+    """Return the size, step and padding of a window along each axis; the default step is the size."""
     size = each_axis("kernel_size", kernel_size, axes)
     return size, each_axis("stride", stride or size, axes), each_axis("padding", padding, axes)
 
 
 def _sums(x: Expr, size: Ints, steps: Ints, sides: Ints, ceil_mode: bool) -> Expr:
-    """Return the sum of each window, of which the last one may reach beyond the padding."""
+    """Return the sum of each window; the last window may extend beyond the padding."""
     axes = len(size)
     counts = pooling.avg_pool(x, axes, size, steps, sides, ceil_mode, True).shape[2:]
-    # zeros after the padding, until the last window fits into them: then each mean is of a whole window
+    # zeros after the padding, so that the last window is complete and the mean has a constant divisor
     ends = [
         builtins.max((count - 1) * step + width - length - 2 * side, 0)
         for count, step, width, length, side in zip(counts, steps, size, x.shape[2:], sides, strict=True)
     ]
-    longer = padded(x, ((0, 0), (0, 0), *[(0, end) for end in ends]))
-    return pooling.avg_pool(longer, axes, size, steps, sides, False, True) * math.prod(size)
+    extended = padded(x, ((0, 0), (0, 0), *[(0, end) for end in ends]))
+    return pooling.avg_pool(extended, axes, size, steps, sides, False, True) * math.prod(size)
 
 
 def _sizes(x: Expr, output_size: _Sizes) -> Ints:
-    """Return the numbers of windows along each axis; None stands for the axis' own size, which pnnx writes as 0."""
+    """Return the number of windows along each axis; None or 0, as pnnx writes it, means the axis's own size."""
     lengths = x.shape[2:]
     counts = output_size * len(lengths) if len(output_size) == 1 else output_size
     if len(counts) != len(lengths):
         raise OperandError(
-            f"output_size={output_size!r} for {x.type}", rule="sizes must be integers or None, one for each axis"
+            f"output_size={output_size!r} for {x.type}", rule="output_size must be an integer or None for each axis"
         )
     return tuple([count or length for count, length in zip(counts, lengths, strict=True)])
 
 
-def _enter(axes: int) -> None:
+def _register(axes: int) -> None:
     def types(module: str, function: str) -> tuple[str, str, str]:
         return f"nn.{module}{axes}d", f"F.{function}{axes}d", f"aten::{function}{axes}d"
 
@@ -78,7 +78,7 @@ def _enter(axes: int) -> None:
         ceil_mode: bool = False,
         return_indices: bool = False,
     ) -> Expr | tuple[Expr, Expr]:
-        """The largest element of each window, and its index where it is asked for."""
+        """Return the largest element of each window, and its index if requested."""
         _check_rank(input, axes)
         size, steps, sides = _window(axes, kernel_size, stride, padding)
         gaps = each_axis("dilation", dilation, axes)
@@ -99,7 +99,7 @@ def _enter(axes: int) -> None:
         count_include_pad: bool = True,
         divisor_override: int | None = None,
     ) -> Expr:
-        """The mean of each window, or its sum divided by a number."""
+        """Return the mean of each window, or its sum divided by divisor_override."""
         _check_rank(input, axes)
         window = _window(axes, kernel_size, stride, padding)
         if divisor_override is None:
@@ -112,7 +112,7 @@ def _enter(axes: int) -> None:
     def norm_pool(
         input: Expr, *, norm_type: float, kernel_size: Ints, stride: Ints | None = None, ceil_mode: bool = False
     ) -> Expr:
-        """(Σ xᵖ)^(1/p) of each window; beyond the edge a window counts as filled with its mean, as in torch."""
+        """Return (Σ xᵖ)^(1/p) of each window; like torch, fill a window beyond the edge with its mean of xᵖ."""
         _check_rank(input, axes)
         if norm_type == 0:
             raise OperandError("norm_type=0", rule="norm_type must not be 0")
@@ -122,13 +122,13 @@ def _enter(axes: int) -> None:
 
     @file_operator(*types("AdaptiveAvgPool", "adaptive_avg_pool"))
     def adaptive_mean(input: Expr, *, output_size: _Sizes) -> Expr:
-        """The means of windows that cover the operand evenly; a size None is the axis' own."""
+        """Return the means of windows that cover the operand evenly; the size None keeps an axis."""
         _check_rank(input, axes)
         return adaptive_avg_pool(input, axes, _sizes(input, output_size))
 
     @file_operator(*types("AdaptiveMaxPool", "adaptive_max_pool"))
     def adaptive_max(input: Expr, *, output_size: _Sizes, return_indices: bool = False) -> Expr | tuple[Expr, Expr]:
-        """The largest elements of windows that cover the operand evenly, and their indices; None is the axis' size."""
+        """Return the maxima of windows that cover the operand evenly, and their indices if requested."""
         _check_rank(input, axes)
         counts = _sizes(input, output_size)
         y = adaptive_max_pool(input, counts)
@@ -138,18 +138,18 @@ def _enter(axes: int) -> None:
 
 
 for _axes in (1, 2, 3):
-    _enter(_axes)
+    _register(_axes)
 
 
 def window_spans(length: int, count: int, size: int, step: int, side: int, gap: int) -> Array:
-    """Return the indices along one axis that each window covers, (count, size); −1 for those in the padding."""
+    """Return the indices along one axis that each window covers, (count, size); −1 is the padding."""
     claim_constant("indices of windows", count * size)
     spans = np.arange(count)[:, None] * step - side + np.arange(size) * gap
     return np.where((spans >= 0) & (spans < length), spans, -1)
 
 
 def even_spans(length: int, count: int) -> Array:
-    """Return the indices that each of so many even windows covers, as ``window_spans`` does."""
+    """Return the indices that each of ``count`` even windows covers, like ``window_spans``."""
     starts, ends = np.arange(count) * length // count, -(-np.arange(1, count + 1) * length // count)
     size = int((ends - starts).max(initial=0))
     claim_constant("indices of windows", count * size)
@@ -158,21 +158,21 @@ def even_spans(length: int, count: int) -> Array:
 
 
 def largest_indices(x: Expr, spans: list[Array]) -> Expr:
-    """Return the index of the largest element of each window, int64: the first of equal ones, the last NaN."""
+    """Return the flat index of the largest element of each window, int64: the first of equal elements, the last NaN."""
     counts, lengths = tuple([len(each) for each in spans]), x.shape[2:]
     windows, elements = math.prod(counts), math.prod([each.shape[1] for each in spans])
     claim_constant("indices of windows", windows * elements)
     table = np.zeros((windows, elements), np.int64)
     inside = np.ones((windows, elements), bool)
     for axis, span in enumerate(spans):
-        # one axis for the windows along each axis of the image, then one for the elements of a window along each
+        # first the axes of windows, then the axes of the elements of a window
         shape = [1] * (2 * len(spans))
         shape[axis], shape[len(spans) + axis] = span.shape
-        whole = (*counts, *[each.shape[1] for each in spans])
-        along = np.broadcast_to(span.reshape(shape), whole).reshape(windows, elements)
-        table = table * lengths[axis] + along
-        inside &= along >= 0
-    # the padding repeats the first element of the window, in front: it never wins over itself
+        full_shape = (*counts, *[each.shape[1] for each in spans])
+        indices = np.broadcast_to(span.reshape(shape), full_shape).reshape(windows, elements)
+        table = table * lengths[axis] + indices
+        inside &= indices >= 0
+    # padding is replaced by copies of the window's first element, which come first and so do not change the result
     first = np.where(inside, table, np.iinfo(np.int64).max).min(1, keepdims=True)
     table = np.sort(np.where(inside, table, first), 1)
     values = take(reshape(x, (*x.shape[:2], math.prod(lengths))), table, 2)
@@ -180,5 +180,5 @@ def largest_indices(x: Expr, spans: list[Array]) -> Expr:
     if x.dtype.kind == "f":
         last = max(where(values != values, np.arange(elements), -1), -1)
         best = where(last >= 0, last, best)
-    numbers = best + np.arange(windows) * elements
-    return reshape(take(tensor(table.reshape(-1)), numbers, 0), (*x.shape[:2], *counts))
+    entries = best + np.arange(windows) * elements
+    return reshape(take(tensor(table.reshape(-1)), entries, 0), (*x.shape[:2], *counts))
