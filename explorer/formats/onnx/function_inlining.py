@@ -24,7 +24,7 @@ _Key: TypeAlias = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class PlacedNode:
+class ExpandedNode:
     """A node of the expanded graph, with its enclosing calls, outermost first, and its opsets."""
 
     node: NodeProto
@@ -39,7 +39,7 @@ def expanded_nodes(
     graph: GraphProto,
     opsets: Mapping[str, int] | None = None,
     outside: Iterable[str] = (),
-) -> Iterator[PlacedNode]:
+) -> Iterator[ExpandedNode]:
     """Yield the nodes of a model's graph in order, with calls replaced by the bodies of their functions.
 
     In an inner graph, calls are renamed if values ``outside`` already use their name as a prefix. ``standard`` returns
@@ -67,7 +67,7 @@ def expanded_nodes(
         if inlined > budget.operators:  # the earlier check does not include the standard's functions
             raise _too_many(path, inlined)
         if function is None:
-            yield PlacedNode(node, calls, own_opsets)
+            yield ExpandedNode(node, calls, own_opsets)
             continue
         name = node.name or f"{function.name}_{names}"
         while not calls and name in outer_names:

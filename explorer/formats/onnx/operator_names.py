@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from explorer.formats.common.onnx_words import SCOPES
 from explorer.formats.common.unique_names import UniqueNames
-from explorer.formats.onnx.function_inlining import PlacedNode
+from explorer.formats.onnx.function_inlining import ExpandedNode
 from explorer.net.definition.definition import OperatorDefinition
 
 _GENERATED = re.compile(r"node_.*|n?[0-9]+|val_[0-9]+|[A-Za-z]+_[0-9]+|")
@@ -34,12 +34,12 @@ class Names:
         self._names = UniqueNames()
         self._paths: set[tuple[str, ...]] = set()
 
-    def name(self, placed: PlacedNode, number: int) -> str:
+    def name(self, placed: ExpandedNode, number: int) -> str:
         """Return the operator's unique name; the first free number is appended to a name already in use."""
         proposal = "/".join((*placed.calls, placed.node.name or f"{placed.node.op_type}_{number}"))
         return self._names.take(proposal)
 
-    def boxes(self, placed: PlacedNode, name: str, weights: Iterable[str]) -> tuple[str, ...] | None:
+    def boxes(self, placed: ExpandedNode, name: str, weights: Iterable[str]) -> tuple[str, ...] | None:
         """Return the boxes of an operator, from torch's metadata, its path, or the names of its ``weights``.
 
         Return () if its name is generated and none of these gives boxes; None if the boxes follow from the name.
@@ -52,7 +52,7 @@ class Names:
         return boxes
 
 
-def naming_weights(nodes: Sequence[PlacedNode], names: Mapping[str, str]) -> frozenset[str]:
+def naming_weights(nodes: Sequence[ExpandedNode], names: Mapping[str, str]) -> frozenset[str]:
     """Return the weights whose names determine the boxes of their readers; ``names`` maps blobs to weight names.
 
     These are weights with a single reader, and weights that are only split or reshaped, like the gates of an LSTM in
@@ -91,7 +91,7 @@ def with_bias_boxes(operators: list[OperatorDefinition]) -> list[OperatorDefinit
     return matches
 
 
-def _boxes(placed: PlacedNode, name: str, weights: list[str]) -> tuple[str, ...] | None:
+def _boxes(placed: ExpandedNode, name: str, weights: list[str]) -> tuple[str, ...] | None:
     metadata = placed.node.metadata_props
     scopes = next((entry.value for entry in metadata if entry.key == SCOPES), "") if metadata else ""
     if scopes and (modules := _scope_modules(scopes)) is not None:

@@ -42,10 +42,10 @@ def upgraded_model(model: ModelProto) -> Upgrade:
         for node in graph.node
     ):
         return Upgrade(model, "")
-    light, weights = _without_elements(model)
-    preserve_old_meanings(light.graph, own)
+    stripped, weights = _without_elements(model)
+    preserve_old_meanings(stripped.graph, own)
     try:
-        converted = version_converter.convert_version(light, TARGET)
+        converted = version_converter.convert_version(stripped, TARGET)
     # The converter is native code that may raise any exception; the model is then shown unchanged.
     except Exception as error:
         return Upgrade(model, f"opset {own} could not be upgraded: {_reason(error)}")
@@ -64,33 +64,33 @@ def _reason(error: Exception) -> str:
 
 def _without_elements(model: ModelProto) -> tuple[ModelProto, dict[str, TensorProto]]:
     """Return a copy of a model whose large weights have no elements, and a dict of these weights keyed by name."""
-    light = ModelProto()
+    stripped = ModelProto()
     weights = {
         tensor.name: tensor
         for tensor in model.graph.initializer
         # for elements left in the file, the message contains only a placeholder
         if tensor.ByteSize() > _SMALL or math.prod(tensor.dims) > _SMALL
     }
-    kept = [tensor for tensor in model.graph.initializer if tensor.name not in weights]
+    small_tensors = [tensor for tensor in model.graph.initializer if tensor.name not in weights]
     # Copied field by field, because a complete copy would duplicate the weights.
     for field, value in model.ListFields():
         if field.name == "graph":
             continue
         if field.is_repeated:
-            getattr(light, field.name).extend(value)
+            getattr(stripped, field.name).extend(value)
         else:
-            setattr(light, field.name, value)
+            setattr(stripped, field.name, value)
     for field, value in model.graph.ListFields():
         if field.name == "initializer":
             continue
         if field.is_repeated:
-            getattr(light.graph, field.name).extend(value)
+            getattr(stripped.graph, field.name).extend(value)
         else:
-            setattr(light.graph, field.name, value)
-    light.graph.initializer.extend(kept)
+            setattr(stripped.graph, field.name, value)
+    stripped.graph.initializer.extend(small_tensors)
     for tensor in weights.values():
-        light.graph.initializer.append(TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims))
-    return light, weights
+        stripped.graph.initializer.append(TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims))
+    return stripped, weights
 
 
 _SLOPES_BROADCAST = 7

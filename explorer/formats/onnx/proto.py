@@ -28,14 +28,14 @@ def parse(data: bytes, path: str, size: int) -> ModelProto:
     try:
         model.ParseFromString(data)
     except DecodeError:
-        begins_well = data[0] == _IR_VERSION_KEY
-        state = "cut off or damaged" if begins_well else "of another format"
+        has_valid_start = data[0] == _IR_VERSION_KEY
+        state = "cut off or damaged" if has_valid_start else "of another format"
         raise FileError(
             f"this ONNX model is {state}: {size:,} bytes that begin with {data[:12]!r}",
             path=path,
             rule=_RULE,
             fix=f"compare the size with the original's, and copy or download it again, or {_EXPORT}"
-            if begins_well
+            if has_valid_start
             else _EXPORT,
         ) from None
     if not model.HasField("graph") or not (model.graph.node or model.graph.output):

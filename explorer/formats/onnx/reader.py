@@ -33,7 +33,7 @@ from onnx.shape_inference import InferenceError, infer_shapes
 from explorer.core.errors import FileError
 from explorer.core.recursion_limit import one_deeper
 from explorer.formats.common.onnx_words import left_out
-from explorer.formats.onnx.function_inlining import PlacedNode, body_of, captured_values, expanded_nodes
+from explorer.formats.onnx.function_inlining import ExpandedNode, body_of, captured_values, expanded_nodes
 from explorer.formats.onnx.large_elements import Elements
 from explorer.formats.onnx.operator_names import Names, naming_weights, with_bias_boxes
 from explorer.formats.onnx.operators.base.formal_names import domain_of, input_names, output_names
@@ -232,7 +232,7 @@ class _Reader:
             )
         self.tensors[name] = tensor
 
-    def _is_constant(self, placed: PlacedNode, outputs: list[str]) -> bool:
+    def _is_constant(self, placed: ExpandedNode, outputs: list[str]) -> bool:
         """Whether a node is a constant or an alias of one; such a node is recorded as a tensor, not as an operator."""
         node = placed.node
         if domain_of(node.domain) or len(node.output) != 1:
@@ -254,11 +254,11 @@ class _Reader:
     def _constant(self, name: str) -> OperatorDefinition:
         """Return an operator that returns a dense_tensor tensor, because a net's outputs are produced by operators."""
         node = NodeProto(op_type="Constant", output=[name])
-        operator_name = self.names.name(PlacedNode(node, (), {}), len(self.graph.node) + 1)
+        operator_name = self.names.name(ExpandedNode(node, (), {}), len(self.graph.node) + 1)
         arguments, weights = self._arguments_and_weights({}, {"value": self.tensors[name]}, as_plain=False)
         return OperatorDefinition("Constant", operator_name, (), (name,), arguments, {}, weights)
 
-    def _operator(self, number: int, placed: PlacedNode, values: Mapping[str, None]) -> OperatorDefinition:
+    def _operator(self, number: int, placed: ExpandedNode, values: Mapping[str, None]) -> OperatorDefinition:
         node = placed.node
         name = self.names.name(placed, number)
         plain, tensors = arguments(node, name, self.path, self.elements)
@@ -292,7 +292,7 @@ class _Reader:
             bodies=bodies,
         )
 
-    def _bodies(self, placed: PlacedNode, values: Mapping[str, None]) -> dict[str, NetDefinition]:
+    def _bodies(self, placed: ExpandedNode, values: Mapping[str, None]) -> dict[str, NetDefinition]:
         """Return the definitions of the inner graphs among a node's attributes."""
         graphs = {attribute.name: attribute.g for attribute in placed.node.attribute if attribute.HasField("g")}
         bodies = {}
@@ -311,7 +311,7 @@ class _Reader:
                 bodies[name] = reader.read(values)
         return bodies
 
-    def _type(self, placed: PlacedNode, reads: Iterable[str]) -> str:
+    def _type(self, placed: ExpandedNode, reads: Iterable[str]) -> str:
         type = type_of(placed.node.domain, placed.node.op_type, placed.opsets)
         if not self.kinds:  # fast path: most files have no such values
             return type

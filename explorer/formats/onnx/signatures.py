@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from onnx import defs
 
 from explorer.formats.common.onnx_words import FLATTENS
-from explorer.formats.onnx.function_inlining import PlacedNode
+from explorer.formats.onnx.function_inlining import ExpandedNode
 from explorer.formats.onnx.operators.base.formal_names import domain_of
 from explorer.formats.onnx.operators.base.opsets import OLDEST, newest
 from explorer.net.definition.definition import Plain
@@ -48,7 +48,7 @@ def _since(name: str, opset: int) -> int | None:
         return None
 
 
-def upgraded_arguments(placed: PlacedNode, arguments: dict[str, Plain]) -> dict[str, Plain]:
+def upgraded_arguments(placed: ExpandedNode, arguments: dict[str, Plain]) -> dict[str, Plain]:
     """Return a node's arguments, with defaults and meanings of older opsets as explicit arguments."""
     is_old = placed.opsets.get("", 0) < 13 or FLATTENS in arguments
     if placed.node.op_type in ("Softmax", "LogSoftmax", "Hardmax") and is_old:

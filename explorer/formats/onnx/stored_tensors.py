@@ -41,7 +41,7 @@ _SUPPORTED = NARROW | frozenset((
     STRING, "float32", "float64", "float16", "bfloat16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
     "uint64", "bool", "complex64", "complex128",
 ))  # fmt: skip
-_AGAIN = "export the model again, or give the file that the exporter wrote"
+_EXPORT_AGAIN = "export the model again, or give the file that the exporter wrote"
 _DIGITS = 30
 """maximum number of digits of an offset or a length, more than any file needs"""
 _ARGUMENT_ELEMENTS = 64
@@ -142,7 +142,7 @@ class External:
         size = os.fstat(file.fileno()).st_size
         if self.offset + self.length > size:
             file.close()
-            raise self._short(size)
+            raise self._too_short(size)
         file.seek(self.offset)
         return file
 
@@ -155,16 +155,16 @@ class External:
         with self.opened() as file:
             data = file.read(self.length)
         if len(data) != self.length:  # the file was truncated in the meantime
-            raise self._short(self.offset + len(data))
+            raise self._too_short(self.offset + len(data))
         return data
 
-    def _short(self, size: int) -> FileError:
+    def _too_short(self, size: int) -> FileError:
         available = max(0, size - self.offset)
         return FileError(
             f"weight {self.tensor!r} needs {self.length} bytes from {self.offset}, but the file has {available} there",
             path=str(self.file),
             rule="a file of weights must be complete, and from the same export as its model",
-            fix=_AGAIN,
+            fix=_EXPORT_AGAIN,
         )
 
 
@@ -200,7 +200,7 @@ def dense_tensor(tensor: TensorProto, name: str, path: Path, elements: Mapping[b
             f"tensor {name!r} is stored in segments",
             path=str(path),
             rule="a tensor must be stored in one piece",
-            fix=_AGAIN,
+            fix=_EXPORT_AGAIN,
         )
     if tensor.HasField("raw_data"):
         raw = elements.get(tensor.raw_data, tensor.raw_data)
@@ -231,7 +231,7 @@ def sparse_tensor(tensor: SparseTensorProto, name: str, path: Path, elements: Ma
             f"at indices of {indices.dtype}, shape {indices.shape}",
             path=str(path),
             rule="a sparse tensor must have one axis of elements, and for each an int64 index, or one index per axis",
-            fix=_AGAIN,
+            fix=_EXPORT_AGAIN,
         )
     if values.data is None:
         return StoredTensor(name, shape, values.dtype, None)
@@ -246,14 +246,14 @@ def string_tensor(name: str, data: Sequence[bytes], shape: tuple[int, ...], path
         decoded = [text.decode() for text in data]
     except UnicodeDecodeError as error:
         raise FileError(
-            f"tensor {name!r}: {error}", path=str(path), rule="strings must be encoded as UTF-8", fix=_AGAIN
+            f"tensor {name!r}: {error}", path=str(path), rule="strings must be encoded as UTF-8", fix=_EXPORT_AGAIN
         ) from None
     if any(text.endswith("\0") for text in decoded):
         raise FileError(
             f"tensor {name!r} has a string that ends with the character 0",
             path=str(path),
             rule="a string must not end with the character 0, with which NumPy pads strings",
-            fix=_AGAIN,
+            fix=_EXPORT_AGAIN,
         )
     longest = max(map(len, decoded), default=0)
     return StoredTensor(name, shape, f"text{max(longest, 1)}", tuple(decoded))
@@ -263,7 +263,10 @@ def _shape(name: str, dims: Sequence[int], path: Path) -> tuple[int, ...]:
     """Return a tensor's dimensions; raise FileError for negative ones, which the message's signed fields allow."""
     if any(size < 0 for size in dims):
         raise FileError(
-            f"tensor {name!r} has shape {tuple(dims)}", path=str(path), rule="sizes must not be negative", fix=_AGAIN
+            f"tensor {name!r} has shape {tuple(dims)}",
+            path=str(path),
+            rule="sizes must not be negative",
+            fix=_EXPORT_AGAIN,
         )
     return tuple(dims)
 
@@ -274,7 +277,7 @@ def _check_addressable(name: str, shape: tuple[int, ...], dtype: str, path: Path
             f"tensor {name!r} has {len(shape)} axes: {shape[:AXES]}",
             path=str(path),
             rule=f"an array must have at most {AXES} axes, and 2⁶³ − 1 bytes without its empty axes",
-            fix=_AGAIN,
+            fix=_EXPORT_AGAIN,
         )
 
 
@@ -286,7 +289,7 @@ def _check_length(
             f"tensor {name!r} has {actual} {unit}, but {shape} of {dtype} needs {expected}",
             path=str(path),
             rule="a tensor must have as many elements as its shape",
-            fix=_AGAIN,
+            fix=_EXPORT_AGAIN,
         )
 
 
@@ -307,7 +310,7 @@ def _check_range(tensor: TensorProto, name: str, dtype: str, path: Path) -> None
             f"tensor {name!r} of {dtype} has elements from {min(wide)} to {max(wide)}",
             path=str(path),
             rule=f"its elements must be in {low} … {high}",
-            fix=_AGAIN,
+            fix=_EXPORT_AGAIN,
         )
 
 
@@ -338,7 +341,7 @@ def _external(tensor: TensorProto, name: str, expected: int, path: Path) -> Exte
             f"tensor {name!r} is stored with {position}",
             path=str(path),
             rule=f"offset must not be negative, and length must be {expected}, the bytes of {tuple(tensor.dims)}",
-            fix=_AGAIN,
+            fix=_EXPORT_AGAIN,
         )
     return External(name, file, offset, length, folder)
 

@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import explorer as ex
-from explorer.formats.onnx.function_inlining import PlacedNode
+from explorer.formats.onnx.function_inlining import ExpandedNode
 from explorer.formats.onnx.operator_names import Names
 from explorer.formats.onnx.operators import TABLE
 from explorer.net import OperatorContext
@@ -386,7 +386,7 @@ def test_a_net_with_unknown_lengths_gets_matching_example_lengths(tmp_path: Path
 def test_many_nodes_with_one_name_get_unique_names() -> None:
     """Numbering continues after the last suffix, so 50,000 nodes take linear time."""
     names = Names()
-    placed = PlacedNode(node("Relu", ["x"], ["y"], "same"), (), {})
+    placed = ExpandedNode(node("Relu", ["x"], ["y"], "same"), (), {})
     results = [names.name(placed, number) for number in range(50_000)]
     assert len(set(results)) == len(results)
     assert results[-1] == "same (50000)"

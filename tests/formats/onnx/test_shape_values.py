@@ -68,7 +68,7 @@ def test_the_plan_reports_what_was_computed_first(tmp_path: Path) -> None:
     plan = net.plan(np.zeros(6, np.float32), np.array([2, -3]))
     (stage,) = [stage for stage in plan.recording.stages if stage.name == "shape values"]
     (decision,) = [entry for entry in plan.recording.decisions if entry.code == "computed_first"]
-    assert stage.purpose.startswith("Tell which values were computed before the plan")
+    assert stage.purpose.startswith("Report the values that were computed before planning")
     assert decision.facts == {"count": 1, "value": "shape", "operator": "Reshape_2", "text": "[2, 3]"}
     assert "1 operation was computed before this plan was built" in plan.explain()
     plan.eval()

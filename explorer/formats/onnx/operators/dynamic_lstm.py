@@ -85,10 +85,10 @@ def dynamically_quantized_lstm(
 
     def steps(direction: Direction) -> tuple[Expr, tuple[Expr, ...]]:
         number, cell, peephole, start = direction
-        entering = dynamic_product(x, *_of_direction(weights, number, hidden), extent)
+        gate_inputs = dynamic_product(x, *_of_direction(weights, number, hidden), extent)
         if bias is not None:
             both = bias[number, : 4 * hidden] + bias[number, 4 * hidden :]
-            entering = entering + _ordered(both, hidden)
+            gate_inputs = gate_inputs + _ordered(both, hidden)
         recurrent = _of_direction(state_weights, number, hidden)
 
         def step(state: list[Expr], elements: list[Expr]) -> tuple[list[Expr], list[Expr]]:
@@ -105,10 +105,10 @@ def dynamically_quantized_lstm(
             return new_state, [where(within, after[0], 0)]
 
         if lengths is None:
-            *last, sequence = scan_operands(step, start, [entering], (0,), None, cell.backwards, "lstm")
+            *last, sequence = scan_operands(step, start, [gate_inputs], (0,), None, cell.backwards, "lstm")
             return sequence, tuple(last)
-        entering = _reversed(entering, numbers, lengths) if cell.backwards else entering
-        *last, sequence = scan_operands(step, start, [entering, numbers], (0, 0), None, False, "lstm")
+        gate_inputs = _reversed(gate_inputs, numbers, lengths) if cell.backwards else gate_inputs
+        *last, sequence = scan_operands(step, start, [gate_inputs, numbers], (0, 0), None, False, "lstm")
         return _reversed(sequence, numbers, lengths) if cell.backwards else sequence, tuple(last)
 
     operands = Operands(x, lengths, (initial_h, initial_c), peepholes, hidden)

@@ -86,8 +86,16 @@ def gru(
     outputs: Outputs,
 ) -> tuple[Expr, ...]:
     """Record gated recurrent units; return the sequence and the last state."""
-    early = not linear_before_reset
-    cells = cells_of("GRU", direction, activations, activation_alpha, activation_beta, clip, early=early)
+    reset_before_product = not linear_before_reset
+    cells = cells_of(
+        "GRU",
+        direction,
+        activations,
+        activation_alpha,
+        activation_beta,
+        clip,
+        reset_before_product=reset_before_product,
+    )
     return _run(cells, X, (W, R, B), sequence_lens, {"initial_h": initial_h}, None, hidden_size, layout)[:outputs]
 
 
@@ -132,12 +140,12 @@ def _run(
     with_rank("X", x, *(("N", "steps") if batch_first else ("steps", "N")), "features")
     x = transpose(x, (1, 0, 2)) if batch_first else x
     lengths, count, parts = lengths_of(sequence_lens, x), len(cells), len(order)
-    entering, recurrent, bias = weights
+    gate_inputs, recurrent, bias = weights
     with_rank("R", recurrent, "directions", f"{parts} · hidden", "hidden")
     hidden = recurrent.shape[2] if hidden_size is None else hidden_size
     start = (x.shape[1], count, hidden) if batch_first else (count, x.shape[1], hidden)
     wanted: dict[str, tuple[Expr | None, Shape]] = {
-        "W": (entering, (count, parts * hidden, x.shape[2])),
+        "W": (gate_inputs, (count, parts * hidden, x.shape[2])),
         "R": (recurrent, (count, parts * hidden, hidden)),
         "B": (bias, (count, 2 * parts * hidden)),
         "P": (peepholes, (count, 3 * hidden)),
@@ -163,11 +171,11 @@ def check_shapes(wanted: dict[str, tuple[Expr | None, Shape]]) -> None:
 
 def _steps(direction: Direction, parts: Weights, lengths: Expr | None) -> tuple[Expr, tuple[Expr, ...]]:
     """Return the sequence and the last states of one direction, as a recurrence of a known cell or a scan."""
-    entering, weights, bias = parts
+    gate_inputs, weights, bias = parts
     _, cell, peephole, start = direction
     name = cell.type.lower()
     if cell.known and peephole is None:
-        return recurrence(cell.known, name, entering, weights, bias, start, 0, cell.backwards, lengths)
+        return recurrence(cell.known, name, gate_inputs, weights, bias, start, 0, cell.backwards, lengths)
 
     def step(state: list[Expr], elements: list[Expr]) -> tuple[list[Expr], list[Expr]]:
         after = cell.step(elements[0], weights, bias, peephole, *state)
@@ -177,8 +185,8 @@ def _steps(direction: Direction, parts: Weights, lengths: Expr | None) -> tuple[
         within = reshape(elements[1] < lengths, (-1, 1))
         return [where(within, new, old) for new, old in zip(after, state, strict=True)], [where(within, after[0], 0)]
 
-    numbers = [] if lengths is None else [tensor(np.arange(entering.shape[0], dtype=lengths.dtype))]
-    sequences = [entering, *numbers]
+    numbers = [] if lengths is None else [tensor(np.arange(gate_inputs.shape[0], dtype=lengths.dtype))]
+    sequences = [gate_inputs, *numbers]
     *last, sequence = scan_operands(step, start, sequences, (0,) * len(sequences), None, cell.backwards, name)
     return sequence, tuple(last)
 
@@ -190,14 +198,14 @@ def _weights(x: Expr, weights: Weights, number: int, hidden: int, order: tuple[i
         parts = [gates[gate * hidden : (gate + 1) * hidden] for gate in order]
         return parts[0] if len(parts) == 1 else concatenate(parts)
 
-    of_inputs, of_state, bias = weights
-    entering = x @ ordered(of_inputs[number]).T
-    state_weights = ordered(of_state[number]).T
+    input_weights, recurrent_weights, bias = weights
+    gate_inputs = x @ ordered(input_weights[number]).T
+    state_weights = ordered(recurrent_weights[number]).T
     if bias is None:
-        return entering, state_weights, None
+        return gate_inputs, state_weights, None
     # B contains the biases of the input contribution, followed by the biases of the state contribution.
     count = len(order) * hidden
-    return entering + ordered(bias[number, :count]), state_weights, ordered(bias[number, count:])
+    return gate_inputs + ordered(bias[number, :count]), state_weights, ordered(bias[number, count:])
 
 
 class Operands(NamedTuple):
@@ -312,7 +320,7 @@ class Cell:
     clip: float | None
     coupled: bool
     """whether the forget gate is 1 − the input gate"""
-    early: bool
+    reset_before_product: bool
     """whether the reset gate is applied to the state before the product"""
 
     @property
@@ -324,7 +332,7 @@ class Cell:
             return {"Tanh": "rnn", "Relu": "relu rnn"}.get(self.names[0], "")
         if self.names != _DEFAULT_ACTIVATIONS[self.type]:
             return ""
-        return "lstm" if self.type == "LSTM" else "early gru" if self.early else "gru"
+        return "lstm" if self.type == "LSTM" else "early gru" if self.reset_before_product else "gru"
 
     def step(self, x: Expr, weights: Expr, bias: Expr | None, peephole: Expr | None, *state: Expr) -> tuple[Expr, ...]:
         """Return the next state; ``x`` is the input contribution to the gates; gates have torch's order."""
@@ -340,29 +348,39 @@ class Cell:
 
     def lstm(self, sums: Expr, peephole: Expr | None, c: Expr) -> tuple[Expr, Expr]:
         """Return the next h and c of a long short-term memory from the sums of its gates, in torch's order."""
-        of_gates, of_candidate, of_memory = self.activations
-        entry, forget, candidate, leave = gates(sums, 4)
-        to_entry, to_leave, to_forget = (None,) * 3 if peephole is None else gates(peephole, 3)
-        entered = of_gates(self._clipped(entry if to_entry is None else entry + to_entry * c))
-        retained = 1 - entered
+        gate_activation, candidate_activation, memory_activation = self.activations
+        input_sum, forget_sum, candidate, output_sum = gates(sums, 4)
+        input_peephole, output_peephole, forget_peephole = (None,) * 3 if peephole is None else gates(peephole, 3)
+        input_gate = gate_activation(
+            self._clipped(input_sum if input_peephole is None else input_sum + input_peephole * c)
+        )
+        forget_gate = 1 - input_gate
         if not self.coupled:
-            retained = of_gates(self._clipped(forget if to_forget is None else forget + to_forget * c))
-        memory = retained * c + entered * of_candidate(self._clipped(candidate))
-        output_gate = of_gates(self._clipped(leave if to_leave is None else leave + to_leave * memory))
-        return output_gate * of_memory(memory), memory
+            forget_gate = gate_activation(
+                self._clipped(forget_sum if forget_peephole is None else forget_sum + forget_peephole * c)
+            )
+        memory = forget_gate * c + input_gate * candidate_activation(self._clipped(candidate))
+        output_gate = gate_activation(
+            self._clipped(output_sum if output_peephole is None else output_sum + output_peephole * memory)
+        )
+        return output_gate * memory_activation(memory), memory
 
     def _gru(self, x: Expr, weights: Expr, bias: Expr | None, h: Expr) -> tuple[Expr, ...]:
-        of_gates, of_candidate = self.activations
+        gate_activation, candidate_activation = self.activations
         size = h.shape[-1]
         reset, update, candidate = gates(x, 3)
         both = affine(h, weights[:, : 2 * size], None if bias is None else bias[: 2 * size])
         reset_h, update_h = gates(both, 2)
-        retained = of_gates(self._clipped(update + update_h))
-        reset_gate = of_gates(self._clipped(reset + reset_h))
+        update_gate = gate_activation(self._clipped(update + update_h))
+        reset_gate = gate_activation(self._clipped(reset + reset_h))
         last, last_bias = weights[:, 2 * size :], None if bias is None else bias[2 * size :]
-        inner = affine(reset_gate * h, last, last_bias) if self.early else reset_gate * affine(h, last, last_bias)
-        new = of_candidate(self._clipped(candidate + inner))
-        return (new + retained * (h - new),)
+        inner = (
+            affine(reset_gate * h, last, last_bias)
+            if self.reset_before_product
+            else reset_gate * affine(h, last, last_bias)
+        )
+        new = candidate_activation(self._clipped(candidate + inner))
+        return (new + update_gate * (h - new),)
 
 
 def cells_of(
@@ -374,7 +392,7 @@ def cells_of(
     clip: float | None,
     *,
     coupled: bool = False,
-    early: bool = False,
+    reset_before_product: bool = False,
 ) -> list[Cell]:
     """Return the cell of each direction; ``type`` is LSTM, GRU or RNN.
 
@@ -396,7 +414,15 @@ def cells_of(
     parameters = iter(alphas), iter(betas)
     formulas = tuple([_activation(name, *parameters) for name in names])
     return [
-        Cell(type, backwards, names[i * count :][:count], formulas[i * count :][:count], clip, coupled, early)
+        Cell(
+            type,
+            backwards,
+            names[i * count :][:count],
+            formulas[i * count :][:count],
+            clip,
+            coupled,
+            reset_before_product,
+        )
         for i, backwards in enumerate(directions)
     ]
 

@@ -71,7 +71,7 @@ def part(graph: GraphWriter, node: Any, x: str) -> Any:
         if (length == other_length and span != other) or (
             length != other_length and not _counts_from_ends(span, other, length, other_length)
         ):
-            raise graph.depends(node, "a range whose ends are computed from unknown lengths")
+            raise graph.dependency_error(node, "a range whose ends are computed from unknown lengths")
         start, stop, step = (_from_end(*pair, length, other_length) for pair in zip(span, other, strict=True))
         starts.append(start)
         ends.append(stop if span[1] >= 0 else np.iinfo(np.int64).min)  # "through index 0"
@@ -101,7 +101,7 @@ def _from_end(index: int, other: int, length: int, other_length: int) -> int:
 def member(graph: GraphWriter, node: Any, x: str) -> Any:
     """Write the part at one index of the first axis."""
     if node.operation.index != graph.counterpart(node).operation.index:
-        raise graph.depends(node, "an index that is computed from unknown lengths")
+        raise graph.dependency_error(node, "an index that is computed from unknown lengths")
     return graph.node("Gather", x, graph.constant(node.operation.index), axis=0)
 
 
@@ -109,7 +109,7 @@ def member(graph: GraphWriter, node: Any, x: str) -> Any:
 def slice_scatter(graph: GraphWriter, node: Any, x: str) -> Any:
     """Write zeros with x at a slice, by scattering x to flat positions of the result."""
     if node.shape != graph.counterpart(node).shape:
-        raise graph.depends(node, "the length of a result that is computed from unknown ones")
+        raise graph.dependency_error(node, "the length of a result that is computed from unknown ones")
     size = int(np.prod(node.shape))
     indices = np.arange(size).reshape(node.shape)[index_of(node.operation.spans)].reshape(-1, 1)
     zeros = graph.node("Expand", graph.constant(0, node.dtype), graph.constant([size]))
@@ -214,7 +214,7 @@ def one_hot(graph: GraphWriter, node: Any, x: str) -> Any:
 def elements(graph: GraphWriter, node: Any) -> Any:
     """Write a constant whose elements are known."""
     if node.shape != graph.counterpart(node).shape:
-        raise graph.depends(node, "the length of a constant that is computed from unknown ones")
+        raise graph.dependency_error(node, "the length of a constant that is computed from unknown ones")
     return graph.constant(node.operation.compute(), node.dtype)
 
 
@@ -223,7 +223,7 @@ def pad(graph: GraphWriter, node: Any, x: str) -> Any:
     """Write padding with a value before and after each axis."""
     widths = node.operation.widths
     if widths != graph.counterpart(node).operation.widths:
-        raise graph.depends(node, "widths that are computed from unknown lengths")
+        raise graph.dependency_error(node, "widths that are computed from unknown lengths")
     pads = graph.constant([before for before, _ in widths] + [after for _, after in widths])
     return graph.node("Pad", x, pads, graph.constant(node.operation.value, node.dtype), mode="constant")
 

@@ -27,7 +27,7 @@ def cond(graph: GraphWriter, node: Any, *names: str) -> Any:
         inner = GraphWriter(graph.model, graph.counterparts)
         inner.sources = graph.sources
         result = inner.call(call, other, names[1:])
-        each = inner.owned([result] if isinstance(result, str) else result)
+        each = inner.own_outputs([result] if isinstance(result, str) else result)
         branches[name] = inner.proto(name, [], list(zip(each, call.body.outputs, strict=True)))
     return graph.node("If", names[0], outputs=_results(node), **branches)
 
@@ -40,11 +40,11 @@ def while_loop(graph: GraphWriter, node: Any, *names: str) -> Any:
     counterpart = graph.counterpart(node).operation
     body, count = operation.body, 1 + size
     inner, inputs = graph.graph(body.name, body, counterpart.body, names[1 + size :], count=count)
-    outputs = inner.owned([str(inner.values[output.uid]) for output in body.outputs])
+    outputs = inner.own_outputs([str(inner.values[output.uid]) for output in body.outputs])
     whole = inner.proto(
         body.name, list(zip(inputs, body.parameters, strict=False)), list(zip(outputs, body.outputs, strict=True))
     )
-    whole.input.insert(0, scalar(graph.model.free(f"{body.name}/turn"), np.int64))
+    whole.input.insert(0, scalar(graph.model.unused_name(f"{body.name}/turn"), np.int64))
     return graph.node("Loop", "", names[0], *names[1 : 1 + size], outputs=size, body=whole)
 
 
@@ -57,16 +57,16 @@ def scan(graph: GraphWriter, node: Any, *names: str) -> Any:
     if not sequences:
         # ONNX's Scan requires a sequence; the step numbers serve as one that nothing reads
         if operation.length != counterpart.length:
-            raise graph.depends(node, "the number of its steps")
+            raise graph.dependency_error(node, "the number of its steps")
         sequences = [graph.constant(np.arange(operation.length))]
     inner, inputs = graph.graph(
         operation.body.name, operation.body, counterpart.body, captured, count=operation.states + len(operation.axes)
     )
     parameters = list(zip(inputs, operation.body.parameters, strict=False))
-    outputs = inner.owned([str(inner.values[output.uid]) for output in operation.body.outputs])
+    outputs = inner.own_outputs([str(inner.values[output.uid]) for output in operation.body.outputs])
     body = inner.proto(operation.body.name, parameters, list(zip(outputs, operation.body.outputs, strict=True)))
     if not operation.axes:
-        body.input.append(scalar(graph.model.free(f"{operation.body.name}/step"), np.int64))
+        body.input.append(scalar(graph.model.unused_name(f"{operation.body.name}/step"), np.int64))
     count, stacked = len(sequences), _results(node) - operation.states
     direction = int(operation.reverse)
     return graph.node(
@@ -95,7 +95,7 @@ def delegated(graph: GraphWriter, node: Any, *names: str) -> Any:
 @writes("opaque")
 def opaque(graph: GraphWriter, node: Any, *names: str) -> Any:
     """Reject an operator that cannot run."""
-    raise graph.refuse(node, "it cannot run")
+    raise graph.unsupported_error(node, "it cannot run")
 
 
 unsupported("the types of its results are not known", "opaque_call")

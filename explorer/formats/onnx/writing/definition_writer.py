@@ -40,7 +40,7 @@ def model_of(definition: NetDefinition) -> tuple[Model, ModelProto]:
     model = Model(definition.name, _values(definition))
     nodes = _Graph(model, definition).nodes()
     inputs = [_input(definition, name) for name in definition.inputs]
-    model_proto = model.whole(nodes, inputs, [_declared_info(definition, name) for name in definition.outputs], "")
+    model_proto = model.proto(nodes, inputs, [_declared_info(definition, name) for name in definition.outputs], "")
     model_proto.graph.value_info.extend(_inner_types(definition))
     return model, _with_output_types(model_proto, model)
 
@@ -194,7 +194,7 @@ class _Graph:
         """Yield the nodes of a softmax over all axes from ``axis`` on, as before opset 13: flatten, softmax,
         reshape."""
         (x,), (y,) = inputs, operator.outputs
-        shape, rows, result = (self.model.free(f"{y}.{part}") for part in ("shape", "rows", "result"))
+        shape, rows, result = (self.model.unused_name(f"{y}.{part}") for part in ("shape", "rows", "result"))
         axis = [attribute for attribute in attributes if attribute.name == "axis"]
         last = helper.make_attribute("axis", -1)
         yield self.model.node("Shape", [x], [shape], f"{operator.name}.shape", [])

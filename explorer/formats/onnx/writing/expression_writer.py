@@ -50,7 +50,7 @@ def model_of(
     for each, node in outputs.items():
         if graph.values[node.uid] != each:
             graph.node("Identity", str(graph.values[node.uid]), wanted=each)
-    model_proto = model.whole(
+    model_proto = model.proto(
         graph.nodes,
         [value_info(each, graph.type(node)) for each, node in inputs.items()],
         [value_info(each, graph.type(node)) for each, node in outputs.items()],

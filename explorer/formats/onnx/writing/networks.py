@@ -60,7 +60,7 @@ def transposed_convolution(graph: GraphWriter, node: Any, *names: str) -> Any:
         for each in (node, graph.counterpart(node))
     )
     if extra != others:
-        raise graph.depends(node, "a padding that is computed from unknown lengths")
+        raise graph.dependency_error(node, "a padding that is computed from unknown lengths")
     return graph.node(
         "ConvTranspose",
         *graph.operands(node, names),
@@ -99,7 +99,7 @@ def adaptive_pool(graph: GraphWriter, node: Any, x: str) -> Any:
     if tuple(output) == (1, 1):
         return graph.node("GlobalAveragePool", x)
     if size != graph.counterpart(node).operands[0].shape[2:]:
-        raise graph.depends(node, "the size of its windows")
+        raise graph.dependency_error(node, "the size of its windows")
     if not any(length % windows for length, windows in zip(size, output, strict=True)):
         steps = [length // windows for length, windows in zip(size, output, strict=True)]
         return graph.node("AveragePool", x, kernel_shape=steps, strides=steps)
@@ -126,7 +126,7 @@ def resample(graph: GraphWriter, node: Any, x: str) -> Any:
         length != graph.counterpart(node).operands[0].shape[axis]
         or node.shape[axis] != graph.counterpart(node).shape[axis]
     ):
-        raise graph.depends(node, "the lengths of the axis that is resized")
+        raise graph.dependency_error(node, "the lengths of the axis that is resized")
     indices, weights = operation.taps(length)
     if len(indices) == 1:
         return graph.node("Gather", x, graph.constant(indices[0]), axis=axis)

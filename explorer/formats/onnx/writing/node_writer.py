@@ -58,14 +58,14 @@ class Counterparts:
     def __init__(self, lengths: Mapping[tuple[int, int], str] | None = None) -> None:
         self.lengths = dict(lengths or {})
         """pair of values of an unknown length in the two builds → its name"""
-        self.of: dict[int, Expr] = {}
+        self.by_uid: dict[int, Expr] = {}
 
     def pair(self, first: Sequence[Expr], second: Sequence[Expr]) -> None:
         """Record pairs of corresponding expressions, and of all their operands."""
         pending = list(zip(first, second, strict=True))
         while pending:
             node, counterpart = pending.pop()
-            if node.uid in self.of:
+            if node.uid in self.by_uid:
                 continue
             if node.operation.name != counterpart.operation.name or len(node.operands) != len(counterpart.operands):
                 raise refused(
@@ -74,12 +74,12 @@ class Counterparts:
                     "a net with unknown lengths must record the same operations for all of them",
                     "declare the lengths of the inputs in the net before saving it",
                 )
-            self.of[node.uid] = counterpart
+            self.by_uid[node.uid] = counterpart
             pending += zip(node.operands, counterpart.operands, strict=True)
 
     def shape(self, node: Expr) -> tuple[int | str | None, ...]:
         """Return an expression's shape with the names of unknown lengths, or None for lengths computed from these."""
-        counterpart = self.of.get(node.uid, node)
+        counterpart = self.by_uid.get(node.uid, node)
         pairs = zip(node.shape, counterpart.shape, strict=True)
         return tuple([a if a == b else self.lengths.get((a, b)) for a, b in pairs])
 
@@ -104,7 +104,7 @@ class GraphWriter:
         """Add a node, and return the name of its result, or the names of several results."""
         path = _path(self._at) if self._at is not None else ()
         base = wanted or "/".join((*path, type.rpartition(".")[2].lower()))
-        names = [self.model.free(base if outputs == 1 else f"{base}:{index}") for index in range(outputs)]
+        names = [self.model.unused_name(base if outputs == 1 else f"{base}:{index}") for index in range(outputs)]
         proto_attributes = [
             helper.make_attribute(name, value) for name, value in attributes.items() if value is not None
         ]
@@ -139,7 +139,7 @@ class GraphWriter:
                 continue
             length = self.counterparts.lengths.get((size, other))
             if length is None or length not in self.sources:
-                raise self.depends(node, "a length that is computed from unknown ones")
+                raise self.dependency_error(node, "a length that is computed from unknown ones")
             source, axis = self.sources[length]
             parts.append(self.node("Shape", source, start=axis, end=axis + 1))
         result: str = self.node("Concat", *parts, axis=0) if len(parts) > 1 else parts[0]
@@ -147,9 +147,9 @@ class GraphWriter:
 
     def counterpart(self, node: Expr) -> Any:
         """Return the corresponding expression in the other build, or the same expression if lengths are known."""
-        return self.counterparts.of.get(node.uid, node)
+        return self.counterparts.by_uid.get(node.uid, node)
 
-    def depends(self, node: Expr, what: str) -> Exception:
+    def dependency_error(self, node: Expr, what: str) -> Exception:
         """Return the error for an operation that needs a known length."""
         return refused(
             f"operation {node.operation.label!r}",
@@ -158,7 +158,7 @@ class GraphWriter:
             "declare the lengths of the inputs in the net before saving it",
         )
 
-    def refuse(self, node: Expr, reason: str) -> Exception:
+    def unsupported_error(self, node: Expr, reason: str) -> Exception:
         """Return the error for an operation that ONNX cannot represent."""
         index = "/".join(_path(node))
         return refused(
@@ -187,10 +187,10 @@ class GraphWriter:
         if type(operation) is Call:
             return self.call(operation, self.counterpart(node).operation, operands)
         if isinstance(operation, Parameter):
-            raise self.refuse(node, "its value is not an input of what is saved")
+            raise self.unsupported_error(node, "its value is not an input of what is saved")
         writer = WRITERS.get(operation.name)
         if writer is None:
-            raise self.refuse(node, UNSUPPORTED.get(operation.name) or "the operation has no writer")
+            raise self.unsupported_error(node, UNSUPPORTED.get(operation.name) or "the operation has no writer")
         before, self._at = self._at, node
         try:
             names = writer(self, node, *operands)
@@ -204,7 +204,7 @@ class GraphWriter:
         if wanted in self.model.taken or not self.nodes or list(self.nodes[-1].output) != [name]:
             return name
         self.model.taken.discard(name)
-        self.nodes[-1].output[0] = self.model.free(wanted)
+        self.nodes[-1].output[0] = self.model.unused_name(wanted)
         return wanted
 
     def call(self, call: Call, counterpart: Any, operands: Sequence[Any]) -> Names:
@@ -228,7 +228,7 @@ class GraphWriter:
             self.counterparts.pair(body.outputs, counterpart.outputs)
         inner = GraphWriter(self.model, self.counterparts)
         inner.sources = self.sources
-        inputs = [self.model.free(f"{name}/{node.operation.label}") for node in body.parameters[:count]]
+        inputs = [self.model.unused_name(f"{name}/{node.operation.label}") for node in body.parameters[:count]]
         value_uids = [node.uid for node in (*body.parameters, *body.captured)]
         inner.values = dict(zip(value_uids, [*inputs, *captured], strict=True))
         with one_deeper(f"the graph {name}"):
@@ -244,7 +244,7 @@ class GraphWriter:
             output=[value_info(each, self.type(node)) for each, node in outputs],
         )
 
-    def owned(self, names: Sequence[str]) -> list[str]:
+    def own_outputs(self, names: Sequence[str]) -> list[str]:
         """Return output names of this graph; outer values, inputs and duplicates are copied by Identity nodes."""
         produced = {name for node in self.nodes for name in node.output}
         own: list[str] = []

@@ -52,14 +52,14 @@ class Model:
         self._domains: dict[str, int] = {"": OPSET}
         self._node_names: set[str] = set()
 
-    def free(self, wanted: str) -> str:
+    def unused_name(self, wanted: str) -> str:
         """Reserve and return an unused name of a value."""
         return _unused_name(wanted, self.taken)
 
     def store(self, wanted: str, array: NDArray[Any], dtype: str) -> str:
         """Store a tensor, and return its name; an equal tensor with the same wanted name is reused."""
         if is_text(array.dtype):
-            name = self.free(wanted)
+            name = self.unused_name(wanted)
             data = [string.encode() for string in array.flat]
             self.tensors[name] = TensorProto(name=name, data_type=TEXT, dims=array.shape, string_data=data)
             return name
@@ -68,7 +68,7 @@ class Model:
         if existing is not None and (existing.dtype, existing.shape) == (raw.dtype, raw.shape):  # noqa: SIM102 - compare bytes last
             if existing is raw or existing.tobytes() == raw.tobytes():
                 return wanted
-        name = self.free(wanted)
+        name = self.unused_name(wanted)
         self.tensors[name] = TensorProto(name=name, data_type=code_of(dtype), dims=array.shape)
         self.elements[name] = raw
         return name
@@ -85,7 +85,7 @@ class Model:
         self._domains[domain] = max(self._domains.get(domain, 1), _opset_of(node))
         return node
 
-    def whole(
+    def proto(
         self, nodes: Sequence[NodeProto], inputs: Sequence[ValueInfoProto], outputs: Sequence[ValueInfoProto], doc: str
     ) -> ModelProto:
         """Return the model; its tensors have no elements yet."""

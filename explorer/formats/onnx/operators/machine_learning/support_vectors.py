@@ -230,8 +230,8 @@ def _pair_columns(coefficients: Array, sizes: tuple[int, ...]) -> Array:
 def _votes(scores: Expr, classes: int) -> Expr:
     """Return the number of pairs won by each class; the first class of a pair wins with a score above zero."""
     pairs = list(combinations(range(classes), 2))
-    of_first, of_second = np.zeros((2, len(pairs), classes))
+    first_classes, second_classes = np.zeros((2, len(pairs), classes))
     for index, (i, j) in enumerate(pairs):
-        of_first[index, i] = of_second[index, j] = 1
+        first_classes[index, i] = second_classes[index, j] = 1
     wins = cast(scores > 0, np.dtype(np.float64))
-    return wins @ tensor(of_first - of_second) + tensor(of_second.sum(0))
+    return wins @ tensor(first_classes - second_classes) + tensor(second_classes.sum(0))

@@ -50,7 +50,7 @@ def _aggregated(x: Expr, tables: TreeTables, targets: int, aggregate: Aggregate)
 
 
 @dataclass(frozen=True, kw_only=True)
-class NamedTrees:
+class Opset1Trees:
     """Attributes of opsets 1 to 4, which identify a node by its tree's id and its id in the tree."""
 
     nodes_treeids: Known[Ints]
@@ -87,14 +87,14 @@ class NamedTrees:
 def tree_ensemble_regressor(
     X: Expr,
     *,
-    trees: NamedTrees,
+    trees: Opset1Trees,
     n_targets: int = 1,
     aggregate_function: Aggregate = "SUM",
     post_transform: Transform = "NONE",
 ) -> Expr:
     """Return the sum, mean, minimum or maximum of the weights of leaves that rows reach, plus base values."""
     x = _rows(X)
-    tables = named_trees(trees, x, n_targets, _combine(aggregate_function))
+    tables = opset1_tables(trees, x, n_targets, _combine(aggregate_function))
     y = cast(_aggregated(x, tables, n_targets, aggregate_function), _FLOAT32)
     base = trees.base(n_targets)
     return transformed(y if base is None else y + tensor(base), post_transform)
@@ -102,7 +102,7 @@ def tree_ensemble_regressor(
 
 @operator("ai.onnx.ml.TreeEnsembleClassifier")
 def tree_ensemble_classifier(
-    X: Expr, *, trees: NamedTrees, classlabels: Labels, post_transform: Transform = "NONE"
+    X: Expr, *, trees: Opset1Trees, classlabels: Labels, post_transform: Transform = "NONE"
 ) -> tuple[Expr, Expr]:
     """Return the label of the class with the largest weight, and the transformed weights of all classes.
 
@@ -112,7 +112,7 @@ def tree_ensemble_classifier(
     classes = len(names)
     if classes < 2:
         raise OperandError(f"{classes} label", rule="there must be two labels or more")
-    scores = cast(_aggregated(x, named_trees(trees, x, classes), classes, "SUM"), _FLOAT32)
+    scores = cast(_aggregated(x, opset1_tables(trees, x, classes), classes, "SUM"), _FLOAT32)
     base, weighted_classes = trees.base(classes), np.unique(trees.weights_ids)
     if classes > 2 or len(weighted_classes) > 1:
         if base is not None:
@@ -158,7 +158,7 @@ class TreeTables:
         return self.features, self.limits, self.branches, self.flags, self.weights, self.roots, self.columns
 
 
-def named_trees(given: NamedTrees, x: Expr, targets: int, combine: str = "SUM") -> TreeTables:
+def opset1_tables(given: Opset1Trees, x: Expr, targets: int, combine: str = "SUM") -> TreeTables:
     """Return the tables of opsets 1 to 4, for rows x."""
     _check_lengths(given, len(given.nodes_treeids))
     trees, inner = np.array(given.nodes_treeids), np.array([mode != "LEAF" for mode in given.nodes_modes], bool)
@@ -205,7 +205,7 @@ def _nan_is_true(values: Ints | None, count: int) -> Array:
 
 
 @dataclass(frozen=True)
-class PlacedNodes:
+class Opset5Nodes:
     """Attributes of inner nodes in opset 5, which identifies inner nodes and leaves by position."""
 
     nodes_modes: Known[Ints]
@@ -224,7 +224,7 @@ def tree_ensemble(
     X: Expr,
     *,
     tree_roots: Known[Ints],
-    nodes: PlacedNodes,
+    nodes: Opset5Nodes,
     membership_values: Known[Array] | None = None,
     leaf_targetids: Known[Ints],
     leaf_weights: Known[Array],
@@ -411,7 +411,7 @@ def _depth(branches: Array, roots: Array, inner: Array) -> int:
     return depth
 
 
-def _check_lengths(nodes: NamedTrees | PlacedNodes, count: int) -> None:
+def _check_lengths(nodes: Opset1Trees | Opset5Nodes, count: int) -> None:
     """Raise OperandError for an attribute of nodes without one value for each node."""
     for name, values in vars(nodes).items():
         if name.startswith("nodes_") and values is not None and np.size(values) != count:

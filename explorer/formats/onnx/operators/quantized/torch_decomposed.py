@@ -28,7 +28,7 @@ from explorer.ops.nn.activation import clip
 from explorer.ops.reduction.reduce import max, min
 
 _FLOAT32, _FLOAT64, _INT64 = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int64)
-_LEAST = 1e-5
+_MINIMUM_RANGE = 1e-5
 """minimum range of a token's elements when its scale is chosen"""
 _FLOAT = 1
 """ONNX's dtype code of float32"""
@@ -179,7 +179,7 @@ def choose_for_tokens(input: Expr, *, dtype: int) -> tuple[Expr, Expr]:
     largest = max(absolute(input), -1, keepdims=True)
     if largest.dtype == np.float16:
         largest = cast(largest, _FLOAT32)
-    scale = maximum(largest, largest.dtype.type(_LEAST)) / 127
+    scale = maximum(largest, largest.dtype.type(_MINIMUM_RANGE)) / 127
     return scale, zeros(scale.shape, scale.dtype)
 
 

@@ -20,9 +20,9 @@ from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.signature import Ints
 from explorer.ops.nn.kernels.window import Pair
 
-_MOST_SAMPLES = 2**20
+_MAX_SAMPLES = 2**20
 """maximum number of samples of a region along an axis, unless bins have one sample"""
-_MOST_READ = 2**26
+_MAX_ELEMENTS = 2**26
 """maximum number of elements read for one region, since a hostile file may request more than fits in memory"""
 
 
@@ -81,9 +81,9 @@ class RoiAlign(Operation):
             across, along = rows.low.size, columns.low.size
             wide = columns.extent.stop - columns.extent.start
             read = across * along if self.mode == "max" else max(across * wide, self.size[0] * along)
-            if read * x.shape[1] > _MOST_READ:
+            if read * x.shape[1] > _MAX_ELEMENTS:
                 raise ValueError(
-                    f"a region of {across} × {along} samples of {x.shape[1]} channels, more than {_MOST_READ} elements"
+                    f"a region of {across} × {along} samples of {x.shape[1]} channels exceeds {_MAX_ELEMENTS} elements"
                 )
             # The pixels are cut out first, so that a mean over rows reads no other columns.
             pixels = x[image, :, rows.extent, columns.extent]
@@ -98,7 +98,7 @@ class RoiAlign(Operation):
             extent = max(extent, extent.dtype.type(1))
         step = extent / extent.dtype.type(bins)
         count = self.samples or max(math.ceil(step), 0)
-        if count > max(_MOST_SAMPLES // bins, 1):
+        if count > max(_MAX_SAMPLES // bins, 1):
             raise ValueError(f"a region of {extent:g} pixels, for which a bin needs {count} samples")
         sample_offsets = (
             (np.arange(count, dtype=extent.dtype) + extent.dtype.type(0.5)) * step / extent.dtype.type(max(count, 1))
