@@ -16,7 +16,7 @@ from explorer.view.payload.shapes import PayloadTables  # noqa: E402
 
 TARGET = HERE.parent / "explorer" / "view" / "static" / "types.d.ts"
 HEAD = """\
-// Types of the payload, unpacked: assets/front_end_types.py writes them from the rows of explorer/record and from
+// Types of the unpacked payload, written by assets/front_end_types.py from the rows of explorer/record and
 // explorer/view/payload/shapes.py.
 """
 PLAIN = {int: "number", float: "number", str: "string", bool: "boolean", type(None): "null", Any: "any"}

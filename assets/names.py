@@ -66,7 +66,7 @@ def code(*names: str) -> str:
 
 
 def theirs(names: str) -> str:
-    """Return names of a system as code, and descriptions of nameless concepts unchanged."""
+    """Return names of a system as code; return a description without a name unchanged."""
     return names if re.match(r"–|an? |the |ports of", names) else f"`{names}`"
 
 

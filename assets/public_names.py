@@ -1,4 +1,4 @@
-"""Write explorer/__init__.pyi, from which editors and mypy know the public names: ``python assets/public_names.py``."""
+"""Write explorer/__init__.pyi, the public names for editors and mypy: ``python assets/public_names.py``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import explorer
 
 STUB = Path(explorer.__file__).with_suffix(".pyi")
 _HEAD = '''\
-"""Public names, written by assets/public_names.py; a program imports each when it is asked for (__init__.py)."""
+"""Public names, written by assets/public_names.py; at run time, each is imported at its first use (__init__.py)."""
 
 # ruff: noqa: F403, I001
 
@@ -16,7 +16,7 @@ _HEAD = '''\
 
 
 def stub() -> str:
-    """Return the text of the stub: an import of each public name, and of the functions of all operations."""
+    """Return the text of the stub, which imports each public name and the functions of all operations."""
     lines = [f"from explorer import {name} as {name}" for name in explorer._PACKAGES]
     for module, names in explorer._NAMES.items():
         lines += [f"from explorer.{module} import {name} as {name}" for name in names.split()]

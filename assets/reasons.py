@@ -23,9 +23,9 @@ from tests.laws.occasions import OCCASIONS, occasion  # noqa: E402
 
 HEAD = """# Reasons of decisions
 
-Every reason that a plan gives for a decision, by the pass and the rule that give it. The words in braces are facts,
-which each decision has with it; `ex.reason("code")` prints the entries of a code, and the panel shows them under a
-decision. This page is written by `python assets/reasons.py`.
+Every reason that a plan can give for a decision, sorted by pass and rule. Words in braces are facts of the decision.
+`ex.reason("code")` prints the entries of a code, and the panel shows them below a decision. `python assets/reasons.py`
+writes this page.
 """
 
 

@@ -57,7 +57,7 @@ class Graph:
     outputs: Sequence[str]
     name: str = ""
     repeats: int = 1
-    """number of references in the list of operators to the same tables"""
+    """number of times that the list of operators repeats the offsets of its tables"""
 
 
 def constant(array: Any, dtype: str | None = None, **options: Any) -> Tensor:

@@ -1,4 +1,4 @@
-"""Public names, written by assets/public_names.py; a program imports each when it is asked for (__init__.py)."""
+"""Public names, written by assets/public_names.py; at run time, each is imported at its first use (__init__.py)."""
 
 # ruff: noqa: F403, I001
 

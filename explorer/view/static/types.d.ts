@@ -1,4 +1,4 @@
-// Types of the payload, unpacked: assets/front_end_types.py writes them from the rows of explorer/record and from
+// Types of the unpacked payload, written by assets/front_end_types.py from the rows of explorer/record and
 // explorer/view/payload/shapes.py.
 
 /** Graph of nodes: row 0 is the top graph, each other row the body of a function. */
