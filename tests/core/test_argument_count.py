@@ -24,7 +24,7 @@ from explorer.core.argument_checks import named
         (lambda x: ex.grad(lambda x: x, x), "fix: ex.grad(function(x), [x])"),
         (lambda x: ex.EvalPlan().register([x, x]), "fix: register each: "),
         (lambda x: ex.reshape(x, (4, 2)), "the new shape (4, 2) must have 6 elements like the old one, not 8"),
-        (lambda x: ex.scan(lambda s, e: (s, s), x, (x, ex.tensor(np.ones(3)))), "fix: cut them to one length: "),
+        (lambda x: ex.scan(lambda s, e: (s, s), x, (x, ex.tensor(np.ones(3)))), "fix: truncate them to equal lengths: "),
         (lambda x: ex.pattern(3), "the formula '3': it is an int, not a string"),  # type: ignore[arg-type]
         (lambda x: ex.Net("n").Relu(3, "y"), "inputs (3,)\n  rule: blobs must be given by name"),
     ],
@@ -41,7 +41,7 @@ def test_too_many_arguments_are_counted_with_the_fix(call, said: str) -> None:
     [
         (lambda x: ex.while_loop(lambda i, x: i < 3, lambda s: s, (x, x)), "condition must take 1 argument: state"),
         (lambda x: ex.while_loop(lambda s: s[0], lambda i, x: (i, x), (x, x)), "turn must take 1 argument: state"),
-        (lambda x: ex.while_loop(lambda s: s[0], lambda i, x: (i, x), (x, x)), "is one tuple: a, b = state"),
+        (lambda x: ex.while_loop(lambda s: s[0], lambda i, x: (i, x), (x, x)), "are one tuple, a, b = state"),
         (lambda x: ex.scan(lambda s: s, x, x), "step must take 2 arguments: state, element"),
         (lambda x: ex.cond(ex.sum(x) > 0, lambda: x, lambda x: x, x), "then must take 1 argument: x0"),
         (lambda x: ex.cond(ex.sum(x) > 0, lambda: x, lambda x: x), "otherwise must take 0 arguments"),

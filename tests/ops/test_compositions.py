@@ -155,10 +155,10 @@ LINE, IMAGE = ex.tensor(np.arange(4.0)), ex.tensor(np.ones((1, 4, 3, 3)))
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: ex.einsum("ij,jk", IMAGE, LINE), "a letter for each axis"),
+        (lambda: ex.einsum("ij,jk", IMAGE, LINE), "one letter for each axis"),
         (lambda: ex.einsum("i,i", LINE, LINE[:3]), "i has 4 and 3"),
-        (lambda: ex.einsum("i->ij", LINE), "stands there once, and in an operand"),
-        (lambda: ex.einsum("i+j", LINE), "an equation has letters"),
+        (lambda: ex.einsum("i->ij", LINE), "must be unique and occur in an operand"),
+        (lambda: ex.einsum("i+j", LINE), "an equation must have letters"),
         (lambda: ex.pad(LINE, 1, "mirror"), "one of constant, reflect, edge, wrap"),
         (lambda: ex.pad(LINE, 4, "reflect"), "at most 3 elements"),
         (lambda: ex.pad(LINE, (-3, -2)), "must not exceed"),
@@ -166,7 +166,7 @@ LINE, IMAGE = ex.tensor(np.arange(4.0)), ex.tensor(np.ones((1, 4, 3, 3)))
         (lambda: ex.pad(LINE.astype(np.uint8), 1, constant_values=300), "in dtype uint8"),
         (lambda: ex.take(LINE, LINE), "indices must be integers"),
         (lambda: ex.take_along_axis(IMAGE, ex.tensor([1]), 1), "as many axes"),
-        (lambda: ex.topk(LINE, 5), "k must lie in 0 … 4"),
+        (lambda: ex.topk(LINE, 5), "k must be in 0 … 4"),
         (lambda: ex.argmax(LINE[:0]), "at least one element"),
         (lambda: ex.resize(IMAGE, (2, 2), method="cubist"), "the method must be one of"),
         (lambda: ex.resize(IMAGE, (0, 2)), "the new length .0. must be"),

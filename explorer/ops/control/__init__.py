@@ -1,1 +1,1 @@
-"""Control flow: a choice between two bodies, a loop that asks after each turn, and one over the steps of a sequence."""
+"""Control flow: conditionals, while loops, and loops over the steps of sequences."""

@@ -1,7 +1,7 @@
-"""Bodies of branches and loops: recorded from functions, over operands in nested containers, and shared where equal.
+"""Bodies of branches and loops, recorded from functions with operands in nested containers, and shared if equal.
 
-Control flow holds its bodies as attributes, and bodies are compared as objects: equal ones must be one object for two
-operations to be equal, and the shared table makes them one.
+Bodies are attributes of control-flow operations and are compared by identity. Equal bodies must therefore be the same
+object for operations to be equal, which the shared table ensures.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from explorer.core.tracing.trace import trace
 from explorer.record.reasons import counted_text
 
 _shared: WeakValueDictionary[Any, Body] = WeakValueDictionary()
-"""the nodes of a body, with the lines that wrote them → the body that was recorded first"""
+"""nodes of a body with their source lines → the body that was recorded first"""
 
 
 def recorded_body(
     function: Callable[..., Any], name: str, *arguments: Any, titles: Sequence[str] | None = None
 ) -> tuple[Body, tuple[Expr, ...]]:
-    """Record the body of a function over stand-ins for the expressions in its arguments, and return what it captures.
+    """Record a function's body with parameters for the expressions in its arguments; return it and the captured values.
 
-    Parameters stand for the captured values, too, so that the body belongs to no program: one that was recorded before
-    from the same lines, with the same operations, is returned again. A branch or a loop that is recorded a thousand
-    times is then planned once, and equal ones are merged. ``titles`` are names of parameters.
+    Captured values become parameters too, so that the body is independent of a program. A body that was recorded before
+    from the same lines, with the same operations, is reused. A branch or loop that is recorded a thousand times is
+    therefore planned once, and equal operations are merged. ``titles`` are the parameters' names.
     """
     body = trace(function, name, "function", arguments, {}, flatten(arguments)[0], titles)
     return closed_body(body, body.captured), body.captured
 
 
 def closed_body(body: Body, captured: tuple[Expr, ...]) -> Body:
-    """Return a body with parameters for captured values in this order: an equal one that was built before, if any."""
+    """Return a body with parameters for captured values in this order, or an equal body that was built before."""
     inputs, outputs = close_over(body, captured)
     closed = make_body(body.name, inputs, (), outputs, body.scope, body.structure)
     number = {node.uid: index for index, node in enumerate(inputs)}
@@ -51,18 +51,18 @@ def closed_body(body: Body, captured: tuple[Expr, ...]) -> Body:
     parameters = tuple([node.operation for node in inputs])
     results = tuple([number[output.uid] for output in outputs])
     key = body.name, parameters, tuple(nodes), results, body.structure, frozenset(body.policies.values())
-    # setdefault: where two threads record a body at once, both go on with the first
+    # setdefault, so that threads that record a body concurrently all use the first one
     return _shared.setdefault(key, closed)
 
 
 def as_operand_tree(value: Any, what: str) -> Any:
-    """Return nested containers with numbers and arrays among their leaves converted to expressions.
+    """Return nested containers whose number and array leaves are converted to expressions.
 
-    Raises OperandError for a leaf that is no operand, and for a value without any.
+    Raises OperandError for a leaf that is not an operand, and for containers without leaves.
     """
     leaves, structure = flatten(value)
     if not leaves:
-        raise OperandError(f"{what} {value!r}", rule=f"{what} must hold at least one tensor", fix="ex.tensor(0.0)")
+        raise OperandError(f"{what} {value!r}", rule=f"{what} must contain at least one tensor", fix="ex.tensor(0.0)")
     convert = functions["as_expr"]
     operands = []
     for leaf in leaves:
@@ -73,13 +73,13 @@ def as_operand_tree(value: Any, what: str) -> Any:
                 fix="pass a setting in a closure: lambda x: f(x, setting)",
             )
         operand = leaf if isinstance(leaf, Expr) else convert(leaf, ())
-        operand.tensor_type  # noqa: B018  # raises for a value with several outputs
+        operand.tensor_type  # noqa: B018  # raises an error for a value with several outputs
         operands.append(operand)
     return unflatten(structure, operands)
 
 
 def check_callable(function: Any, what: str, arguments: Sequence[str]) -> None:
-    """Raise DeclarationError unless an argument is a function that can be called with arguments of these names."""
+    """Raise DeclarationError unless ``function`` can be called with arguments of these names."""
     if not callable(function):
         raise DeclarationError(
             f"{what}={function!r}", rule=f"{what} must be a function of expressions", fix="lambda x: x + 1"
@@ -90,7 +90,7 @@ def check_callable(function: Any, what: str, arguments: Sequence[str]) -> None:
             f"{what}, a function with the arguments {inspect.signature(function, follow_wrapped=False)}",
             rule=f"{what} must take {counted_text(len(arguments), 'argument')}{': ' * bool(names)}{names}",
             fix=f"def {what}({names}): …"
-            + "; a state of several values is one tuple: a, b = state" * ("state" in names),
+            + "; several values of the state are one tuple, a, b = state" * ("state" in names),
         )
 
 
@@ -100,21 +100,21 @@ def check_same_containers(before: Any, after: Any, names: tuple[str, str], what:
         raise OperandError(
             f"{what}: {names[0]} and {names[1]} have different containers",
             rule=f"{names[0]} and {names[1]} must have the same containers and keys",
-            fix="return tuples of equal length, or dicts with equal keys, in both places",
+            fix="return tuples of equal length, or dicts with equal keys, for both",
         )
 
 
 def check_same_types(before: Sequence[Expr], after: Sequence[Expr], names: tuple[str, str], what: str) -> None:
-    """Raise OperandError, which names the first difference, unless values have the same number and types."""
+    """Raise OperandError for the first difference unless both have the same number of values with the same types."""
     if len(before) != len(after):
         raise OperandError(
             f"{what}: {names[0]} has {counted_text(len(before), 'value')}, {names[1]} has {len(after)}",
             rule=f"{names[0]} and {names[1]} must have the same containers with the same number of values",
-            fix="return as many values in both places",
+            fix="return the same number of values for both",
         )
-    for place, (first, second) in enumerate(zip(before, after, strict=True)):
+    for index, (first, second) in enumerate(zip(before, after, strict=True)):
         if first.type != second.type:
-            number = f"value {place} of " if len(before) > 1 else ""
+            number = f"value {index} of " if len(before) > 1 else ""
             fix = f"value.astype({first.dtype.name!r})" if first.shape == second.shape else "reshape one of them"
             raise OperandError(
                 f"{what}: {number}{names[0]} is {first.type}, {number}{names[1]} is {second.type}",

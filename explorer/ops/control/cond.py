@@ -1,7 +1,7 @@
-"""Choice between two branches by a condition that the run computes; only one of them runs.
+"""Conditional with two branches, of which only one runs, depending on a condition computed at run time.
 
-Its body is the choice as dataflow, ``where(condition, then(…), otherwise(…))``: pictures show both branches in it, and
-a batch whose members differ in the condition computes both.
+Its body is the choice as dataflow, ``where(condition, then(…), otherwise(…))``. Graphs show both branches, and a batch
+whose elements have different conditions computes both.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ __all__ = ["cond"]
 
 
 class Cond(Call):
-    """Choice between the two calls of its body by its first operand; one of them runs."""
+    """Conditional that runs one of the two calls of its body, depending on its first operand."""
 
     name = "cond"
     inlinable: ClassVar[bool] = False
 
     @property
     def branches(self) -> tuple[Call, Call]:
-        """Calls of the branch that runs if the condition holds, and of the other one."""
-        # Kept with the body, which a worker has as a plan, in which no call is left.
+        """Calls of the branches for a true and a false condition."""
+        # cached with the body, because worker processes receive a planned body, which contains no calls
         known: tuple[Call, Call] | None = self.body.derived.get("branches")
         if known is None:
             then, otherwise = [node.operation for node in self.body.nodes if type(node.operation) is Call]
@@ -58,13 +58,13 @@ class Cond(Call):
     def wanted_gradients(
         self, upstream: Any, result: Expr, operands: tuple[Expr, ...], wanted: tuple[bool, ...]
     ) -> list[Expr | None]:
-        """Return the gradients of operands: a choice between the branches' gradients."""
+        """Return the operands' gradients as a conditional of the branches' gradients."""
         condition, *rest = operands
         seeds = [upstream] if isinstance(upstream, Expr) else list(upstream)
-        places = [i for i, node in enumerate(rest) if wanted[i + 1] and _is_real(node)]
-        if not places:
+        indices = [i for i, node in enumerate(rest) if wanted[i + 1] and _is_real(node)]
+        if not indices:
             return [None] * len(operands)
-        asked = tuple([place in places for place in range(len(rest))])
+        requested = tuple([index in indices for index in range(len(rest))])
 
         def gradient_of(call: Call) -> Callable[..., tuple[Expr, ...]]:
             def branch(operands: list[Expr], seed_parts: list[Expr]) -> tuple[Expr, ...]:
@@ -72,8 +72,8 @@ class Cond(Call):
                 remaining = iter(seed_parts)
                 own = [None if seed is None else next(remaining) for seed in seeds]
                 seed = own[0] if isinstance(upstream, Expr) else own
-                parts = call.wanted_gradients(seed, forward, tuple(operands), asked)
-                return tuple([_total(parts[place], operands[place]) for place in places])
+                parts = call.wanted_gradients(seed, forward, tuple(operands), requested)
+                return tuple([_or_zeros(parts[index], operands[index]) for index in indices])
 
             return branch
 
@@ -86,17 +86,17 @@ class Cond(Call):
             [seed for seed in seeds if seed is not None],
             name=f"{self.body.name} gradient",
         )
-        by_place = dict(zip(places, gradients, strict=True))
-        return [None, *[by_place.get(place) for place in range(len(rest))]]
+        by_index = dict(zip(indices, gradients, strict=True))
+        return [None, *[by_index.get(index) for index in range(len(rest))]]
 
     def batch(self, size: int, batched: tuple[bool, ...], *operands: Expr) -> Expr:
-        if batched[0]:  # members take different branches: both are computed, and each member's is chosen
+        if batched[0]:  # batch elements use different branches, so both are computed and selected per element
             return call_rules.batch(Call(self.body), size, batched, operands)
 
         def batch_of(call: Call) -> Callable[..., tuple[Expr, ...]]:
             def branch(*operands: Expr) -> tuple[Expr, ...]:
-                whole = call_rules.batch(call, size, batched[1:], operands)
-                return tuple(outputs_of(whole, len(call.body.outputs)))
+                batched_call = call_rules.batch(call, size, batched[1:], operands)
+                return tuple(outputs_of(batched_call, len(call.body.outputs)))
 
             return branch
 
@@ -108,18 +108,18 @@ class Cond(Call):
 def cond(
     condition: Any, then: Callable[..., Any], otherwise: Callable[..., Any], *operands: Any, name: str = "cond"
 ) -> Any:
-    """Record a choice: ``then(*operands)`` if the condition holds, else ``otherwise(*operands)``; only one runs.
+    """Record ``then(*operands)`` if the condition is true, else ``otherwise(*operands)``; only one of them runs.
 
-    ``condition`` is a scalar of dtype bool. Operands are tensors, or nested containers of them; both functions return
-    the same containers of values of the same shapes and dtypes, and may read outer values, which become operands. A
-    choice by element is ``ex.where``. The gradient is that of the branch that runs.
+    ``condition`` is a scalar of dtype bool. Operands are tensors or nested containers of them. Both functions must
+    return the same containers, shapes and dtypes; they may capture outer values, which become operands. Use
+    ``ex.where`` to choose for each element. The gradient is the gradient of the branch that runs.
 
     >>> def root(x):
     ...     return ex.cond(x >= 0, lambda x: ex.sqrt(x), lambda x: -ex.sqrt(-x), x)
     >>> ex.evaluate([root(ex.tensor(9.0)), root(ex.tensor(-9.0))])
     [array(3.), array(-3.)]
     """
-    arguments = [f"x{place}" for place in range(len(operands))]
+    arguments = [f"x{index}" for index in range(len(operands))]
     check_callable(then, "then", arguments)
     check_callable(otherwise, "otherwise", arguments)
     (condition,) = flatten(as_operand_tree((condition,), "condition"))[0]
@@ -127,7 +127,7 @@ def cond(
         raise OperandError(
             f"cond with the condition {condition.type}",
             rule="the condition must be a scalar of dtype bool",
-            fix="x.sum() > 0, or ex.where(condition, a, b) for a choice by element",
+            fix="x.sum() > 0, or ex.where(condition, a, b) to choose for each element",
         )
     trees = as_operand_tree(operands, "an operand") if flatten(operands)[0] else operands
     with single_source_line():
@@ -136,7 +136,7 @@ def cond(
 
 
 def _record(condition: Expr, then: Any, otherwise: Any, trees: tuple[Any, ...], name: str) -> tuple[Body, Expr]:
-    """Record the node; return the first branch, whose containers are those of the result, and the node."""
+    """Record the node; return the first branch, which has the result's containers, and the node."""
     branches = [
         trace(function, title, "function", trees, {}, flatten(trees)[0])
         for function, title in ((then, "then"), (otherwise, "otherwise"))
@@ -145,7 +145,7 @@ def _record(condition: Expr, then: Any, otherwise: Any, trees: tuple[Any, ...], 
     names = "the result of then", "the result of otherwise"
     check_same_types(first.outputs, second.outputs, names, name)
     check_same_containers(first.structure, second.structure, names, name)
-    # both branches have the same operands, in one order
+    # both branches have the same operands in the same order
     by_uid = {node.uid: node for body in branches for node in body.captured}
     captured = tuple([by_uid[uid] for uid in sorted(by_uid)])
     calls = [Call(closed_body(body, captured)) for body in branches]
@@ -164,6 +164,6 @@ def _is_real(node: Expr) -> bool:
     return isinstance(node.type, TensorType) and node.type.dtype.kind == "f"
 
 
-def _total(gradient: Expr | None, operand: Expr) -> Expr:
-    """Return an operand's gradient, zeros where the branch does not depend on it."""
+def _or_zeros(gradient: Expr | None, operand: Expr) -> Expr:
+    """Return an operand's gradient, or zeros if the branch does not depend on it."""
     return zeros(operand.shape, operand.dtype, operand.device) if gradient is None else gradient

@@ -1,8 +1,8 @@
-"""Recurrence: a scan of a cell that is known by name, which the run computes in one kernel.
+"""Recurrence: a scan of a named cell, which is computed in one kernel.
 
-Its body is the cell in expressions: pictures show it, and gradients and batches are those of the scan. Gates, state and
-order are torch's. The product with the inputs is computed once for all steps by the caller, since it does not depend on
-the state: a step then has one product, h · W.
+Its body is the cell as expressions, which graphs show; gradients and batching are the scan's. Gates, state and order
+are as in PyTorch. The caller computes the product with the inputs once for all steps, because it does not depend on the
+state. Each step then needs only the product h · W.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from explorer.ops.elementwise.unary import relu, sigmoid, tanh
 from explorer.ops.manipulation.reshape import reshape
 
 Cell: TypeAlias = Callable[..., tuple[Expr, ...]]
-"""(the input's part of the gates (N, gates · H), the state's weights (H, gates · H), their bias, state…) → new state"""
+"""(input part of the gates (N, gates · H), weights of the state (H, gates · H), their bias, state…) → new state"""
 
 
 def lstm_cell(x: Expr, weights: Expr, bias: Expr | None, h: Expr, c: Expr) -> tuple[Expr, ...]:
-    """Compute the next state h, c of a long short-term memory; gates are entry, forget, candidate, exit.
+    """Compute the next state h, c of an LSTM with the gates entry, forget, candidate, exit.
 
     c′ = σ(forget) · c + σ(entry) · tanh(candidate), and h′ = σ(exit) · tanh(c′).
     """
@@ -37,37 +37,37 @@ def lstm_cell(x: Expr, weights: Expr, bias: Expr | None, h: Expr, c: Expr) -> tu
 
 
 def gru_cell(x: Expr, weights: Expr, bias: Expr | None, h: Expr) -> tuple[Expr, ...]:
-    """Compute the next state of a gated recurrent unit; gates are reset, update, candidate.
+    """Compute the next state of a GRU with the gates reset, update, candidate.
 
     h′ = (1 − z) · n + z · h with z = σ(update) and n = tanh(candidate + σ(reset) · (h · W)).
     """
     reset, update, candidate = gates(x, 3)
     reset_h, update_h, candidate_h = gates(affine(h, weights, bias), 3)
     kept = sigmoid(update + update_h)
-    fresh = tanh(candidate + sigmoid(reset + reset_h) * candidate_h)
-    # kept · h + (1 − kept) · fresh, with one product less
-    return (fresh + kept * (h - fresh),)
+    new_h = tanh(candidate + sigmoid(reset + reset_h) * candidate_h)
+    # kept · h + (1 − kept) · fresh with one product fewer
+    return (new_h + kept * (h - new_h),)
 
 
 def early_gru_cell(x: Expr, weights: Expr, bias: Expr | None, h: Expr) -> tuple[Expr, ...]:
-    """Compute the next state of a gated recurrent unit whose reset acts on h before the product."""
+    """Compute the next state of a GRU whose reset gate is applied to h before the product."""
     size = h.shape[-1]
     reset, update, candidate = gates(x, 3)
-    both = affine(h, weights[:, : 2 * size], None if bias is None else bias[: 2 * size])
-    reset_h, update_h = gates(both, 2)
+    both_gates = affine(h, weights[:, : 2 * size], None if bias is None else bias[: 2 * size])
+    reset_h, update_h = gates(both_gates, 2)
     kept = sigmoid(update + update_h)
     inner = affine(sigmoid(reset + reset_h) * h, weights[:, 2 * size :], None if bias is None else bias[2 * size :])
-    fresh = tanh(candidate + inner)
-    return (fresh + kept * (h - fresh),)
+    new_h = tanh(candidate + inner)
+    return (new_h + kept * (h - new_h),)
 
 
 def rnn_cell(x: Expr, weights: Expr, bias: Expr | None, h: Expr) -> tuple[Expr, ...]:
-    """Compute tanh(h · W + b + x), the state of a plain cell."""
+    """Compute tanh(h · W + b + x), the next state of a plain cell."""
     return (tanh(affine(h, weights, bias) + x),)
 
 
 def relu_cell(x: Expr, weights: Expr, bias: Expr | None, h: Expr) -> tuple[Expr, ...]:
-    """Compute relu(h · W + b + x), the state of a plain cell."""
+    """Compute relu(h · W + b + x), the next state of a plain cell."""
     return (relu(affine(h, weights, bias) + x),)
 
 
@@ -78,13 +78,13 @@ CELLS: dict[str, Cell] = {
     "rnn": rnn_cell,
     "relu rnn": relu_cell,
 }
-"""cells that the run computes in a kernel of their own, by name"""
+"""name → cell with its own kernel"""
 
 
 class Recurrence(Scan):
-    """Scan of a cell of ``CELLS``: states, the inputs' parts of the gates, weights and bias → last states, sequence.
+    """Scan of a cell in ``CELLS``: states, input parts of the gates, weights and bias → last states, sequence.
 
-    Where the sequences have lengths of their own, the steps' numbers follow the inputs, and the lengths come last.
+    If sequences have different lengths, the step numbers follow the inputs, and the lengths come last.
     """
 
     cell: str
@@ -103,11 +103,11 @@ def recurrence(
     reverse: bool = False,
     lengths: Expr | None = None,
 ) -> tuple[Expr, tuple[Expr, ...]]:
-    """Record a recurrence over ``x`` along an axis; return the sequence of first states, and the last state.
+    """Record a recurrence over ``x`` along an axis; return the sequence of outputs (first states) and the last state.
 
-    ``x`` are the inputs' parts of the gates (steps, N, gates · H); ``weights`` (H, gates · H) and ``bias``
-    (gates · H) those of the state; ``lengths`` (N) are integers. Behind its length a sequence keeps its state, and its
-    output is 0. Raises OperandError for a state that a step does not keep.
+    ``x`` contains the input parts of the gates (steps, N, gates · H). ``weights`` (H, gates · H) and ``bias`` (gates ·
+    H) belong to the state. ``lengths`` (N) are integers; after its length a sequence keeps its state, and its output is
+    0. Raises OperandError if a step changes the shapes or dtypes of the state.
     """
     rest = {"weights": weights, **({} if bias is None else {"bias": bias})}
     sequences: dict[str, Expr] = {"x": x}
@@ -140,7 +140,7 @@ def recurrence(
 
 
 def affine(x: Expr, weights: Expr, bias: Expr | None) -> Expr:
-    """Compute x · W + b; None adds nothing."""
+    """Compute x · W + b, or x · W if the bias is None."""
     product = x @ weights
     return product if bias is None else product + bias
 

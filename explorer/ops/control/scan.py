@@ -1,7 +1,7 @@
-"""Scan: a step over each element of sequences, from one state to the next, whose outputs are stacked.
+"""Scan: a loop over the elements of sequences that updates a state and stacks outputs.
 
-The body is one step. The gradient is a scan backwards: it computes the step once more from the state that entered it,
-which the forward scan keeps, so that memory grows with the states alone, and not with all that a step computes.
+The body is one step. The gradient is a scan in the opposite direction, which recomputes each step from its input state.
+Only these states are stored by the forward scan, not the intermediate values of each step.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ __all__ = ["scan"]
 
 
 class Scan(Call):
-    """Loop of ``length`` steps; operands are states, sequences and captured values, results last states and stacks."""
+    """Loop of ``length`` steps from states, sequences and captured values to last states and stacked outputs."""
 
     length: int
     states: int
-    """number of values that go from step to step"""
+    """number of values passed from step to step"""
     axes: tuple[int, ...]
-    """for each sequence the axis of its steps"""
+    """axis of the steps in each sequence"""
     out_axes: tuple[int, ...]
-    """for each stacked output the axis of its steps"""
+    """axis of the steps in each stacked output"""
     reverse: bool
     name = "scan"
     inlinable: ClassVar[bool] = False
 
     @property
-    def turns(self) -> int:  # type: ignore[override]  # of a class whose instances all have one
+    def turns(self) -> int:  # type: ignore[override]  # a class attribute in the base class
         """Number of steps."""
         return self.length
 
@@ -64,75 +64,82 @@ class Scan(Call):
         return self.length * self.body.flops
 
     def parts(self, operands: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
-        """Return what belongs to the states, the sequences and the captured values."""
+        """Split operands (or flags for them) into states, sequences and captured values."""
         sequences = self.states + len(self.axes)
         return [*operands[: self.states]], [*operands[self.states : sequences]], [*operands[sequences:]]
 
     def wanted_gradients(
         self, upstream: Any, result: Expr, operands: tuple[Expr, ...], wanted: tuple[bool, ...]
     ) -> list[Expr | None]:
-        """Return the gradients of operands: a scan in the other direction, of the gradients of one step."""
+        """Return the operands' gradients, computed by a scan of a step's gradients in the opposite direction."""
         states, sequences, captured = self.parts(operands)
         step = Call(self.body)
         seeds = [upstream] if isinstance(upstream, Expr) else list(upstream)
-        # Floating values alone have gradients: counts and indices that go from step to step are computed again, and get
-        # none.
-        smooth = [_is_real(node) for node in self.body.outputs]
-        carried = [place for place in range(self.states) if smooth[place]]
-        stacked = [place for place in range(self.states, len(smooth)) if smooth[place] and seeds[place] is not None]
+        # Only floating values have gradients. Counters and indices in the state are recomputed without a gradient.
+        is_differentiable = [_is_real(node) for node in self.body.outputs]
+        carried = [index for index in range(self.states) if is_differentiable[index]]
+        stacked = [
+            index
+            for index in range(self.states, len(is_differentiable))
+            if is_differentiable[index] and seeds[index] is not None
+        ]
         others = range(self.states, len(operands))
-        asked_sequences = [p for p in others[: len(sequences)] if wanted[p] and _is_real(operands[p])]
-        asked_captured = [p for p in others[len(sequences) :] if wanted[p] and _is_real(operands[p])]
-        asked = tuple([place in (*carried, *asked_sequences, *asked_captured) for place in range(len(operands))])
+        requested_sequences = [p for p in others[: len(sequences)] if wanted[p] and _is_real(operands[p])]
+        requested_captured = [p for p in others[len(sequences) :] if wanted[p] and _is_real(operands[p])]
+        requested = tuple(
+            [index in (*carried, *requested_sequences, *requested_captured) for index in range(len(operands))]
+        )
 
-        # A scan of its own that also stacks the states which enter each step: the one that was recorded keeps the last
-        # alone.
-        def keep(states: list[Expr], elements: list[Expr]) -> tuple[list[Expr], list[Expr]]:
-            outputs = outputs_of(record(step, (*states, *elements, *captured)), len(smooth))
+        # Another forward scan that also stacks each step's input states, because the recorded scan keeps only the last
+        # states.
+        def with_input_states(states: list[Expr], elements: list[Expr]) -> tuple[list[Expr], list[Expr]]:
+            outputs = outputs_of(record(step, (*states, *elements, *captured)), len(is_differentiable))
             return outputs[: self.states], [*outputs[self.states :], *states]
 
         out_axes = (*self.out_axes, *[0] * self.states)
         kept = scan_operands(
-            keep, states, sequences, self.axes, out_axes, self.reverse, self.body.name, length=self.length
+            with_input_states, states, sequences, self.axes, out_axes, self.reverse, self.body.name, length=self.length
         )
-        entered = kept[len(smooth) :]
+        input_states = kept[len(is_differentiable) :]
 
-        def back(gradients: list[Expr], elements: list[Expr]) -> tuple[list[Expr], list[Expr]]:
+        def gradient_step(gradients: list[Expr], elements: list[Expr]) -> tuple[list[Expr], list[Expr]]:
             own = [*elements[: len(operands) - len(captured)], *captured]
             forward = record(step, tuple(own))
-            # The first gradients are those of states; the sums for captured values stand behind them.
+            # Gradients of states come first, followed by the sums for captured values.
             upstream = dict(zip(carried, gradients, strict=False))
             upstream.update(zip(stacked, elements[len(own) - len(captured) :], strict=True))
-            step_seeds = [upstream.get(place) for place in range(len(smooth))]
-            parts = step.wanted_gradients(step_seeds[0] if len(smooth) == 1 else step_seeds, forward, tuple(own), asked)
-            totals = [_or_zeros(parts[place], own[place]) for place in carried]
+            step_seeds = [upstream.get(index) for index in range(len(is_differentiable))]
+            parts = step.wanted_gradients(
+                step_seeds[0] if len(is_differentiable) == 1 else step_seeds, forward, tuple(own), requested
+            )
+            totals = [_or_zeros(parts[index], own[index]) for index in carried]
             sums = [
-                total if parts[place] is None else total + parts[place]
-                for place, total in zip(asked_captured, gradients[len(carried) :], strict=True)
+                total if parts[index] is None else total + parts[index]
+                for index, total in zip(requested_captured, gradients[len(carried) :], strict=True)
             ]
-            return [*totals, *sums], [_or_zeros(parts[place], own[place]) for place in asked_sequences]
+            return [*totals, *sums], [_or_zeros(parts[index], own[index]) for index in requested_sequences]
 
-        first = [_or_zeros(seeds[place], states[place]) for place in carried]
-        first += [_or_zeros(None, operands[place]) for place in asked_captured]
-        seed_axes = [self.out_axes[place - self.states] for place in stacked]
+        first = [_or_zeros(seeds[index], states[index]) for index in carried]
+        first += [_or_zeros(None, operands[index]) for index in requested_captured]
+        seed_axes = [self.out_axes[index - self.states] for index in stacked]
         results = scan_operands(
-            back,
+            gradient_step,
             first,
-            [*entered, *sequences, *[seeds[place] for place in stacked]],
+            [*input_states, *sequences, *[seeds[index] for index in stacked]],
             (*[0] * self.states, *self.axes, *seed_axes),
-            tuple([self.axes[place - self.states] for place in asked_sequences]),
+            tuple([self.axes[index - self.states] for index in requested_sequences]),
             not self.reverse,
             f"{self.body.name} gradient",
             length=self.length,
         )
-        places = [*carried, *asked_captured, *asked_sequences]
-        by_place = dict(zip(places, results, strict=True))
-        return [by_place.get(place) if wanted[place] else None for place in range(len(operands))]
+        indices = [*carried, *requested_captured, *requested_sequences]
+        by_index = dict(zip(indices, results, strict=True))
+        return [by_index.get(index) if wanted[index] else None for index in range(len(operands))]
 
     def batch(self, size: int, batched: tuple[bool, ...], *operands: Expr) -> Expr:
         states, sequences, captured = self.parts(operands)
         state_flags, sequence_flags, captured_flags = self.parts(batched)
-        # a state that is the same for all members at first differs after a step
+        # states that are initially shared by all batch elements differ after a step
         states = [
             node if is_batched else broadcast_to(node, (size, *node.shape))
             for node, is_batched in zip(states, state_flags, strict=True)
@@ -162,10 +169,11 @@ def scan(
 ) -> Any:
     """Record a loop over the first axis of ``sequences``: ``state, output = step(state, element)``.
 
-    Returns the last state, and the outputs of all steps stacked on a new first axis; a step returns None for no output.
-    States, elements and outputs are tensors or nested containers of them; a step keeps the shapes and dtypes of the
-    state. It may read outer values, which become operands. Without sequences there are ``length`` steps, whose
-    ``element`` is None. ``reverse`` begins with the last element; outputs stay at their elements' places.
+    Returns the last state, and the outputs of all steps stacked along a new first axis; a step returns None for no
+    output. States, elements and outputs are tensors or nested containers of them. A step must keep the shapes and
+    dtypes of the state; it may capture outer values, which become operands. Without sequences there are ``length``
+    steps, whose ``element`` is None. ``reverse`` begins with the last element; outputs keep the positions of their
+    elements.
 
     >>> x = ex.tensor([1.0, 2.0, 3.0])
     >>> total, sums = ex.scan(lambda total, x: (total + x, total + x), ex.tensor(0.0), x)
@@ -193,7 +201,7 @@ def scan(
         after, after_structure = flatten(as_operand_tree(result[0], "the next state"))
         check_same_containers(state_structure, after_structure, ("the state", "the next state"), name)
         outputs, output_structure = flatten(() if result[1] is None else as_operand_tree(result[1], "an output"))
-        # The step is called while its body is traced: what it says of its output leaves through this list.
+        # This function is called while tracing, so the structure of the output is passed through this list.
         output_structures[:] = [result[1] is None, output_structure]
         return after, outputs
 
@@ -201,8 +209,8 @@ def scan(
         titles = argument_names(step, (initial, () if sequences is None else sequences), {})
         axes = (0,) * len(elements)
         results = scan_operands(flat, states, elements, axes, None, reverse, name, length=steps, titles=titles)
-    empty, output_structure = output_structures
-    stacks = None if empty else unflatten(output_structure, results[len(states) :])
+    has_no_output, output_structure = output_structures
+    stacks = None if has_no_output else unflatten(output_structure, results[len(states) :])
     return unflatten(state_structure, results[: len(states)]), stacks
 
 
@@ -218,9 +226,9 @@ def scan_operands(
     length: int | None = None,
     titles: Sequence[str] | None = None,
 ) -> list[Expr]:
-    """Record a scan over flat lists of states and of sequences along ``axes``; return last states and stacks.
+    """Record a scan over lists of states and sequences along ``axes``; return last states and stacked outputs.
 
-    ``out_axes`` are 0 for None; ``titles`` are names of states and elements in the body.
+    ``out_axes`` default to 0; ``titles`` are the names of states and elements in the body.
     """
     steps = sequences[0].shape[axes[0]] if length is None else length
     result = _record(step, states, sequences, axes, out_axes, reverse, name, steps, titles)
@@ -264,16 +272,16 @@ def _length(elements: Sequence[Expr], length: int | None, name: str) -> int:
         if length < 0:
             raise OperandError(
                 f"{name}: length={length}",
-                rule="length must be a number of steps, 0 or more",
-                fix="leave length out, and each sequence gives it: its first axis",
+                rule="length must be an integer of 0 or more",
+                fix="omit length, which is then the length of the sequences' first axis",
             )
     lengths = {node.shape[0] if node.ndim else -1 for node in elements} | ({length} if length is not None else set())
     if len(lengths) != 1 or -1 in lengths:
         shapes = ", ".join([repr(tuple(node.shape)) for node in elements]) or "none"
         raise OperandError(
-            f"{name}: sequences of the shapes {shapes}" + (f" and length={length}" if length is not None else ""),
-            rule="sequences must have one length in common along their first axis, or length must be set",
-            fix=f"cut them to one length: sequence[:{min(lengths)}]"
+            f"{name}: sequences of shapes {shapes}" + (f" and length={length}" if length is not None else ""),
+            rule="sequences must have equal lengths along their first axis, or length must be set",
+            fix=f"truncate them to equal lengths: sequence[:{min(lengths)}]"
             if len(lengths) > 1 and -1 not in lengths
             else "ex.scan(step, initial, length=10)",
         )

@@ -1,7 +1,7 @@
-"""Loop that asks a condition of its state before each turn.
+"""While loop, which tests a condition on its state before each iteration.
 
-The body is one turn: from a state to the next one, and whether there is another turn. The first question is recorded
-in front of the loop, where a plan may answer it.
+The body is one iteration, which computes the next state and whether to continue. The first test is recorded before the
+loop, where a plan may evaluate it.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ __all__ = ["while_loop"]
 
 
 class WhileLoop(Call):
-    """Loop over its body, a turn, from the state that its operands behind the condition are; one result for each."""
+    """Loop over its body; operands are the condition, the state and captured values, results the last state."""
 
     name = "while_loop"
     inlinable: ClassVar[bool] = False
-    nondifferentiable = "the number of turns is known only when they have been run, so their states are not kept"
+    nondifferentiable = "the number of iterations is known only after the run, so their states are not kept"
     refuses_gradient = True
-    unbatchable = "members may stop after different numbers of turns"
+    unbatchable = "batch elements may stop after different numbers of iterations"
 
     @property
     def state_size(self) -> int:
@@ -44,10 +44,10 @@ class WhileLoop(Call):
 
     def infer(self, *types: AnyType) -> AnyType:
         parts = types[1 : 1 + self.state_size]
-        return parts[0] if len(parts) == 1 else TupleType(parts)  # type: ignore[arg-type]  # no part is a tuple
+        return parts[0] if len(parts) == 1 else TupleType(parts)  # type: ignore[arg-type]  # parts are never tuples
 
     def flops(self, result: AnyType, *types: AnyType) -> int:
-        """Return the operations of one turn: nobody knows how many there are."""
+        """Return the operations of one iteration, because the number of iterations is unknown."""
         return self.body.flops
 
 
@@ -55,11 +55,11 @@ class WhileLoop(Call):
 def while_loop(
     condition: Callable[..., Any], turn: Callable[..., Any], initial: Any, *, name: str = "while_loop"
 ) -> Any:
-    """Record a loop: ``state = turn(state)`` as long as ``condition(state)`` holds; returns the last state.
+    """Record a loop that computes ``state = turn(state)`` while ``condition(state)`` is true; return the last state.
 
-    The state is a tensor, or nested containers of tensors, whose shapes and dtypes a turn keeps; ``condition`` returns
-    a scalar of dtype bool. Both may read outer values, which become operands. There is no gradient: where the number of
-    turns is known, ``ex.scan`` has one.
+    The state is a tensor or nested containers of tensors, whose shapes and dtypes ``turn`` must keep. ``condition``
+    returns a scalar of dtype bool. Both may capture outer values, which become operands. There is no gradient; if the
+    number of iterations is known, use ``ex.scan``, which has one.
 
     >>> def collatz(state):
     ...     number, steps = state
@@ -73,14 +73,14 @@ def while_loop(
     initial = as_operand_tree(initial, "the state")
     with single_source_line():
         state, structure = flatten(initial)
-        first = _truth(condition(initial), name)
+        first = _checked_condition(condition(initial), name)
 
         def one_turn(again: Expr, before: Any) -> Any:
             values, after = flatten(as_operand_tree(turn(before), "the state after a turn"))
             names = "the state before a turn", "the state after it"
             check_same_containers(structure, after, names, name)
             check_same_types(state, values, names, name)
-            return [_truth(condition(unflatten(after, values)), name), *values]
+            return [_checked_condition(condition(unflatten(after, values)), name), *values]
 
         titles = ["again", *argument_names(turn, (initial,), {})]
         body, captured = recorded_body(one_turn, name, first, initial, titles=titles)
@@ -88,7 +88,7 @@ def while_loop(
         return unflatten(structure, outputs_of(result, len(state)))
 
 
-def _truth(value: Any, name: str) -> Expr:
+def _checked_condition(value: Any, name: str) -> Expr:
     if not isinstance(value, Expr) or value.shape != () or value.dtype.kind != "b":
         actual = value.type if isinstance(value, Expr) else type(value).__name__
         raise OperandError(

@@ -1,1 +1,1 @@
-"""Elementwise operations, with NumPy's broadcasting."""
+"""Elementwise operations with NumPy's broadcasting."""

@@ -1,7 +1,7 @@
-"""Arithmetic and comparisons of two or more tensors, elementwise, with NumPy's broadcasting.
+"""Elementwise arithmetic and comparisons of two or more tensors.
 
-Most are NumPy ufuncs, so their class bodies hold only the flags that rewrite rules read and the gradient. Gradients are
-written with the same operations, so that they can be differentiated again.
+Most are NumPy ufuncs, whose classes contain only the gradient and the flags that rewrite rules read. Gradients are
+composed of the same operations, so that they can be differentiated again.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ PAIRS = (
 )
 POSITIVE_PAIRS = (Example(real(2, 3, low=0.5, high=2.0), real(3, low=0.5, high=2.0)),)
 APART = (Example(real(2, 3, low=0.5, high=1.0), real(3, low=-1.0, high=0.4)),)
-_TRUTHS = (
+_BOOLEANS = (
     Example(integers(2, 3, high=2, dtype="bool"), integers(3, high=2, dtype="bool")),
     Example(real(2, 3), integers(3, high=2)),
 )
-_STEPS = "comparisons are constant wherever they have a derivative"
+_NONDIFFERENTIABLE = "comparisons are constant wherever they have a derivative"
 
 
 class Add(Ufunc):
-    """Sum, a + b; integers wrap around, booleans are joined by or, as in NumPy."""
+    """Sum, a + b; as in NumPy, integers wrap around, and booleans are combined with or."""
 
     ufunc, linear, commutative, associative = np.add, True, True, True
     examples = (*PAIRS, Example(integers(3), integers(3)))
@@ -77,7 +77,7 @@ class Subtract(Ufunc):
 
 
 class Multiply(Ufunc):
-    """Elementwise product, a · b, so that 0 · ∞ is NaN. The gradients are g · b and g · a."""
+    """Elementwise product, a · b; 0 · ∞ is NaN. The gradients are g · b and g · a."""
 
     ufunc, linear, commutative, associative, examples = np.multiply, True, True, True, PAIRS
 
@@ -86,7 +86,7 @@ class Multiply(Ufunc):
 
 
 class Divide(Ufunc):
-    """Quotient, a / b; ±∞ or NaN for b = 0, and floating for integers. The gradients are g / b and −g · y / b."""
+    """Quotient, a / b; ±∞ or NaN for b = 0. Integers give a floating result. The gradients are g / b and −g · y / b."""
 
     ufunc, weight, examples = np.divide, 4, POSITIVE_PAIRS
 
@@ -95,10 +95,10 @@ class Divide(Ufunc):
 
 
 class Power(Ufunc):
-    """Power, aᵇ; the gradient for b needs a ≥ 0, and is 0 where a is 0 and b is not negative.
+    """Power, aᵇ; the gradient for b requires a ≥ 0 and is 0 if a is 0 and b is not negative.
 
-    The gradients are g · b · aᵇ⁻¹ and g · aᵇ · log a. A constant b has none, and is written into the gradient as a
-    number: then rules simplify it (2 · a of a²), and no logarithm is computed.
+    The gradients are g · b · aᵇ⁻¹ and g · aᵇ · log a. A constant b has no gradient and becomes a number in the gradient
+    of a, which rules then simplify (2 · a for a²), and no logarithm is computed.
     """
 
     ufunc, weight, examples = np.power, 2 * EXPENSIVE, POSITIVE_PAIRS
@@ -106,58 +106,58 @@ class Power(Ufunc):
     def gradient(self, g: Expr, y: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr | None]:
         if isinstance(b.operation, Full):
             return g * _power_slope(a, b.operation.value), None
-        lower = where(logical_and(a == 0, b == 0), 1, b - 1)  # 0 to the power −1 would make the gradient of 0⁰ NaN
-        # log 0 = −∞ must not meet the factor aᵇ = 0: aᵇ · log a tends to 0, and 0 · ∞ would be NaN. Both operands of
-        # ``where`` are computed, so the logarithm sees a 1 there instead
+        lower = where(logical_and(a == 0, b == 0), 1, b - 1)  # 0 to the power of −1 would make the gradient of 0⁰ NaN
+        # aᵇ · log a tends to 0, but 0 · log 0 would be NaN. ``where`` computes both operands, so the logarithm's
+        # operand is replaced with 1
         zero = logical_and(a == 0, b >= 0)
         return g * b * a**lower, where(zero, 0, g * y * function("log")(where(zero, 1, a)))
 
 
 def _power_slope(a: Expr, exponent: Number) -> Expr:
-    """Record the derivative of a to a constant power; that of a⁰ is 0, also where a is 0."""
+    """Record the derivative of a to a constant power; the derivative of a⁰ is 0 even if a is 0."""
     if exponent == 2:
         return 2 * a
     return exponent * a ** (exponent - 1) if exponent else full((), 0, a.dtype, a.device)
 
 
 class Maximum(Ufunc):
-    """The larger of a and b; NaN wins. Where they are equal each gets half of the gradient.
+    """Maximum of a and b; NaN if either is NaN. If they are equal, each gets half of the gradient.
 
-    Half each is the mean of the one-sided derivatives, and keeps max(x, x) = x: its gradient is g.
+    Half is the mean of the one-sided derivatives, and makes the gradient of max(x, x) = x equal to g.
     """
 
     ufunc, commutative, associative, idempotent, monotone, examples = np.maximum, True, True, True, True, APART
 
     def gradient(self, g: Expr, y: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr]:
-        return _shared(g, a, b)
+        return _max_gradients(g, a, b)
 
 
 class Minimum(Ufunc):
-    """The smaller of a and b; NaN wins. Where they are equal each gets half of the gradient."""
+    """Minimum of a and b; NaN if either is NaN. If they are equal, each gets half of the gradient."""
 
     ufunc, commutative, associative, idempotent, monotone, examples = np.minimum, True, True, True, True, APART
 
     def gradient(self, g: Expr, y: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr]:
-        second, first = _shared(g, a, b)
+        second, first = _max_gradients(g, a, b)
         return first, second
 
 
-def _shared(g: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr]:
-    """Return the gradient for the larger of a and b, and for the other."""
+def _max_gradients(g: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr]:
+    """Return the gradients of a and b for max(a, b)."""
     half = where(a == b, 0.5 * g, 0)
     return where(a > b, g, half), where(a < b, g, half)
 
 
 class Comparison(Ufunc, abstract=True):
-    """Base of comparisons, True or False for each pair of elements."""
+    """Base class of comparisons, whose results are booleans."""
 
-    nondifferentiable = _STEPS
+    nondifferentiable = _NONDIFFERENTIABLE
     examples = (*PAIRS, Example(integers(3), integers(3)))
     reuses_operand = False
 
     def beyond(self, number: int, computed: np.dtype[Any]) -> np.generic:
-        # NumPy compares an int beyond a dtype exactly; a dtype that holds it, or ±∞ beyond all of them, gives the same
-        # truth
+        # NumPy compares ints out of range exactly; a dtype that can represent the int, or else ±∞, gives the same
+        # result
         smallest_dtype = np.min_scalar_type(number)
         return np.float64(math.copysign(math.inf, number)) if smallest_dtype.hasobject else smallest_dtype.type(number)
 
@@ -199,42 +199,42 @@ class GreaterEqual(Comparison):
 
 
 class Logic(Ufunc, abstract=True):
-    """Base of logical operations; a number is true if it is not 0."""
+    """Base class of logical operations; nonzero numbers are true."""
 
-    nondifferentiable = "truth values have no derivative"
+    nondifferentiable = "booleans have no derivative"
 
 
 class LogicalAnd(Logic):
-    """Whether a and b both hold."""
+    """Whether a and b are both true."""
 
-    ufunc, commutative, associative, idempotent, examples = np.logical_and, True, True, True, _TRUTHS
+    ufunc, commutative, associative, idempotent, examples = np.logical_and, True, True, True, _BOOLEANS
 
 
 class LogicalOr(Logic):
-    """Whether a or b holds, or both."""
+    """Whether a or b is true, or both."""
 
-    ufunc, commutative, associative, idempotent, examples = np.logical_or, True, True, True, _TRUTHS
+    ufunc, commutative, associative, idempotent, examples = np.logical_or, True, True, True, _BOOLEANS
 
 
 class LogicalXor(Logic):
-    """Whether one of a and b holds, and the other does not."""
+    """Whether exactly one of a and b is true."""
 
-    ufunc, commutative, associative, examples = np.logical_xor, True, True, _TRUTHS
+    ufunc, commutative, associative, examples = np.logical_xor, True, True, _BOOLEANS
 
 
 class LogicalNot(Logic):
-    """Whether a does not hold."""
+    """Whether a is false."""
 
     ufunc, involution = np.logical_not, True
     examples = (Example(integers(2, 3, high=2, dtype="bool")), Example(real(3)))
 
 
 _BITS = {np.dtype(name).char: np.dtype(f"i{np.dtype(name).itemsize}") for name in ("f2", "f4", "f8", "i2", "i4", "i8")}
-"""dtype of elements → the integer of their size"""
+"""dtype character → integer dtype of the same size"""
 
 
 class Select(Elementwise):
-    """Choice: a where the condition is true, b elsewhere."""
+    """Selection of a where the condition is true, and of b elsewhere."""
 
     takes_text, text_operands = True, slice(1, None)
     name = "where"
@@ -243,7 +243,7 @@ class Select(Elementwise):
 
     def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
         if dtypes[0].kind != "b":
-            raise self.refuse_dtypes(dtypes, "the condition is boolean", "compare it first: x != 0")
+            raise self.refuse_dtypes(dtypes, "the condition must be boolean", "compare it first: x != 0")
         return np.result_type(*dtypes[1:])
 
     def kernel(self, out: Array, condition: Array, a: Array, b: Array) -> Array:
@@ -251,15 +251,15 @@ class Select(Elementwise):
         if bits is None or not a.dtype == b.dtype == out.dtype or condition.dtype != np.bool_:
             np.copyto(out, np.where(condition, a, b), casting="same_kind")
             return out
-        # On the elements' bits, which is exact, because NumPy's choices branch on each element: ten times as slow
-        # where the condition is irregular, as that of a relu's gradient is.
-        chosen, other = a.view(bits), b.view(bits)
+        # Computed on the elements' bits, which is exact. NumPy's where branches for each element, which is ten times as
+        # slow for irregular conditions, as in the gradient of relu.
+        selected, other = a.view(bits), b.view(bits)
         if not other.ndim and not other:
-            np.multiply(chosen, condition.astype(bits), out=out.view(bits))
-        elif not chosen.ndim and not chosen:
+            np.multiply(selected, condition.astype(bits), out=out.view(bits))
+        elif not selected.ndim and not selected:
             np.multiply(other, np.logical_not(condition).astype(bits), out=out.view(bits))
         else:
-            differing = np.bitwise_xor(chosen, other, out=np.empty_like(out, dtype=bits))
+            differing = np.bitwise_xor(selected, other, out=np.empty_like(out, dtype=bits))
             np.bitwise_xor(other, np.multiply(differing, condition.astype(bits), out=differing), out=out.view(bits))
         return out
 
@@ -267,15 +267,15 @@ class Select(Elementwise):
         bits = _BITS.get(out.dtype.char)
         if bits is None or not a.dtype == b.dtype == out.dtype or condition.dtype != np.bool_ or b.ndim:
             return super().bind_kernel(out, condition, a, b)
-        chosen, number, target = a.view(bits), b.view(bits), out.view(bits)
+        selected, number, target = a.view(bits), b.view(bits), out.view(bits)
 
-        def choose() -> Array:
+        def select() -> Array:
             if number:
                 return self.kernel(out, condition, a, b)
-            np.multiply(chosen, condition, target)
+            np.multiply(selected, condition, target)
             return out
 
-        return choose
+        return select
 
     def gradient(self, g: Expr, y: Expr, condition: Expr, a: Expr, b: Expr) -> tuple[None, Expr, Expr]:
         return None, where(condition, g, 0), where(condition, 0, g)
@@ -283,19 +283,19 @@ class Select(Elementwise):
 
 @public
 def where(condition: Any, a: Any, b: Any) -> Expr:
-    """Choose elements of a where the condition is true (a number: not 0), of b elsewhere; all three are broadcast.
+    """Select elements of a where the condition is true (or nonzero), and of b elsewhere; all three are broadcast.
 
-    Numbers take the dtype of the other operand. Example: ``ex.where(x > 0, x, 0.0)``.
+    Numbers get the dtype of the other operand. Example: ``ex.where(x > 0, x, 0.0)``.
 
-    Both operands are computed everywhere, so that a NaN or an error of the operand that is not chosen does no harm to
-    the value; its gradient is 0 · its derivative, which is NaN where that is ∞. (ONNX: Where; PNNX: torch.where.)
+    Both operands are computed everywhere. A NaN in the unselected operand does not affect the value, but its gradient
+    is 0 times its derivative, which is NaN for an infinite derivative. (ONNX: Where; PNNX: torch.where.)
 
     >>> x = ex.tensor([-1.0, 2.0])
     >>> ex.evaluate(ex.where(x > 0, x, 0.0))
     array([0., 2.])
     """
     dtype = getattr(condition, "dtype", None)
-    # np.where takes numbers for conditions, too; other dtypes are left to Select
+    # np.where accepts numeric conditions too; Select handles other dtypes
     if type(condition) in WEAK:
         condition = np.asarray(bool(condition))
     elif isinstance(dtype, np.dtype) and dtype.kind in "iufc":
@@ -304,10 +304,10 @@ def where(condition: Any, a: Any, b: Any) -> Expr:
 
 
 class AddN(Elementwise):
-    """Sum of any number of tensors, from left to right.
+    """Sum of any number of tensors, added from left to right.
 
-    The backward pass sums the gradients of a value with many readers so: one kernel with one result, where a chain of
-    additions would store each partial sum.
+    The backward pass uses it to sum the gradients of a value with many consumers. One kernel computes one result,
+    whereas a chain of additions would store each partial sum.
     """
 
     linear, commutative, associative = True, True, True
@@ -322,7 +322,7 @@ class AddN(Elementwise):
         if len(terms) == 1:
             np.copyto(out, terms[0])
             return out
-        # from left to right, as a chain of + would add: equal bits
+        # from left to right, which gives exactly the same result as a chain of +
         np.add(terms[0], terms[1], out=out)
         for term in terms[2:]:
             np.add(out, term, out=out)
@@ -344,7 +344,7 @@ add_n = AddN()
 
 
 class Interpolate(Elementwise):
-    """Interpolation, a·weight + b·(1 − weight): a for weight 1, b for weight 0 (MetaNN: Interpolate)."""
+    """Interpolation, a·weight + b·(1 − weight) (MetaNN: Interpolate)."""
 
     reuses_operand = True
     weight, examples = (
@@ -359,7 +359,7 @@ class Interpolate(Elementwise):
     def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
         dtype = np.result_type(*dtypes)
         if dtype.kind == "b":
-            raise self.refuse_dtypes(dtypes, "operands are numbers", "choose between truth values with ex.where")
+            raise self.refuse_dtypes(dtypes, "operands must be numeric", "choose between booleans with ex.where")
         return dtype
 
     def kernel(self, out: Array, a: Array, b: Array, weight: Array) -> Array:

@@ -1,7 +1,7 @@
-"""Error function, which NumPy lacks.
+"""Error function, which NumPy does not have.
 
-SciPy has it, but is too large a dependency for one function. Double precision follows fdlibm, which the C libraries
-use, piece by piece; single precision has one tanh of a polynomial, since masks and exponentials cost more than the
+SciPy has it, but is too large a dependency for one function. Double precision uses the piecewise approximations of
+fdlibm, as C libraries do. Single precision uses one tanh of a polynomial, because masks and exponentials cost more than
 arithmetic. Integers become floating. erf(±∞) = ±1, erf(NaN) = NaN; the gradient is g · 2/√π · e^(−x²). (ONNX: Erf;
 PNNX: torch.erf.)
 """
@@ -56,17 +56,17 @@ _Q3 = (
     3.19985821950859553908e03, 2.55305040643316442583e03, 4.74528541206955367215e02, -2.24409524465858183362e01,
 )  # fmt: skip
 _AT_ONE = 8.45062911510467529297e-01
-"""erf(1) to 24 bits; the second approximation is the difference from it"""
+"""erf(1) to 24 bits, to which the second approximation is added"""
 
 
 def _singles(*coefficients: float) -> tuple[Array, ...]:
-    """Return coefficients as arrays of no axis, which a ufunc takes sooner than numbers."""
+    """Return coefficients as 0-d arrays, which ufuncs convert faster than numbers."""
     return tuple([np.array(coefficient, np.float32) for coefficient in coefficients])
 
 
-# In single precision erf(x) = tanh(x · P(x²)): P is smooth, so that degree 6 does for all x, and NumPy's tanh saturates
-# where erf does. The minimax fit to artanh(erf x) / x below 4.2, by the relative error of erf (weighted least squares,
-# the weights raised where the error was large). Its highest coefficient is positive: the argument grows to ±∞ with x.
+# In single precision erf(x) = tanh(x · P(x²)). P is smooth, so that degree 6 suffices for all x, and tanh saturates
+# where erf does. P is a minimax fit to artanh(erf x) / x below 4.2 for the relative error of erf (iteratively
+# reweighted least squares). Its highest coefficient is positive, so that the argument tends to ±∞ with x.
 _P = _singles(
     1.128379225730896, 0.10276905447244644, -0.00019183152471669018, -0.0006197840557433665, 8.763711957726628e-05,
     -5.66844346394646e-06, 1.4185047803039197e-07,
@@ -75,7 +75,7 @@ _P_NUMBERS = tuple([part[()] for part in _P])
 
 
 class Erf(Elementwise):
-    """Error function 2/√π ∫₀ˣ e^(−t²) dt, to four units in the last place of float32, one of float64."""
+    """Error function 2/√π ∫₀ˣ e^(−t²) dt, accurate to 4 ulp in float32 and 1 ulp in float64."""
 
     reuses_operand = True
     monotone, weight = True, 2 * EXPENSIVE
@@ -86,29 +86,29 @@ class Erf(Elementwise):
         return float_dtype(*dtypes)
 
     def kernel(self, out: Array, x: Array) -> Array:
-        # halves, too: their result is rounded from single precision
+        # half precision is computed in single precision and rounded
         if out.dtype.itemsize <= np.dtype(np.float32).itemsize:
             return _single(x, out)
         exact = np.atleast_1d(x).astype(np.float64)
         size = np.abs(exact)
-        # ±1 is the function's value beyond 6, up to rounding; odd, so that the sign is a factor everywhere
+        # the function is odd, and ±1 beyond ±6 up to rounding
         values = np.copysign(1.0, exact)
         values[np.isnan(exact)] = np.nan
-        # comparisons with NaN are false: it stays
+        # comparisons with NaN are false, so NaN stays NaN
         near = size < 0.84375
         if near.any():
             z = exact[near] ** 2
-            # x + x · r, not a quotient alone: near 0 the error is then relative to x itself.
+            # x + x · r, so that the error near 0 is relative to x
             values[near] = exact[near] * (1 + _ratio(_P0, _Q0, z))
         middle = (size >= 0.84375) & (size < 1.25)
         if middle.any():
             values[middle] *= _AT_ONE + _ratio(_P1, _Q1, size[middle] - 1)
-        # Beyond 1.25 the quotient fits log(x · erfc(x)) + x² + 0.5625, which stays small while erfc falls to 0.
-        for low, high, above, below in ((1.25, 1 / 0.35, _P2, _Q2), (1 / 0.35, 6.0, _P3, _Q3)):
+        # Beyond 1.25 the quotient approximates log(x · erfc(x)) + x² + 0.5625, which stays small while erfc tends to 0.
+        for low, high, numerator, denominator in ((1.25, 1 / 0.35, _P2, _Q2), (1 / 0.35, 6.0, _P3, _Q3)):
             far = (size >= low) & (size < high)
             if far.any():
                 s = size[far]
-                values[far] *= 1 - np.exp(-s * s - 0.5625 + _ratio(above, below, 1 / (s * s))) / s
+                values[far] *= 1 - np.exp(-s * s - 0.5625 + _ratio(numerator, denominator, 1 / (s * s))) / s
         out[...] = values.reshape(out.shape)
         return out
 
@@ -120,7 +120,7 @@ def _single(x: Array, out: Array) -> Array:
     """Compute the function in single precision into ``out``."""
     # atleast_1d, because results are written into slices
     values = np.atleast_1d(x).astype(np.float32, copy=False)
-    # other devices' ufuncs take NumPy's numbers, and none of its arrays
+    # ufuncs of other devices accept NumPy scalars, but not NumPy arrays
     argument = _horner(_P if isinstance(x, np.ndarray) else _P_NUMBERS, values * values)
     np.multiply(argument, values, argument)
     np.tanh(argument.reshape(out.shape), out, dtype=np.float32, casting="same_kind")
@@ -128,7 +128,7 @@ def _single(x: Array, out: Array) -> Array:
 
 
 def _horner(coefficients: tuple[Any, ...], x: Array) -> Array:
-    """Evaluate a polynomial, lowest power first."""
+    """Evaluate a polynomial whose coefficients start with the lowest power."""
     result: Array = np.multiply(x, coefficients[-1])
     for coefficient in coefficients[-2:0:-1]:
         np.add(result, coefficient, result)
@@ -137,9 +137,9 @@ def _horner(coefficients: tuple[Any, ...], x: Array) -> Array:
     return result
 
 
-def _ratio(above: tuple[float, ...], below: tuple[float, ...], x: Array) -> Array:
-    """Evaluate the quotient of two polynomials, lowest power first."""
-    result: Array = np.divide(_horner(above, x), _horner(below, x))
+def _ratio(numerator: tuple[float, ...], denominator: tuple[float, ...], x: Array) -> Array:
+    """Evaluate the quotient of two polynomials whose coefficients start with the lowest power."""
+    result: Array = np.divide(_horner(numerator, x), _horner(denominator, x))
     return result
 
 

@@ -1,4 +1,4 @@
-"""Functions of two numbers: lengths, signs, steps, extremes that ignore NaN, common divisors."""
+"""Functions of two numbers: hypot, copysign, heaviside, fmax, fmin, gcd and lcm."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _AWAY = (
     Example(real(2, 3, low=0.2, high=2.0), real(3, low=-2.0, high=-0.2)),
     Example(real(), real(2, low=0.3, high=1.0)),
 )
-_WORDS = (Example(integers(2, 3, low=1, high=20), integers(3, low=1, high=9)),)
-_WHOLE = "whole numbers have no derivative"
+_INTEGERS = (Example(integers(2, 3, low=1, high=20), integers(3, low=1, high=9)),)
+_NONDIFFERENTIABLE = "integers have no derivative"
 
 
 def over(x: Expr, length: Expr) -> Expr:
-    """Record x divided by a length; 0 where that is 0."""
-    tip = length == 0
-    return where(tip, 0, x / where(tip, 1, length))
+    """Record x divided by a length, or 0 if the length is 0."""
+    is_zero = length == 0
+    return where(is_zero, 0, x / where(is_zero, 1, length))
 
 
 class Hypot(Ufunc):
     """√(a² + b²), without overflow; the first and second gradients at (0, 0) are 0.
 
-    The gradients are g · (a / y) and g · (b / y); the hypotenuse has no slope at its tip, where 0 is taken for 0 / 0.
+    The gradients are g · (a / y) and g · (b / y). The function is not differentiable at (0, 0), so 0 is used for 0 / 0.
     """
 
     ufunc, commutative, range, weight, examples = np.hypot, True, "nonnegative", 8, _AWAY
@@ -39,7 +39,7 @@ class Hypot(Ufunc):
 
 
 class Copysign(Ufunc):
-    """|a| with the sign of b, which −0.0 has, too; the gradient at a = 0 is 0."""
+    """|a| with the sign of b, including the sign of −0.0; the gradient at a = 0 is 0."""
 
     ufunc, examples = np.copysign, _AWAY
 
@@ -48,7 +48,7 @@ class Copysign(Ufunc):
 
 
 class Heaviside(Ufunc):
-    """0 where x is negative, 1 where it is positive, h where it is 0."""
+    """0 if x is negative, 1 if it is positive, and h if it is 0."""
 
     ufunc, examples = np.heaviside, _AWAY
 
@@ -57,39 +57,46 @@ class Heaviside(Ufunc):
 
 
 class Fmax(Ufunc):
-    """The larger of a and b; a number wins over NaN. Where they are equal a gets the gradient."""
+    """Maximum of a and b, ignoring NaN if the other is a number. If they are equal, a gets the gradient."""
 
     ufunc, commutative, associative, idempotent, monotone, examples = np.fmax, True, True, True, True, APART
 
     def gradient(self, g: Expr, y: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr]:
-        return _chosen(g, logical_or(a >= b, isnan(b)))
+        return _selected_gradients(g, logical_or(a >= b, isnan(b)))
 
 
 class Fmin(Ufunc):
-    """The smaller of a and b; a number wins over NaN. Where they are equal a gets the gradient."""
+    """Minimum of a and b, ignoring NaN if the other is a number. If they are equal, a gets the gradient."""
 
     ufunc, commutative, associative, idempotent, monotone, examples = np.fmin, True, True, True, True, APART
 
     def gradient(self, g: Expr, y: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr]:
-        return _chosen(g, logical_or(a <= b, isnan(b)))
+        return _selected_gradients(g, logical_or(a <= b, isnan(b)))
 
 
-def _chosen(g: Expr, first: Expr) -> tuple[Expr, Expr]:
-    """Return the gradients of a and b, given where the first is chosen."""
+def _selected_gradients(g: Expr, first: Expr) -> tuple[Expr, Expr]:
+    """Return the gradients of a and b; ``first`` is True where a is selected."""
     return where(first, g, 0), where(first, 0, g)
 
 
 class Gcd(Ufunc):
-    """The greatest common divisor of whole numbers."""
+    """Greatest common divisor of integers."""
 
-    ufunc, commutative, associative, weight, nondifferentiable, examples = np.gcd, True, True, 20, _WHOLE, _WORDS
+    ufunc, commutative, associative, weight, nondifferentiable, examples = (
+        np.gcd,
+        True,
+        True,
+        20,
+        _NONDIFFERENTIABLE,
+        _INTEGERS,
+    )
 
 
 class Lcm(Ufunc):
-    """The least common multiple of whole numbers."""
+    """Least common multiple of integers."""
 
-    # not associative: an intermediate multiple may overflow where the other order does not
-    ufunc, commutative, weight, nondifferentiable, examples = np.lcm, True, 20, _WHOLE, _WORDS
+    # not associative, because an intermediate multiple may overflow in only one of the orders
+    ufunc, commutative, weight, nondifferentiable, examples = np.lcm, True, 20, _NONDIFFERENTIABLE, _INTEGERS
 
 
 hypot, copysign, heaviside = Hypot(), Copysign(), Heaviside()

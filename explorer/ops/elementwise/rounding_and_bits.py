@@ -31,60 +31,72 @@ __all__ = [
     "trunc",
 ]
 
-_STEPS = "constant wherever it has a derivative"
-_BETWEEN = (Example(real(2, 3, low=0.1, high=0.4)), Example(real(3, low=-2.9, high=-2.6)))
+_NONDIFFERENTIABLE = "constant wherever it has a derivative"
+_AWAY_FROM_STEPS = (Example(real(2, 3, low=0.1, high=0.4)), Example(real(3, low=-2.9, high=-2.6)))
 _QUOTIENTS = (
     Example(real(2, 3, low=0.1, high=0.9), real(3, low=1.0, high=2.0)),
     Example(real(3, low=-0.9, high=-0.1), real(3, low=1.0, high=2.0)),
 )
-_WORDS = (Example(integers(2, 3), integers(3)),)
+_INTEGERS = (Example(integers(2, 3), integers(3)),)
 _SHIFTS = (Example(integers(2, 3), integers(3, high=4)),)
 
 
 class Floor(Ufunc):
-    """Largest whole number that is not above x."""
+    """Largest integer not greater than x."""
 
-    ufunc, monotone, idempotent, nondifferentiable, examples = np.floor, True, True, _STEPS, _BETWEEN
+    ufunc, monotone, idempotent, nondifferentiable, examples = (
+        np.floor,
+        True,
+        True,
+        _NONDIFFERENTIABLE,
+        _AWAY_FROM_STEPS,
+    )
     defined_everywhere = True
 
 
 class Ceil(Ufunc):
-    """Smallest whole number that is not below x."""
+    """Smallest integer not less than x."""
 
-    ufunc, monotone, idempotent, nondifferentiable, examples = np.ceil, True, True, _STEPS, _BETWEEN
+    ufunc, monotone, idempotent, nondifferentiable, examples = np.ceil, True, True, _NONDIFFERENTIABLE, _AWAY_FROM_STEPS
     defined_everywhere = True
 
 
 class Trunc(Ufunc):
-    """x without its fraction."""
+    """x without its fractional part."""
 
-    ufunc, monotone, idempotent, nondifferentiable, examples = np.trunc, True, True, _STEPS, _BETWEEN
+    ufunc, monotone, idempotent, nondifferentiable, examples = (
+        np.trunc,
+        True,
+        True,
+        _NONDIFFERENTIABLE,
+        _AWAY_FROM_STEPS,
+    )
     defined_everywhere = True
 
 
 class RoundHalfEven(Ufunc):
-    """Nearest whole number; halves go to the even one."""
+    """Nearest integer; halves are rounded to even."""
 
-    ufunc, monotone, idempotent, nondifferentiable, examples = np.rint, True, True, _STEPS, _BETWEEN
+    ufunc, monotone, idempotent, nondifferentiable, examples = np.rint, True, True, _NONDIFFERENTIABLE, _AWAY_FROM_STEPS
     defined_everywhere = True
 
 
 class Division(Ufunc, abstract=True):
-    """Base of division with remainder: a = b · quotient + remainder, the remainder with the sign of b.
+    """Base class of division with remainder: a = b · quotient + remainder, where the remainder has the sign of b.
 
-    NumPy takes both from fmod, which is exact. CuPy computes ⌊a / b⌋ first, and the remainder from it: of 1e30 and 2.5
-    that is −7e13, and the quotient of ∞ is ∞ instead of NaN. So there, NumPy's way is taken by its functions.
+    NumPy computes both from fmod, which is exact. CuPy computes ⌊a / b⌋ first and the remainder from it, which gives
+    −7e13 for 1e30 and 2.5, and a quotient of ∞ instead of NaN for ∞. Other devices therefore use NumPy's algorithm.
     """
 
     def kernel(self, out: Any, *operands: Array) -> Array:
         result: Array = out
         if isinstance(out, np.ndarray) or out.dtype.kind != "f":
             return super().kernel(out, *operands)
-        # NumPy divides half precision in single precision, and rounds once
+        # like NumPy, divide half precision in single precision and round once
         dtype = np.result_type(out.dtype, np.float32)
         a, b = [operand.astype(dtype, copy=False) for operand in operands]
         rest = np.fmod(a, b)
-        # fmod has the sign of a: where b has the other one, the remainder is one b further, the quotient one less
+        # fmod has the sign of a; if b has the other sign, add b to the remainder and subtract 1 from the quotient
         is_other = (rest != 0) & ((b < 0) != (rest < 0))
         self._finish(result, a, b, rest, is_other)
         return result
@@ -93,19 +105,20 @@ class Division(Ufunc, abstract=True):
         return functools.partial(self.ufunc, *operands, out=out)
 
     def _finish(self, out: Any, a: Array, b: Array, rest: Array, is_other: Array) -> None:
-        """Write the result for what fmod gave, and where its sign is not that of b."""
+        """Write the result for the remainder ``rest`` from fmod; ``is_other`` is True where its sign differs from
+        b's."""
         raise NotImplementedError
 
 
 class FloorDivide(Division):
     """Floor division, ⌊a / b⌋."""
 
-    ufunc, nondifferentiable, weight, examples = np.floor_divide, _STEPS, 4, _QUOTIENTS
+    ufunc, nondifferentiable, weight, examples = np.floor_divide, _NONDIFFERENTIABLE, 4, _QUOTIENTS
 
     def _finish(self, out: Any, a: Array, b: Array, rest: Array, is_other: Array) -> None:
         quotient = (a - rest) / b - is_other
         whole = np.floor(quotient)
-        # a − rest is a multiple of b, but for rounding
+        # a − rest is a multiple of b up to rounding
         whole = whole + (quotient - whole > 0.5)
         whole = np.where(quotient != 0, whole, np.copysign(quotient * 0, a / b))
         np.copyto(out, np.where(b != 0, whole, a / b), casting="same_kind")
@@ -122,17 +135,17 @@ def divmod(a: Any, b: Any) -> tuple[Expr, Expr]:
 
 
 class Fmod(Ufunc):
-    """Remainder of a / b rounded towards zero; it has the sign of a."""
+    """Remainder of division truncated towards zero; it has the sign of a."""
 
     ufunc, weight, examples = np.fmod, 4, _QUOTIENTS
 
     def gradient(self, g: Expr, y: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr]:
-        # a − b · n: the whole quotient n is constant between its steps. Of the rounded a / b it could be one too many
+        # y = a − b · n, and the integer quotient n is piecewise constant; rounding a / b could give one too many
         return g, -g * round_half_even((a - y) / b)
 
 
 class Remainder(Division):
-    """Remainder of a / b rounded down; it has the sign of b."""
+    """Remainder of floor division; it has the sign of b."""
 
     ufunc, weight, examples = np.remainder, 4, _QUOTIENTS
 
@@ -148,21 +161,21 @@ class BitwiseAnd(Ufunc):
     """Bits set in both a and b; logical and for booleans."""
 
     ufunc, commutative, associative, idempotent = np.bitwise_and, True, True, True
-    nondifferentiable, examples = "bits have no derivative", _WORDS
+    nondifferentiable, examples = "bits have no derivative", _INTEGERS
 
 
 class BitwiseOr(Ufunc):
     """Bits set in a or b; logical or for booleans."""
 
     ufunc, commutative, associative, idempotent = np.bitwise_or, True, True, True
-    nondifferentiable, examples = "bits have no derivative", _WORDS
+    nondifferentiable, examples = "bits have no derivative", _INTEGERS
 
 
 class BitwiseXor(Ufunc):
     """Bits set in exactly one of a and b; exclusive or for booleans."""
 
     ufunc, commutative, associative = np.bitwise_xor, True, True
-    nondifferentiable, examples = "bits have no derivative", _WORDS
+    nondifferentiable, examples = "bits have no derivative", _INTEGERS
 
 
 class Invert(Ufunc):
@@ -177,13 +190,13 @@ class Invert(Ufunc):
 
 
 class LeftShift(Ufunc):
-    """a with its bits shifted up by b places."""
+    """a with its bits shifted left by b positions."""
 
     ufunc, nondifferentiable, examples = np.left_shift, "bits have no derivative", _SHIFTS
 
 
 class RightShift(Ufunc):
-    """a with its bits shifted down by b places."""
+    """a with its bits shifted right by b positions."""
 
     ufunc, nondifferentiable, examples = np.right_shift, "bits have no derivative", _SHIFTS
 

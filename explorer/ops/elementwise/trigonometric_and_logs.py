@@ -1,6 +1,6 @@
-"""Inverse trigonometric and hyperbolic functions, and logarithms to other bases.
+"""Inverse trigonometric functions, hyperbolic functions, and logarithms to other bases.
 
-All are NumPy ufuncs except Rsqrt. Domains are NumPy's: outside them the result is NaN or ±∞, without a warning.
+All except Rsqrt are NumPy ufuncs. As in NumPy, the result outside the domain is NaN or ±∞, but without a warning.
 """
 
 from __future__ import annotations
@@ -72,11 +72,10 @@ class Arctan(Ufunc):
 
 
 class Arctan2(Ufunc):
-    """The angle in −π … π of the point (x, y), given y first; the first and second gradients at (0, 0)
-    are 0.
+    """The angle in −π … π of the point (x, y), with y as the first operand.
 
-    The gradients are g · x / r² and −g · y / r² with r² = x² + y². Each factor is divided by r, because r² of operands
-    that are far from 1 overflows or underflows.
+    The gradients are g · x / r² and −g · y / r² with r² = x² + y²; the first and second gradients at (0, 0) are 0. Each
+    factor is divided by r, because r² could overflow or underflow.
     """
 
     ufunc, weight = np.arctan2, EXPENSIVE
@@ -84,8 +83,8 @@ class Arctan2(Ufunc):
 
     def gradient(self, g: Expr, result: Expr, y: Expr, x: Expr) -> tuple[Expr, Expr]:
         distance = hypot(x, y)
-        share = over(g, distance)
-        return share * over(x, distance), -share * over(y, distance)
+        g_over_r = over(g, distance)
+        return g_over_r * over(x, distance), -g_over_r * over(y, distance)
 
 
 class Sinh(Ufunc):
@@ -165,7 +164,7 @@ class Exp2(Ufunc):
 
 
 class Cbrt(Ufunc):
-    """The cube root, of negative numbers too."""
+    """The cube root, also of negative numbers."""
 
     ufunc, monotone, weight, examples = np.cbrt, True, EXPENSIVE, _POSITIVE
     defined_everywhere = True
@@ -201,7 +200,7 @@ class Logaddexp2(Ufunc):
     examples = (Example(real(2, 3), real(3)),)
 
     def gradient(self, g: Expr, y: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr]:
-        # 2ᵃ / (2ᵃ + 2ᵇ) written as a sigmoid: the quotient of powers would overflow
+        # 2ᵃ / (2ᵃ + 2ᵇ) as a sigmoid, because the quotient of powers would overflow
         sigmoid, scaled = function("sigmoid"), (a - b) * math.log(2)
         return g * sigmoid(scaled), g * sigmoid(-scaled)
 
@@ -220,8 +219,8 @@ class Logaddexp(Ufunc):
 class Rsqrt(Elementwise):
     """1 / √x; ∞ at 0 (−∞ at −0), NaN below.
 
-    An operation of its own, because normalization layers divide by roots: a multiplication by it is cheaper than a
-    division for each element. The gradient is −½ · g · y / x.
+    It is an operation because normalization layers divide by roots, and multiplying by it is cheaper than dividing each
+    element. The gradient is −½ · g · y / x.
     """
 
     reuses_operand = True

@@ -1,11 +1,11 @@
 """Elementwise functions of one number.
 
-Most are NumPy ufuncs. Gradients use the result where that saves work (tanh, sigmoid, exp), so that the operand need not
-be kept for the backward pass.
+Most are NumPy ufuncs. Gradients use the result if that saves work (tanh, sigmoid, exp), so that the operand need not be
+kept for the backward pass.
 
-What NumPy computes outside a domain (√−1, log 0, 1 / 0) is the result here too, without a warning: NaN and ±∞ are
-values that later nodes may handle. Real functions of integers are floating, of the dtype that NumPy gives; complex
-numbers are refused where a function is defined for real ones only (``float_dtype``).
+Outside their domain (√−1, log 0, 1 / 0) functions return the same NaN or ±∞ as NumPy, but without a warning, because
+later nodes may handle these values. Real functions of integers return the same floating dtype as NumPy. Functions of
+real numbers reject complex numbers (``float_dtype``).
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Negative(Ufunc):
 
 
 class Positive(Ufunc):
-    """+x: each element as it is."""
+    """+x, which leaves elements unchanged."""
 
     ufunc, linear, monotone, idempotent, examples = np.positive, True, True, True, ANY
 
@@ -110,7 +110,7 @@ class Sqrt(Ufunc):
 
 
 class Reciprocal(Ufunc):
-    """1 / x; ±∞ at ±0, and integers are rounded towards 0. The gradient is −g · y²."""
+    """1 / x; ±∞ at ±0, and truncated for integers. The gradient is −g · y²."""
 
     ufunc, involution, weight, examples = np.reciprocal, True, 4, POSITIVE
 
@@ -119,7 +119,7 @@ class Reciprocal(Ufunc):
 
 
 class Exp(Ufunc):
-    """eˣ; ∞ beyond the dtype's range, which is no error. The gradient is g · y."""
+    """eˣ; ∞ beyond the dtype's range, without an error. The gradient is g · y."""
 
     ufunc, range, monotone, weight, examples = np.exp, "positive", True, EXPENSIVE, ANY
     defined_everywhere = True
@@ -129,7 +129,7 @@ class Exp(Ufunc):
 
 
 class Expm1(Ufunc):
-    """eˣ − 1, exact near 0."""
+    """eˣ − 1, accurate near 0."""
 
     ufunc, monotone, weight, examples = np.expm1, True, EXPENSIVE, ANY
     defined_everywhere = True
@@ -148,7 +148,7 @@ class Log(Ufunc):
 
 
 class Log1p(Ufunc):
-    """log(1 + x), exact near 0."""
+    """log(1 + x), accurate near 0."""
 
     ufunc, monotone, weight, examples = np.log1p, True, EXPENSIVE, POSITIVE
 
@@ -157,7 +157,7 @@ class Log1p(Ufunc):
 
 
 class Log1mexp(Elementwise):
-    """log(1 − eˣ) for x < 0, exact near 0 and far below it (Mächler, Accurately Computing log(1 − exp(−|a|)), 2012)."""
+    """log(1 − eˣ) for x < 0, accurate near 0 and −∞ (Mächler, Accurately Computing log(1 − exp(−|a|)), 2012)."""
 
     weight, examples = 2 * EXPENSIVE, (Example(real(2, 3, low=-3, high=-0.1)),)
 
@@ -202,7 +202,7 @@ class Tan(Ufunc):
 
 
 class Tanh(Ufunc):
-    """Hyperbolic tangent; its gradient uses the result: g·(1 − y²)."""
+    """Hyperbolic tangent. The gradient is g · (1 − y²)."""
 
     ufunc, monotone, weight, examples = np.tanh, True, EXPENSIVE, ANY
     defined_everywhere = True
@@ -212,7 +212,7 @@ class Tanh(Ufunc):
 
 
 class Sigmoid(Elementwise):
-    """Logistic sigmoid 1 / (1 + e⁻ˣ), without overflow; its gradient uses the result: g·y·(1 − y)."""
+    """Logistic sigmoid 1 / (1 + e⁻ˣ), without overflow. The gradient is g · y · (1 − y)."""
 
     reuses_operand = True
     range, monotone, weight, examples = "unit", True, EXPENSIVE, ANY
@@ -222,9 +222,9 @@ class Sigmoid(Elementwise):
         return float_dtype(*dtypes)
 
     def kernel(self, out: Array, x: Array) -> Array:
-        wide = accumulator_dtype(out.dtype)  # e⁻ˣ overflows in float16 where its sigmoid is not 0
+        wide = accumulator_dtype(out.dtype)  # e⁻ˣ overflows in float16 although the sigmoid is not 0
         y = out if wide == out.dtype else np.empty_like(out, wide)
-        with np.errstate(over="ignore"):  # e⁻ˣ = ∞ gives the right 0
+        with np.errstate(over="ignore"):  # e⁻ˣ = ∞ gives 0, which is correct
             np.exp(np.negative(x, out=y, dtype=wide), out=y)
         np.reciprocal(np.add(y, 1, out=y), out=y)
         if y is not out:
@@ -245,7 +245,7 @@ class SigmoidGradient(Elementwise):
         return float_dtype(np.result_type(*dtypes))
 
     def kernel(self, out: Array, g: Array, y: Array) -> Array:
-        # temporaries first: out may be the memory of g or of y
+        # compute temporaries first, because out may share memory with g or y
         np.multiply(g * y, 1 - y, out=out)
         return out
 
@@ -257,7 +257,7 @@ _LIMITS = {dtype.char: (dtype.type(0), dtype.type(np.inf)) for dtype in (np.dtyp
 
 
 class Relu(Elementwise):
-    """max(x, 0): positive elements are kept, the others become 0; NaN and −0.0 stay. The gradient at 0 is 0."""
+    """max(x, 0): negative elements become 0; NaN and −0.0 are kept. The gradient at 0 is 0."""
 
     reuses_operand = True
     range, monotone, idempotent, examples = "nonnegative", True, True, (Example(real(2, 3, low=0.1)), *POSITIVE)
@@ -265,11 +265,11 @@ class Relu(Elementwise):
 
     def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
         if dtypes[0].kind in "bc":
-            raise self.refuse_dtypes(dtypes, "elements are real numbers")
+            raise self.refuse_dtypes(dtypes, "elements must be real numbers")
         return dtypes[0]
 
     def kernel(self, out: Array, x: Array) -> Array:
-        # NumPy's maximum of a vectorised dtype loses the sign of −0.0, and is slower than its clip
+        # for these dtypes NumPy's vectorized maximum loses the sign of −0.0 and is slower than clip
         limits = _LIMITS.get(x.dtype.char)
         return np.maximum(x, 0, out=out) if limits is None else x.clip(*limits, out=out)
 
@@ -280,7 +280,7 @@ class Relu(Elementwise):
         )
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
-        # of the result, not of x: then the operand need not be kept; at 0 the gradient is 0
+        # uses the result instead of x, so that the operand need not be kept
         return (where(y > 0, g, 0),)
 
 
@@ -295,8 +295,8 @@ class Softplus(Elementwise):
         return float_dtype(*dtypes)
 
     def kernel(self, out: Array, x: Array) -> Array:
-        # The larger of x and 0 and the rest: three vectorised functions, where NumPy's logaddexp takes one element at
-        # a time. Halves are rounded once, at the end.
+        # max(x, 0) + log(1 + e^−|x|) uses three vectorized functions, whereas NumPy's logaddexp is not vectorized. Half
+        # precision is rounded once, at the end.
         rest = np.absolute(x, dtype=np.result_type(out.dtype, np.float32))
         for function in (np.negative, np.exp, np.log1p):
             rest = function(rest, out=rest if rest.ndim else None)
@@ -316,15 +316,15 @@ _EXAMPLES = (Example(real(2, 3)), Example(real()), Example(integers(3)))
 
 
 class Predicate(Ufunc, abstract=True):
-    """True or False for each element."""
+    """Base class of tests of each element, whose results are booleans."""
 
-    nondifferentiable = "truth values have no derivative"
+    nondifferentiable = "booleans have no derivative"
     reuses_operand = False
     examples: ClassVar[tuple[Example, ...]] = _EXAMPLES
 
 
 class IsNan(Predicate):
-    """Whether an element is not a number."""
+    """Whether an element is NaN."""
 
     name, ufunc = "isnan", np.isnan
 
@@ -342,7 +342,7 @@ class IsFinite(Predicate):
 
 
 class SignBit(Predicate):
-    """Whether an element is below zero, or −0."""
+    """Whether an element's sign bit is set, as for negative numbers and −0.0."""
 
     name, ufunc = "signbit", np.signbit
     examples = (Example(real(2, 3)), Example(real()))

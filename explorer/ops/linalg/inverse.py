@@ -1,4 +1,4 @@
-"""Inverses of square matrices, alone or stacked.
+"""Inverses of square matrices.
 
 (ONNX: com.microsoft.Inverse; PNNX: torch.inverse, torch.linalg.inv.)
 """
@@ -20,7 +20,7 @@ __all__ = ["inverse"]
 
 
 class Inverse(Operation):
-    """Inverses of the matrices in the last two axes; a matrix that has none is refused in the run."""
+    """Inverses of the matrices in the last two axes; singular matrices raise RunError at run time."""
 
     accumulates = True
     examples = (
@@ -30,14 +30,16 @@ class Inverse(Operation):
 
     def infer(self, x: TensorType) -> TensorType:
         if x.rank < 2 or x.shape[-1] != x.shape[-2]:
-            raise self.refuse((x,), "the last two axes must have one size: only square matrices have an inverse")
+            raise self.refuse(
+                (x,), "the last two axes must have equal sizes, because only square matrices have an inverse"
+            )
         return TensorType(x.shape, float_dtype(x.dtype))
 
     def kernel(self, out: Array, x: Array) -> Array:
         try:
             np.copyto(out, np.linalg.inv(x.astype(out.dtype, copy=False)))
         except np.linalg.LinAlgError as error:
-            raise ValueError("a matrix is singular: it has no inverse") from error
+            raise ValueError("a matrix is singular, so it has no inverse") from error
         return out
 
     def workspace(self, x: TensorType) -> int:
@@ -57,7 +59,7 @@ class Inverse(Operation):
 def inverse(x: Any) -> Expr:
     """Invert square matrices: (…, n, n) → (…, n, n). Integers become floating.
 
-    A singular matrix raises RunError when the kernel runs: its values are not known before.
+    A singular matrix raises RunError when the kernel runs, because its values are not known earlier.
 
     >>> ex.evaluate(ex.inverse(np.array([[2.0, 0.0], [0.0, 4.0]])))
     array([[0.5 , 0.  ],

@@ -1,7 +1,7 @@
 """Reductions and products whose partial results have a wider dtype than the result.
 
-AccumulationPolicy.dtype asks for it. It wraps the operation instead of being an attribute of each: sums, means,
-products and matrix products then need no code for it, and rules that match them by class leave the wrapped ones alone.
+AccumulationPolicy.dtype selects it. A wrapper is used instead of an attribute of each operation, so that sums, means,
+products and matrix products need no code for it, and rewrite rules that match their classes ignore wrapped operations.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from explorer.ops.reduction.reduce import Mean, Sum
 class AccumulatedIn(Operation):
     """Operation with partial results in a wider dtype; the result is converted to its own dtype.
 
-    Reductions convert as they read; the operands of matrix products are converted first.
+    Reductions convert elements when reading them; operands of matrix products are converted first.
     """
 
     operation: Operation
@@ -62,7 +62,7 @@ class AccumulatedIn(Operation):
         return self.operation.combine_ufunc
 
     def partial_dtype(self, result: np.dtype[Any]) -> np.dtype[Any]:
-        """Return the policy's dtype, or the result's if that is wider or not floating."""
+        """Return the policy's dtype, or the result's dtype if it is wider or not floating."""
         return (
             np.result_type(result, self.dtype)
             if is_floating(result) or result.kind == "c"
@@ -77,7 +77,9 @@ class AccumulatedIn(Operation):
 
     def gradient(self, upstream: Any, result: Any, *operands: Any) -> tuple[Expr | None, ...]:
         with under({**state.policies, AccumulationPolicy.dtype: AccumulationPolicy.dtype(self.dtype)}):
-            return self.operation.gradient(upstream, result, *operands)  # its sums accumulate in this dtype, too
+            return self.operation.gradient(
+                upstream, result, *operands
+            )  # sums in the gradient accumulate in this dtype too
 
     def batch(self, size: int, batched: tuple[bool, ...], *operands: Expr) -> Expr:
         with under({**state.policies, AccumulationPolicy.dtype: AccumulationPolicy.dtype(self.dtype)}):

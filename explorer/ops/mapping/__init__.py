@@ -1,1 +1,1 @@
-"""Functions mapped over many samples: one recorded call for all of them."""
+"""Functions mapped over many samples with one recorded call."""

@@ -1,7 +1,8 @@
-"""``ex.map``: a function over many samples, recorded as one node for each shape of sample.
+"""``ex.map``: a function mapped over many samples, recorded as one node per sample shape.
 
-A loop that calls a function records one call for each sample, and planning finds the calls and stacks their operands
-(plan/batching). Here the samples are stacked at once, so that recording and planning do not depend on their number.
+Calling a function in a loop records one call per sample; planning then finds the calls and stacks their operands
+(plan/batching). Here the samples are stacked while recording, so that the cost of recording and planning does not
+depend on their number.
 """
 
 from __future__ import annotations
@@ -34,17 +35,16 @@ __all__ = ["map"]
 
 @public
 def map(function: Callable[..., Any], *samples: Any) -> Any:
-    """Record the calls of a function on many samples as one node, which is computed for all of them at once.
+    """Record a function mapped over many samples as one node, which computes all samples at once.
 
-    Samples are the rows of an array or expression, (n, …): the result has the same form, (n, …) for each output of the
-    function. Or they are a sequence of arrays, expressions, numbers, lists of numbers, or nested tuples, lists and
-    dicts of these: then the results are a sequence of expressions in their order (``evaluate`` returns a list), and
-    samples of different shapes make one node for each shape. With several ``samples``, all of one length, the function
-    takes one argument of each. What it reads from outside is the same for all members; its gradient is the sum of
-    theirs.
+    Samples are either the rows of an array or expression (n, …), and each output of the function is also (n, …); or
+    they are a sequence of arrays, expressions, numbers, lists of numbers, or nested tuples, lists and dicts of these,
+    and the result is a sequence of expressions in the same order (``evaluate`` returns a list), with one node per
+    sample shape. With several ``samples``, which must have equal lengths, the function receives one argument from each.
+    Captured values are shared by all samples, and their gradients are summed.
 
-    An ``ex.function`` is traced once for each shape, another function at each ``map``. Raises OperandError for samples
-    that are none, or of different lengths.
+    An ``ex.function`` is traced once per shape, any other function at each ``map``. Raises OperandError for invalid
+    samples and for different lengths.
 
     >>> w = ex.tensor([[1.0], [2.0]])
     >>> @ex.function
@@ -65,8 +65,8 @@ def map(function: Callable[..., Any], *samples: Any) -> Any:
     lengths = [each.length for each in columns]
     if len(set(lengths)) > 1:
         raise OperandError(
-            f"ex.map over samples of the lengths {', '.join([str(length) for length in lengths])}",
-            rule="all arguments must have as many samples",
+            f"ex.map over samples of lengths {', '.join([str(length) for length in lengths])}",
+            rule="all arguments must have the same number of samples",
             fix="ex.map(f, xs[:n], ys[:n])",
         )
     if all(each.stacked is not None for each in columns):
@@ -75,30 +75,32 @@ def map(function: Callable[..., Any], *samples: Any) -> Any:
     if not lengths[0]:
         raise OperandError(
             "ex.map over an empty sequence",
-            rule="there must be a sample, since the shape of the results depends on it",
-            fix="ex.map(f, np.empty((0, 3))): an array without rows has a shape",
+            rule="there must be at least one sample, since the shape of the results depends on it",
+            fix="ex.map(f, np.empty((0, 3))), an array without rows",
         )
-    divided = groups(columns)
-    results = [mapped(function, group) for group in divided]
+    sample_groups = groups(columns)
+    results = [mapped(function, group) for group in sample_groups]
     structures = [structure for structure, _ in results]
     if len(set(structures)) > 1:
         raise DeclarationError(
-            f"ex.map of {name_of(function)}, which returns other containers for other shapes",
-            rule="results of one function must be in containers of one structure",
-            fix="return as many values for each sample",
+            f"ex.map of {name_of(function)}, which returns different containers for different shapes",
+            rule="a function must return the same containers for all samples",
+            fix="return the same number of values for each sample",
         )
-    places: Any = range(lengths[0])
-    if len(divided) > 1:
-        place_of = {
-            place: (number, row) for number, group in enumerate(divided) for row, place in enumerate(group.places)
+    indices: Any = range(lengths[0])
+    if len(sample_groups) > 1:
+        position_of = {
+            index: (number, row)
+            for number, group in enumerate(sample_groups)
+            for row, index in enumerate(group.indices)
         }
-        places = tuple([place_of[place] for place in range(lengths[0])])
+        indices = tuple([position_of[index] for index in range(lengths[0])])
     outputs = zip(*[values for _, values in results], strict=True)
-    return unflatten(structures[0], [Members(values, places) for values in outputs])
+    return unflatten(structures[0], [Members(values, indices) for values in outputs])
 
 
 def mapped(function: Callable[..., Any], group: Group) -> tuple[Any, list[Expr]]:
-    """Record a function mapped over a group of samples; return the structure of its result, and its outputs."""
+    """Record a function mapped over a group of samples; return the result's structure and outputs."""
     leaves = [leaf for _, stacked in group.arguments for leaf in stacked]
     with recording_at(None, None):
         members = iter([Parameter(leaf.tensor_type.with_shape(leaf.shape[1:]), "member")() for leaf in leaves])
@@ -109,13 +111,13 @@ def mapped(function: Callable[..., Any], group: Group) -> tuple[Any, list[Expr]]
     else:
         body, captured = recorded_body(function, name_of(function), *arguments)
     batched = (*[True] * len(leaves), *[False] * len(captured))
-    result = record(MappedCall(body, len(group.places), batched), (*leaves, *captured))
+    result = record(MappedCall(body, len(group.indices), batched), (*leaves, *captured))
     structure = body.derived.get("structure", body.structure)
     return structure, outputs_of(result, len(body.outputs))
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """Return the name of a function, of a traced one, or of a layer."""
+    """Return the name of a function, a traced function or a layer."""
     name: str = getattr(function, "name", "") or getattr(function, "__name__", "function")
     return name
 
@@ -125,31 +127,31 @@ def check_function(function: object, caller: str) -> None:
     if not callable(function):
         raise DeclarationError(
             f"{caller} of {class_text(function)}",
-            rule="a function of expressions must be passed, and not a value",
+            rule="the first argument must be a function of expressions",
             fix="lambda x: x + 1",
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Places of members in values whose first axis holds them; called with values, it returns their members."""
+    """Positions of members in stacked values; calling it with values returns the members."""
 
-    places: tuple[tuple[int, int], ...] | range
-    """number of the value, and row in it, of each member; a range for all rows of one value in their order"""
+    indices: tuple[tuple[int, int], ...] | range
+    """(index of the value, row) of each member, or a range for all rows of one value in order"""
 
     def __call__(self, values: Sequence[Any]) -> Any:
         if all(isinstance(value, Expr) for value in values):
-            return Members(values, self.places)
-        # The index … keeps a number an array.
-        if isinstance(self.places, range):
-            return [*values[0]] if np.ndim(values[0]) > 1 else [values[0][row, ...] for row in self.places]
-        return [values[value][row, ...] for value, row in self.places]
+            return Members(values, self.indices)
+        # the index … returns a scalar as an array
+        if isinstance(self.indices, range):
+            return [*values[0]] if np.ndim(values[0]) > 1 else [values[0][row, ...] for row in self.indices]
+        return [values[value][row, ...] for value, row in self.indices]
 
 
 class Members(Container):
-    """Sequence of the results of a mapped function; an index or an iteration records the rows that it reads.
+    """Sequence of a mapped function's results; indexing and iteration record the rows that they read.
 
-    ``ex.evaluate`` returns a list of arrays. ``stacked`` is one expression for all members, where they have one shape.
+    ``ex.evaluate`` returns a list of arrays. ``stacked`` is one expression of all members if they have the same shape.
 
     >>> members = ex.map(lambda x: x.sum(), [np.ones(2), np.ones(3)])
     >>> len(members), members[1].shape, members.stacked.shape
@@ -160,14 +162,14 @@ class Members(Container):
 
     __slots__ = ("layout", "leaves")
     leaves: tuple[Expr, ...]
-    """values whose rows the members are"""
+    """values whose rows are the members"""
     layout: Rows
 
-    def __init__(self, values: Sequence[Expr], places: tuple[tuple[int, int], ...] | range) -> None:
-        self.leaves, self.layout = tuple(values), Rows(places)
+    def __init__(self, values: Sequence[Expr], indices: tuple[tuple[int, int], ...] | range) -> None:
+        self.leaves, self.layout = tuple(values), Rows(indices)
 
     def __len__(self) -> int:
-        return len(self.layout.places)
+        return len(self.layout.indices)
 
     @overload
     def __getitem__(self, index: int) -> Expr: ...
@@ -177,7 +179,7 @@ class Members(Container):
 
     def __getitem__(self, index: int | slice) -> Expr | list[Expr]:
         if isinstance(index, slice):
-            return [self._member(place) for place in range(*index.indices(len(self)))]
+            return [self._member(index) for index in range(*index.indices(len(self)))]
         length = len(self)
         if not -length <= index < length:
             raise OperandError(
@@ -188,7 +190,7 @@ class Members(Container):
         return self._member(index % length)
 
     def __iter__(self) -> Iterator[Expr]:
-        return (self._member(place) for place in range(len(self)))
+        return (self._member(index) for index in range(len(self)))
 
     def __expr__(self) -> Expr:
         return self.stacked
@@ -202,42 +204,42 @@ class Members(Container):
 
     @property
     def stacked(self) -> Expr:
-        """The members as the rows of one expression: n of (…) → (n, …); raises OperandError if shapes differ."""
-        places = self.layout.places
-        if isinstance(places, range):
+        """All members as the rows of one expression: n of (…) → (n, …); raises OperandError if shapes differ."""
+        indices = self.layout.indices
+        if isinstance(indices, range):
             return self.leaves[0]
         types = {value.tensor_type.with_shape(value.shape[1:]) for value in self.leaves}
         if len(types) > 1:
             raise OperandError(
                 f"the stack of {self!r}",
-                rule="members of a stack must have one shape and dtype",
-                fix="read the members one by one, or pad the samples to one shape",
+                rule="members of a stack must have the same shape and dtype",
+                fix="read the members individually, or pad the samples to the same shape",
             )
-        return GatherStack.of([(self.leaves[value], row) for value, row in places])
+        return GatherStack.of([(self.leaves[value], row) for value, row in indices])
 
-    def _member(self, place: int) -> Expr:
-        places = self.layout.places
-        value, row = (0, place) if isinstance(places, range) else places[place]
+    def _member(self, index: int) -> Expr:
+        indices = self.layout.indices
+        value, row = (0, index) if isinstance(indices, range) else indices[index]
         return Index0(row)(self.leaves[value])
 
 
 _RULE = (
-    "samples must be an array or expression whose first axis they are, or a sequence of arrays, expressions, numbers "
-    "or nested tuples, lists and dicts of them; a list of numbers is an array"
+    "samples must be an array or expression (its rows are the samples), or a sequence of arrays, expressions, numbers "
+    "or nested tuples, lists and dicts of them; a list of numbers is treated as an array"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Samples of one shape: their places among all samples, and for each argument its structure and stacked leaves."""
+    """Samples of equal shape: their indices among all samples, and each argument's structure and stacked leaves."""
 
-    places: list[int] | range
+    indices: list[int] | range
     arguments: list[tuple[Any, list[Expr]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Samples for one argument: ``stacked``, or one by one with the type of each."""
+    """Samples for one argument: either ``stacked``, or individual ``samples`` with their types in ``keys``."""
 
     length: int
     stacked: Expr | None = None
@@ -245,25 +247,25 @@ class Column:
     keys: tuple[Any, ...] | list[Any] = ()
     """structure and leaf types of each sample"""
     is_uniform: bool = False
-    """they are known to be the same for all samples"""
+    """whether the keys are known to be the same for all samples"""
 
-    def argument(self, places: list[int] | range) -> tuple[Any, list[Expr]]:
-        """Return the structure of the samples at some places, of one type, and their leaves, stacked."""
-        everything = len(places) == self.length
+    def argument(self, indices: list[int] | range) -> tuple[Any, list[Expr]]:
+        """Return the structure and the stacked leaves of the samples at indices, which must have equal types."""
+        all_indices = len(indices) == self.length
         if self.stacked is not None:
-            rows = None if everything else tensor(np.array(places), name="rows", device=self.stacked.device)
+            rows = None if all_indices else tensor(np.array(indices), name="rows", device=self.stacked.device)
             return None, [self.stacked if rows is None else Take(0)(self.stacked, rows)]
-        samples = self.samples if everything else [self.samples[place] for place in places]
-        structure, _ = self.keys[places[0]]
+        samples = self.samples if all_indices else [self.samples[index] for index in indices]
+        structure, _ = self.keys[indices[0]]
         if structure is None:
             return None, [_stack(samples)]
         leaves = [flatten(sample)[0] for sample in samples]
-        return structure, [_stack(of_one) for of_one in zip(*leaves, strict=True)]
+        return structure, [_stack(values) for values in zip(*leaves, strict=True)]
 
 
 def column(value: Any, function: str) -> Column:
-    """Return the samples for one argument; raises OperandError for what has none."""
-    if isinstance(value, Members) and isinstance(value.layout.places, range):
+    """Return the samples for one argument; raise OperandError if the value has no samples."""
+    if isinstance(value, Members) and isinstance(value.layout.indices, range):
         return Column(len(value), value.leaves[0])
     if isinstance(value, Members):
         value = [*value]
@@ -279,34 +281,34 @@ def column(value: Any, function: str) -> Column:
     samples = value if isinstance(value, (list, tuple)) else [*value]
     types = {type(sample) for sample in samples}
     if len(types) == 1 and types <= {*WEAK, np.ndarray} and samples:
-        # The usual samples, arrays and numbers, take no flattening, and no call or key each where they are alike.
+        # fast path: arrays and numbers need no flattening, and share one key if they are alike
         key = None, _leaf_key(samples[0], function)
         if types <= {*WEAK} or all((sample.shape, sample.dtype) == key[1] for sample in samples):
             return Column(len(samples), None, samples, [key] * len(samples), True)
         return Column(len(samples), None, samples, [(None, (sample.shape, sample.dtype)) for sample in samples])
-    samples = [_of_numbers(sample) if type(sample) is list else sample for sample in samples]
+    samples = [_as_array(sample) if type(sample) is list else sample for sample in samples]
     return Column(len(samples), None, samples, [_key(sample, function) for sample in samples])
 
 
 def groups(columns: list[Column]) -> list[Group]:
-    """Divide samples into groups of one shape, structure and dtype, in the order of their first samples."""
+    """Divide samples into groups of equal shape, structure and dtype, in the order of their first samples."""
     listed = [each for each in columns if each.stacked is None]
-    everything = range(columns[0].length)
+    all_indices = range(columns[0].length)
     if all(each.is_uniform or len(set(each.keys)) == 1 for each in listed):
-        return [Group(everything, [each.argument(everything) for each in columns])]
-    places_of: dict[Any, list[int]] = {}
-    for place, key in enumerate(zip(*[each.keys for each in listed], strict=True)):
-        places_of.setdefault(key, []).append(place)
-    return [Group(places, [each.argument(places) for each in columns]) for places in places_of.values()]
+        return [Group(all_indices, [each.argument(all_indices) for each in columns])]
+    indices_of: dict[Any, list[int]] = {}
+    for index, key in enumerate(zip(*[each.keys for each in listed], strict=True)):
+        indices_of.setdefault(key, []).append(index)
+    return [Group(indices, [each.argument(indices) for each in columns]) for indices in indices_of.values()]
 
 
-def _of_numbers(sample: list[Any]) -> Any:
-    """Return a nested list of numbers as the array that it is for ex.tensor, any other list as it is."""
+def _as_array(sample: list[Any]) -> Any:
+    """Convert a nested list of numbers to an array, as ex.tensor does; return any other list unchanged."""
     return np.array(sample) if {type(leaf) for leaf in flatten(sample)[0]} <= {*WEAK} else sample
 
 
 def _key(sample: Any, function: str) -> Any:
-    """Return structure and leaf types of a sample, by which samples are grouped."""
+    """Return a sample's structure and leaf types, by which samples are grouped."""
     leaves, structure = flatten(sample)
     types = tuple([_leaf_key(leaf, function) for leaf in leaves])
     return structure, types if structure is not None else types[0]
@@ -328,7 +330,8 @@ def _leaf_key(leaf: Any, function: str) -> Any:
 
 
 def _stack(leaves: Any) -> Expr:
-    """Return samples of one type as the rows of one expression; arrays are copied at once, not recorded one by one."""
+    """Return samples of equal type as the rows of one expression; arrays are copied together, not recorded
+    separately."""
     arrays: Any = leaves
     types = {type(leaf) for leaf in leaves}
     if len(types) == 1 and types <= {*WEAK}:

@@ -1,1 +1,1 @@
-"""Operations along axes: sums, extremes, statistics, sorting."""
+"""Operations along axes: sums, extrema, statistics and sorting."""

@@ -1,4 +1,4 @@
-"""Tree of products: for each element of a row the product of all others, for the gradient of ``Prod``."""
+"""Product tree that computes the product of all other elements of a row, for the gradient of ``Prod``."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from explorer.ops.creation.constants import full
 
 
 def products_of_others(x: Expr) -> Expr:
-    """Record for each element along the last axis the product of the others: a tree of products, no quotient.
+    """Record, for each element along the last axis, the product of the other elements.
 
-    y / x would be NaN where x is 0. Upwards the tree multiplies halves pairwise; downwards, each half's product of
-    others is its parent's times the other half. That takes 3 · n products, in a number of nodes that grows with log n.
+    The quotient y / x would be NaN for x = 0. Going up, the tree multiplies halves pairwise. Going down, the product of
+    others of each half is the parent's product times the other half. This needs 3 · n products and O(log n) nodes.
     """
     levels = [x]
     while levels[-1].shape[-1] > 1:
@@ -20,14 +20,14 @@ def products_of_others(x: Expr) -> Expr:
     products = full(levels.pop().shape, 1, x.dtype, x.device)
     for level in reversed(levels):
         first, second = _halves(level)
-        # a half's elements are multiplied with their partners in the other half; the 1 that was appended is cut off
+        # multiply each half's elements by their partners in the other half, and remove the appended 1
         both = function("concatenate")((products * second, products * first), -1)
         products = both[..., : level.shape[-1]]
     return products
 
 
 def _halves(x: Expr) -> tuple[Expr, Expr]:
-    """Split the last axis into halves, the second with a 1 at its end if the length is odd."""
+    """Split the last axis into halves; a 1 is appended to the second half if the length is odd."""
     middle = (x.shape[-1] + 1) // 2
     second = x[..., middle:]
     if x.shape[-1] % 2:

@@ -1,8 +1,8 @@
-"""Reductions: sums, means and extremes over axes.
+"""Reductions: sums, means and extrema over axes.
 
-Each declares the ufunc that combines partial results, so that the plan can fuse elementwise producers into its kernel
-and run it block by block. Python's ``sum``, ``max`` and their like are shadowed on purpose: the functions have NumPy's
-names.
+Each reduction declares the ufunc that combines partial results, so that the plan can fuse elementwise producers into
+its kernel and run it block by block. Python's ``sum``, ``max`` and others are shadowed intentionally, because the
+functions have NumPy's names.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ EXAMPLES = (
 
 
 _METHODS: dict[np.ufunc, str] = {np.maximum: "max", np.minimum: "min", np.logical_and: "all", np.logical_or: "any"}
-"""methods of arrays that reduce as ufuncs do: GPUs' arrays know ``ufunc.reduce`` of sums and products alone"""
+"""array methods equivalent to ufunc reductions, because GPU arrays support ``ufunc.reduce`` only for sums and
+products"""
 
 
 def reduce_array(
@@ -50,7 +51,7 @@ def reduce_array(
     keepdims: bool = False,
     initial: Any = None,
 ) -> Array:
-    """Combine elements along axes by a ufunc, beginning with ``initial`` if it is given, on any device."""
+    """Combine elements along axes with a ufunc on any device, starting from ``initial`` if given."""
     result: Array
     options: dict[str, Any] = {"axis": axes, "keepdims": keepdims}
     method = _METHODS.get(ufunc)
@@ -80,10 +81,10 @@ def reduce_array(
 
 
 class Reduction(Operation, abstract=True):
-    """Base of operations that combine the elements along ``axes`` (counted from the front, ascending).
+    """Base class of operations that combine elements along ``axes`` (counted from the front, ascending).
 
-    Over empty axes a sum is 0, a product 1, ``all`` True and ``any`` False; extremes refuse, since there is none.
-    (ONNX: ReduceSum and its like; PNNX: torch.sum and its like.)
+    Over empty axes a sum is 0, a product is 1, ``all`` is True and ``any`` is False; extrema raise an error. (ONNX:
+    ReduceSum and similar; PNNX: torch.sum and similar.)
     """
 
     axes: tuple[int, ...]
@@ -92,9 +93,9 @@ class Reduction(Operation, abstract=True):
     examples: ClassVar[tuple[Example, ...]] = EXAMPLES
 
     def result_shape(self, x: TensorType) -> Shape:
-        """Return the shape without the reduced axes, or with size 1 there."""
+        """Return the shape without the reduced axes, or with size 1 along them if ``keepdims``."""
         if builtins.any(not 0 <= axis < x.rank for axis in self.axes):
-            raise self.refuse((x,), f"the axes {self.axes} must lie in 0 … {x.rank - 1}")
+            raise self.refuse((x,), f"the axes {self.axes} must be in 0 … {x.rank - 1}")
         if self.keepdims:
             return tuple([1 if axis in self.axes else size for axis, size in enumerate(x.shape)])
         return tuple([size for axis, size in enumerate(x.shape) if axis not in self.axes])
@@ -103,7 +104,7 @@ class Reduction(Operation, abstract=True):
         return TensorType(self.result_shape(x), self.result_dtype(x.dtype), x.device)
 
     def result_dtype(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
-        """Return the dtype of the result."""
+        """Return the result's dtype."""
         return dtype
 
     def kernel(self, out: Array, x: Array) -> Array:
@@ -139,24 +140,24 @@ class Reduction(Operation, abstract=True):
         return types[0].size
 
     def spread(self, value: Expr, x: Expr) -> Expr:
-        """Repeat a value of the result's shape along the reduced axes."""
+        """Broadcast a value of the result's shape along the reduced axes."""
         kept = tuple([1 if axis in self.axes else size for axis, size in enumerate(x.shape)])
         return broadcast_to(reshape(value, kept), x.shape)
 
 
 @functools.cache
 def sum_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the dtype of sums: small integers are summed in the platform's integer, as in NumPy."""
-    # asked of NumPy, so that no table of dtypes can differ from its own
+    """Return the dtype of sums; as in NumPy, small integers are summed in the platform's integer."""
+    # computed with NumPy, so that it cannot differ from NumPy's rules
     dtype_of_sum: np.dtype[Any] = np.sum(np.empty(0, dtype)).dtype
     return dtype_of_sum
 
 
 class Sum(Adjustable, Reduction):
-    """Sum over axes; small integers are summed in the platform's integer, as in NumPy.
+    """Sum over axes; as in NumPy, small integers are summed in the platform's integer.
 
-    A sum over no axis is its operand, −0.0 included; any other starts from 0.0, as in NumPy. AccumulationPolicy chooses
-    another combining operation, or a wider dtype.
+    A sum over no axes is its operand, including −0.0; any other sum starts from 0.0, as in NumPy. AccumulationPolicy
+    selects another combining operation or a wider dtype.
     """
 
     linear = accumulates = True
@@ -168,7 +169,7 @@ class Sum(Adjustable, Reduction):
         return sum_dtype(dtype)
 
     def under(self, policies: Policies) -> Operation:
-        """Return the product over the axes, or the sum in a wider dtype, as the policies ask."""
+        """Return the operation for the policies, which may select a product or a wider dtype."""
         product = policies.select(AccumulationPolicy).by == "product"
         return accumulating(Prod(self.axes, self.keepdims) if product else self, policies)
 
@@ -188,7 +189,8 @@ class Sum(Adjustable, Reduction):
 
 
 class Mean(Adjustable, Reduction):
-    """Mean over axes; integers give a floating result. The mean of nothing is NaN, that over no axis the operand."""
+    """Mean over axes; integers give a floating result. The mean of no elements is NaN; over no axes it is the
+    operand."""
 
     linear = accumulates = True
     policies = (AccumulationPolicy.dtype,)
@@ -203,7 +205,7 @@ class Mean(Adjustable, Reduction):
             return out
         count = math.prod([x.shape[axis] for axis in self.axes])
         if not count:
-            # NumPy's mean of nothing, without its warning
+            # the mean of no elements, as in NumPy but without its warning
             out[...] = complex(np.nan, np.nan) if out.dtype.kind == "c" else np.nan
             return out
         np.add.reduce(x, axis=self.axes, keepdims=self.keepdims, dtype=out.dtype, out=out)
@@ -214,7 +216,7 @@ class Mean(Adjustable, Reduction):
         if type(self).kernel is not Mean.kernel or not self.axes or not count:
             return super().bind_kernel(out, x)
         add_up, divide = self._bound(out, x), np.divide
-        # an array of no axis, which NumPy's ufuncs take sooner than numbers, and other devices' not at all
+        # NumPy's ufuncs convert a 0-d array faster than a number; other devices accept only numbers
         divisor = np.array(count, out.dtype) if isinstance(out, np.ndarray) else count
         return lambda: divide(add_up(), divisor, out)
 
@@ -222,18 +224,18 @@ class Mean(Adjustable, Reduction):
         return np.divide(joined, count, out=out, casting="unsafe")
 
     def under(self, policies: Policies) -> Operation:
-        """Return the mean that accumulates in the policies' dtype."""
+        """Return the mean for the policies, which may set the accumulation dtype."""
         return accumulating(self, policies)
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         count = math.prod([x.shape[axis] for axis in self.axes])
         with np.errstate(over="ignore"):
-            is_held = float(x.dtype.type(count)) == count
-        return (self.spread(g / count if is_held else _divided(g, count), x),)
+            is_exact = float(x.dtype.type(count)) == count
+        return (self.spread(g / count if is_exact else _divided(g, count), x),)
 
 
 class Prod(Adjustable, Reduction):
-    """Product over axes, in the dtype of a sum; its gradients are exact for elements that are 0, too."""
+    """Product over axes, in the dtype of a sum; gradients are exact even if elements are 0."""
 
     ufunc = np.multiply
     accumulates = True
@@ -244,21 +246,21 @@ class Prod(Adjustable, Reduction):
         return sum_dtype(dtype)
 
     def under(self, policies: Policies) -> Operation:
-        """Return the product that accumulates in the policies' dtype."""
+        """Return the product for the policies, which may set the accumulation dtype."""
         return accumulating(self, policies)
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         """Record g · the product of the other elements."""
-        # no element, no product of others
+        # there are no other elements
         if not x.size:
             return (self.spread(g, x),)
-        return (_times_others(self.spread(g, x), x, self.axes),)
+        return (_times_other_elements(self.spread(g, x), x, self.axes),)
 
 
 @rounded_once
-def _times_others(g: Expr, x: Expr, axes: tuple[int, ...]) -> Expr:
+def _times_other_elements(g: Expr, x: Expr, axes: tuple[int, ...]) -> Expr:
     """Record g times the product of the other elements along axes."""
-    # the reduced axes become one last axis, for the tree of products
+    # the reduced axes become one last axis for the product tree
     kept = tuple([axis for axis in range(x.ndim) if axis not in axes])
     order = kept + axes
     last = function("transpose")(x, order)
@@ -269,9 +271,9 @@ def _times_others(g: Expr, x: Expr, axes: tuple[int, ...]) -> Expr:
 
 
 class TruthReduction(Reduction, abstract=True):
-    """Base of tests whether elements along axes are not 0."""
+    """Base class of tests whether elements along axes are nonzero."""
 
-    nondifferentiable = "truth values have no derivative"
+    nondifferentiable = "booleans have no derivative"
     idempotent = True
 
     def result_dtype(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -279,51 +281,51 @@ class TruthReduction(Reduction, abstract=True):
 
 
 class All(TruthReduction):
-    """Whether all elements over axes hold: are not 0."""
+    """Whether all elements over axes are nonzero."""
 
     ufunc = np.logical_and
 
 
 class AnyOf(TruthReduction):
-    """Whether any element over axes holds: is not 0."""
+    """Whether any element over axes is nonzero."""
 
     name, ufunc = "any", np.logical_or
 
 
 class Extreme(Reduction, abstract=True):
-    """Base of largest and smallest elements; equal extremes share the gradient."""
+    """Base class of maximum and minimum; equal extrema share the gradient."""
 
     idempotent = True
 
     def infer(self, x: TensorType) -> TensorType:
         if builtins.any(x.shape[axis] == 0 for axis in self.axes if axis < x.rank):
-            raise self.refuse((x,), "the reduced axes must hold at least one element")
+            raise self.refuse((x,), "the reduced axes must have at least one element")
         return super().infer(x)
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
-        # an extreme that is NaN equals nothing: a share of 0 elements makes its gradient NaN
+        # an extremum of NaN equals no element, so dividing by 0 elements makes the gradient NaN
         chosen = cast(x == self.spread(y, x), accumulator_dtype(x.dtype))
         share = _divided(g, reshape(Sum(self.axes, True)(chosen), g.shape))
         return (cast(chosen, x.dtype) * self.spread(cast(share, x.dtype), x),)
 
 
 class Max(Extreme):
-    """The largest element over axes; NaN wins."""
+    """Maximum over axes; NaN if an element is NaN."""
 
     ufunc = np.maximum
 
 
 class Min(Extreme):
-    """The smallest element over axes; NaN wins."""
+    """Minimum over axes; NaN if an element is NaN."""
 
     ufunc = np.minimum
 
 
 @rounded_once
 def _divided(g: Expr, count: Any) -> Expr:
-    """Return a gradient divided by a number of elements, which float16 may not hold."""
-    share: Expr = g / count
-    return share
+    """Return a gradient divided by a number of elements, which may exceed float16."""
+    divided: Expr = g / count
+    return divided
 
 
 def _reduce(
@@ -344,23 +346,25 @@ def _reduce(
 
 
 def _over(operation_class: type[Reduction], axis: int | tuple[int, ...] | None, rank: int, keepdims: bool) -> Reduction:
-    """Return the reduction over axes of an operand of a rank."""
-    if not rank and axis in (0, -1) and operation_class is not Mean:  # NumPy's ufuncs take a scalar for a vector of one
+    """Return the reduction over axes of an operand with a rank."""
+    if (
+        not rank and axis in (0, -1) and operation_class is not Mean
+    ):  # NumPy's ufuncs treat a scalar as a vector of one element
         axis = ()
     return operation_class(normalize_axes(axis, rank, operation_class.name), keepdims)
 
 
 _over_axis = functools.lru_cache(maxsize=256, typed=True)(_over)
-"""the same for one axis or all of them; typed, because True and 1 are equal keys, and are different attributes"""
+"""cached ``_over`` for one axis or None; typed, because True and 1 are equal keys but different attributes"""
 
 
 @public
 def sum(
     x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, *, policies: Items = NO_POLICIES
 ) -> Expr:
-    """Sum over axes, over all of them for None; over no axis, (), return ``x`` itself.
+    """Sum over axes, or over all axes for None; over no axes, (), return ``x`` itself.
 
-    ``keepdims`` keeps the axes with size 1. AccumulationPolicy can ask for a product, or a wider dtype. Example:
+    ``keepdims`` keeps the axes with size 1. AccumulationPolicy can select a product or a wider dtype. Example:
     ``ex.sum(x, axis=1)`` of (n, m) is (n,).
 
     >>> x = ex.tensor([[1.0, 2.0], [3.0, 4.0]])
@@ -374,9 +378,9 @@ def sum(
 def mean(
     x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, *, policies: Items = NO_POLICIES
 ) -> Expr:
-    """Average over axes, over all of them for None; over no axis, (), return ``x`` itself.
+    """Average over axes, or over all axes for None; over no axes, (), return ``x`` itself.
 
-    Integers give float64; halves are summed in single precision. The mean of nothing is NaN.
+    Integers give float64; half precision is summed in single precision. The mean of no elements is NaN.
 
     >>> float(ex.mean(np.array([1, 2])))
     1.5
@@ -386,9 +390,9 @@ def mean(
 
 @public
 def max(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Expr:
-    """Take the largest element over axes, over all of them for None; NaN wins.
+    """Return the maximum over axes, or over all axes for None; NaN if an element is NaN.
 
-    Equal largest elements share the gradient. Raises OperandError if an axis is empty.
+    Equal maxima share the gradient. Raises OperandError if an axis is empty.
 
     >>> x = ex.tensor([3.0, 3.0, 1.0])
     >>> ex.evaluate([ex.max(x), ex.grad(ex.max(x), x)])
@@ -399,7 +403,7 @@ def max(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = Fals
 
 @public
 def min(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Expr:
-    """Take the smallest element over axes, over all of them for None; NaN wins. Example: see ``ex.max``."""
+    """Return the minimum over axes, or over all axes for None; NaN if an element is NaN. Example: see ``ex.max``."""
     return _reduce(Min, x, axis, keepdims)
 
 
@@ -407,9 +411,9 @@ def min(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = Fals
 def prod(
     x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, *, policies: Items = NO_POLICIES
 ) -> Expr:
-    """Multiply the elements over axes, over all of them for None.
+    """Multiply the elements over axes, or over all axes for None.
 
-    The gradient of an element is the product of the others, exact where one of them is 0.
+    The gradient of an element is the product of the others, which is exact even if some are 0.
 
     >>> x = ex.tensor([0.0, 2.0, 3.0])
     >>> ex.evaluate([ex.prod(x), ex.grad(ex.prod(x), x)])
@@ -420,7 +424,7 @@ def prod(
 
 @public
 def all(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Expr:
-    """Test whether all elements over axes are not 0, over all of them for None.
+    """Test whether all elements over axes, or over all axes for None, are nonzero.
 
     >>> ex.evaluate(ex.all(np.array([[1, 2], [0, 3]]), axis=1))
     array([ True, False])
@@ -430,5 +434,5 @@ def all(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = Fals
 
 @public
 def any(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Expr:
-    """Test whether any element over axes is not 0, over all of them for None. Example: see ``ex.all``."""
+    """Test whether any element over axes, or over all axes for None, is nonzero. Example: see ``ex.all``."""
     return _reduce(AnyOf, x, axis, keepdims)

@@ -1,10 +1,10 @@
-"""Positions of extremes, sorting, and cumulative sums.
+"""Positions of extrema, sorting and cumulative sums.
 
-Sorting is argsort followed by a gather, so that its gradient is the gather's; ``topk`` is a part of both.
+Sorting is argsort followed by a gather, whose gradient it uses; ``topk`` returns the first elements of both.
 
-NaN counts as larger than every number, and sorts last; equal elements keep their order, so that results are the same on
-every machine. Positions are int64, as in ONNX. (ONNX: ArgMax, ArgMin, TopK, CumSum; PNNX: torch.argmax, torch.topk,
-torch.cumsum.)
+NaN is treated as larger than every number, so it is sorted last. Equal elements keep their order, so that results are
+the same on every machine. Positions are int64, as in ONNX. (ONNX: ArgMax, ArgMin, TopK, CumSum; PNNX: torch.argmax,
+torch.topk, torch.cumsum.)
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from explorer.ops.reduction.reduce import sum_dtype
 
 __all__ = ["argmax", "argmin", "argsort", "cumsum", "sort", "topk"]
 
-_NUMBERS = "places are whole numbers and constant wherever they have a derivative"
-_APART = (Example(real(2, 3, 4), axis=1), Example(real(5), axis=0))
+_NONDIFFERENTIABLE = "positions are integers and constant wherever they have a derivative"
+_EXAMPLES = (Example(real(2, 3, 4), axis=1), Example(real(5), axis=0))
 
 
 class ArgExtreme(Operation, abstract=True):
-    """Base of positions of an extreme element along an axis, the first of equal ones; NaN wins."""
+    """Base class of positions of the first extremum along an axis; NaN counts as the extremum."""
 
     axis: int
     keepdims: bool = False
-    nondifferentiable = _NUMBERS
+    nondifferentiable = _NONDIFFERENTIABLE
     examples: ClassVar[tuple[Example, ...]] = (
-        *_APART,
+        *_EXAMPLES,
         Example(integers(3, 2), axis=0, keepdims=True),
     )
 
     def infer(self, x: TensorType) -> TensorType:
         if not 0 <= self.axis < x.rank or not x.shape[self.axis] or x.dtype.kind == "c":
-            raise self.refuse((x,), f"the operand must be real, with an axis {self.axis} of at least one element")
+            raise self.refuse((x,), f"the operand must be real, and axis {self.axis} must have at least one element")
         kept = (1,) * self.keepdims
         return TensorType((*x.shape[: self.axis], *kept, *x.shape[self.axis + 1 :]), np.int64)
 
@@ -60,18 +60,18 @@ class ArgExtreme(Operation, abstract=True):
 
 
 class ArgMax(ArgExtreme):
-    """Position of the largest element along an axis, the first of equal ones; NaN wins."""
+    """Position of the first maximum along an axis; NaN counts as the maximum."""
 
     name = "argmax"
 
     def kernel(self, out: Array, x: Array) -> Array:
-        # copied: NumPy's out must be of the platform's index dtype, which is narrower on 32 bits
+        # copied, because NumPy's out must have the platform's index dtype, which is narrower on 32-bit systems
         np.copyto(out, np.argmax(x, self.axis, keepdims=self.keepdims))
         return out
 
 
 class ArgMin(ArgExtreme):
-    """Position of the smallest element along an axis, the first of equal ones; NaN wins."""
+    """Position of the first minimum along an axis; NaN counts as the minimum."""
 
     name = "argmin"
 
@@ -80,23 +80,23 @@ class ArgMin(ArgExtreme):
         return out
 
 
-_FEW = 8
-"""of so many times fewer elements than there are the first ones are found without sorting the others"""
+_PARTITION_RATIO = 8
+"""minimum ratio of axis length to count for which the first elements are found without sorting the others"""
 
 
 class ArgSort(Operation):
-    """Positions of the elements along an axis in ascending or descending order; the sort is stable.
+    """Positions that sort the elements along an axis in ascending or descending order; the sort is stable.
 
-    ``count`` keeps the first so many, None all. NaN counts as larger than all numbers.
+    ``count`` is the number of positions that are kept, None for all. NaN is treated as larger than all numbers.
     """
 
     name = "argsort"
     axis: int
     descending: bool = False
     count: int | None = None
-    nondifferentiable = _NUMBERS
+    nondifferentiable = _NONDIFFERENTIABLE
     examples = (
-        *_APART,
+        *_EXAMPLES,
         Example(integers(3, 6, high=3), axis=1, descending=True),
         Example(real(2, 40), axis=1, descending=True, count=3),
         Example(real(40, 2), axis=0, count=2),
@@ -107,22 +107,24 @@ class ArgSort(Operation):
             raise self.refuse((x,), f"the operand must be real and have an axis {self.axis}")
         length = x.shape[self.axis]
         if self.count is not None and not 0 <= self.count <= length:
-            raise self.refuse((x,), f"count must lie in 0 … {length}, the length of axis {self.axis}")
+            raise self.refuse((x,), f"count must be in 0 … {length}, the length of axis {self.axis}")
         kept = length if self.count is None else self.count
         return x.with_dtype(np.int64).with_shape((*x.shape[: self.axis], kept, *x.shape[self.axis + 1 :]))
 
     def kernel(self, out: Array, x: Array) -> Array:
         count, length = out.shape[self.axis], x.shape[self.axis]
-        if 0 < count * _FEW <= length and x.size and isinstance(x, np.ndarray) and x.dtype.kind in "iuf":
-            chosen = _first(np.moveaxis(x, self.axis, -1), count, self.descending)
-            if chosen is not None:
-                np.copyto(np.moveaxis(out, self.axis, -1), chosen)
+        if 0 < count * _PARTITION_RATIO <= length and x.size and isinstance(x, np.ndarray) and x.dtype.kind in "iuf":
+            selected = _first_positions(np.moveaxis(x, self.axis, -1), count, self.descending)
+            if selected is not None:
+                np.copyto(np.moveaxis(out, self.axis, -1), selected)
                 return out
         first = (*[slice(None)] * self.axis, slice(count))
         if not self.descending:
             np.copyto(out, np.argsort(x, self.axis, kind="stable")[first])
             return out
-        backwards = np.argsort(np.flip(x, self.axis), self.axis, kind="stable")  # of equal ones the last comes first
+        backwards = np.argsort(
+            np.flip(x, self.axis), self.axis, kind="stable"
+        )  # the last of equal elements comes first
         np.subtract(length - 1, np.flip(backwards, self.axis)[first], out=out)
         return out
 
@@ -134,34 +136,34 @@ class ArgSort(Operation):
         return types[0].size * max(1, length - 1).bit_length()
 
 
-def _first(x: Array, count: int, descending: bool) -> Array | None:
-    """Return the positions of the first elements of sorted rows, without sorting the others; None where a row has NaN.
+def _first_positions(x: Array, count: int, descending: bool) -> Array | None:
+    """Return the positions of the first ``count`` elements of sorted rows; return None if a row contains NaN.
 
-    A row is cut at its element number ``count``; of those that are equal to it the first ones are taken.
+    Each row is partitioned at the ``count``-th element; of the elements equal to it, the first ones are selected.
     """
-    # The largest element of a row with NaN is NaN.
+    # The maximum of a row with NaN is NaN.
     if x.dtype.kind not in "iub" and np.isnan(np.maximum.reduce(x, axis=-1)).any():
         return None
     length = x.shape[-1]
-    place = length - count if descending else count - 1
-    limit = np.partition(x, place, axis=-1)[..., place, None]
-    chosen = x >= limit if descending else x <= limit
-    if np.count_nonzero(chosen) > limit.size * count:
+    normalized = length - count if descending else count - 1
+    limit = np.partition(x, normalized, axis=-1)[..., normalized, None]
+    selected = x >= limit if descending else x <= limit
+    if np.count_nonzero(selected) > limit.size * count:
         is_before, is_limit = (x > limit if descending else x < limit), x == limit
         missing = count - is_before.sum(-1, keepdims=True)
-        chosen = is_before | (is_limit & (np.cumsum(is_limit, -1) <= missing))
-    places = (np.flatnonzero(chosen) % length).reshape(*x.shape[:-1], count)
-    values = np.take_along_axis(x, places, -1)
+        selected = is_before | (is_limit & (np.cumsum(is_limit, -1) <= missing))
+    positions = (np.flatnonzero(selected) % length).reshape(*x.shape[:-1], count)
+    values = np.take_along_axis(x, positions, -1)
     if descending:
         order = count - 1 - np.flip(np.argsort(np.flip(values, -1), -1, kind="stable"), -1)
     else:
         order = np.argsort(values, -1, kind="stable")
-    first: Array = np.take_along_axis(places, order, -1)
+    first: Array = np.take_along_axis(positions, order, -1)
     return first
 
 
 class CumulativeSum(Movement):
-    """Cumulative sum along an axis: each element with all before it."""
+    """Cumulative sum along an axis."""
 
     name = "cumsum"
     axis: int
@@ -181,7 +183,7 @@ class CumulativeSum(Movement):
         return np.cumsum(x, self.axis, dtype=out.dtype, out=out)
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
-        # an element is part of its own sum and of all behind it: the gradient sums from the end
+        # an element is part of its own sum and all later sums, so the gradient sums from the end
         return (flip(self(flip(g, self.axis)), self.axis),)
 
     def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
@@ -191,9 +193,9 @@ class CumulativeSum(Movement):
         return types[0].size
 
 
-def _place(operation_class: type[ArgExtreme], x: Any, axis: int | None, keepdims: bool) -> Expr:
+def _position(operation_class: type[ArgExtreme], x: Any, axis: int | None, keepdims: bool) -> Expr:
     (x,) = as_operands((x,))
-    if axis is None or (x.ndim == 0 and axis in (0, -1)):  # NumPy takes a scalar for a vector of one element
+    if axis is None or (x.ndim == 0 and axis in (0, -1)):  # NumPy treats a scalar as a vector of one element
         position = operation_class(0)(flatten(x))
         return reshape(position, (1,) * x.ndim) if keepdims else position
     return operation_class(normalize_axis(axis, x.ndim, operation_class.name), bool(keepdims))(x)
@@ -201,22 +203,22 @@ def _place(operation_class: type[ArgExtreme], x: Any, axis: int | None, keepdims
 
 @public
 def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Expr:
-    """Find the position of the largest element along an axis (int64), of the flattened ``x`` for None.
+    """Return the position (int64) of the maximum along an axis, or of the flattened ``x`` for None.
 
     >>> ex.evaluate(ex.argmax(np.array([[1, 5, 2], [7, 0, 7]]), axis=1))
     array([1, 0])
     """
-    return _place(ArgMax, x, axis, keepdims)
+    return _position(ArgMax, x, axis, keepdims)
 
 
 @public
 def argmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Expr:
-    """Find the position of the smallest element along an axis (int64), of the flattened ``x`` for None.
+    """Return the position (int64) of the minimum along an axis, or of the flattened ``x`` for None.
 
     >>> ex.evaluate(ex.argmin(np.array([[1, 5, 2], [7, 0, 7]]), axis=1))
     array([0, 1])
     """
-    return _place(ArgMin, x, axis, keepdims)
+    return _position(ArgMin, x, axis, keepdims)
 
 
 @public
@@ -233,9 +235,9 @@ def argsort(x: Any, axis: int = -1, descending: bool = False) -> Expr:
 
 @public
 def sort(x: Any, axis: int = -1, descending: bool = False) -> Expr:
-    """Sort the elements along an axis, ascending or descending; NaN counts as larger than all numbers.
+    """Sort the elements along an axis in ascending or descending order; NaN is treated as larger than all numbers.
 
-    Equal elements keep their order. The gradient goes back to the places that the elements came from.
+    Equal elements keep their order. The gradient goes to the original positions of the elements.
 
     >>> ex.evaluate(ex.sort(np.array([2.0, np.nan, 1.0])))
     array([ 1.,  2., nan])
@@ -246,29 +248,29 @@ def sort(x: Any, axis: int = -1, descending: bool = False) -> Expr:
 
 @public
 def topk(x: Any, k: int, axis: int = -1, largest: bool = True) -> tuple[Expr, Expr]:
-    """Return the k largest or smallest elements along an axis in order, and their positions (int64).
+    """Return the k largest or smallest elements along an axis in sorted order, and their positions (int64).
 
-    Of equal elements the first come first. Raises OperandError for more elements than the axis has.
+    Equal elements keep their order. Raises OperandError if k exceeds the axis length.
 
-    >>> values, places = ex.topk(np.array([1.0, 5.0, 3.0]), 2)
-    >>> ex.evaluate([values, places])
+    >>> values, positions = ex.topk(np.array([1.0, 5.0, 3.0]), 2)
+    >>> ex.evaluate([values, positions])
     [array([5., 3.]), array([1, 2])]
     """
     (x,) = as_operands((x,))
-    place, count = normalize_axis(axis, x.ndim, "topk"), whole(k, "topk: k")
-    if not 0 <= count <= x.shape[place]:
+    normalized, count = normalize_axis(axis, x.ndim, "topk"), whole(k, "topk: k")
+    if not 0 <= count <= x.shape[normalized]:
         raise OperandError(
             f"topk: {count} of {x.type}",
-            rule=f"k must lie in 0 … {x.shape[place]}, the length of axis {place}",
-            fix=f"k={x.shape[place]} sorts the whole axis",
+            rule=f"k must be in 0 … {x.shape[normalized]}, the length of axis {normalized}",
+            fix=f"k={x.shape[normalized]} sorts the whole axis",
         )
-    numbers = ArgSort(place, bool(largest), count)(x)
-    return TakeAlong(place)(x, numbers), numbers
+    positions = ArgSort(normalized, bool(largest), count)(x)
+    return TakeAlong(normalized)(x, positions), positions
 
 
 @public
 def cumsum(x: Any, axis: int | None = None, *, exclusive: bool = False, reverse: bool = False) -> Expr:
-    """Sum cumulatively along an axis, of the flattened ``x`` for None; ``exclusive`` leaves each element itself out.
+    """Sum cumulatively along an axis, or over the flattened ``x`` for None; ``exclusive`` omits the element itself.
 
     ``reverse`` sums from the end. Small integers are summed in the platform's integer.
 
@@ -279,9 +281,9 @@ def cumsum(x: Any, axis: int | None = None, *, exclusive: bool = False, reverse:
     if axis is None:
         x, axis = flatten(x), 0
     x = vector_of_scalar(x, axis)
-    place = normalize_axis(axis, x.ndim, "cumsum")
-    y = CumulativeSum(place)(flip(x, place) if reverse else x)
-    if exclusive and x.shape[place]:
-        # one 0 in front, the last sum dropped: each element without itself
-        y = padded(y, tuple([(1, -1) if i == place else (0, 0) for i in range(x.ndim)]))
-    return flip(y, place) if reverse else y
+    normalized = normalize_axis(axis, x.ndim, "cumsum")
+    y = CumulativeSum(normalized)(flip(x, normalized) if reverse else x)
+    if exclusive and x.shape[normalized]:
+        # insert a 0 in front and drop the last sum, so that each element is omitted from its own sum
+        y = padded(y, tuple([(1, -1) if i == normalized else (0, 0) for i in range(x.ndim)]))
+    return flip(y, normalized) if reverse else y

@@ -29,19 +29,19 @@ __all__ = ["std", "var", "vector_norm"]
 def var(
     x: Any, axis: int | tuple[int, ...] | None = None, ddof: int = 0, keepdims: bool = False, *, policies: Items = ()
 ) -> Expr:
-    """Compute the variance over axes, over all of them for None: Σ |x − mean|² / (count − ddof).
+    """Compute the variance Σ |x − mean|² / (count − ddof) over axes, or over all axes for None.
 
     >>> float(ex.var(np.array([1.0, 3.0]))), float(ex.var(np.array([1.0, 3.0]), ddof=1))
     (1.0, 2.0)
     """
     (x,) = as_operands((x,))
     axes, ddof = normalize_axes(axis, x.ndim, "var"), whole(ddof, "var: ddof")
-    # In two passes: Σx² − (Σx)² / n would cancel where the mean is large against the deviation.
+    # In two passes, because Σx² − (Σx)² / n loses precision if the mean is much larger than the deviation.
     squares = _squares(x - centre(x, axes, keepdims=True))
     if not ddof:
         return mean(squares, axes, keepdims)
     count = math.prod([x.shape[single_axis] for single_axis in axes])
-    # not below 0: NumPy gives ∞ or NaN where ddof takes all degrees of freedom
+    # not below 0, because NumPy gives ∞ or NaN if no degrees of freedom are left
     return sum(squares, axes, keepdims) / float(builtins.max(count - ddof, 0))
 
 
@@ -51,9 +51,9 @@ def var(
 def std(
     x: Any, axis: int | tuple[int, ...] | None = None, ddof: int = 0, keepdims: bool = False, *, policies: Items = ()
 ) -> Expr:
-    """Compute the standard deviation over axes, over all of them for None: the root of the variance.
+    """Compute the standard deviation, the root of the variance, over axes, or over all axes for None.
 
-    The gradient of a deviation 0 is 0.
+    The gradient is 0 if the deviation is 0.
 
     >>> ex.evaluate(ex.std(np.array([1.0, 3.0])))
     array(1.)
@@ -62,35 +62,35 @@ def std(
 
 
 def centre(x: Expr, axes: tuple[int, ...], keepdims: bool = False) -> Expr:
-    """Record the mean that deviations are taken from: of float32 accumulated in float64 where the last axis is kept.
+    """Record the mean for deviations; for float32 it is accumulated in float64 if the last axis is not reduced.
 
-    There NumPy adds the rows one by one: at 1e5 the mean of 20,000 rows is wrong by 15, and their variance by 221.
-    Along the last axis it adds pairwise.
+    In that case NumPy adds rows one by one, so that for values around 1e5 the mean of 20,000 rows is wrong by 15, and
+    their variance by 221. Along the last axis it uses pairwise summation.
     """
-    one_by_one = x.dtype == np.float32 and x.ndim - 1 not in axes and axes
-    return mean(x, axes, keepdims, policies=[PAccumulateIn(np.float64)] if one_by_one else ())
+    is_sequential = x.dtype == np.float32 and x.ndim - 1 not in axes and axes
+    return mean(x, axes, keepdims, policies=[PAccumulateIn(np.float64)] if is_sequential else ())
 
 
 def _squares(x: Expr) -> Expr:
-    """Record |x|², which is x² for real numbers."""
+    """Record |x|²."""
     return square(absolute(x) if x.dtype.kind == "c" else x)
 
 
 def _root(x: Expr) -> Expr:
-    """Record √x of non-negative x; at 0, where the root has no slope, the gradient is 0."""
+    """Record √x for non-negative x; the gradient at 0, where the derivative is infinite, is 0."""
     return _guarded(x, sqrt)
 
 
 def _power(x: Expr, exponent: float) -> Expr:
-    """Record x to a positive power, of non-negative x; at 0 the gradient is 0."""
+    """Record x to a positive power for non-negative x; the gradient at 0 is 0."""
     return _guarded(x, lambda positive: positive**exponent)
 
 
 def _guarded(x: Expr, function: Callable[[Expr], Expr]) -> Expr:
-    # the function sees a 1 in place of 0: both operands of ``where`` are computed, and 0 · ∞ of the unused one would be
-    # NaN
-    least = x == 0
-    return where(least, 0, function(where(least, 1, x)))
+    # replace 0 with 1 before calling the function: ``where`` computes both operands, and 0 · ∞ in the gradient of the
+    # unused one would be NaN
+    is_zero = x == 0
+    return where(is_zero, 0, function(where(is_zero, 1, x)))
 
 
 @public
@@ -99,9 +99,9 @@ def _guarded(x: Expr, function: Callable[[Expr], Expr]) -> Expr:
 def vector_norm(
     x: Any, order: float = 2, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, *, policies: Items = ()
 ) -> Expr:
-    """Compute (Σ |x|ᵖ)^(1/p) over axes, all for None; ``order`` p is ±∞ (an extreme), 0 (a count) or a number.
+    """Compute (Σ |x|ᵖ)^(1/p) over axes, or all axes for None; ``order`` p is ±∞ (extremum), 0 (count) or a number.
 
-    The gradient of a norm of positive order at 0 is 0.
+    For positive orders the gradient at 0 is 0.
 
     >>> ex.evaluate(ex.vector_norm(np.array([3.0, 4.0])))
     array(5.)
@@ -110,15 +110,15 @@ def vector_norm(
     axes = normalize_axes(axis, x.ndim, "vector_norm")
     if order == 2:
         return _root(sum(_squares(x), axes, keepdims))
-    size = absolute(x)
+    magnitude = absolute(x)
     if math.isinf(order):
-        return (max if order > 0 else min)(size, axes, keepdims)
+        return (max if order > 0 else min)(magnitude, axes, keepdims)
     if order == 0:
         return sum(cast(x != 0, x.dtype), axes, keepdims)
     if order == 1:
-        return sum(size, axes, keepdims)
+        return sum(magnitude, axes, keepdims)
     if order < 0:
-        return sum(size**order, axes, keepdims) ** (1 / order)
-    # from order 2 on the derivatives of |x|ᵖ are finite at 0
-    powers = size**order if order >= 2 else _power(size, order)
+        return sum(magnitude**order, axes, keepdims) ** (1 / order)
+    # for orders of 2 and more, the derivative of |x|ᵖ at 0 is finite
+    powers = magnitude**order if order >= 2 else _power(magnitude, order)
     return _power(sum(powers, axes, keepdims), 1 / order)

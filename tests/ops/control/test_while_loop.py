@@ -72,7 +72,7 @@ def test_an_endless_loop_can_be_interrupted() -> None:
 
 def test_there_is_no_gradient_and_the_error_says_what_has_one() -> None:
     x = ex.tensor(8.0)
-    with pytest.raises(ex.OperandError, match=r"while_loop.*\n.*number of turns"):
+    with pytest.raises(ex.OperandError, match=r"while_loop.*\n.*number of iterations"):
         ex.grad(halvings(x)[0], x)
 
 

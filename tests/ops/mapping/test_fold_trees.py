@@ -129,16 +129,16 @@ def test_leaves_do_not_wait_in_the_pool() -> None:
         (lambda: ex.fold_trees(compose, []), OperandError, r"of \[\]"),
         (lambda: ex.fold_trees(compose, 3), OperandError, "of an int"),
         (lambda: ex.fold_trees(compose, [(1.0, ())]), OperandError, r"the node \(\)"),
-        (lambda: ex.fold_trees(compose, [(np.ones(3), np.ones(2))]), OperandError, "leaves of 2 shapes"),
+        (lambda: ex.fold_trees(compose, [(np.ones(3), np.ones(2))]), OperandError, "leaves with 2 different shapes"),
         (
             lambda: ex.fold_trees(lambda a, b: a.sum(), [(np.ones(3), np.ones(3))]),
             DeclarationError,
-            "makes .* of vector 3 float64|makes .* of 3 float64",
+            "returns .* for vector 3 float64|returns .* for 3 float64",
         ),
         (
             lambda: ex.fold_trees(lambda a, b: (a, b), [(np.ones(3), np.ones(3))]),
             DeclarationError,
-            "makes .*3 float64, .*3 float64 of",
+            "returns .*3 float64, .*3 float64 for",
         ),
     ],
 )
