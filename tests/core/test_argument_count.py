@@ -24,7 +24,10 @@ from explorer.core.argument_checks import named
         (lambda x: ex.grad(lambda x: x, x), "fix: ex.grad(function(x), [x])"),
         (lambda x: ex.EvalPlan().register([x, x]), "fix: register each: "),
         (lambda x: ex.reshape(x, (4, 2)), "the new shape (4, 2) must have 6 elements like the old one, not 8"),
-        (lambda x: ex.scan(lambda s, e: (s, s), x, (x, ex.tensor(np.ones(3)))), "fix: truncate them to equal lengths: "),
+        (
+            lambda x: ex.scan(lambda s, e: (s, s), x, (x, ex.tensor(np.ones(3)))),
+            "fix: truncate them to equal lengths: ",
+        ),
         (lambda x: ex.pattern(3), "the formula '3': it is an int, not a string"),  # type: ignore[arg-type]
         (lambda x: ex.Net("n").Relu(3, "y"), "inputs (3,)\n  rule: blobs must be given by name"),
     ],
