@@ -1,6 +1,6 @@
-"""Layers: named ports, parameters and policies; they record expressions and compute nothing.
+"""Layers with named ports, parameters and policies, which record expressions and compute nothing.
 
-The names below are the whole public surface. Layers are optional: a net or an expression needs none of them.
+The names below are the whole public API. Layers are optional; nets and expressions do not need them.
 """
 
 from typing import TYPE_CHECKING
@@ -73,11 +73,11 @@ from explorer.layers.library.operation_layers import (
 )
 from explorer.layers.library.recurrent import GRUStep, Recurrent
 
-if not TYPE_CHECKING:  # a type checker knows the names, and refuses others by itself
+if not TYPE_CHECKING:  # type checkers know the names and reject others themselves
 
     def __getattr__(name):
-        """Raise AttributeError with explorer's name for a name of another system."""
-        from explorer.names import hint_among  # only an unknown name asks for it
+        """Raise AttributeError; for a name of another system the message contains explorer's name."""
+        from explorer.names import hint_among  # imported only for unknown names
 
         renamed = {"PFeedbackNoOutput": "PNoFeedbackOutput"}
         hint = hint_among(name, __all__)

@@ -96,8 +96,8 @@ def test_what_is_initialised_with_is_checked() -> None:
         (lambda: layer.init({"b/parameter": [1, 2]}), r"init\(Initializer\("),  # type: ignore[arg-type]
         (lambda: layer.init(ONES, [1]), "a load buffer must map"),  # type: ignore[arg-type]
         (lambda: layer.load_weights(None), "weights must be a mapping"),  # type: ignore[arg-type]
-        (lambda: layers.Initializer([1, 2]), "must be a mapping by parameter name"),  # type: ignore[arg-type]
-        (lambda: layers.Initializer(names=["a"]), "names must be a mapping by parameter name"),  # type: ignore[arg-type]
+        (lambda: layers.Initializer([1, 2]), "must be a mapping keyed by parameter name"),  # type: ignore[arg-type]
+        (lambda: layers.Initializer(names=["a"]), "names must be a mapping keyed by parameter name"),  # type: ignore[arg-type]
         (lambda: layer.init(layers.Initializer({"b/paramter": [1, 2]})), "there are values for b/paramter"),
     ]
     for call, message in calls:

@@ -1,1 +1,1 @@
-"""Base classes of layers: ports, parameters, policies, topology, and the backward pass."""
+"""Base classes of layers: ports, parameters, policies, topology and the backward pass."""

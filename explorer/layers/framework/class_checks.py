@@ -1,7 +1,7 @@
-"""Checks of layer classes where they are declared: ports, constructor arguments, forward.
+"""Checks of layer classes at their declaration: ports, constructor arguments and forward.
 
-``Layer`` calls them as a class is defined and as a layer is built: a wrong name is refused at the line that has it, not
-at the first feed-forward, which may be in another file.
+``Layer`` calls them when a class is defined and when a layer is built, so that a wrong name raises an error at its line
+instead of at the first feed-forward, which may be in another file.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from explorer.core.types.tensor_type import TensorType
 from explorer.layers.framework.ports import Ports
 
 REQUIRED = inspect.Parameter.empty
-"""default of a constructor argument that has none"""
+"""default of a constructor argument without a default"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,22 +30,22 @@ class Field:
 
 
 def fields_of(cls: type[Any], taken: Iterable[str]) -> tuple[Field, ...]:
-    """Return the constructor arguments that a class inherits, then those that it annotates.
+    """Return the inherited constructor arguments of a class, then the arguments that it annotates.
 
-    Raises DeclarationError for names that are ``taken`` or used by explorer's own base classes.
+    Raises DeclarationError for names that are ``taken`` or used by explorer's base classes.
     """
     fields = {field.name: field for field in cls.fields}
     bases = [base for base in cls.__mro__[1:] if base.__module__.startswith("explorer.layers.")]
     reserved = {*taken, *[name for base in bases for name in vars(base)]} - set(fields)
     for name, annotation in inspect.get_annotations(cls).items():
-        # Annotated for the type checker, and set by the class itself.
+        # class variables are set by the class itself
         if _class_variable(annotation):
             continue
         if name in reserved:
             raise DeclarationError(
                 f"the argument {name!r} of the layer class {cls.__name__}",
-                rule="a constructor argument must not have the name of an attribute that every layer has",
-                fix=f"name it otherwise, or annotate it as ClassVar if the class sets it: {name}: ClassVar[…]",
+                rule="a constructor argument must not have the name of an attribute of all layers",
+                fix=f"rename it, or annotate it as ClassVar if the class sets it: {name}: ClassVar[…]",
             )
         fields[name] = Field(name, vars(cls).get(name, REQUIRED))
     with_default = [field.name for field in fields.values() if field.default is not REQUIRED]
@@ -57,14 +57,14 @@ def fields_of(cls: type[Any], taken: Iterable[str]) -> tuple[Field, ...]:
         ):
             raise DeclarationError(
                 f"the argument {field.name!r} of the layer class {cls.__name__} has no default",
-                rule=f"an argument without a default must not follow {with_default[0]!r}, which has one",
+                rule=f"an argument without a default must not follow {with_default[0]!r}, which has a default",
                 fix="give it a default, or annotate it first",
             )
     return tuple(fields.values())
 
 
 def bind(layer: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
-    """Return the values of a layer's fields; raises DeclarationError for arguments that do not fit."""
+    """Return the values of a layer's fields; raise DeclarationError for arguments that do not fit."""
     signature = inspect.Signature(
         [
             inspect.Parameter(field.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=field.default)
@@ -77,7 +77,7 @@ def bind(layer: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> dict[
         raise DeclarationError(
             f"the {type(layer).__name__} layer {vars(layer)['_name']!r}: {error}",
             rule=f"the arguments must be {signature}, and policies, train, inputs",
-            fix=f"help({type(layer).__name__}) says what each argument means",
+            fix=f"help({type(layer).__name__}) documents the arguments",
         ) from None
     bound.apply_defaults()
     return bound.arguments
@@ -96,7 +96,7 @@ def check_integers(layer: Any, *names: str, least: int = 1) -> None:
 
 
 def check_hashable(layer: Any) -> None:
-    """Raise DeclarationError for an argument that is not hashable, since its value could change."""
+    """Raise DeclarationError for an argument that is not hashable, because its value could change."""
     for field in layer.fields:
         value = getattr(layer, field.name)
         try:
@@ -110,7 +110,7 @@ def check_hashable(layer: Any) -> None:
 
 
 def input_types(layer: Any, inputs: Mapping[str, TensorType]) -> dict[str, TensorType]:
-    """Return the types of a layer's inputs by port; raises DeclarationError, or the errors of Ports, for wrong ones."""
+    """Return the types of a layer's inputs by port; raise DeclarationError or the errors of Ports if they are wrong."""
     if not isinstance(inputs, Mapping):
         raise DeclarationError(
             f"inputs={inputs!r} of {layer!r}",
@@ -130,11 +130,11 @@ def input_types(layer: Any, inputs: Mapping[str, TensorType]) -> dict[str, Tenso
 
 def check_class(cls: type[Any], base: type[Any]) -> None:
     """Raise DeclarationError if a class's constructor, ports or ``forward`` do not fit a layer."""
-    # Layers are built again from their arguments (copies, sublayers), so these must tell all of a layer.
+    # Layers are rebuilt from their arguments (copies, sublayers), so the arguments must determine a layer completely.
     if "__init__" in vars(cls):
         raise DeclarationError(
             f"__init__ of the layer class {cls.__name__}",
-            rule="a layer class must not define __init__: its arguments are a name, the annotated ones, and policies",
+            rule="a layer class must not define __init__; its arguments are a name, the annotated fields and policies",
             fix="annotate the arguments (factor: float = 1.0); derive other attributes from them in prepare()",
         )
     check_ports(cls.__name__, cls.inputs, cls.outputs)
@@ -147,15 +147,15 @@ def check_class(cls: type[Any], base: type[Any]) -> None:
         raise DeclarationError(
             f"forward of the layer class {cls.__name__} takes ({', '.join(taken)})",
             rule=f"forward must take the input ports by name: {', '.join(cls.inputs) or 'none'}{default}",
-            fix=f"name its arguments so, or declare the ports: inputs = {taken!r}",
+            fix=f"rename its arguments, or declare the ports: inputs = {taken!r}",
         )
 
 
 def check_ports(owner: str, inputs: Any, outputs: Any) -> None:
-    """Raise DeclarationError for port names that are not a tuple of different names."""
+    """Raise DeclarationError unless port names are a tuple of different identifiers."""
     for what, names in (("inputs", inputs), ("outputs", outputs)):
-        whole = isinstance(names, tuple) and all(isinstance(name, str) for name in names)
-        if not whole or len(set(names)) != len(names):
+        is_tuple_of_names = isinstance(names, tuple) and all(isinstance(name, str) for name in names)
+        if not is_tuple_of_names or len(set(names)) != len(names):
             raise DeclarationError(
                 f"{what} of {owner}: {names!r}",
                 rule="ports must be a tuple of different names",
@@ -166,7 +166,7 @@ def check_ports(owner: str, inputs: Any, outputs: Any) -> None:
                 raise DeclarationError(
                     f"the port {name!r} of {owner}",
                     rule="a port's name must be a Python identifier",
-                    fix="letters, digits and _ alone: 'left_half'",
+                    fix="use only letters, digits and _, such as 'left_half'",
                 )
 
 

@@ -1,8 +1,7 @@
 """Composite layers: sublayers and their connections, declared as a topology.
 
-Everything else follows from the topology: ports, parameters by path, which sublayers must feed gradients back, and the
-order in which sublayers are called. A class that called its sublayers in a ``forward`` of its own would leave these to
-be found by running it.
+The topology determines everything else: ports, parameters by path, which sublayers must feed gradients back, and the
+order of calls. A class that called its sublayers in its own ``forward`` would have to be run to find them.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ from explorer.layers.framework.parameters import GradCollector, Parameter
 from explorer.layers.framework.policy_classes import GradPolicy
 from explorer.layers.framework.topology import Topology
 
-_DEEPEST = 100
-"""most levels of nested sublayers; a deeper composite is assumed to contain itself"""
+_MAX_DEPTH = 100
+"""maximum depth of nested sublayers; a deeper composite is assumed to contain itself"""
 
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """Decision whether a sublayer feeds gradients back to its inputs, with the reason."""
+    """Decision whether a sublayer feeds gradients back to its inputs, and its reason."""
 
     sublayer: str
     needed: bool
@@ -35,10 +34,10 @@ class Feedback:
 
 
 class Composite(Layer):
-    """Layer that consists of sublayers: a class declares its ``topology``, or ``declare`` chooses one by policies.
+    """Layer that consists of sublayers; a class declares its ``topology``, or ``declare`` chooses it based on policies.
 
-    The ports are those named by the connection clauses, in the order of the class's ``inputs`` and ``outputs`` if it
-    lists them. ``arguments`` returns the constructor arguments of each sublayer.
+    The connection clauses determine the ports, in the order of the class's ``inputs`` and ``outputs`` if it lists them.
+    ``arguments`` returns the constructor arguments of each sublayer.
     """
 
     topology: ClassVar[Topology | None] = None
@@ -61,30 +60,30 @@ class Composite(Layer):
         if "forward" in vars(cls):
             raise DeclarationError(
                 f"forward of the composite {cls.__name__}",
-                rule="a composite must not define forward: its topology determines it",
-                fix="move the computation to a sublayer's class",
+                rule="a composite must not define forward, which its topology determines",
+                fix="move the computation to the class of a sublayer",
             )
         super().__init_subclass__()
 
     def declare(self) -> Topology:
-        """Return the topology for this layer's arguments and policies; the class's own unless overridden."""
+        """Return the topology for this layer's arguments and policies; by default the class attribute ``topology``."""
         if self.topology is None:
             raise DeclarationError(
                 f"the composite {type(self).__name__} has no topology",
                 rule="a composite must declare its topology",
-                fix="topology = Topology(…) in the class body, or def declare(self) that returns one",
+                fix="set topology = Topology(…) in the class body, or return one from declare(self)",
             )
         return self.topology
 
     def arguments(self) -> Mapping[str, Mapping[str, Any]]:
-        """Return the constructor arguments of the sublayers, by sublayer and argument."""
+        """Return a mapping of sublayers to their constructor arguments by name."""
         return {}
 
     def prepare(self) -> None:
-        """Make the sublayers, with the policies that reach them and the feedback that is required of them."""
-        if self.name.count("/") >= _DEEPEST:
+        """Create the sublayers with the policies that apply to them and the feedback that is required."""
+        if self.name.count("/") >= _MAX_DEPTH:
             raise DeclarationError(
-                f"a {type(self).__name__} that is {_DEEPEST} sublayers deep",
+                f"a {type(self).__name__} nested {_MAX_DEPTH} sublayers deep",
                 rule="a composite must not contain itself",
                 fix="return a topology without this class from declare() at some depth",
             )
@@ -106,22 +105,23 @@ class Composite(Layer):
         ):
             raise DeclarationError(
                 f"arguments() of {self!r} returned {arguments!r}",
-                rule="arguments() must map sublayers to their constructor arguments, by name",
-                fix='return {"weight": {"in_features": self.in_features}}, for instance',
+                rule="arguments() must map names of sublayers to mappings of constructor arguments",
+                fix='return {"weight": {"in_features": self.in_features}}',
             )
         for name in arguments:
             if name not in names:
                 raise UnknownNameError(name, kind=f"sublayer of {self!r} in its arguments", known=names)
         self.sublayers: dict[str, Layer] = {}
         self.feedback: list[Feedback] = []
-        """feedback of each sublayer, in order"""
+        """feedback decision for each sublayer, in order"""
         active = {"": self.feeds_back}
         for name in self.wiring.order:
-            # In topological order, since whether a sublayer feeds back depends on those that it reads.
+            # In topological order, because whether a sublayer feeds back depends on the sublayers that it reads.
             active[name] = self._add_sublayer(name, arguments.get(name, {}), active)
 
     def _add_sublayer(self, name: str, arguments: Mapping[str, Any], active: Mapping[str, bool]) -> bool:
-        """Add a sublayer; return whether it updates or feeds back, so that its readers have to feed back."""
+        """Add a sublayer; return whether it updates or feeds back, because then the sublayers that read it must feed
+        back."""
         taken = {"name", "policies", "train", "inputs"} & {*arguments}
         if taken:
             raise DeclarationError(
@@ -131,8 +131,8 @@ class Composite(Layer):
             )
         feedback = self._feedback(name, active)
         sublayer = self._construct(name, arguments, feedback)
-        # Only the layer itself tells whether it updates. If it does, and its output comes back to its own input, that
-        # input needs a gradient, too.
+        # Whether a layer updates is known only once it is created. If it does, and its output returns to its own input,
+        # that input needs a gradient too.
         if not feedback.needed and sublayer.updates() and self.returns(name):
             feedback = Feedback(name, True, "it is trained, and its output comes back through time")
             sublayer = self._construct(name, arguments, feedback)
@@ -142,11 +142,12 @@ class Composite(Layer):
         return feedback.needed or bool(sublayer.updates())
 
     def _feedback(self, name: str, active: Mapping[str, bool]) -> Feedback:
-        """Decide whether a sublayer feeds back; ``active`` says which of those before it update or do."""
+        """Return whether a sublayer feeds back; ``active`` maps earlier sublayers to whether they update or feed
+        back."""
         policies = self.policies.of(name, self.name)
         own, inherited = [p.given.get(GradPolicy.feedback_output) for p in (policies, self.policies)]
-        # A policy of the composite asks for the gradients of its own inputs, not for those inside it.
-        asked = own is not inherited and own is not None and own.value
+        # A policy of the composite requests the gradients of its own inputs, not of its sublayers' inputs.
+        is_requested = own is not inherited and own is not None and own.value
         if not self.train:
             return Feedback(name, False, "a layer for inference has no gradients")
         reasons = [
@@ -156,23 +157,23 @@ class Composite(Layer):
         ]
         if reasons:
             return Feedback(name, True, " and ".join(reasons))
-        if asked and own is not None:
+        if is_requested and own is not None:
             return Feedback(name, True, f"one was asked for by {own.by}")
         return Feedback(name, False, "nothing before it is trained")
 
     def _construct(self, name: str, arguments: Mapping[str, Any], feedback: Feedback) -> Layer:
-        """Return a sublayer with the composite's policies and the decision whether it feeds back."""
+        """Create a sublayer with the composite's policies and the feedback decision."""
         policies = self.policies.of(name, self.name)
         policies.given[GradPolicy.feedback_output] = ResolvedPolicy(feedback.needed, f"inferred: {feedback.reason}")
         sublayer_class = self.wiring.sublayers[name]
         return sublayer_class(f"{self.name}/{name}", policies=policies, train=self.train, **arguments)
 
     def returns(self, name: str) -> bool:
-        """Whether gradients come back from a sublayer's output to its own input."""
+        """Return whether gradients flow from a sublayer's output back to its own input."""
         return False
 
     def __getitem__(self, name: str) -> Layer:
-        """Return a sublayer; a path ("weight/param") names one inside it."""
+        """Return a sublayer by name, or a nested sublayer by path, such as "weight/parameter"."""
         first, _, rest = name.partition("/")
         if first not in self.sublayers:
             raise UnknownNameError(first, kind=f"sublayer of {self!r}", known=self.sublayers)
@@ -182,11 +183,11 @@ class Composite(Layer):
         return sublayer[rest] if rest and isinstance(sublayer, Composite) else sublayer
 
     def paths(self) -> tuple[str, ...]:
-        """Return the paths of the parameters inside."""
+        """Return the paths of all parameters."""
         return tuple([_path(name, path) for name, layer in self.sublayers.items() for path in layer.paths()])
 
     def parameters(self) -> dict[str, Parameter]:
-        """Return all parameters inside, by path."""
+        """Return all parameters by path."""
         return {
             _path(name, path): parameter
             for name, layer in self.sublayers.items()
@@ -194,28 +195,28 @@ class Composite(Layer):
         }
 
     def updates(self) -> frozenset[str]:
-        """Return the paths of the parameters inside that update."""
+        """Return the paths of the parameters that update."""
         return frozenset([_path(name, path) for name, layer in self.sublayers.items() for path in layer.updates()])
 
     def sources(self) -> Iterator[ParameterHolder]:
-        """Yield the sources of all sublayers, in order."""
+        """Yield the parameter sources of all sublayers, in order."""
         for layer in self.sublayers.values():
             yield from layer.sources()
 
     def skeleton(self) -> Self:
-        """Return the layer and everything inside it without values."""
+        """Return a copy of the layer and its sublayers without values."""
         copy = super().skeleton()
         vars(copy)["sublayers"] = {name: layer.skeleton() for name, layer in self.sublayers.items()}
         return copy
 
     def grad_collect(self, collector: GradCollector) -> None:
-        """Collect the gradients of its parameters, also those of sublayers that were fed separately."""
+        """Collect the gradients of all parameters, including sublayers that were fed separately."""
         super().grad_collect(collector)
         for layer in self.sublayers.values():
             layer.grad_collect(collector)
 
     def neutral_invariant(self) -> None:
-        """Raise StateError unless it and each sublayer were fed backward as often as forward, and collected from."""
+        """Raise StateError unless this layer and all sublayers were fed backward as often as forward, and collected."""
         super().neutral_invariant()
         for layer in self.sublayers.values():
             layer.neutral_invariant()
@@ -225,7 +226,7 @@ class Composite(Layer):
         return type(self), self.wiring, tuple([(name, layer.blueprint) for name, layer in self.sublayers.items()])
 
     def expand(self, values: Mapping[str, Expr], parameters: Mapping[str, Expr]) -> dict[str, Expr]:
-        """Record a call of every sublayer, in topological order."""
+        """Record a call of each sublayer in topological order."""
         port_values: dict[tuple[str, str], Expr] = {("", port): value for port, value in values.items()}
         for name, layer in self.sublayers.items():
             inputs = {port: port_values[self.wiring.sources[name, port]] for port in layer.inputs}
@@ -241,14 +242,14 @@ class Composite(Layer):
 
 
 def _ordered(cls: type[Layer], what: str, named: Any, ports: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the ports of a topology in the order that the class names."""
+    """Return the ports of a topology in the order of the class's declaration."""
     if not named:
         return ports
     if set(named) != set(ports):
         raise DeclarationError(
             f"{what} of the composite {cls.__name__}: {', '.join(named)}",
-            rule=f"the ports must be those that its topology names: {', '.join(ports) or 'none'}",
-            fix=f"leave {what} out, or name the same ports",
+            rule=f"the ports must be the ports of its topology: {', '.join(ports) or 'none'}",
+            fix=f"omit {what}, or list the same ports",
         )
     return tuple(named)
 

@@ -1,7 +1,7 @@
-"""Descriptions of layers: sublayers and their order, policies and their origin, gradients and their reasons.
+"""Descriptions of layers: sublayers in order, policies with their origin, and gradients with their reasons.
 
-``layer.describe()`` prints them, and recordings keep them as rows, so that a view can show them without the engine.
-Nothing is recorded or run: the answers follow from the layer's class, its arguments and its policies.
+``layer.describe()`` returns them as text, and recordings store them as rows, so that a view can show them without the
+engine. Nothing is recorded or run, because the layer's class, arguments and policies determine the description.
 """
 
 from __future__ import annotations
@@ -35,28 +35,28 @@ def layer_row(layer: Any) -> LayerRow:
 
 
 def description(layer: Any) -> str:
-    """Return a layer and everything inside it as text: order, clauses, policies, gradients, each with its reason."""
+    """Return a description of a layer and its sublayers: order, clauses, policies and gradients, with reasons."""
     rows: list[LayerRow] = []
-    waiting: list[Any] = [layer]
-    while waiting:
-        layer = waiting.pop()
+    pending: list[Any] = [layer]
+    while pending:
+        layer = pending.pop()
         rows.append(layer_row(layer))
-        # Reversed, because the last one is taken first.
-        waiting += reversed([*sublayers(layer).values()])
+        # reversed, because pop takes the last one first
+        pending += reversed([*sublayers(layer).values()])
     return "\n".join(layer_lines(rows)) + "\n"
 
 
 def sublayers(layer: Any) -> Mapping[str, Any]:
-    """Return the sublayers of a layer by name."""
+    """Return a layer's sublayers by name."""
     inside: Mapping[str, Any] = vars(layer).get("sublayers", {})
     return inside
 
 
 def _policies(layer: Any) -> Iterator[Policy]:
-    """Yield every policy that was set, then the defaults of the policies that the layer's class reads."""
+    """Yield all policies that were set, and the defaults of other policies that the layer's class reads."""
     policies = layer.policies.given
     layer_class: Any = type(layer)
-    read = _read(layer_class)
+    read = _policies_read(layer_class)
     majors = dict.fromkeys([*read, *[minor.major for minor in policies if minor.major is not None]])
     for major in majors:
         for minor in major.minors.values():
@@ -72,16 +72,17 @@ def _policy_source(policy: ResolvedPolicy) -> str:
 
 
 @cache
-def _read(cls: type) -> tuple[type[PolicyClass], ...]:
-    """Return the major classes that a layer class's methods name."""
+def _policies_read(cls: type) -> tuple[type[PolicyClass], ...]:
+    """Return the major policy classes to which the methods of a layer class refer."""
     majors: dict[Any, None] = {}
     for base in reversed(cls.__mro__):
         for member in vars(base).values():
             method = inspect.unwrap(member.fget) if isinstance(member, property) and member.fget else member
             if isinstance(method, FunctionType):
-                # A method's compiled names tell which policies it reads: a layer declares no list of them.
-                named = [method.__globals__.get(name) for name in method.__code__.co_names]
-                majors.update(dict.fromkeys(filter(_is_major, named)))
+                # layers do not declare the policies that they read, so they are found among the global names in a
+                # method's code
+                global_values = [method.__globals__.get(name) for name in method.__code__.co_names]
+                majors.update(dict.fromkeys(filter(_is_major, global_values)))
     return tuple(majors)
 
 
@@ -90,11 +91,11 @@ def _is_major(value: Any) -> bool:
 
 
 def _feedback(layer: Any) -> Iterator[Feedback]:
-    """Yield for each sublayer whether it feeds back, for a parameter whether its gradient is built, and why."""
+    """Yield whether each sublayer feeds back, or whether a parameter's gradient is built, with the reason."""
     trains = layer.train
     for feedback in vars(layer).get("feedback", ()):
         inside = sublayers(layer).get(feedback.sublayer)
-        if inside is None or not inside.inputs:  # a source has no inputs to feed back to
+        if inside is None or not inside.inputs:  # sources have no inputs
             continue
         yield Feedback(
             feedback.sublayer, trains and feedback.needed, feedback.reason if trains else "the layer is for inference"

@@ -1,8 +1,8 @@
-"""Expanded layers: every operation is a node of its own in the boxes of the layers, none is inside a call.
+"""Expanded layers, whose operations are individual nodes in the layers' boxes instead of parts of a call.
 
-``feed_forward`` records one call of a function that equal layers share. To show one layer, ``Layer.explore`` records
-its expressions once more, in scopes that belong to this layer, with its own parameters. The shared function's graph
-would not do: it knows neither the layer's name nor its parameters.
+``feed_forward`` records one call of a function that equal layers share. To show a layer, ``Layer.explore`` records its
+expressions again in the layer's own scopes and with its own parameters, because the shared function's graph has neither
+its name nor its parameters.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from explorer.layers.framework.recording_state import expanding
 
 @dataclass(frozen=True, slots=True)
 class ExpandedLayer:
-    """Expressions of a layer: its outputs by port, and its gradients by port or parameter."""
+    """Expressions of a layer: outputs by port, and gradients by port or parameter."""
 
     outputs: Mapping[str, Expr]
     gradients: Mapping[str, Expr]
     valued: bool
-    """whether all inputs and parameters have values, so that it can be run"""
+    """whether all inputs and parameters have values, so that the layer can be run"""
 
 
 def expand(layer: Layer, inputs: Any = None) -> ExpandedLayer:
-    """Record the expressions of a layer for inputs by port, types or values; for a training layer the gradients too.
+    """Record a layer's expressions for inputs (types or values by port), with gradients if it is a training layer.
 
-    A layer with one input may be given that one, without its port.
+    The only input of a layer may be given without its port.
 
     Raises UnknownNameError for a wrong port, OperandError for a port with neither a type nor a value.
     """
@@ -58,35 +58,35 @@ def expand(layer: Layer, inputs: Any = None) -> ExpandedLayer:
 
 
 def _input_values(layer: Layer, inputs: Any) -> dict[str, Any]:
-    chosen = dict(layer.types)
+    given = dict(layer.types)
     if inputs is not None and not (isinstance(inputs, Mapping) and not inputs):
-        chosen.update(layer._as_ports(layer.inputs, "input", (inputs,), {}))
-    missing = [port for port in layer.inputs if port not in chosen]
+        given.update(layer._as_ports(layer.inputs, "input", (inputs,), {}))
+    missing = [port for port in layer.inputs if port not in given]
     if missing:
         raise OperandError(
             f"{layer!r} without a type for its input {', '.join(missing)}",
             rule="every input port must have a type or a value",
             fix=f'inputs={{"{missing[0]}": ex.TensorType((2, {getattr(layer, "in_features", 3)}), np.float32)}},'
-            " or values, in the shapes that the layer takes",
+            " or values of the shapes that the layer accepts",
         )
     values = {
         port: tensor(value, name=port) if isinstance(value, np.ndarray) else value
-        for port, value in chosen.items()
+        for port, value in given.items()
         if not isinstance(value, TensorType)
     }
-    expressed = dict(zip(values, as_operands(tuple(values.values())), strict=True))
-    return {port: expressed.get(port, chosen[port]) for port in layer.inputs}
+    expressions = dict(zip(values, as_operands(tuple(values.values())), strict=True))
+    return {port: expressions.get(port, given[port]) for port in layer.inputs}
 
 
 def _gradients(
     layer: Layer, operands: Mapping[str, Expr], expander: LayerExpander, outputs: Mapping[str, Expr]
 ) -> dict[str, Expr]:
-    """Record the gradients that feed-backward would return and collect, and no others."""
+    """Record only the gradients that feed-backward would return and collect."""
     wanted = dict(operands) if layer.feeds_back else {}
     wanted.update({path or layer.name: expander.parameters[path] for path in sorted(layer.updates())})
     names = {
         node.uid: name for name, node in reversed(wanted.items())
-    }  # a shared parameter is listed by its first name
+    }  # a shared parameter is listed under its first name
     wanted = {name: node for name, node in wanted.items() if names[node.uid] == name and has_gradient(node.type)}
     if not wanted:
         return {}
@@ -97,24 +97,24 @@ def _gradients(
 
 
 class LayerExpander:
-    """Recorder of the calls of one layer and of those inside it."""
+    """Recorder of the calls of one layer and its sublayers."""
 
     def __init__(self, layer: Layer) -> None:
         self.parameters: dict[str, Expr] = {}
-        """paths of the sources inside the layer"""
+        """expressions of the parameters, by path"""
         self._sources = dict(zip(layer.paths(), layer.sources(), strict=True))
         self._outside = f"{layer.name}/"
         self._paths = {id(source): path for path, source in self._sources.items()}
         self._shared: dict[int, Expr] = {}
 
     def call(self, layer: Layer, values: Mapping[str, Expr], parameters: Mapping[str, Expr | None]) -> dict[str, Expr]:
-        """Record the outputs by port in the current scope; parameters not recorded yet are recorded there."""
+        """Record the outputs by port in the current scope, with parameters that were not recorded yet."""
         box = state.scope
         assert box is not None  # set by the caller
-        # The recorder finds the layer by its box, for its policies and feedback.
+        # the recorder reads the layer's policies and feedback from its box
         box.payload = layer
-        # A parameter is drawn in the box of the layer that holds it; one that repeats a sublayer draws its parameters
-        # beside that, once.
+        # A parameter is drawn in the box of its layer. A layer that repeats a sublayer draws the sublayer's parameters
+        # once, next to it.
         passes_on = bool(vars(layer).get("sublayers")) and not layer.repeats
         parameter_nodes: Mapping[str, Any] = parameters
         if not passes_on:
@@ -130,13 +130,13 @@ class LayerExpander:
         return outputs
 
     def _parameter(self, source: ParameterHolder) -> Expr:
-        """Return the tensor that a source holds, or a placeholder before it is initialised."""
+        """Return a source's tensor, or a placeholder if it is not initialized yet."""
         path, parameter = self._paths[id(source)], source.held
         node = self._shared.get(id(parameter)) if parameter is not None else None
         if node is None and parameter is None:
-            chosen = source.select(ParameterPolicy)
+            policies = source.select(ParameterPolicy)
             node = Given(
-                TensorType(source.shape, chosen.dtype, chosen.device), source.name.removeprefix(self._outside)
+                TensorType(source.shape, policies.dtype, policies.device), source.name.removeprefix(self._outside)
             )()
         elif node is None and parameter is not None:
             name = parameter.name.removeprefix(self._outside)

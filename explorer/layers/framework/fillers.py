@@ -1,7 +1,7 @@
 """Fillers: random or constant initial values of parameters.
 
-Initializers and parameter policies use them. They draw with a generator that they are given, and keep none of their
-own, so that a value depends on the seed and the parameter's name alone.
+Initializers and parameter policies use them. They draw with the generator that is passed to them, so that a value
+depends only on the seed and the parameter's name.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from explorer.core.types.tensor_type import Array, Shape
 
 
 class VarScalePolicy(PolicyClass):
-    """Policy of the distribution that a VarScale filler draws from; None keeps the filler's own."""
+    """Policy that sets the distribution of a VarScale filler; None keeps the filler's distribution."""
 
     distribution = Minor(None, among=(None, "uniform", "normal"), recorded=False)
 
 
 class Filler:
-    """Base of fillers, which draw a parameter's elements; a user's filler overrides ``draw``."""
+    """Base class of fillers, which draw a parameter's elements; subclasses define ``draw``."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
 
     def draw(self, generator: np.random.Generator, shape: Shape) -> Any:
-        """Draw numbers of a shape; they are converted to the parameter's dtype."""
+        """Draw an array of a shape, which is then converted to the parameter's dtype."""
         raise DeclarationError(
             f"the filler {type(self).__name__} without draw",
             rule="a filler must define draw()",
@@ -39,17 +39,17 @@ class Filler:
         )
 
     def under(self, policies: Policies) -> Filler:
-        """Return the filler that follows a parameter's policies; itself unless a subclass reads some."""
+        """Return the filler for a parameter's policies; the filler itself unless a subclass overrides this method."""
         return self
 
     def fill(self, shape: Shape, generator: np.random.Generator) -> Array:
-        """Draw an array; raises DeclarationError if ``draw`` returned another shape, or no numbers."""
+        """Draw an array; raise DeclarationError if ``draw`` returned another shape or elements that are not numeric."""
         drawn = np.asarray(self.draw(generator, shape))
         if drawn.shape != shape or drawn.dtype.kind not in "biuf":
             raise DeclarationError(
-                f"{type(self).__name__} drew {drawn.dtype.name} of the shape {drawn.shape}",
-                rule=f"draw() must return numbers of the shape {shape}",
-                fix="return generator.normal(size=shape), for instance",
+                f"{type(self).__name__} drew {drawn.dtype.name} elements of shape {drawn.shape}",
+                rule=f"draw() must return numbers of shape {shape}",
+                fix="return generator.normal(size=shape)",
             )
         return drawn
 
@@ -57,7 +57,7 @@ class Filler:
 @named_methods
 @dataclass(frozen=True)
 class Constant(Filler):
-    """Filler with one number for every element."""
+    """Filler that sets all elements to one number."""
 
     value: float = 0.0
 
@@ -69,7 +69,7 @@ class Constant(Filler):
 @named_methods
 @dataclass(frozen=True)
 class Uniform(Filler):
-    """Filler that draws evenly from ``low`` (included) to ``high`` (excluded)."""
+    """Filler that draws uniformly from [low, high)."""
 
     low: float = -1.0
     high: float = 1.0
@@ -77,7 +77,7 @@ class Uniform(Filler):
     def __post_init__(self) -> None:
         if not self.low <= self.high:
             raise DeclarationError(
-                f"{self!r}", rule="low must be at most high", fix=f"Uniform({self.high!r}, {self.low!r})"
+                f"{self!r}", rule="low must not exceed high", fix=f"Uniform({self.high!r}, {self.low!r})"
             )
 
     def draw(self, generator: np.random.Generator, shape: Shape) -> Any:
@@ -105,11 +105,12 @@ class Gaussian(Filler):
 @named_methods
 @dataclass(frozen=True)
 class VarScale(Filler):
-    """Filler of mean zero and variance ``scale`` / fan, where fan is the number of connections of a weight.
+    """Filler with mean zero and variance ``scale`` / fan, where fan is a weight's number of connections.
 
-    A matrix (in, out) has these two fans; filters (out, in, …) have theirs times the window's size; with fewer than two
-    dimensions both fans are the number of elements. The default is Glorot's filler, He's is ``scale=2, fan="in"``. The
-    policy VarScalePolicy.distribution (PNormVarScale, PUniformVarScale) chooses another distribution.
+    The fans of a matrix (in, out) are in and out. The fans of filters (out, in, …) are multiplied by the window's size.
+    With fewer than two axes, both fans are the number of elements. The default is Glorot initialization; ``scale=2,
+    fan="in"`` is He initialization. The policy VarScalePolicy.distribution (PNormVarScale, PUniformVarScale) selects
+    another distribution.
     """
 
     scale: float = 1.0
@@ -120,20 +121,20 @@ class VarScale(Filler):
         if not self.scale > 0 or self.distribution not in ("uniform", "normal") or self.fan not in ("in", "out", "avg"):
             raise DeclarationError(
                 f"{self!r}",
-                rule='scale must be positive, distribution "uniform" or "normal", fan "in", "out" or "avg"',
-                fix='VarScale(2, "normal", "in") is He, VarScale(1, "uniform", "avg") Glorot',
+                rule='scale must be positive, distribution "uniform" or "normal", and fan "in", "out" or "avg"',
+                fix='VarScale(2, "normal", "in") for He, VarScale(1, "uniform", "avg") for Glorot',
             )
 
     def under(self, policies: Policies) -> Filler:
-        """Return the filler with the distribution that a policy chooses."""
+        """Return the filler with the policies' distribution."""
         chosen = policies.select(VarScalePolicy).distribution
         return self if chosen is None else replace(self, distribution=chosen)
 
     def draw(self, generator: np.random.Generator, shape: Shape) -> Any:
         """Draw numbers of a shape."""
-        inward, outward = _fans(shape)
-        connections = {"in": inward, "out": outward, "avg": (inward + outward) / 2}[self.fan]
-        variance = self.scale / max(1.0, connections)
+        fan_in, fan_out = _fans(shape)
+        fan = {"in": fan_in, "out": fan_out, "avg": (fan_in + fan_out) / 2}[self.fan]
+        variance = self.scale / max(1.0, fan)
         if self.distribution == "normal":
             return generator.normal(0.0, math.sqrt(variance), shape)
         limit = math.sqrt(3 * variance)

@@ -1,9 +1,9 @@
-"""Layers: named boxes of parameters, policies and ports. A layer computes nothing, it records expressions.
+"""Layers, which have names, parameters, policies and ports, and record expressions instead of computing.
 
-Feeding forward records one call of a traced function, which layers of equal class, arguments and policies share;
-feeding backward records the call of its gradients. A training layer keeps each feed-forward on a stack until then: each
-feed-backward takes the last one. ``ex.grad`` does the same for expressions; layers need their own entry because their
-gradients may be fed back one layer at a time, in the user's order.
+Feeding forward records one call of a traced function, which layers with equal class, arguments and policies share.
+Feeding backward records the call of its gradients. A training layer keeps a stack of feed-forwards, from which each
+feed-backward takes the last one. ``ex.grad`` computes gradients of expressions; layers have their own entry point
+because users may feed gradients back one layer at a time, in their own order.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ from explorer.layers.framework.recording_state import current_expander, forbid_i
 from explorer.ops.creation.constants import Zero
 from explorer.record.layer_rows import Layer as LayerRow
 
-# Weak: a function lives as long as one of its layers.
+# weak, so that a function lives as long as one of its layers
 _functions: WeakValueDictionary[Any, Function[..., Any]] = WeakValueDictionary()
-"""traced functions by blueprint"""
+"""blueprint → traced function"""
 
 
 def _shared(layer: Layer) -> Function[..., Any]:
-    """Return the function of all layers with this one's blueprint.
+    """Return the function that all layers with this layer's blueprint share.
 
-    It is called with inputs by port, then parameters in the order of ``layer.paths()``.
+    Its arguments are the inputs by port, then the parameters in the order of ``layer.paths()``.
     """
     traced = _functions.get(layer.blueprint)
     if traced is None:
@@ -67,13 +67,13 @@ def _body(layer: Layer) -> Any:
         with recording_forward(layer):
             return layer.outputs_of(layer.expand(values, parameters))
 
-    body.__wrapped__ = MethodType(type(layer).forward, layer)  # type: ignore[attr-defined]  # what it reads is watched
+    body.__wrapped__ = MethodType(type(layer).forward, layer)  # type: ignore[attr-defined]  # captured values are tracked
     return body
 
 
 @dataclass(frozen=True, slots=True)
 class ForwardRecord:
-    """Record of one feed-forward: operands and results of its call, and the functions being traced then."""
+    """Record of one feed-forward: operands and results of its call, and the functions that were being traced."""
 
     inputs: Mapping[str, Expr]
     parameters: Mapping[str, Parameter]
@@ -83,34 +83,35 @@ class ForwardRecord:
 
 @dataclass(frozen=True, slots=True)
 class PendingGradient:
-    """Gradient of a parameter built by a feed-backward, and the functions being traced then."""
+    """Gradient of a parameter from a feed-backward, and the functions that were being traced."""
 
     parameter: Parameter
     gradient: Expr
     traces: tuple[int, ...]
 
     def check(self, layer: Layer) -> None:
-        """Raise StateError if the gradient belongs to the body of another function than the current one."""
+        """Raise StateError if the gradient was recorded in another function's body."""
         check_same_body(layer, self.traces, "collecting the gradients")
 
 
 def check_same_body(layer: Layer, traces: tuple[int, ...], what: str) -> None:
-    """Raise StateError if the functions being traced are not those, ``traces``, in which the layer was fed forward."""
+    """Raise StateError unless the functions being traced are ``traces``, in which the layer was fed forward."""
     if traces != state.traces:
         raise StateError(
-            f"{what} of {layer!r}, which was fed in another function's body than this",
-            rule="feed_forward, feed_backward and grad_collect must all run inside one function's body, or outside",
-            fix="feed forward, feed backward and collect in one function, or none; ex.grad goes through functions",
+            f"{what} of {layer!r}, which was fed in another function's body",
+            rule="feed_forward, feed_backward and grad_collect must run in the same function's body, or all outside",
+            fix="feed forward, feed backward and collect in one function or in none; ex.grad supports function calls",
         )
 
 
 @named_methods
 class Layer:
-    """Base of layers, built for inference, or with ``train=True`` for training.
+    """Base class of layers, which are built for inference, or for training with ``train=True``.
 
-    A subclass names its ports, annotates its constructor's arguments, and defines ``forward``. A layer is built with a
-    name, these arguments and policies. Passing the types of its ``inputs`` also makes it a training layer, one that
-    accepts no other types. Attributes are fixed once it is built; ``prepare`` sets those derived from the arguments.
+    A subclass lists its ports, annotates its constructor arguments, and defines ``forward``. A layer is built with a
+    name, these arguments and policies. Passing the types of its ``inputs`` makes it a training layer that accepts no
+    other types. Attributes cannot be changed once it is built; ``prepare`` sets attributes that are derived from
+    arguments.
 
     >>> class Scaled(ex.layers.Layer):
     ...     factor: float = 2.0
@@ -126,11 +127,11 @@ class Layer:
     fields: ClassVar[tuple[Field, ...]] = ()
     """constructor arguments"""
     repeats: ClassVar[bool] = False
-    """whether it calls a sublayer more than once, so that parameters are drawn next to that sublayer"""
+    """whether it calls a sublayer repeatedly, so that its parameters are drawn next to that sublayer"""
     _running: ClassVar[frozenset[str]] = frozenset(
         {"_name", "_train", "policies", "types", "forward_records", "pending_gradients", "blueprint", "_function"}
     )
-    """attributes of every layer, in addition to those that its class declares; they are not part of a blueprint"""
+    """attributes of all layers that are not part of a blueprint"""
 
     def __init_subclass__(cls) -> None:
         check_names(cls, Layer, "the layer class")
@@ -149,7 +150,7 @@ class Layer:
         if not isinstance(name, str) or not name:
             raise DeclarationError(
                 f"a {type(self).__name__} layer named {name!r}",
-                rule="the first argument must be the layer's name, a string that is not empty",
+                rule="the first argument must be the layer's name, a non-empty string",
                 fix=f'{type(self).__name__}("name", …)',
             )
         self._name = name
@@ -158,29 +159,29 @@ class Layer:
         self._train = train or inputs is not None
         self.forward_records: list[ForwardRecord] = []
         self.pending_gradients: list[PendingGradient] = []
-        """gradients of parameters that have not been collected yet"""
+        """gradients of parameters that were not collected yet"""
         self.prepare()
         self.types = {} if inputs is None else input_types(self, inputs)
         self.blueprint = self.make_blueprint()
-        """key of everything the recorded forward depends on; layers with equal keys share one function"""
+        """key of everything on which the recorded forward depends; layers with equal keys share one function"""
 
     def prepare(self) -> None:
-        """Finish the layer once arguments and policies are set; a subclass validates them here."""
+        """Finish the layer after arguments and policies were set; subclasses validate them here."""
         self.policies.check((), self.name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        # The blueprint is set last: before, prepare() may set what it derives.
+        # the blueprint is set last, so prepare() can set derived attributes
         if "blueprint" in vars(self):
             raise StateError(
                 f"the attribute {name!r} of {self!r} set to {value!r}",
                 rule="a layer's attributes must not change once it is built, because layers share traced functions",
-                fix="make another layer, or set the attribute in prepare()",
+                fix="create another layer, or set the attribute in prepare()",
             )
         super().__setattr__(name, value)
 
     @property
     def name(self) -> str:
-        """Name of the layer; a sublayer's name begins with those of the layers around it."""
+        """Name of the layer; a sublayer's name starts with the names of the enclosing layers."""
         forbid_in_shared_forward(self, "name")
         return self._name
 
@@ -191,7 +192,7 @@ class Layer:
         return self._train
 
     def forward(self, *inputs: Any, **_: Any) -> Any:
-        """Record the outputs from the inputs, which are passed by port: one expression, or a mapping by port."""
+        """Record the outputs from inputs passed by port, and return one expression or a mapping by port."""
         raise DeclarationError(
             f"the layer class {type(self).__name__} without forward",
             rule="a layer class must define forward()",
@@ -199,15 +200,15 @@ class Layer:
         )
 
     def sources(self) -> Iterator[ParameterHolder]:
-        """Yield the holders of its parameters: the sources inside it."""
+        """Yield the sources inside the layer, which hold its parameters."""
         return iter(())
 
     def paths(self) -> tuple[str, ...]:
-        """Return the paths of its parameters inside it; "" is the layer itself."""
+        """Return the paths of its parameters relative to the layer; "" is the layer itself."""
         return ()
 
     def parameters(self) -> dict[str, Parameter]:
-        """Return its parameters by path; raises StateError for one that is not initialised."""
+        """Return its parameters by path; raise StateError if one is not initialized."""
         return {}
 
     def updates(self) -> frozenset[str]:
@@ -215,9 +216,10 @@ class Layer:
         return frozenset()
 
     def init(self, initializer: Initializer | None = None, buffer: Buffer | None = None) -> None:
-        """Initialise all parameters (see Initializer), or none if one of them has no value.
+        """Initialize all parameters (see Initializer), or none of them if one has no value.
 
-        Initialised parameters enter the buffer, and those in it are shared: ``init(Initializer(filler=VarScale()))``.
+        Initialized parameters are added to the buffer, and parameters in the buffer are shared. Example:
+        ``init(Initializer(filler=VarScale()))``.
         """
         if initializer is not None and not isinstance(initializer, Initializer):
             raise DeclarationError(
@@ -233,14 +235,14 @@ class Layer:
                 fix="init(initializer, {})",
             )
         entered = dict(buffer)
-        # All are built before one is held, so that a missing value leaves the layer as it was.
+        # create all parameters before keeping any, so that a missing value leaves the layer unchanged
         initialised = [(source, source.begin(initializer, entered)) for source in self.sources()]
         for source, parameter in initialised:
             source.hold(parameter)
         buffer.update(entered)
 
     def load_weights(self, weights: Mapping[str, Any]) -> None:
-        """Assign arrays by parameter name, extra names allowed; all are checked before any is assigned.
+        """Assign arrays by parameter name; extra names are ignored, and all arrays are checked before any is assigned.
 
         Raises UnknownNameError for a parameter without an array, OperandError for an array that does not fit.
         """
@@ -248,10 +250,10 @@ class Layer:
             raise DeclarationError(
                 f"load_weights({weights!r}) of {self!r}",
                 rule="weights must be a mapping of parameter names to arrays",
-                fix="load_weights(layer.save_weights()), for instance",
+                fix="load_weights(layer.save_weights())",
             )
         parameters = {parameter.name: parameter for parameter in self.parameters().values()}
-        # All are converted before one is assigned, so that a wrong array changes nothing.
+        # convert all arrays before assigning any, so that a wrong array changes nothing
         tensors = {name: parameter.made(weights) for name, parameter in parameters.items()}
         for name, parameter in parameters.items():
             parameter.value = tensors[name]
@@ -261,8 +263,8 @@ class Layer:
         return {parameter.name: parameter.array for parameter in self.parameters().values()}
 
     def grad_collect(self, collector: GradCollector) -> None:
-        """Add the gradients of parameters that feed_backward has built to a collector."""
-        # All are checked before one is collected, so that an error collects none.
+        """Add the parameter gradients from feed_backward to a collector."""
+        # check all gradients before collecting any, so that an error collects nothing
         for pending in self.pending_gradients:
             pending.check(self)
         for pending in self.pending_gradients:
@@ -276,21 +278,21 @@ class Layer:
             raise StateError(
                 f"{self!r} is not neutral: fed forward {more} more than backward",
                 rule="a training layer must be fed backward as often as it was fed forward",
-                fix="call feed_backward, or make the layer for inference",
+                fix="call feed_backward, or build the layer for inference",
             )
         if self.pending_gradients:
             names = sorted({pending.parameter.name for pending in self.pending_gradients})
             raise StateError(
-                f"{self!r} is not neutral: gradients of {', '.join(map(repr, names))} wait to be collected",
-                rule="a training layer's gradients must be collected after it was fed backward",
+                f"{self!r} is not neutral: gradients of {', '.join(map(repr, names))} were not collected",
+                rule="a training layer's gradients must be collected after feed_backward",
                 fix="call grad_collect(ex.layers.GradCollector())",
             )
 
     def feed_forward(self, *positional: Any, **named: Any) -> Any:
-        """Record the outputs, in a single call: one expression, or Ports for several outputs.
+        """Record the outputs as a single call; return one expression, or Ports for several outputs.
 
         Inputs are passed by position, by port, or as one mapping; arrays and numbers are converted. Raises
-        UnknownNameError for a wrong port, OperandError for one that is set twice, missing, or of a wrong type.
+        UnknownNameError for a wrong port, and OperandError if an input is missing, set twice or has a wrong type.
         """
         ports = self._as_ports(self.inputs, "input", positional, named)
         values = _operands(self, ports)
@@ -298,8 +300,8 @@ class Layer:
             if values[port].type != type_:
                 raise OperandError(
                     f"the port {port!r} of {self!r} with {values[port].type}",
-                    rule=f"the input must have the type that the layer was made for, {type_}",
-                    fix="make the layer with train=True for inputs of any type",
+                    rule=f"the input must have the type for which the layer was built, {type_}",
+                    fix="build the layer with train=True for inputs of any type",
                 )
         parameters = self.parameters()
         try:
@@ -316,17 +318,18 @@ class Layer:
     __call__ = feed_forward
 
     def feed_backward(self, *positional: Any, **named: Any) -> Any:
-        """Record the gradients of the inputs from those of the outputs: one, or Ports; None if none is fed back.
+        """Record the inputs' gradients from the outputs' gradients; return one expression, or Ports for several inputs.
 
-        Raises StateError for an inference layer, or one that was not fed forward. The gradients of parameters wait for
-        ``grad_collect``. Arrays and numbers are converted to the output's dtype.
+        Gradients are None if they are not fed back. Gradients of parameters are kept for ``grad_collect``. Arrays and
+        numbers are converted to the output's dtype. Raises StateError for an inference layer, and if the layer was not
+        fed forward.
         """
         ports = self._as_ports(self.outputs, "output", positional, named)
         gradients = _feed_backward(self, ports)
         return gradients[self.inputs[0]] if len(self.inputs) == 1 else Ports(self.inputs, repr(self), gradients)
 
     def sublayer(self, name: str) -> Layer | None:
-        """Return the sublayer of a name, None if there is none."""
+        """Return the sublayer of this name, or None."""
         return sublayers(self).get(name)
 
     def to_row(self) -> LayerRow:
@@ -334,14 +337,13 @@ class Layer:
         return layer_row(self)
 
     def describe(self) -> str:
-        """Return the layer and everything inside it as text: order, clauses, policies, gradients, each with its
-        reason."""
+        """Return a description of the layer and its sublayers: order, clauses, policies and gradients, with reasons."""
         return description(self)
 
     def explore(self, inputs: Any = None, **options: Any) -> View:
-        """Show the layer's graph, and for a training layer the graph of its gradients, with its description.
+        """Show the layer's graph with its description, and the graph of gradients for a training layer.
 
-        ``inputs`` are types by port, or values, or the only input itself; a layer built for types needs none.
+        ``inputs`` are types or values by port, or the only input; a layer built for given types needs none.
         """
         return hooks.explore(self, inputs=inputs, **options)
 
@@ -357,8 +359,7 @@ class Layer:
         return bool(self.select(GradPolicy).feedback_output)
 
     def make_blueprint(self) -> Any:
-        """Return a key of its class, attributes and policies; raises DeclarationError for an argument that may
-        change."""
+        """Return a key of class, attributes and policies; raise DeclarationError for arguments that may change."""
         check_hashable(self)
         attributes = {name: value for name, value in vars(self).items() if name not in self._running}
         return type(self), attribute_key(attributes), self.policies.recorded()
@@ -368,7 +369,7 @@ class Layer:
         return self.forward(**values)
 
     def call(self, values: Mapping[str, Expr], parameters: Mapping[str, Expr]) -> dict[str, Expr]:
-        """Record the call: outputs by port. The layer's policies apply to the operations inside."""
+        """Record the call and return the outputs by port; the layer's policies apply to the operations inside."""
         reached = reaching(self.policies)
         if not reached:
             return self._call(values, parameters)
@@ -376,33 +377,38 @@ class Layer:
             return self._call(values, parameters)
 
     def _call(self, values: Mapping[str, Expr], parameters: Mapping[str, Expr]) -> dict[str, Expr]:
-        writing = current_expander()
-        if writing is not None:
-            return writing.call(self, values, parameters)
+        expander = current_expander()
+        if expander is not None:
+            return expander.call(self, values, parameters)
         if not values and not parameters:
             with recording_forward(self):
                 return self.outputs_of(self.expand({}, {}))
-        titles = [path or "value" for path in parameters]
-        # A port may have the name of a parameter, and a function takes each operand by a name of its own.
-        titles = [f"{title} (parameter)" if title in values else title for title in titles]
-        outputs: dict[str, Expr] = self.function(**values, **dict(zip(titles, parameters.values(), strict=True)))
+        argument_names = [path or "value" for path in parameters]
+        # a port may have the same name as a parameter, but argument names must be unique
+        argument_names = [
+            f"{argument_name} (parameter)" if argument_name in values else argument_name
+            for argument_name in argument_names
+        ]
+        outputs: dict[str, Expr] = self.function(
+            **values, **dict(zip(argument_names, parameters.values(), strict=True))
+        )
         return outputs
 
     @property
     def function(self) -> Function[..., Any]:
-        """Traced function of the call, shared with layers of the same blueprint."""
+        """Traced function of the call, shared by layers with the same blueprint."""
         traced = vars(self).get("_function")
         if traced is None:
             traced = vars(self)["_function"] = _shared(self)
         return traced
 
     def outputs_of(self, results: Any) -> dict[str, Expr]:
-        """Return the results of ``forward`` by port; raises DeclarationError unless there is an expression for each."""
+        """Return the results of ``forward`` by port; raise DeclarationError unless each port has an expression."""
         if isinstance(results, Expr) and len(self.outputs) == 1:
             return {self.outputs[0]: results}
         if not isinstance(results, Mapping) or set(results) != set(self.outputs):
             mapping_text = f"a mapping of {', '.join(map(repr, results))}" if isinstance(results, Mapping) else None
-            ports = f"the ports {', '.join(self.outputs)}, by name" if len(self.outputs) > 1 else "its one output"
+            ports = f"the ports {', '.join(self.outputs)}, by name" if len(self.outputs) > 1 else "its only output"
             raise DeclarationError(
                 f"forward of {self!r} returned {mapping_text or type(results).__name__}",
                 rule=f"forward must return an expression for {ports}",
@@ -418,7 +424,7 @@ class Layer:
         return {port: results[port] for port in self.outputs}
 
     def _as_ports(self, ports: tuple[str, ...], what: str, positional: tuple[Any, ...], named: dict[str, Any]) -> Ports:
-        """Return values by port, whether they were passed by position, by name or as one mapping."""
+        """Return values, passed by position, by name or as one mapping, by port."""
         mapped = len(positional) == 1 and isinstance(positional[0], Mapping)
         if len(positional) == len(ports) and not named and not mapped:
             return Ports(ports, repr(self), dict(zip(ports, positional, strict=True)))
@@ -428,20 +434,20 @@ class Layer:
         if len(positional) > len(ports):
             raise OperandError(
                 f"{len(positional)} {what}s for {self!r}",
-                rule=f"the {what}s must be for its ports {', '.join(ports) or 'none'}",
-                fix="give each of them once, by position or by name",
+                rule=f"there must be at most one {what} for each of its ports {', '.join(ports) or 'none'}",
+                fix=f"pass each {what} once, by position or by name",
             )
         return empty.set(**dict(zip(ports, positional, strict=False))).set(**named).complete()
 
     def skeleton(self) -> Self:
-        """Return the layer without values; a shared function keeps it, so that the layer itself can be freed."""
-        copy = object.__new__(type(self))  # the arguments are checked already, and __setattr__ would refuse them
+        """Return a copy without values, which the shared function keeps so that the layer itself can be freed."""
+        copy = object.__new__(type(self))  # arguments were checked already, and __setattr__ would reject them
         vars(copy).update({name: value for name, value in vars(self).items() if name != "_function"})
         vars(copy).update(forward_records=[], pending_gradients=[])
         return copy
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state of a copy: shared parameters (own ones if deep or pickled), and its own stacks."""
+        """Return the state for copies, which share parameters unless deep or pickled, but have their own stacks."""
         state = {name: value for name, value in vars(self).items() if name not in ("_function", "blueprint")}
         return {**state, "forward_records": [*self.forward_records], "pending_gradients": [*self.pending_gradients]}
 
@@ -454,7 +460,7 @@ class Layer:
 
 
 def _operands(layer: Layer, ports: Ports) -> dict[str, Expr]:
-    """Convert the inputs of a layer to expressions, by port; an error names the port."""
+    """Convert a layer's inputs to expressions by port; errors mention the port."""
     values: list[Any] = []
     for port in layer.inputs:
         value = ports[port]
@@ -469,20 +475,20 @@ def _operands(layer: Layer, ports: Ports) -> dict[str, Expr]:
 
 
 def _feed_backward(layer: Layer, ports: Ports) -> dict[str, Expr | None]:
-    """Record the gradients of the last feed-forward's inputs, None if the layer feeds none back.
+    """Record the gradients of the last feed-forward's inputs, or None if they are not fed back.
 
     Gradients of parameters that update are kept in ``layer.pending_gradients``.
     """
     if not layer.train:
         raise StateError(
             f"feed_backward of {layer!r}",
-            rule="the layer must be made for training, because an inference layer keeps no forward records",
-            fix=f"make it for training: {type(layer).__name__}({layer.name!r}, …, train=True)",
+            rule="the layer must be built for training, because an inference layer keeps no forward records",
+            fix=f"build it for training: {type(layer).__name__}({layer.name!r}, …, train=True)",
         )
     if not layer.forward_records:
         raise StateError(
             f"feed_backward of {layer!r}, which was not fed forward",
-            rule="feed_backward must follow a feed_forward that has not been fed backward yet",
+            rule="each feed_backward must follow its own feed_forward",
             fix=f"call feed_forward of {layer.name!r} first",
         )
     last = layer.forward_records[-1]
@@ -491,15 +497,15 @@ def _feed_backward(layer: Layer, ports: Ports) -> dict[str, Expr | None]:
     if all(seed is None for seed in seeds):
         raise OperandError(
             f"feed_backward of {layer!r} without any gradient",
-            rule="at least one output must have a gradient; None for a port means that it has none",
-            fix=f"give a gradient for {' or '.join(layer.outputs)}",
+            rule="at least one output must have a gradient (None means no gradient)",
+            fix=f"pass a gradient for {' or '.join(layer.outputs)}",
         )
     updates = layer.updates()
     wanted = [layer.feeds_back and has_gradient(value.type) for value in last.inputs.values()]
     wanted += [path in updates for path in last.parameters]
     with scope("gradient", "gradient"), scope(layer.name, "layer", type(layer).__name__, layer):
         gradients = _gradients(next(iter(last.outputs.values())), seeds, wanted)
-    # Only now: where the gradients cannot be recorded, the layer can be fed backward again.
+    # only now, so that feed_backward can be repeated if the gradients cannot be recorded
     layer.forward_records.pop()
     layer.pending_gradients.extend(
         PendingGradient(parameter, gradient, state.traces)
@@ -510,20 +516,22 @@ def _feed_backward(layer: Layer, ports: Ports) -> dict[str, Expr | None]:
 
 
 def _gradients(output: Expr, seeds: list[Expr | None], wanted: list[bool]) -> list[Expr | None]:
-    """Return a gradient for each operand of the call that made an output, the structured zero if none reaches it."""
-    # A call of several outputs is one node, and its outputs are items of it.
+    """Return the gradient of each wanted operand of an output's call, or the algebraic zero if it is unreached."""
+    # a call with several outputs is one node, and its outputs are items of it
     node = output.operands[0] if isinstance(output.operation, Item) else output
     call = node.operation
     if not any(wanted):
         return [None] * len(wanted)
-    if not isinstance(call, Call):  # a source returns the tensor that it holds, without a call
+    if not isinstance(call, Call):  # a source returns its tensor without a call
         return [seeds[0] if is_wanted else None for is_wanted in wanted]
     operands = node.operands  # captured values come last and get no gradient
-    asked = (*wanted, *[False] * (len(operands) - len(wanted)))
-    single = not isinstance(output.operation, Item)
+    wanted_operands = (*wanted, *[False] * (len(operands) - len(wanted)))
+    is_single = not isinstance(output.operation, Item)
     with gradient_scopes(node.scope) as enter_gradient_of:
         enter_gradient_of(node)
-        gradients = call_gradient(call, seeds[0] if single and seeds[0] is not None else seeds, node, operands, asked)
+        gradients = call_gradient(
+            call, seeds[0] if is_single and seeds[0] is not None else seeds, node, operands, wanted_operands
+        )
     return [
         None
         if not is_wanted
@@ -535,12 +543,13 @@ def _gradients(output: Expr, seeds: list[Expr | None], wanted: list[bool]) -> li
 
 
 def has_gradient(type_: AnyType) -> bool:
-    """Whether values of a type have gradients."""
+    """Return whether values of a type have gradients."""
     return isinstance(type_, TensorType) and is_floating(type_.dtype)
 
 
 def _seed(layer: Layer, port: str, output: Expr, gradient: Any) -> Expr | None:
-    """Convert the gradient of an output; raises OperandError for another type. Arrays and numbers are converted."""
+    """Return an output's gradient as an expression, converted from arrays and numbers; raise OperandError if it does
+    not have the output's type."""
     if gradient is None:
         return None
     type_ = output.tensor_type
@@ -552,7 +561,7 @@ def _seed(layer: Layer, port: str, output: Expr, gradient: Any) -> Expr | None:
             raise OperandError(
                 f"the gradient {gradient!r} of the output {port!r} of {layer!r}",
                 rule=f"the gradient must convert to its output's type, {type_}",
-                fix="give numbers of this kind; integers and booleans have no gradient",
+                fix="pass numbers of this kind; integers and booleans have no gradient",
             )
         seed = tensor(converted(array, type_.dtype), device=type_.device)
     if seed.type != type_:

@@ -1,7 +1,7 @@
-"""Sources: layers without inputs, whose output is a parameter or a constant.
+"""Sources: layers without inputs whose output is a parameter or a constant.
 
-They are the leaves of every tree of layers. Elsewhere layers pass expressions on; only these decide where a value comes
-from (see initializer.py), and hold it between calls.
+They are the leaves of the layer tree. Only sources obtain values (see initializer.py) and keep them between calls;
+other layers only pass on expressions.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from explorer.layers.framework.recording_state import current_expander
 
 
 class Source(Layer):
-    """Layer that holds one tensor of a shape, named like the layer; policies set its dtype, device and filler."""
+    """Layer with one tensor of a given shape, named like the layer; policies set its dtype, device and filler."""
 
     shape: tuple[int, ...]
     inputs: ClassVar[tuple[str, ...]] = ()
     begins_with: ClassVar[Filler | None] = None
-    """filler of a class's values where no policy sets one"""
+    """filler of the class, used if no policy sets one"""
     _running: ClassVar[frozenset[str]] = Layer._running | {"held"}
 
     def prepare(self) -> None:
         """Check the shape."""
         super().prepare()
-        lengths = self.shape
-        if not isinstance(lengths, tuple) or not all(type(n) is int and n >= 0 for n in lengths):
+        shape = self.shape
+        if not isinstance(shape, tuple) or not all(type(n) is int and n >= 0 for n in shape):
             raise DeclarationError(
-                f"the shape {lengths!r} of {self!r}",
+                f"the shape {shape!r} of {self!r}",
                 rule="a shape must be a tuple of integers of 0 or more",
                 fix="write (3,) for three elements, () for one",
             )
@@ -46,19 +46,20 @@ class Source(Layer):
         self.held: Parameter | None = None
 
     def begin(self, initializer: Initializer | None, buffer: Buffer) -> Parameter:
-        """Return its initial value: from the load buffer, else by name from the initializer, else drawn by a filler.
+        """Return the parameter with its initial value from the load buffer, from the initializer's values, or from a
+        filler.
 
-        The parameter enters the buffer. Raises StateError if there is none, OperandError if it does not fit.
+        The parameter is added to the buffer. Raises StateError if there is no value, OperandError if it does not fit.
         """
-        chosen = self.select(ParameterPolicy)
-        type_ = TensorType(self.shape, chosen.dtype, chosen.device)
+        policies = self.select(ParameterPolicy)
+        type_ = TensorType(self.shape, policies.dtype, policies.device)
         parameter = (initializer or Initializer()).make(self.name, type_, self.policies, buffer)
         buffer[parameter.name] = parameter
         return parameter
 
     def hold(self, parameter: Parameter) -> None:
-        """Hold a parameter."""
-        # Past __setattr__: which parameter a layer holds is no part of its blueprint.
+        """Keep a parameter."""
+        # bypasses __setattr__, because the parameter is not part of the blueprint
         vars(self)["held"] = parameter
 
     def sources(self) -> Iterator[Source]:
@@ -79,15 +80,15 @@ class Source(Layer):
         """Return its own parameter."""
         if self.held is None:
             raise StateError(
-                f"the parameter of {self!r} is not initialised",
-                rule="parameters must be initialised before they are used",
+                f"the parameter of {self!r} is not initialized",
+                rule="parameters must be initialized before they are used",
                 fix="call init(…) of the outermost layer",
             )
         note(lambda: self.held)
         return {"": self.held}
 
     def call(self, values: Mapping[str, Expr], parameters: Mapping[str, Expr]) -> dict[str, Expr]:
-        """Return the tensor by port, without a call: a function that returns its operand would only cost time."""
+        """Return the tensor by port, without the cost of a call to a function that returns its operand."""
         if current_expander() is None and type(self).expand is Source.expand:
             return self.outputs_of(self.expand(values, parameters))
         return super().call(values, parameters)
@@ -99,12 +100,12 @@ class Source(Layer):
 
 
 class ParamSource(Source):
-    """Source of a parameter: with PUpdate its gradient is built and collected."""
+    """Source of a parameter, whose gradient is built and collected with PUpdate."""
 
     def updates(self) -> frozenset[str]:
-        """Return its own path with PUpdate, else nothing."""
+        """Return its own path with PUpdate, otherwise an empty set."""
         return frozenset({""}) if self.select(GradPolicy).update else frozenset()
 
 
 class ValueSource(Source):
-    """Source of a constant: initialised like a parameter, never changed by training."""
+    """Source of a constant, which is initialized like a parameter but not changed by training."""

@@ -1,7 +1,7 @@
-"""Parameters of layers: named tensors that training changes, and collectors of their gradients.
+"""Parameters of layers, which are named tensors that training changes, and collectors of their gradients.
 
-A parameter is a name for a tensor, not the tensor: training puts another tensor behind the name, and expressions
-recorded before keep the value that they were recorded with.
+A parameter is a reference to a tensor: training replaces the tensor, and expressions that were recorded before keep
+their value.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from explorer.ops.elementwise.arithmetic import add_n
 
 
 class Parameter:
-    """Named tensor that can be replaced; layers that share a parameter hold the same object.
+    """Named tensor that can be replaced; layers that share a parameter refer to the same object.
 
-    A subclass, which the policy ParameterPolicy.type chooses, may override ``assign`` (to limit weights, say).
+    A subclass, selected by the policy ParameterPolicy.type, may override ``assign``, for example to limit weights.
     """
 
     __slots__ = ("_memory", "_type", "_value", "name")
@@ -38,14 +38,16 @@ class Parameter:
 
     @property
     def value(self) -> Tensor:
-        """The tensor; while training keeps the elements in memory of its own, a copy of them, made when it is asked
-        for. A function being traced will be traced again once it is replaced."""
+        """The tensor. While training keeps the elements in its own memory, it is a copy made on access.
+
+        A function that reads it while being traced is traced again after the tensor is replaced.
+        """
         note(self._tensor)
         return self._tensor()
 
     @value.setter
     def value(self, value: Tensor) -> None:
-        # Programs of this parameter read elements of one type: another one would be noticed far from here, or never.
+        # Programs read elements of this type; another type would cause errors far from here, or none.
         if not isinstance(value, Tensor) or (value.shape, value.dtype) != (self._type.shape, self._type.dtype):
             type_ = value.type if isinstance(value, Tensor) else type(value).__name__
             raise OperandError(
@@ -65,7 +67,7 @@ class Parameter:
         self._value, self._memory, self._type = value, None, value.tensor_type
 
     def convert(self, dtype: Any) -> None:
-        """Convert the elements to a dtype, that of the module which the parameter belongs to from now on."""
+        """Convert the elements to a dtype, such as the dtype of a module to which the parameter is added."""
         if self._type.dtype != dtype:
             self._replace(tensor(self.array, dtype, name=self.name, device=self.device))
 
@@ -76,31 +78,30 @@ class Parameter:
 
     @property
     def device(self) -> Device:
-        """Device that the tensor is on."""
+        """Device of the tensor."""
         return self._type.device
 
     def to_device(self, device: Device) -> None:
-        """Move the elements to a device; expressions recorded before keep the old ones."""
+        """Move the elements to a device; expressions recorded before keep the old elements."""
         if device is not self.device:
             self.value = tensor(self.array, name=self.name, device=device)
 
     @property
     def memory(self) -> Any:
-        """Array of its device in which training keeps the elements; None without one, or if the parameter was assigned
+        """Array on its device in which training keeps the elements, or None if there is none or it was replaced
         since."""
         return self._memory
 
     @property
     def elements(self) -> Any:
-        """Elements as an array of its device, to be read only."""
+        """Elements as an array on its device, which must not be written to."""
         note(self._tensor)
         return self.value.storage.array if self._memory is None else self._memory
 
     def keep_in(self, memory: Any) -> None:
-        """Read the elements from an array of its device from now on; called again, too, whenever they were updated
-        there.
+        """Read the elements from an array on its device from now on; call it again after each update of the array.
 
-        A subclass that overrides ``assign`` (to limit weights, say) assigns them.
+        If a subclass overrides ``assign``, for example to limit weights, the elements are assigned instead.
         """
         if type(self).assign is not Parameter.assign:
             self.assign(on_host(self._type, memory))
@@ -108,17 +109,17 @@ class Parameter:
             self._memory, self._value = memory, None
 
     def assign(self, array: Any) -> None:
-        """Assign new elements, copied; expressions recorded before keep the old ones.
+        """Assign a copy of new elements; expressions recorded before keep the old elements.
 
-        Raises OperandError for another shape, or numbers that its dtype cannot hold.
+        Raises OperandError for another shape and for a dtype that cannot be converted.
         """
         self.value = self.made({self.name: array})
 
     def made(self, arrays: Mapping[str, Any]) -> Tensor:
-        """Return a tensor of the array of its name; raises UnknownNameError without one, OperandError for a wrong
-        one."""
+        """Return the array of its name as a tensor; raise UnknownNameError if it is missing, OperandError if it is
+        wrong."""
         if self.name not in arrays:
-            raise UnknownNameError(self.name, kind="weight", known=arrays, fix="give an array for every parameter")
+            raise UnknownNameError(self.name, kind="weight", known=arrays, fix="pass an array for every parameter")
         return tensor_for(self.name, arrays[self.name], self.value.tensor_type, "assigned to")
 
     @property
@@ -135,22 +136,22 @@ class Parameter:
 
 
 def tensor_for(name: str, value: Any, type_: TensorType, where: str) -> Tensor:
-    """Copy a value to a tensor for the named parameter; raises OperandError if its type cannot hold it."""
+    """Copy a value to a tensor for the named parameter; raise OperandError if shape or dtype do not fit."""
     try:
         array = value.array if isinstance(value, Tensor) else np.asarray(value)
     except ValueError as error:
         raise OperandError(
             f"the value {where} the parameter {name!r}: {error}",
             rule="the value must be a regular array of numbers",
-            fix=f"give an array of the shape {type_.shape}",
+            fix=f"pass an array of shape {type_.shape}",
         ) from None
     if array.shape != type_.shape:
         raise OperandError(
-            f"the value {where} the parameter {name!r} has the shape {array.shape}",
+            f"the value {where} the parameter {name!r} has shape {array.shape}",
             rule=f"the value must have the parameter's shape, {type_.shape}",
             fix="check the layer's arguments, or the name",
         )
-    # A user's dtype is judged by the numbers that its elements stand for.
+    # for user-defined dtypes, compare the dtypes of the stored numbers
     numbers = numbers_of(array)
     wanted = numbers_of(np.empty((), type_.dtype)).dtype
     if numbers.dtype.kind not in "biuf" or not (
@@ -159,7 +160,7 @@ def tensor_for(name: str, value: Any, type_: TensorType, where: str) -> Tensor:
         raise OperandError(
             f"the value {where} the parameter {name!r} is {dtype_name(array.dtype)}",
             rule=f"the value must convert to the parameter's dtype, {dtype_name(type_.dtype)}",
-            fix=f"convert it first, or make the layer with ParameterPolicy.dtype({dtype_name(array.dtype)!r})",
+            fix=f"convert it first, or build the layer with ParameterPolicy.dtype({dtype_name(array.dtype)!r})",
         )
     return tensor(converted(array, type_.dtype), name=name, device=type_.device)
 
@@ -169,14 +170,14 @@ def _parameter(parameter_class: type[Parameter], name: str, array: Array, type_:
 
 
 class GradCollector:
-    """Gradients by parameter; those of a parameter that is shared, or ran several times, are summed."""
+    """Gradients by parameter; several gradients of one parameter are summed."""
 
     def __init__(self) -> None:
         self._parts_of: dict[int, tuple[Parameter, list[Expr]]] = {}
 
     def collect(self, parameter: Parameter, gradient: Expr) -> None:
-        """Add one more gradient of a parameter."""
-        # By identity: parameters are shared as objects, and two may have one name.
+        """Add a gradient of a parameter."""
+        # by identity, because parameters are shared as objects, and different parameters may have the same name
         self._parts_of.setdefault(id(parameter), (parameter, []))[1].append(gradient)
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Policies that explorer's own layers read, and their usual objects."""
+"""Policies that explorer's layers read, and common policy objects."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from explorer.layers.framework.parameters import Parameter
 
 
 class GradPolicy(PolicyClass):
-    """Policies of gradients: whether those of parameters and of inputs are built."""
+    """Policies of gradients: whether gradients of parameters and of inputs are built."""
 
     update = Minor(False, among=(False, True), recorded=False)
     feedback_output = Minor(False, among=(False, True), recorded=False)
 
 
 class ParameterPolicy(PolicyClass):
-    """Policies of parameters: class, dtype, device, and the filler used when no value is named.
+    """Policies of parameters: class, dtype, device, and the filler used if there is no named value.
 
-    ``type``: their class, a subclass of Parameter. ``filler``: the object that draws them; else ``initializer`` names
-    one of the Initializer's ``fillers``.
+    ``type`` is a subclass of Parameter. ``filler`` is the filler object; if None, ``initializer`` is the name of one of
+    the Initializer's ``fillers``.
     """
 
     dtype = Minor(np.dtype(np.float32), kind=np.dtype, convert=np.dtype, recorded=False)
@@ -34,21 +34,21 @@ class ParameterPolicy(PolicyClass):
 
 
 class InputPolicy(PolicyClass):
-    """Policies of inputs: with ``row_vector`` a Dot layer's left input is a single row, and a vector is treated as
+    """Policies of inputs; with ``row_vector`` the left input of a Dot layer is a single row or a vector, treated as
     1×n."""
 
     row_vector = Minor(False, among=(False, True))
 
 
 class PerceptronPolicy(PolicyClass):
-    """Policies of a single layer perceptron: its activation layer, and whether it adds a bias."""
+    """Policies of a single-layer perceptron: its activation layer, and whether it adds a bias."""
 
     activation = Minor(kind=type)
     bias_involved = Minor(True, among=(False, True))
 
 
 class DimensionPolicy(PolicyClass):
-    """Policies of dimensions: how many or which ones a layer works on, and whether reduced ones keep length 1."""
+    """Policies of axes: which ones or how many a layer processes, and whether reduced axes are kept with size 1."""
 
     keep = Minor(False, among=(False, True))
     count = Minor(1, kind=int)
@@ -56,9 +56,10 @@ class DimensionPolicy(PolicyClass):
 
 
 class RecurrentPolicy(PolicyClass):
-    """Policies of a recurrent layer: its step layer, the axis of time, and whether gradients go back through time.
+    """Policies of a recurrent layer: its step layer, the time axis, and whether gradients flow back through time.
 
-    ``axis`` is the axis of every input, or pairs (port, axis): each step gets the inputs of other ports whole.
+    ``axis`` is the time axis of every input, or pairs (port, axis); inputs of other ports are passed whole to each
+    step.
     """
 
     step = Minor(kind=type)
@@ -67,16 +68,16 @@ class RecurrentPolicy(PolicyClass):
 
 
 class GRUPolicy(PolicyClass):
-    """Policies of a gated recurrent unit: biases, and the reset gate before or after the product with the state.
+    """Policies of a GRU: biases, and whether the reset gate is applied before or after the product with the state.
 
-    "before" is the original, h @ U of r·h; "after" is r·(h @ U), which torch and cuDNN compute.
+    "before" is (r·h) @ U, as originally published; "after" is r·(h @ U), as in PyTorch and cuDNN.
     """
 
     bias_involved = Minor(False, among=(False, True))
     reset = Minor("before", among=("before", "after"))
 
 
-def PUpdateIs(value: bool) -> Policy:  # noqa: N802  # MetaNN's name of a parametrised policy
+def PUpdateIs(value: bool) -> Policy:  # noqa: N802  # MetaNN's name for a parametrized policy
     """Return ``PUpdate`` or ``PNoUpdate``."""
     return GradPolicy.update(value)
 

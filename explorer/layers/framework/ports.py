@@ -1,8 +1,7 @@
-"""Containers of values by key: set in any order, read by key.
+"""Immutable containers of values by key.
 
-Inputs and outputs of layers go through them, so that a wrong name, a port set twice, and one that is read before it is
-set are errors where they happen, and not a value that is missing further on. Nothing changes a container once it is
-made: recorded expressions may rely on it.
+Layers use them for inputs and outputs, so that a wrong name, a port that is set twice, and a port that is read before
+it is set raise an error immediately. Containers are immutable, because recorded expressions may depend on them.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ from explorer.core.errors import DeclarationError, OperandError, StateError, Unk
 
 @named_methods
 class Container(dict[Any, Any]):
-    """Immutable mapping with fixed keys in a fixed order; ``set`` returns a new one with more values.
+    """Immutable mapping with fixed keys in a fixed order; ``set`` returns a new container with more values.
 
-    Keys are any hashable objects, usually names; values are of any type and may be set in any order. It is a dict where
-    containers of expressions are accepted (``ex.evaluate``, ``ex.function``). Raises UnknownNameError for a key that it
-    does not have, OperandError for one that is set twice or read before it is set.
-    ``Container(("A", "B", "Weight"), "parameters").set(B="abc").set({"A": True})["B"]``
+    Keys are hashable objects, usually names; values have any type and may be set in any order. Functions that accept
+    containers of expressions (``ex.evaluate``, ``ex.function``) treat it as a dict. Raises UnknownNameError for an
+    unknown key, and OperandError for a key that is set twice or read before it is set. Example: ``Container(("A", "B",
+    "Weight"), "parameters").set(B="abc").set({"A": True})["B"]``
     """
 
     __slots__ = ("_owner", "names")
@@ -34,29 +33,29 @@ class Container(dict[Any, Any]):
             raise DeclarationError(
                 f"the {self._word}s {names!r}{self._of()}",
                 rule=f"a container's {self._word}s must be a tuple of different hashable objects",
-                fix='("A", "B"), for instance',
+                fix='("A", "B")',
             )
         initial = {} if values is None else values
         for name in initial:
-            self._known(name)
+            self._check_name(name)
         super().__init__({name: initial[name] for name in names if name in initial})
 
     def set(self, values: Mapping[Any, Any] | None = None, /, **named: Any) -> Self:
-        """Return a container with these values added, by name or in a mapping."""
+        """Return a container with more values, passed by name or in a mapping."""
         merged = dict(self)
         for source in ({} if values is None else values, named):
             for name, value in source.items():
-                self._known(name)
+                self._check_name(name)
                 if name in merged:
                     raise OperandError(
                         f"the {self._word} {_key_text(name)}{self._of()} set twice",
-                        rule=f"a {self._word} must be set once",
+                        rule=f"each {self._word} must be set only once",
                         fix=f"the {self._word}s are {self._all()}",
                     )
                 merged[name] = value
         return type(self)(self.names, self._owner, merged)
 
-    def _known(self, name: Any) -> None:
+    def _check_name(self, name: Any) -> None:
         if name not in self.names:
             raise UnknownNameError(
                 name if isinstance(name, str) else _plain_text(name),
@@ -71,20 +70,20 @@ class Container(dict[Any, Any]):
         return ", ".join(map(_plain_text, self.names)) or "none"
 
     def __missing__(self, name: Any) -> NoReturn:
-        self._known(name)
+        self._check_name(name)
         raise OperandError(
             f"the {self._word} {_key_text(name)}{self._of()} has no value",
-            rule=f"all of {self._all()} must be set to be read; set: {', '.join(map(_plain_text, self)) or 'none'}",
+            rule=f"each of {self._all()} must be set before it is read; set: {', '.join(map(_plain_text, self)) or 'none'}",
             fix=f"set({name}=…)" if isinstance(name, str) and name.isidentifier() else f"set({{{_key_text(name)}: …}})",
         )
 
     def get(self, name: Any, default: Any = None) -> Any:
-        """Return the value of a key, or ``default`` if it is not set; a wrong key raises UnknownNameError."""
-        self._known(name)
+        """Return the value of a key, or ``default`` if it is not set; raise UnknownNameError for an unknown key."""
+        self._check_name(name)
         return super().get(name, default)
 
     def complete(self) -> Self:
-        """Return the container itself; raises OperandError if a key has no value."""
+        """Return the container itself; raise OperandError if a key has no value."""
         for name in self.names:
             self[name]  # __missing__ raises
         return self
@@ -107,14 +106,14 @@ class Container(dict[Any, Any]):
 
 
 class Ports(Container):
-    """Values by the names of a layer's ports."""
+    """Values keyed by the ports of a layer."""
 
     __slots__ = ()
     _word: ClassVar[str] = "port"
 
 
 def _plain_text(key: Any) -> str:
-    """Return a key as text without quotes, a class by its name."""
+    """Return a key as a string without quotes, or the name of a class."""
     return key if isinstance(key, str) else str(getattr(key, "__name__", None) or repr(key))
 
 

@@ -1,7 +1,7 @@
-"""State of this thread's recording of layers: the layer whose shared forward is traced, and the expander at work.
+"""Per-thread state of layer recording: the layer whose shared forward is being traced, and the active expander.
 
-Two parts of a layer depend on it. Its name and other individual values must not be read while a function is traced that
-equal layers will share; and a call is recorded as its operations instead while the layer is expanded.
+While a function that equal layers share is traced, a layer's name and other individual values must not be read. While a
+layer is expanded, its operations are recorded instead of a call.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from explorer.core.ir.expr import Expr
 
 
 class Expander(Protocol):
-    """Recorder of a layer's operations in place of the call of its shared function."""
+    """Recorder of a layer's operations instead of the call of its shared function."""
 
     def call(self, layer: Any, values: Mapping[str, Expr], parameters: Mapping[str, Expr | None]) -> dict[str, Expr]:
         """Record the outputs by port from inputs by port and parameters by path."""
@@ -33,7 +33,7 @@ _state = _State()
 
 @contextmanager
 def recording_forward(layer: object) -> Iterator[None]:
-    """Forbid reads of individual values while the layer's shared forward is recorded."""
+    """Forbid reading the layer's individual values while its shared forward is recorded."""
     outer, _state.recording = _state.recording, layer
     try:
         yield
@@ -42,23 +42,23 @@ def recording_forward(layer: object) -> Iterator[None]:
 
 
 def forbid_in_shared_forward(layer: object, what: str) -> None:
-    """Raise DeclarationError if a layer's forward reads a value in which layers that share its function differ."""
+    """Raise DeclarationError if a layer's forward reads a value that differs between layers that share its function."""
     if _state.recording is layer:
         raise DeclarationError(
             f"forward of {layer!r} reads its {what}",
-            rule="forward must not read it, because layers of equal class, arguments and policies share one function",
+            rule="forward must not read it, because layers with equal class, arguments and policies share one function",
             fix="make it an argument of the layer, or derive an attribute from it in prepare()",
         )
 
 
 def current_expander() -> Expander | None:
-    """Return the expander at work in this thread, if any."""
+    """Return this thread's active expander, if any."""
     return _state.expander
 
 
 @contextmanager
 def expanding(expander: Expander) -> Iterator[None]:
-    """Record the calls of the block by an expander."""
+    """Record the calls in the block with an expander."""
     outer, _state.expander = _state.expander, expander
     try:
         yield

@@ -1,7 +1,7 @@
-"""Topology of composite layers: clauses in any order, checked and sorted topologically.
+"""Topologies of composite layers: clauses in any order, which are checked and sorted topologically.
 
-``Composite`` reads it. Clauses name sublayers and ports by text, so that a topology can be checked as a whole where the
-class is declared, with errors that name the wrong clause; nothing needs to run for it.
+Clauses refer to sublayers and ports by name, so that the topology of a ``Composite`` can be checked when the class is
+declared, with errors that show the wrong clause.
 """
 
 from __future__ import annotations
@@ -67,14 +67,14 @@ class OutConnect:
 
 Clause: TypeAlias = Sublayer | InConnect | InternalConnect | OutConnect
 Source: TypeAlias = tuple[str, str]
-"""a sublayer ("" for the composite itself) and one of its ports"""
+"""(sublayer, port), where the sublayer "" is the composite itself"""
 
 
 class Topology:
-    """Clauses of a composite, in any order; raises DeclarationError that names the wrong clause.
+    """Clauses of a composite in any order; raises DeclarationError for a wrong clause.
 
-    ``inputs`` and ``outputs`` are its ports in the order of their first clauses, ``order`` its sublayers in topological
-    order.
+    ``inputs`` and ``outputs`` are its ports in the order of their first clauses; ``order`` lists its sublayers in
+    topological order.
     """
 
     def __init__(self, *clauses: Clause) -> None:
@@ -83,41 +83,41 @@ class Topology:
                 raise DeclarationError(
                     f"{clause!r} in a topology",
                     rule="clauses must be Sublayer, InConnect, InternalConnect or OutConnect",
-                    fix="Topology(Sublayer(…), …): each clause is an argument",
+                    fix="pass each clause as an argument: Topology(Sublayer(…), …)",
                 )
         self.clauses = clauses
-        self.sublayers = self._named()
+        self.sublayers = self._sublayer_classes()
         self.sources: dict[Source, Source] = {}
         """source of each input port of a sublayer"""
         self.results: dict[str, Source] = {}
         """source of each output port of the composite"""
         self._uses: dict[str, list[tuple[Clause, str, str]]] = {}
-        """clauses that name each sublayer, with the port"""
+        """sublayer → clauses that refer to it, with "input" or "output" and the port"""
         for clause in clauses:
             if isinstance(clause, InConnect):
                 self._feed(clause, ("", clause.port))
             elif isinstance(clause, InternalConnect):
-                self._known(clause, clause.source, clause.source_port, "output")
+                self._check_use(clause, clause.source, clause.source_port, "output")
                 self._feed(clause, (clause.source, clause.source_port))
             elif isinstance(clause, OutConnect):
-                self._known(clause, clause.source, clause.source_port, "output")
+                self._check_use(clause, clause.source, clause.source_port, "output")
                 if clause.port in self.results:
                     raise DeclarationError(
                         f"{clause!r}: the output port {clause.port!r} has two sources",
-                        rule="an output port of a composite must come from one output of one sublayer",
-                        fix="rename one of the ports, or join the outputs in a sublayer",
+                        rule="an output port of a composite must have exactly one source",
+                        fix="rename one of the ports, or combine the outputs in a sublayer",
                     )
                 self.results[clause.port] = clause.source, clause.source_port
         self.inputs = _unique(clause.port for clause in clauses if isinstance(clause, InConnect))
         self.outputs = tuple(self.results)
-        self._connected()
+        self._check_connections()
         check_ports("a topology", self.inputs, self.outputs)
         self.order = self._sorted()
-        # Clauses are a set: in another order they declare the same composite, which shares functions with this one.
+        # the order of clauses does not matter, so composites with reordered clauses share functions
         self._hash = hash(frozenset(clauses))
 
-    def _named(self) -> dict[str, type[Layer]]:
-        """Return the sublayers' classes by name; raise DeclarationError for a wrong Sublayer clause."""
+    def _sublayer_classes(self) -> dict[str, type[Layer]]:
+        """Return the classes of sublayers by name; raise DeclarationError for a wrong Sublayer clause."""
         classes: dict[str, type[Layer]] = {}
         for clause in self.clauses:
             if isinstance(clause, Sublayer):
@@ -136,7 +136,7 @@ class Topology:
                 if not isinstance(clause.kind, type) or not issubclass(clause.kind, Layer):
                     raise DeclarationError(
                         f"{clause!r}",
-                        rule="a sublayer must be given as a class; the composite makes the layer",
+                        rule="a sublayer must be given as a class, because the composite creates the layer",
                         fix="pass the class, and return its constructor arguments from arguments()",
                     )
                 classes[clause.name] = clause.kind
@@ -148,47 +148,47 @@ class Topology:
             )
         return classes
 
-    def _known(self, clause: Clause, name: str, port: str, what: str) -> None:
+    def _check_use(self, clause: Clause, name: str, port: str, what: str) -> None:
         if name not in self.sublayers:
             raise UnknownNameError(name, kind=f"sublayer in {clause!r}", known=self.sublayers)
         sublayer_class = self.sublayers[name]
         ports = sublayer_class.inputs if what == "input" else sublayer_class.outputs
-        # A composite that chooses its topology has no ports before it is built: check_made looks then.
+        # a composite that chooses its topology has no ports before it is built; check_made checks them afterwards
         if sublayer_class.outputs and port not in ports:
             raise UnknownNameError(port, kind=f"{what} port of {sublayer_class.__name__} in {clause!r}", known=ports)
         self._uses.setdefault(name, []).append((clause, what, port))
 
     def _feed(self, clause: InConnect | InternalConnect, source: Source) -> None:
-        self._known(clause, clause.to, clause.to_port, "input")
+        self._check_use(clause, clause.to, clause.to_port, "input")
         first_source = self.sources.setdefault((clause.to, clause.to_port), source)
         if first_source is not source:
             raise DeclarationError(
                 f"{clause!r}: the input {clause.to_port!r} of {clause.to!r} has two sources",
                 rule="an input port must have exactly one source",
-                fix="combine the sources in a sublayer, Add for instance",
+                fix="combine the sources in a sublayer, such as Add",
             )
 
-    def _connected(self) -> None:
-        """Raise DeclarationError for a sublayer that is not connected, and for a topology without outputs."""
-        touched = {name for name, _ in [*self.sources, *self.sources.values(), *self.results.values()]}
+    def _check_connections(self) -> None:
+        """Raise DeclarationError for sublayers that are not connected, and for a topology without outputs."""
+        connected_names = {name for name, _ in [*self.sources, *self.sources.values(), *self.results.values()]}
         for clause in self.clauses:
             if not isinstance(clause, Sublayer):
                 continue
-            if clause.name not in touched:
+            if clause.name not in connected_names:
                 raise DeclarationError(
                     f"{clause!r} is connected to nothing",
-                    rule="every sublayer must be named by a connection clause",
-                    fix="connect it, or leave it out",
+                    rule="every sublayer must occur in a connection clause",
+                    fix="connect it, or remove it",
                 )
-            self._fed(clause.name, clause.kind.inputs)
+            self._check_inputs(clause.name, clause.kind.inputs)
         if not self.results:
             raise DeclarationError(
                 f"a topology without OutConnect: {list(self.clauses)}",
-                rule="a composite must have an output port",
+                rule="a composite must have at least one output port",
                 fix='add OutConnect(sublayer, its port, "output")',
             )
 
-    def _fed(self, name: str, ports: Iterable[str]) -> None:
+    def _check_inputs(self, name: str, ports: Iterable[str]) -> None:
         missing = [port for port in ports if (name, port) not in self.sources]
         if missing:
             raise DeclarationError(
@@ -198,16 +198,15 @@ class Topology:
             )
 
     def check_made(self, name: str, layer: Layer) -> None:
-        """Raise UnknownNameError for clauses that do not fit a sublayer's ports, which some layers have only once
-        made."""
+        """Raise UnknownNameError if clauses do not fit the ports of a created sublayer."""
         for clause, what, port in self._uses.get(name, ()):
             ports = layer.inputs if what == "input" else layer.outputs
             if port not in ports:
                 raise UnknownNameError(port, kind=f"{what} port of {layer!r} in {clause!r}", known=ports)
-        self._fed(name, layer.inputs)
+        self._check_inputs(name, layer.inputs)
 
     def _sorted(self) -> tuple[str, ...]:
-        """Return the sublayers in topological order; raise DeclarationError that names a cycle."""
+        """Return the sublayers in topological order; raise DeclarationError for a cycle."""
         graph: TopologicalSorter[str] = TopologicalSorter(dict.fromkeys(self.sublayers, ()))
         for (name, _), (source, _) in self.sources.items():
             if source:
@@ -216,16 +215,16 @@ class Topology:
             return tuple(graph.static_order())
         except CycleError as error:
             cycle = error.args[1]
-            steps = set(pairwise(cycle))  # each reads the one before it
+            steps = set(pairwise(cycle))  # pairs (source, reader)
             clauses = [c for c in self.clauses if isinstance(c, InternalConnect) and (c.source, c.to) in steps]
             raise DeclarationError(
                 f"a cycle of sublayers: {' → '.join(cycle)}; in {', '.join(map(repr, clauses))}",
                 rule="a sublayer must not depend on its own output",
-                fix="use a Recurrent layer for values that go from step to step",
+                fix="use a Recurrent layer for values that are passed from step to step",
             ) from None
 
     def feeding(self, name: str) -> list[str]:
-        """Return the sublayers that a sublayer reads, each once; "" stands for the composite's inputs."""
+        """Return the distinct sublayers that a sublayer reads; "" represents the composite's inputs."""
         ports = [port for _, what, port in self._uses.get(name, ()) if what == "input"]
         return list(_unique(self.sources[name, port][0] for port in ports))
 

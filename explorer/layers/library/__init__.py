@@ -1,1 +1,1 @@
-"""Layers that come with explorer."""
+"""Layers that are included in explorer."""

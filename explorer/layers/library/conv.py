@@ -1,4 +1,4 @@
-"""Convolution with parameters of its own."""
+"""Convolution layer with parameters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from explorer.ops.nn.conv import conv2d
 
 
 class Convolve(Layer):
-    """Convolution of pictures (N, C, H, W) with filters (O, C / groups, h, w), plus a bias (O,)."""
+    """Convolution of images (N, C, H, W) with filters (O, C / groups, h, w) and a bias (O,)."""
 
     stride: int = 1
     padding: int = 0
@@ -29,7 +29,7 @@ class Convolve(Layer):
 
 
 class Conv2d(Composite):
-    """Convolution of pictures: (N, in_channels, H, W) → (N, out_channels, H′, W′), cross-correlation plus a bias.
+    """Convolution of images: (N, in_channels, H, W) → (N, out_channels, H′, W′), a cross-correlation plus a bias.
 
     The parameters are ``weight`` (out_channels, in_channels / groups, size, size) and ``bias`` (out_channels,).
     Example: ``Conv2d("first", 1, 8, 3, padding=1)``. Sublayers: weight, bias, convolution.
@@ -52,19 +52,19 @@ class Conv2d(Composite):
     )
 
     def prepare(self) -> None:
-        """Check the numbers, then make the sublayers."""
+        """Check the arguments and create the sublayers."""
         check_integers(self, "in_channels", "out_channels", "size", "stride", "groups")
         check_integers(self, "padding", least=0)
         if self.in_channels % self.groups or self.out_channels % self.groups:
             raise DeclarationError(
                 f"Conv2d({self.name!r}, {self.in_channels}, {self.out_channels}, groups={self.groups})",
-                rule="both numbers of channels must be multiples of groups",
+                rule="in_channels and out_channels must be multiples of groups",
                 fix="groups=1",
             )
         super().prepare()
 
     def arguments(self) -> Mapping[str, Mapping[str, Any]]:
-        """Return the parameters' shapes, and how the filters move."""
+        """Return the parameters' shapes and the options of the convolution."""
         filters = (self.out_channels, self.in_channels // self.groups, self.size, self.size)
         return {
             "weight": {"shape": filters},

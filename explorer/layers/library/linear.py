@@ -1,8 +1,8 @@
-"""Composite layers of one weight: linear maps and the perceptron.
+"""Composite layers with one weight: linear maps and the perceptron.
 
-Each is composed of smaller layers down to a single parameter: the weight of ``Linear("hidden", …)`` belongs to the
-sublayer ``hidden/weight/parameter``, and a policy can be set at each step of that path, for one weight or for all
-below.
+Each is composed of smaller layers down to single parameters. The weight of ``Linear("hidden", …)`` belongs to the
+sublayer ``hidden/weight/parameter``; policies can be set at each level of that path, and apply to all parameters below
+it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from explorer.layers.library.operation_layers import Add, Dot
 class Weight(Composite):
     """Linear map without bias: (…, in_features) → (…, out_features), input @ weight.
 
-    The parameter has the shape (in_features, out_features). Sublayers: parameter, product.
+    The parameter has shape (in_features, out_features). Sublayers: parameter, product.
     """
 
     in_features: int
@@ -41,7 +41,7 @@ class Weight(Composite):
 class Bias(Composite):
     """Addition of a bias: (…, features) → (…, features), input + bias.
 
-    The parameter has the shape (features,). Sublayers: parameter, sum.
+    The parameter has shape (features,). Sublayers: parameter, sum.
     """
 
     features: int
@@ -83,7 +83,7 @@ class Linear(Composite):
 
 
 class SingleLayerPerceptron(Composite):
-    """Linear map and activation; PerceptronPolicy chooses the activation, and whether a bias is added.
+    """Linear map and activation; PerceptronPolicy selects the activation and whether a bias is added.
 
     Shapes: (…, in_features) → (…, out_features). Sublayers: linear, activation.
     """
@@ -94,11 +94,11 @@ class SingleLayerPerceptron(Composite):
     outputs: ClassVar[tuple[str, ...]] = ("output",)
 
     def declare(self) -> Topology:
-        """Return the linear map, then the activation."""
-        chosen = self.select(PerceptronPolicy)
+        """Return the topology of the linear map and the activation."""
+        policies = self.select(PerceptronPolicy)
         return Topology(
-            Sublayer("linear", Linear if chosen.bias_involved else Weight),
-            Sublayer("activation", chosen.activation),
+            Sublayer("linear", Linear if policies.bias_involved else Weight),
+            Sublayer("activation", policies.activation),
             InConnect("input", "linear", "input"),
             InternalConnect("linear", "output", "activation", "input"),
             OutConnect("activation", "output", "output"),

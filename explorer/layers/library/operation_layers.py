@@ -1,6 +1,6 @@
 """Layers that apply one operation.
 
-Those without options of their own are rows of a table: a class, the operation, and its ports.
+Layers without options are created from a class name, an operation and its ports.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from explorer.ops.nn.softmax import softmax
 
 
 class Elementwise(Layer):
-    """Base of layers that apply ``operation`` to each element of ``input``, or of several inputs in their order."""
+    """Base class of layers that apply ``operation`` elementwise to ``input``, or to several inputs in order."""
 
     operation: ClassVar[Callable[..., Expr] | None] = None
 
@@ -35,7 +35,7 @@ class Elementwise(Layer):
             raise DeclarationError(
                 f"the elementwise layer class {type(self).__name__} without an operation",
                 rule="the class must set operation, a function of one expression",
-                fix="operation = ex.tanh, for instance",
+                fix="operation = ex.tanh",
             )
         return operation(*[inputs[port] for port in self.inputs])
 
@@ -50,9 +50,9 @@ def _layer(
 
 
 Absolute = _layer("Absolute", absolute, "Absolute value, |x|.")
-Arccos = _layer("Arccos", arccos, "Inverse cosine: the angle, in radians, whose cosine is x.")
+Arccos = _layer("Arccos", arccos, "Inverse cosine: the angle in radians whose cosine is x.")
 Arccosh = _layer("Arccosh", arccosh, "Inverse hyperbolic cosine.")
-Arcsin = _layer("Arcsin", arcsin, "Inverse sine: the angle, in radians, whose sine is x.")
+Arcsin = _layer("Arcsin", arcsin, "Inverse sine: the angle in radians whose sine is x.")
 Arcsinh = _layer("Arcsinh", arcsinh, "Inverse hyperbolic sine.")
 Cos = _layer("Cos", cos, "Cosine of x in radians.")
 Sin = _layer("Sin", sin, "Sine of x in radians.")
@@ -64,7 +64,7 @@ Relu = _layer("Relu", relu, "Rectified linear unit: x if positive, else 0.")
 Add = _layer(
     "Add",
     add,
-    "Sum, left + right; a broadcast operand's gradient is summed back to its shape, as in all layers here.",
+    "Sum, left + right. As in all layers here, the gradient of a broadcast operand is summed to its shape.",
     ("left", "right"),
 )
 Subtract = _layer("Subtract", subtract, "Difference, left − right.", ("left", "right"))
@@ -75,10 +75,9 @@ Interpolate = _layer(
 
 
 class Dot(Layer):
-    """Contraction of the last axes of left with the first ones of right, ``DimensionPolicy.count`` of them, or one.
+    """Contraction of the last ``DimensionPolicy.count`` axes of left with the first ones of right; the default is one.
 
-    With PRowVecInput ``left`` must be one row: a vector is treated as 1×n, and a matrix of more rows raises
-    OperandError.
+    With PRowVecInput ``left`` must be one row or a vector, which is treated as 1×n; more rows raise OperandError.
     """
 
     inputs: ClassVar[tuple[str, ...]] = ("left", "right")
@@ -94,12 +93,12 @@ class Dot(Layer):
 
 
 def _row(x: Expr) -> Expr:
-    """Return a single row: a vector as 1×n; raises OperandError for more rows."""
+    """Return a single row, with a vector as 1×n; raise OperandError for more rows."""
     if not x.ndim or math.prod(x.shape[:-1]) != 1:
         raise OperandError(
             f"the input {x.type} of a product",
             rule="with PRowVecInput the left input must be one row: a vector, or a matrix 1×n",
-            fix="leave PRowVecInput out to multiply all rows",
+            fix="omit PRowVecInput to multiply all rows",
         )
     return reshape(x, (1, x.shape[-1]))
 
@@ -108,13 +107,13 @@ class Softmax(Layer):
     """Softmax over the last ``DimensionPolicy.count`` axes."""
 
     def forward(self, input: Expr) -> Expr:
-        """Record positive numbers that sum to one over the axes."""
+        """Record the softmax over the last axes."""
         count = self.select(DimensionPolicy).count
         return softmax(input, axis=tuple(range(-count, 0)))
 
 
 class Permute(Layer):
-    """Transposition to the order of ``DimensionPolicy.axes``: axis i of the output is axis axes[i] of the input."""
+    """Transposition by ``DimensionPolicy.axes``: axis i of the output is axis axes[i] of the input."""
 
     def prepare(self) -> None:
         """Check that an order is set."""
@@ -122,7 +121,7 @@ class Permute(Layer):
         if self.select(DimensionPolicy).axes is None:
             raise DeclarationError(
                 f"{self!r} without an order of axes",
-                rule="the order of axes must be set, because it has no default",
+                rule="DimensionPolicy.axes must be set, because it has no default",
                 fix="pass policies=[DimensionPolicy.axes((1, 0))]",
             )
 

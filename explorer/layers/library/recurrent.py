@@ -1,7 +1,7 @@
-"""Recurrent layer: a step layer, called once for each position of a sequence.
+"""Recurrent layer, which calls a step layer for each position of a sequence.
 
-The steps are unrolled: each is a call of the step's shared function, which the planner can see, batch and
-differentiate. A loop operation of its own would hide them, and would need all of that a second time.
+The steps are unrolled. Each step is a call of the step layer's shared function, which the planner can show, batch and
+differentiate, whereas a separate loop operation would have to reimplement all of this.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _STEP = "step"
 
 
 class Recurrent(Composite):
-    """Layer that calls ``RecurrentPolicy.step`` along the axis of time and stacks the outputs of the steps.
+    """Layer that calls ``RecurrentPolicy.step`` along the time axis and stacks the outputs of the steps.
 
-    The step's input port ``previous`` (``previous_x`` for its output port ``x`` if it has several) gets the output of
-    the step before; the layer's own port of that name is the input of the first step. ``step`` holds the constructor
-    arguments of the step layer. With PDisableBptt no gradient goes from a step to the one before it.
+    The step's input port ``previous`` (or ``previous_x`` for output port ``x`` if it has several outputs) receives the
+    output of the previous step; the layer's port of the same name provides it for the first step. ``step`` contains the
+    constructor arguments of the step layer. With PDisableBptt, gradients do not flow to previous steps.
 
     Sublayers: step.
     """
@@ -39,7 +39,7 @@ class Recurrent(Composite):
     _running: ClassVar[frozenset[str]] = Composite._running | {"states", "axes"}
 
     def declare(self) -> Topology:
-        """Return the step, with all its ports."""
+        """Return the topology of the step with all its ports."""
         step_class = self.select(RecurrentPolicy).step
         self.states = _states(self, step_class)
         return Topology(
@@ -53,7 +53,7 @@ class Recurrent(Composite):
         return {_STEP: self.step}
 
     def prepare(self) -> None:
-        """Check the axes of time."""
+        """Check the time axes."""
         if not isinstance(self.step, Mapping):
             raise DeclarationError(
                 f"the argument 'step' of {self!r}: {self.step!r}",
@@ -67,7 +67,7 @@ class Recurrent(Composite):
         if not all(isinstance(pair, tuple) and len(pair) == 2 and type(pair[1]) is int for pair in pairs):
             raise DeclarationError(
                 f"{RecurrentPolicy.axis!r} of {self!r}: {axis!r}",
-                rule="axis must be an integer, or pairs of a port of a sequence and an integer",
+                rule="axis must be an integer, or pairs (sequence port, integer)",
                 fix=f"RecurrentPolicy.axis({tuple([(port, 0) for port in sequences])!r})",
             )
         for port, _ in pairs:
@@ -76,17 +76,17 @@ class Recurrent(Composite):
         if not pairs:
             raise DeclarationError(
                 f"{self!r} has no sequence",
-                rule="at least one input must have an axis of time",
-                fix="add an input port to the step that is not an output of the step before",
+                rule="at least one input must have a time axis",
+                fix="add an input port to the step that is not an output of the previous step",
             )
         self.axes: dict[str, int] = dict(pairs)
 
     def returns(self, name: str) -> bool:
-        """Whether gradients go back through time: the step's output is the next step's input."""
+        """Return whether gradients flow back through time, from a step's input to the previous step's output."""
         return self.train and bool(self.select(RecurrentPolicy).through_time)
 
     def make_blueprint(self) -> Any:
-        """Return the step's blueprint, and how it is run."""
+        """Return the step's blueprint and the options of the loop."""
         return super().make_blueprint(), tuple(self.axes.items()), self.select(RecurrentPolicy).through_time
 
     def expand(self, values: Mapping[str, Expr], parameters: Mapping[str, Expr]) -> dict[str, Expr]:
@@ -96,11 +96,11 @@ class Recurrent(Composite):
         own = {path.partition("/")[2]: parameter for path, parameter in parameters.items()}
         step_inputs = dict(values)
         step_outputs: list[dict[str, Expr]] = []
-        for place in range(self._length(values)):
+        for position in range(self._length(values)):
             for port, axis in self.axes.items():
                 value = values[port]
-                # A negative axis is counted from the end of this port's own axes.
-                step_inputs[port] = value[(*[slice(None)] * (axis % value.ndim), place)]
+                # negative axes count from the end of each port's axes
+                step_inputs[port] = value[(*[slice(None)] * (axis % value.ndim), position)]
             with scope(_STEP, "layer", type(step).__name__):
                 step_outputs.append(step.call(step_inputs, own))
             for port, output in self.states.items():
@@ -111,43 +111,43 @@ class Recurrent(Composite):
         return {port: stack([outputs[port] for outputs in step_outputs], axis=axis) for port in self.outputs}
 
     def _length(self, values: Mapping[str, Expr]) -> int:
-        """Return the number of steps; raise OperandError for sequences of several lengths, or of none."""
+        """Return the number of steps; raise OperandError for different lengths and for empty sequences."""
         for port, axis in self.axes.items():
             if not -values[port].ndim <= axis < values[port].ndim:
                 raise OperandError(
                     f"the port {port!r} of {self!r} with {values[port].type}",
-                    rule=f"the input must have the axis of time, {axis}",
-                    fix="give a sequence, or choose another axis: RecurrentPolicy.axis",
+                    rule=f"the input must have the time axis {axis}",
+                    fix="pass a sequence, or choose another axis with RecurrentPolicy.axis",
                 )
         lengths = {port: values[port].shape[axis] for port, axis in self.axes.items()}
         if len(set(lengths.values())) != 1 or 0 in lengths.values():
             lengths_text = ", ".join([f"{port} {length}" for port, length in lengths.items()])
             raise OperandError(
-                f"sequences of the lengths {lengths_text} for {self!r}",
-                rule="all sequences must have the same length, of 1 or more",
-                fix="check the axis of time: RecurrentPolicy.axis",
+                f"sequences of lengths {lengths_text} for {self!r}",
+                rule="all sequences must have the same length of 1 or more",
+                fix="check the time axis, RecurrentPolicy.axis",
             )
         return next(iter(lengths.values()))
 
 
 def _states(layer: Layer, cls: type[Any]) -> dict[str, str]:
-    """Return the input ports of a step that get outputs of the step before."""
+    """Return a mapping of the step's input ports that receive outputs of the previous step to these outputs."""
     if not issubclass(cls, Layer) or not cls.outputs:
         raise DeclarationError(
             f"the step {cls.__name__} of {layer!r}",
             rule="a step must be a layer class that declares its inputs and outputs",
-            fix="RecurrentPolicy.step(GRUStep), for instance",
+            fix="RecurrentPolicy.step(GRUStep)",
         )
     outputs = cls.outputs
     named = {f"previous_{port}": port for port in outputs}
     if len(outputs) == 1:
-        # Without ambiguity the short name will do.
+        # the short name is unambiguous
         named["previous"] = outputs[0]
     states = {port: named[port] for port in cls.inputs if port in named}
     if not states:
         raise DeclarationError(
             f"the step layer {cls.__name__} has no input port {' or '.join(map(repr, named))}",
-            rule="a step must have an input port for the output of the step before",
+            rule="a step must have an input port for the output of the previous step",
             fix=f"rename an input port of {cls.__name__} accordingly",
         )
     return states
@@ -157,10 +157,10 @@ _GATES = ("update", "reset")
 
 
 class GRUStep(Composite):
-    """Step of a gated recurrent unit: h = z·ĥ + (1 − z)·h₋₁.
+    """Step of a gated recurrent unit (GRU): h = z·ĥ + (1 − z)·h₋₁.
 
     z, r = σ(x @ W + h₋₁ @ U) and ĥ = tanh(x @ W + (r·h₋₁) @ U); see GRUPolicy. ``input`` is x, ``previous`` is h₋₁.
-    Note that torch's z is 1 − z.
+    Note that PyTorch's z is 1 − z.
 
     Sublayers: update_input, update_state, update_sum, update; reset_input, reset_state, reset_sum, reset;
     candidate_input, candidate_state, candidate_sum, candidate; gated, blend.
@@ -172,10 +172,10 @@ class GRUStep(Composite):
     outputs: ClassVar[tuple[str, ...]] = ("output",)
 
     def declare(self) -> Topology:
-        """Return two gates, the candidate, and the interpolation between it and the state."""
-        chosen = self.select(GRUPolicy)
-        product = Linear if chosen.bias_involved else Weight
-        after = chosen.reset == "after"
+        """Return the topology of two gates, the candidate, and the interpolation between candidate and state."""
+        policies = self.select(GRUPolicy)
+        product = Linear if policies.bias_involved else Weight
+        after = policies.reset == "after"
         clauses: list[Clause] = []
         for gate in (*_GATES, "candidate"):
             clauses += [

@@ -156,7 +156,7 @@ def test_a_class_says_the_order_of_its_ports() -> None:
 
     assert Ordered.inputs == Ordered("o").inputs == ("a", "b")
     assert ex.evaluate(Ordered("o")(np.array(5.0), np.array(3.0))) == 2
-    with pytest.raises(ex.DeclarationError, match=r"inputs of the composite Wrong: a, c\n.*names: b, a"):
+    with pytest.raises(ex.DeclarationError, match=r"inputs of the composite Wrong: a, c\n.*topology: b, a"):
 
         class Wrong(layers.Composite):
             inputs = ("a", "c")
@@ -218,7 +218,7 @@ def test_wrong_composites_are_refused() -> None:
         (lambda: composite(topology=[plain]), "must be a Topology"),
         (lambda: composite(declare=lambda self: None)("c"), r"declare\(\) of Made\('c'\) returned None"),
         (lambda: composite(topology=plain, forward=lambda self, x: x), "must not define forward"),
-        (lambda: composite(topology=plain, arguments=lambda self: None)("c"), "must map sublayers"),
+        (lambda: composite(topology=plain, arguments=lambda self: None)("c"), "must map names of sublayers"),
         (lambda: composite(topology=plain, arguments=lambda self: {"u": {}})("c"), "in its arguments 'u'"),
         (
             lambda: composite(topology=plain, arguments=lambda self: {"t": {"policies": ()}})("c"),
