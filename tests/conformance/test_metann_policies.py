@@ -436,7 +436,7 @@ def test_a_user_defined_filler_is_a_class_with_draw() -> None:
     layer.init()
     np.testing.assert_array_equal(layer.save_weights()["l/weight/parameter"], [[0, 1], [2, 3]])
     wrong = type("Wrong", (layers.Filler,), {"draw": lambda self, generator, shape: np.zeros(7)})
-    with pytest.raises(ex.DeclarationError, match=r"drew float64 of the shape \(7,\)"):
+    with pytest.raises(ex.DeclarationError, match=r"drew float64 elements of shape \(7,\)"):
         layers.Bias("b", 2).init(layers.Initializer(filler=wrong()))
     with pytest.raises(ex.DeclarationError, match="the filler Filler without draw"):
         layers.Bias("b", 2).init(layers.Initializer(filler=layers.Filler()))
