@@ -1,7 +1,7 @@
 """Entry point of the command line: arguments, errors and exit status of all commands.
 
-An error of the library becomes one message and an exit status, without a traceback; its text includes the fix. Commands
-are modules with the same four names (HELP, DESCRIPTION, arguments, execute).
+An error of the library is printed as one message with its fix and without a traceback. Each command is a module with
+the names HELP, DESCRIPTION, arguments and execute.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any
 
 from explorer import __version__
 from explorer.cli.commands import check, convert, diff, lab, run, show, site, strip, why
-from explorer.cli.support.progress_line import followed
-from explorer.cli.support.terminal import Outlet, complain, terminal
+from explorer.cli.support.progress_line import progress_shown
+from explorer.cli.support.terminal import Outlet, print_error, terminal
 from explorer.core.interrupts import LINE, STATUS, Interrupts, raised
 
 _MODULES = (show, run, check, why, diff, convert, lab, site, strip)
@@ -26,22 +26,22 @@ COMMANDS = {module.__name__.rpartition(".")[2]: module for module in _MODULES}
 
 _STATUS = """
 exit status:
-  0  the command did what it was asked
-  1  check found an operator that cannot run, a weight that is missing, a shape that disagrees, or a plan that
-     differs from the kept one; run --compare a value that differs; diff a difference; strip --check something to
-     remove
-  2  something was wrong with what was given; one message on standard error says what
-  130  Ctrl-C; nothing is half written
+  0  the command succeeded
+  1  check found an operator that cannot run, a missing weight, a shape that disagrees, or a plan that differs from
+     the kept plan; run --compare found a value that differs; diff found a difference; strip --check found something
+     to remove
+  2  an argument or a file was wrong; one message on standard error gives the reason
+  130  Ctrl-C; no file is half written
 
 explorer FILE is short for: explorer show --open FILE
 
-On a terminal, work that takes longer than a second tells how far it is.
-No command needs a network, or Graphviz to be installed.
+On a terminal, commands that take longer than a second show their progress.
+No command needs a network or an installation of Graphviz.
 """
 
 
 _OPTION = re.compile(r"--[a-z-]+")
-"""option in the help of a command"""
+"""name of an option in the help of a command"""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -49,14 +49,14 @@ class _Parser(argparse.ArgumentParser):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self.color = False  # the default is True from Python 3.14 on
+        self.color = False  # True by default since Python 3.14
 
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of all commands."""
     top = _Parser(
         prog="explorer",
-        description="See what a model's file holds, what a planner does to it, and why.",
+        description="Inspect model files: their contents, their plans, and the reasons for each decision.",
         epilog=_STATUS,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -78,57 +78,58 @@ def parser() -> argparse.ArgumentParser:
 def _spelled_out(arguments: list[str]) -> list[str]:
     """Return the arguments with ``explorer FILE`` expanded to the command that opens the file's page."""
     first = arguments[0] if arguments else "-"
-    is_named = first.startswith("-") or first in COMMANDS  # even if a file or a folder has a command's name
+    is_named = first.startswith("-") or first in COMMANDS  # also if a file or folder has the name of a command
     is_file = not is_named and (Path(first).suffix or Path(first).exists())
     return ["show", "--open", *arguments] if is_file else arguments
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status."""
-    own_arguments, handed = list(sys.argv[1:] if arguments is None else arguments), []
-    # argparse would take arguments after -- for the file
+    own_arguments, forwarded = list(sys.argv[1:] if arguments is None else arguments), []
+    # argparse would read the first argument after -- as the file
     if own_arguments[:1] == ["lab"] and "--" in own_arguments:
-        own_arguments, handed = (
+        own_arguments, forwarded = (
             own_arguments[: own_arguments.index("--")],
             own_arguments[own_arguments.index("--") + 1 :],
         )
     try:
         with terminal() as errors, raised() as interrupts:
-            return _run(_spelled_out(own_arguments), handed, errors, interrupts)
-    except KeyboardInterrupt:  # just before interrupts are handled, or just after
+            return _run(_spelled_out(own_arguments), forwarded, errors, interrupts)
+    except KeyboardInterrupt:  # raised before the interrupt handler is set, or after it is removed
         print(LINE, end="", file=sys.stderr)
         return STATUS
 
 
-def _parsed(own_arguments: Sequence[str], handed: Sequence[str]) -> argparse.Namespace:
+def _parsed(own_arguments: Sequence[str], forwarded: Sequence[str]) -> argparse.Namespace:
     """Return the options of a command; exit with a suggestion for an unknown command or option."""
     top = parser()
     first = own_arguments[0] if own_arguments else "-"
     if not first.startswith("-") and first not in COMMANDS:
-        top.error(f"{first!r} is neither a command nor a file{_near(first, COMMANDS)}; commands: {', '.join(COMMANDS)}")
-    options, unknown = top.parse_known_args(own_arguments, argparse.Namespace(handed=handed))
+        suggestion = _suggestion(first, COMMANDS)
+        top.error(f"{first!r} is neither a command nor a file{suggestion}; commands: {', '.join(COMMANDS)}")
+    options, unknown = top.parse_known_args(own_arguments, argparse.Namespace(forwarded=forwarded))
     if unknown:
         known = _OPTION.findall(options.parser.format_help())
-        options.parser.error(f"unrecognized arguments: {' '.join(unknown)}{_near(unknown[0], known)}")
+        options.parser.error(f"unrecognized arguments: {' '.join(unknown)}{_suggestion(unknown[0], known)}")
     return options
 
 
-def _near(word: str, known: Iterable[str]) -> str:
-    """Return a similar known name, as the end of a sentence, or ""."""
-    near = get_close_matches(word.partition("=")[0], known, 1)
-    return f": near is {near[0]}" if near else ""
+def _suggestion(word: str, known: Iterable[str]) -> str:
+    """Return a similar known name as a question in parentheses, or "" if there is none."""
+    similar = get_close_matches(word.partition("=")[0], known, 1)
+    return f" (did you mean {similar[0]}?)" if similar else ""
 
 
-def _run(own_arguments: Sequence[str], handed: Sequence[str], errors: Outlet, interrupts: Interrupts) -> int:
-    options = _parsed(own_arguments, handed)
+def _run(own_arguments: Sequence[str], forwarded: Sequence[str], errors: Outlet, interrupts: Interrupts) -> int:
+    options = _parsed(own_arguments, forwarded)
     try:
-        with followed(errors):
+        with progress_shown(errors):
             status: int = options.command(options)
         sys.stdout.flush()
     except (Exception, KeyboardInterrupt) as error:
         # An exception caused by an interrupt is not a separate error.
         if not interrupts.came and not isinstance(error, KeyboardInterrupt):
-            complain(error, debug=options.debug)
+            print_error(error, debug=options.debug)
             return 2
         interrupts.came = True
     if interrupts.came:

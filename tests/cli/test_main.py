@@ -125,7 +125,7 @@ def test_a_file_alone_is_shown_in_the_browser(
 def test_a_command_that_is_none_is_not_taken_for_a_file(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["shwo"])
-    assert "'shwo' is neither a command nor a file: near is show" in capsys.readouterr().err
+    assert "'shwo' is neither a command nor a file (did you mean show?)" in capsys.readouterr().err
 
 
 @pytest.mark.spec("V-14", "I-5")
@@ -445,7 +445,7 @@ def test_lab_says_of_a_model_that_does_not_run_where_to_look(folder: Path) -> No
     (folder / "x.param").write_text("\n".join(lines))
     book = json.loads(notebook_for(folder / "x.param").read_text())
     assert not any("inputs =" in cell["source"] for cell in book["cells"])
-    assert "`net.check()` names each operator" in book["cells"][-1]["source"]
+    assert "`net.check()` lists each operator" in book["cells"][-1]["source"]
     assert "`explorer why x.param u`" in book["cells"][-1]["source"]
 
 
@@ -522,9 +522,9 @@ def test_the_module_is_the_command(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["shw", "x"], "'shw' is neither a command nor a file: near is show; commands: show, run, check"),
-        (["show", MODEL, "--opn"], "explorer show: error: unrecognized arguments: --opn: near is --open"),
-        (["show", MODEL, "--thme=dark"], "explorer show: error: unrecognized arguments: --thme=dark: near is --theme"),
+        (["shw", "x"], "'shw' is neither a command nor a file (did you mean show?); commands: show, run, check"),
+        (["show", MODEL, "--opn"], "explorer show: error: unrecognized arguments: --opn (did you mean --open?)"),
+        (["show", MODEL, "--thme=dark"], "explorer show: error: unrecognized arguments: --thme=dark (did you mean --theme?)"),
         (["why", MODEL, "conv2", "pool", "more"], "explorer why: error: unrecognized arguments: more"),
     ],
 )

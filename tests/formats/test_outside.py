@@ -179,7 +179,7 @@ def test_the_memory_option_of_the_command_line(
     assert main(["run", "m.onnx", "--input", "in.npz", "--memory", "1MB"]) == 0
     with pytest.raises(SystemExit):
         main(["run", "m.onnx", "--input", "in.npz", "--memory", "much"])
-    assert "'much' is no number of bytes" in capsys.readouterr().err
+    assert "'much' is not a number of bytes" in capsys.readouterr().err
 
 
 def test_checking_does_not_unpack_a_weight_completely(tmp_path: Path) -> None:

@@ -407,7 +407,7 @@ def test_the_command_writes_a_site(
         assert main(["site", "a.ipynb", "b.ipynb", "--title", "Mine"]) == 0
     said = capsys.readouterr()
     assert "wrote 4 pages with 1 view; open site/index.html in a browser" in said.out
-    assert "b.ipynb holds no view" in said.err
+    assert "b.ipynb contains no view" in said.err
     assert sorted(path.name for path in Path("site").iterdir()) == ["a.html", "b.html", "glossary.html", "index.html"]
     assert "<title>Mine</title>" in page(Path("site"), "index")
     assert "Trace" not in page(Path("site"), "b")

@@ -1,7 +1,7 @@
-"""``explorer check``: all problems that keep a model from running, or from being planned as before.
+"""``explorer check``: list all problems that prevent a model from running, and differences from a kept plan.
 
-For scripts that build models: it computes nothing, lists all findings rather than only the first, and reports them by
-its exit status.
+It is meant for scripts that build models: it computes nothing, lists all findings instead of only the first, and sets
+the exit status.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from explorer.cli.support import file_argument, shape_option
 from explorer.cli.support.output import check_output, stem
-from explorer.cli.support.terminal import say, tell
+from explorer.cli.support.terminal import print_line, print_text
 from explorer.core.errors import ExplorerError
 from explorer.record.reasons import counted_text
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from explorer.net import Net
     from explorer.net.definition.definition import BlobDefinition
 
-HELP = "list everything that keeps a model from running, or differs from a kept plan"
+HELP = "list everything that prevents a model from running, or differs from a kept plan"
 DESCRIPTION = """\
-List all operators of a model that cannot run (unknown types, with the near known ones; arguments and operands that do
-not fit), missing weights, and operands whose type is another than the file notes. Computes nothing.
+List the operators of a model that cannot run (unknown types, with similar known types; arguments and operands that do
+not fit), missing weights, and operands whose type differs from the type in the file. Nothing is computed.
 
-With --plan the model's plan is compared with one that is kept in a file: decisions, kernels and the peak of memory. A
-file holds codes and facts, no sentences or times; keep it beside the model, and a lost fusion fails the build:
-  explorer check model.onnx --plan model.plan.json --update   writes it; look at its difference before committing it
-  explorer check model.onnx --plan model.plan.json            lists the decisions that differ
+With --plan, compare the model's plan with a plan that is kept in a file: decisions, kernels and peak memory. The file
+contains codes and facts, but no sentences and no times. Keep it next to the model, and a lost fusion fails the build:
+  explorer check model.onnx --plan model.plan.json --update   write the file; review its diff before committing it
+  explorer check model.onnx --plan model.plan.json            list the decisions that differ
 
-The exit status is 1 where there is anything to list.
+The exit status is 1 if anything is listed.
 """
 
 
@@ -39,12 +39,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     file_argument.arguments(parser)
     shape_option.arguments(parser)
-    parser.add_argument("--plan", metavar="KEPT", type=Path, help="a kept plan to compare with: x.plan.json")
-    parser.add_argument("--update", action="store_true", help="write the file of --plan anew where the plan differs")
+    parser.add_argument("--plan", metavar="KEPT", type=Path, help="file of the kept plan: x.plan.json")
+    parser.add_argument("--update", action="store_true", help="write the model's plan to the file of --plan")
 
 
 _LISTED = 4
-"""maximum number of inputs, and of outputs, that are listed"""
+"""maximum number of listed names"""
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -61,50 +61,50 @@ def execute(options: argparse.Namespace) -> int:
         check_output(options.plan, [options.file])
     net = shape_option.assume(open(options.file), options)
     findings = net.check()
-    tell("".join(f"{finding}\n" for finding in findings))
+    print_text("".join(f"{finding}\n" for finding in findings))
     count = len(net.definition.operators)
     if findings:
-        say(f"{net.name}: {counted_text(len(findings), 'finding')} in {counted_text(count, 'operator')}")
+        print_line(f"{net.name}: {counted_text(len(findings), 'finding')} in {counted_text(count, 'operator')}")
     elif net.definition.is_table or net.table is TABLE:
-        held = len(net.definition.blobs)
-        strange = [f"{each.name}.{own}" for each in net.definition.operators for own in each.arguments]
-        others = f", {len(strange):,} cannot ({_first(strange)})" if strange else ""
-        say(f"{net.name}: {counted_text(held, 'weight')} can be read{others}; there is no graph that could run")
+        weights = counted_text(len(net.definition.blobs), "weight")
+        unreadable = [f"{each.name}.{own}" for each in net.definition.operators for own in each.arguments]
+        rest = f", {len(unreadable):,} cannot ({_first(unreadable)})" if unreadable else ""
+        print_line(f"{net.name}: {weights} can be read{rest}; the file contains no graph to run")
     else:
-        waiting = net.unsized()
-        verb = "has a shape that depends" if len(waiting) == 1 else "have shapes that depend"
-        later = f" ({len(waiting)} {verb} on values: {_first(waiting)})" if waiting else ""
-        whole = {0: "it has no operator, and", 1: "its operator"}.get(count, f"all {count:,} operators")
-        say(f"{net.name}: {whole} can run{later}: {_ends(net.inputs) or 'no input'} → {_ends(net.outputs)}")
+        unsized = net.unsized()
+        verb = "has a shape that depends" if len(unsized) == 1 else "have shapes that depend"
+        note = f" ({len(unsized)} {verb} on values: {_first(unsized)})" if unsized else ""
+        subject = {0: "it has no operator, and", 1: "its operator"}.get(count, f"all {count:,} operators")
+        print_line(f"{net.name}: {subject} can run{note}: {_ends(net.inputs) or 'no input'} → {_ends(net.outputs)}")
     differs = options.plan is not None and _differs(net, options.plan, options.update)
     return 1 if findings or differs else 0
 
 
 def _first(names: Sequence[str]) -> str:
-    """Return some names as text."""
+    """Return names as a string, with a count in place of those beyond the maximum."""
     return ", ".join(names[:_LISTED]) + f" and {len(names) - _LISTED:,} more" * (len(names) > _LISTED)
 
 
 def _ends(operands: Mapping[str, BlobDefinition]) -> str:
-    """Return operands with the shapes declared in the file: ``x batch×seq×64``."""
+    """Return operands with the shapes declared in the file, such as ``x batch×seq×64``."""
     from explorer.net.definition.declared_types import symbolic_text
 
-    texts = [
+    labels = [
         f"{name} {symbolic_text(blob.shape)}" if blob.shape is not None else name for name, blob in operands.items()
     ]
-    return _first(texts)
+    return _first(labels)
 
 
 def _differs(net: Net, path: Path, update: bool) -> bool:
-    """Compare the plan of a model with the plan in a file, or write that file; return whether they differ."""
+    """Compare the plan of a model with the plan in a file, or update the file; return whether they differ."""
     from explorer.testing.kept_plan import plan_changes, write_plan
 
     recording = net.preview_plan().recording
     if update:
         write_plan(recording, path)
-        say(f"{net.name}: its plan is kept in {path}")
+        print_line(f"{net.name}: its plan was written to {path}")
         return False
     lines = plan_changes(recording, path)
-    tell("".join(f"{line}\n" for line in lines))
-    say(f"{net.name}: its plan {'differs from' if lines else 'is'} the one in {path}")
+    print_text("".join(f"{line}\n" for line in lines))
+    print_line(f"{net.name}: its plan {'differs from' if lines else 'equals'} the plan in {path}")
     return bool(lines)

@@ -7,14 +7,14 @@ from pathlib import Path
 
 from explorer.cli.support import file_argument
 from explorer.cli.support.output import check_output
-from explorer.cli.support.terminal import say
+from explorer.cli.support.terminal import print_line
 
-HELP = "write a model's file in another format"
+HELP = "write a model file in another format"
 DESCRIPTION = """\
-Write a model's file in another format, which the ending of the target chooses, with its weights:
+Write a model file and its weights in another format, which the extension of the target selects:
   explorer convert model.pnnx.param model.onnx   any net whose operations ONNX has
-  explorer convert model.onnx model.json         any net, explorer's own format: model.json with model.npz
-The file is opened again before the command ends. Nothing is written where an operation has no counterpart.
+  explorer convert model.onnx model.json         any net, in explorer's own format: model.json and model.npz
+The target is opened as a check. If the format lacks an operation, nothing is written.
 """
 
 
@@ -22,7 +22,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     file_argument.arguments(parser)
     parser.add_argument("target", metavar="TARGET", type=Path, help="the file to write: y.onnx, y.json, y.pnnx.param")
-    parser.add_argument("--weights", metavar="FILE", type=Path, help="the file of its weights, if not beside the graph")
+    parser.add_argument("--weights", metavar="FILE", type=Path, help="the file of the weights, if not next to FILE")
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -36,9 +36,13 @@ def execute(options: argparse.Namespace) -> int:
     written = open(options.target)
     count = len(written.definition.operators)
     entry = format_of(options.target.name)
-    held = any(operator.weights for operator in written.definition.operators)
-    beside = (
-        f" with {options.target.with_suffix(entry.weights_ending)}" if entry and entry.weights_ending and held else ""
+    has_weights = any(operator.weights for operator in written.definition.operators)
+    weights_file = (
+        f" with {options.target.with_suffix(entry.weights_ending)}"
+        if entry and entry.weights_ending and has_weights
+        else ""
     )
-    say(f"{options.target}{beside}: {count:,} operator{'s' * (count != 1)} of {written.definition.dialect}")
+    print_line(
+        f"{options.target}{weights_file}: {count:,} operator{'s' * (count != 1)} of {written.definition.dialect}"
+    )
     return 0

@@ -1,4 +1,4 @@
-"""``explorer diff``: the differences between two models, or between two recordings of plans."""
+"""``explorer diff``: the differences between two models or two recordings of plans."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from explorer.cli.support.output import check_output, ending_error
-from explorer.cli.support.terminal import report, tell
+from explorer.cli.support.terminal import print_note, print_text
 from explorer.core.errors import FileError
 from explorer.core.files.atomic_write import write_file
 from explorer.record import Recording
@@ -16,27 +16,27 @@ from explorer.record.reasons import bytes_text
 if TYPE_CHECKING:
     from explorer.run.evalplan import EvalPlan
 
-HELP = "tell what differs between two models, or two recordings"
+HELP = "list the differences between two models or recordings"
 DESCRIPTION = """\
-Tell what differs between two models and their plans: operators that were added, removed or changed, weights with other
-values, counts, decisions that only one plan takes, and kernels that compute the same in another way. Operators are
-matched by structure, whatever the files call them.
+List the differences between two models and their plans: added, removed and changed operators, weights with different
+values, counts, decisions of only one plan, and kernels that compute the same operations in different ways. Operators
+are matched by structure, so their names may differ.
 
-A and B are model files, or recordings that "explorer show -o x.json" wrote: keep one of a model beside its tests, and a
-lost fusion fails them. A recording holds no weights. The exit status is 1 where anything differs.
+A and B are model files, or recordings from "explorer show -o x.json". Keep a recording next to the tests of a model,
+and a lost fusion fails them. A recording contains no weights. The exit status is 1 if anything differs.
 
-The ending of the output chooses its form:
+The extension of the output selects its form:
   .html  a page with both graphs side by side, which step together; it opens from disk      .txt  text
 """
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("before", metavar="A", type=Path, help="a model's file, or a recording: x.json")
-    parser.add_argument("after", metavar="B", type=Path, help="another one")
+    parser.add_argument("before", metavar="A", type=Path, help="a model file, or a recording: x.json")
+    parser.add_argument("after", metavar="B", type=Path, help="another model file or recording")
     parser.add_argument("-o", "--output", metavar="OUT", type=Path, help="write the comparison to x.html or x.txt")
-    parser.add_argument("--theme", choices=("auto", "light", "dark"), default="auto", help="colours of .html")
-    parser.add_argument("--no-weights", action="store_true", help="compare graphs and plans only; no weight is read")
+    parser.add_argument("--theme", choices=("auto", "light", "dark"), default="auto", help="colours of the page")
+    parser.add_argument("--no-weights", action="store_true", help="compare only graphs and plans, and read no weights")
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -55,14 +55,16 @@ def execute(options: argparse.Namespace) -> int:
     except FileError as error:
         raise FileError(
             error.given.removeprefix(f"{error.path}: "), path=error.path, rule=error.rule,
-            fix=f"{error.fix}; or compare the graphs alone with --no-weights",
+            fix=f"{error.fix}; or compare only the graphs with --no-weights",
         ) from error  # fmt: skip
     text, equal = compared.text(), compared.equal
     if output is None:
-        tell(text)
+        print_text(text)
     else:
         write_file(output, page_html(compared, theme=options.theme) if output.suffix.lower() == ".html" else text)
-        report(f"wrote {output} ({bytes_text(output.stat().st_size)}): {'no difference' if equal else 'differences'}")
+        print_note(
+            f"wrote {output} ({bytes_text(output.stat().st_size)}): {'no difference' if equal else 'differences'}"
+        )
     return 0 if equal else 1
 
 
@@ -82,6 +84,6 @@ def _read(path: Path) -> EvalPlan | Recording:
         raise FileError(
             error.given.removeprefix(f"{error.path}: "),
             path=str(path),
-            rule=f"a .json file must hold a net or a recording; {error.rule}",
+            rule=f"a .json file must contain a net or a recording; {error.rule}",
             fix=f"write a recording with: explorer show FILE -o {path.name}",
         ) from error

@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING
 
 from explorer.cli.support import file_argument
 from explorer.cli.support.output import stem
-from explorer.cli.support.terminal import report
+from explorer.cli.support.terminal import print_note
 from explorer.core.errors import ExplorerError
 from explorer.core.files.atomic_write import write_file
 
 if TYPE_CHECKING:
     from explorer.net import Net
 
-HELP = "start JupyterLab, with a notebook for a model's file"
+HELP = "start JupyterLab, with a notebook for a model file if one is given"
 DESCRIPTION = """\
-Start JupyterLab. With FILE a small notebook that explores it is made in this folder (one that is there is kept);
-without, JupyterLab opens on explorer's notebooks where they are at hand, else on this folder.
+Start JupyterLab. With FILE, a small notebook that explores the file is created in this folder; an existing one is kept.
+Without FILE, JupyterLab opens explorer's own notebooks if they are available, and otherwise this folder.
 
-What follows -- is handed to JupyterLab: explorer lab FILE -- --port=9999
+Arguments after -- are passed to JupyterLab: explorer lab FILE -- --port=9999
 """
 
 
@@ -37,7 +37,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Replace this process by JupyterLab."""
+    """Run JupyterLab, and return its exit status."""
     if importlib.util.find_spec("jupyterlab") is None:
         raise ExplorerError(
             "JupyterLab is not installed",
@@ -52,13 +52,13 @@ def execute(options: argparse.Namespace) -> int:
     if options.file is None:
         checkout = Path(__file__).parents[3]
         if any((checkout / "notebooks").glob("*.ipynb")):
-            # The models that the notebooks open are next to their folder, and a double click opens them too.
+            # The models of the notebooks are next to their folder, and can be opened there with a double click.
             command += [f"--notebook-dir={checkout}", "--FileContentsManager.preferred_dir=notebooks"]
         else:
             command.append(f"--notebook-dir={Path.cwd()}")
     else:
         command.append(os.path.join(os.curdir, notebook_for(options.file)))  # a name may begin with "-"
-    return subprocess.call([*command, *options.handed])
+    return subprocess.call([*command, *options.forwarded])
 
 
 def notebook_for(file: Path) -> Path:
@@ -68,7 +68,7 @@ def notebook_for(file: Path) -> Path:
     net = open(file)
     path = Path(f"{stem(file)}.explorer.ipynb")
     if path.exists():
-        report(f"{path} is there already and is kept")
+        print_note(f"{path} exists and is kept")
         return path
     where = os.path.relpath(file)
     cells = [
@@ -93,36 +93,36 @@ def notebook_for(file: Path) -> Path:
 
 
 _VALUES = """\
-With inputs the same view shows values and times. These are zeros: put numbers that the model was made for in
-their place, from a file (`np.load("x.npz")["images"]`) or a picture."""
+With inputs, the same view shows values and times. The inputs below are zeros: replace them with inputs that the
+model was made for, from a file (`np.load("x.npz")["images"]`) or a picture."""
 
 
 def _next_steps(where: str, net: Net) -> str:
     """Return the reader's next steps, for a model that runs or for one that does not."""
     operators = [operator for operator in net.definition.operators if operator.inputs and operator.outputs]
     steps = [
-        "Press the play button of the view, or `.`: it is planned before your eyes, and the panel says why; `?` lists"
+        "Press the play button of the view, or `.`, to step through the plan. The panel gives the reasons; `?` lists"
         " the keys."
     ]
     if operators:
         middle = operators[len(operators) // 2]
         steps.append(
-            "Why was an operator joined with its neighbours, or why not? Click it; in a terminal:"
+            "Why was an operator fused with its neighbours, or why not? Click it, or run in a terminal:"
             f" `explorer why {shlex.quote(where)} {shlex.quote(middle.name)}`."
         )
         if not net.check():
             steps.append(
-                f"What does it hold inside? `net.cut(outputs=[{middle.outputs[0]!r}]).run(*inputs)` ends with the"
+                f"What are the values inside? `net.cut(outputs=[{middle.outputs[0]!r}]).run(*inputs)` ends with the"
                 f" operator `{middle.name}`."
             )
     if net.check():
-        steps.append("It does not run yet: `net.check()` names each operator that is in the way, and what would help.")
+        steps.append("The model cannot run yet: `net.check()` lists each operator that prevents it, and the fix.")
     else:
         steps.append(
-            "Is it right? `net.compare(other, *inputs)` names the first operator whose value differs, beside another"
-            ' net, arrays by operand\'s name, or `"onnxruntime"` where that is installed.'
+            "Are its values right? `net.compare(other, *inputs)` names the first operator whose value differs from"
+            ' another net, from arrays by operand name, or from `"onnxruntime"`, if it is installed.'
         )
-    steps.append('Send it: `net.explore().save("net.html")` is one page that steps without Python.')
+    steps.append('Share it: `net.explore().save("net.html")` writes one page that steps without Python.')
     return "\n".join(["## What to do next", "", *(f"- {step}" for step in steps)])
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from explorer.cli.support import file_argument, image_inputs, memory_option
 from explorer.cli.support.output import check_output, ending_error
-from explorer.cli.support.terminal import report, say, tell
+from explorer.cli.support.terminal import print_line, print_note, print_text
 from explorer.core.errors import OperandError
 from explorer.core.files.atomic_write import write_file
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 HELP = "run a model on arrays or pictures"
 DESCRIPTION = """\
-Run a model on arrays or pictures, print what its outputs are, and write them, by name, to a .npz file.
+Run a model on arrays or pictures, describe its outputs, and write them, by name, to a .npz file.
 
-Arrays are found by the names of the model's inputs; with as many arrays as inputs they are taken in order. A file with
-more arrays names those that are meant: --input digits.npz:images
+Arrays are matched to the model's inputs by name, or in order if there are as many arrays as inputs. If a file contains
+more arrays, select those to use: --input digits.npz:images
 
-Pictures are turned upright, resized, cut to the height and width of the model, and normalised, as torchvision does for
-ImageNet; several become one batch. Names for the largest scores are printed with --top:
+Pictures are turned upright, resized, cropped to the height and width of the model, and normalised, as torchvision does
+for ImageNet. Several pictures become one batch. With --top, the labels of the largest scores are printed:
   explorer run resnet18.pnnx.param --input cat.jpg --top 5 --labels imagenet.txt
 """
 
 
 _SHOWN, _LONGEST = 8, 60
-"""maximum number of an output's strings that are printed, and of characters of each"""
+"""maximum number of printed strings of an output, and of printed characters of each"""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,26 +40,26 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="IN[:KEY]",
         action="append",
         default=[],
-        help="a .npz or .npy file, or a picture; may be given again; a model without inputs needs none",
+        help="a .npz or .npy file, or a picture; may be repeated; omit it for a model without inputs",
     )
-    parser.add_argument("-o", "--output", metavar="OUT", type=Path, help="a .npz file for the outputs")
+    parser.add_argument("-o", "--output", metavar="OUT", type=Path, help="the .npz file to write the outputs to")
     parser.add_argument(
-        "--top", metavar="K", type=_positive, help="print the K largest elements of each row, with their places"
+        "--top", metavar="K", type=_positive, help="print the K largest elements of each row, with their indices"
     )
-    parser.add_argument("--labels", metavar="FILE", type=Path, help="names of the places, one a line, for --top")
+    parser.add_argument("--labels", metavar="FILE", type=Path, help="labels of the indices for --top, one per line")
     parser.add_argument(
         "--softmax",
         choices=("auto", "yes", "no"),
         default="auto",
-        help="whether --top makes probabilities of the rows: auto does where they are none yet",
+        help="whether --top converts rows to probabilities; auto converts rows that are not probabilities yet",
     )
     parser.add_argument(
         "--compare",
         metavar="REFERENCE",
-        help="compare each operator's value with onnxruntime, onnx.reference, another model's file, or arrays by "
-        "operand's name in a .npz file; the exit status is 1 if one differs",
+        help="compare each operator's value with a reference: onnxruntime, onnx.reference, another model file, or a "
+        ".npz file of arrays by operand name; the exit status is 1 if a value differs",
     )
-    parser.add_argument("--plan", action="store_true", help="print the plan: every decision, every kernel")
+    parser.add_argument("--plan", action="store_true", help="print the plan with every decision and kernel")
     memory_option.arguments(parser)
     image_inputs.arguments(parser)
 
@@ -96,33 +96,33 @@ def execute(options: argparse.Namespace) -> int:
     arrays = inputs(net, options)
     reference = None if options.compare is None else _reference(net, options.compare)
     outputs = net.run(arrays)
-    whole = outputs if isinstance(outputs, dict) else {next(iter(net.outputs)): outputs}
-    for name, value in whole.items():
+    by_name = outputs if isinstance(outputs, dict) else {next(iter(net.outputs)): outputs}
+    for name, value in by_name.items():
         if value is None or (isinstance(value, tuple) and not value):
-            say(f"{name}: {'absent' if value is None else 'a sequence without members'}")
-    results = {name: array for name, array in members(whole).items() if array is not None}
+            print_line(f"{name}: {'absent' if value is None else 'an empty sequence'}")
+    results = {name: array for name, array in members(by_name).items() if array is not None}
     if options.plan:
         from explorer.view.export.text import text
 
         shapes = {name: _shape(value) for name, value in arrays.items()}
-        tell(text(net.plan(shapes).recording))
+        print_text(text(net.plan(shapes).recording))
     rows = options.input if any(map(image_inputs.is_picture, options.input)) else []
     for name, array in results.items():
-        say(f"{name}: {_described(array)}")
+        print_line(f"{name}: {_described(array)}")
         if options.top:
             if options.labels:
                 check_labels(labels, options.labels, name, array.shape)
-            ranked, done = probabilities(array, options.softmax)
-            if done:
-                say(f"  {done}")
-            tell("".join(f"{line}\n" for line in ranking(ranked, options.top, labels, rows)))
+            ranked, conversion = probabilities(array, options.softmax)
+            if conversion:
+                print_line(f"  {conversion}")
+            print_text("".join(f"{line}\n" for line in ranking(ranked, options.top, labels, rows)))
     if output is not None:
         write_file(output, npz(results))
-        report(f"wrote {output}")
+        print_note(f"wrote {output}")
     if reference is None:
         return 0
     comparison = net.compare(reference, arrays)
-    tell(f"{comparison}\n")
+    print_text(f"{comparison}\n")
     return 0 if comparison.equal else 1
 
 
@@ -132,8 +132,7 @@ def _shape(value: Any) -> Any:
 
 
 def _reference(net: Net, text: str) -> Any:
-    """Return what ``--compare`` names: the name of a runtime that can run the net's file, the arrays of a file, or a
-    net."""
+    """Return the reference of ``--compare``: the name of a runtime, a dict of arrays, or a net."""
     from explorer.cli.support.array_files import file_of, read
     from explorer.formats import open
     from explorer.formats.onnx.reference_values import RUNTIMES, check_runtime
@@ -146,21 +145,21 @@ def _reference(net: Net, text: str) -> Any:
         known = ", ".join(RUNTIMES)
         raise OperandError(
             f"--compare {text}",
-            rule=f"a reference must be one of {known}, another model's file, or a .npz file of arrays",
+            rule=f"a reference must be one of {known}, another model file, or a .npz file of arrays",
             fix="--compare onnx.reference",
         )
     return read(text) if path.suffix == ".npz" else open(path)
 
 
 def _described(array: Any) -> str:
-    """Return dtype and shape of an output, and its first strings, or the range of its numbers."""
+    """Return the dtype and shape of an output, with its first strings or the range of its numbers."""
     from explorer.core.types.custom_dtypes import dtype_name, is_text
     from explorer.record.escape import visible
 
     kind = f"{dtype_name(array.dtype)} {array.shape}"
     if is_text(array.dtype):
-        texts = [visible(repr(str(text)))[:_LONGEST] for text in array.flat[:_SHOWN]]
-        return ", ".join([kind, *texts, *["…"] * (array.size > _SHOWN)])
+        strings = [visible(repr(str(text)))[:_LONGEST] for text in array.flat[:_SHOWN]]
+        return ", ".join([kind, *strings, *["…"] * (array.size > _SHOWN)])
     if not array.size or array.dtype.kind not in "fiu":
         return kind
     import numpy as np
@@ -168,5 +167,5 @@ def _described(array: Any) -> str:
     finite = array[np.isfinite(array)]
     nan, infinite = int(np.isnan(array).sum()), int(np.isinf(array).sum())
     counts = [f"{count:,} {noun}" for count, noun in ((nan, "NaN"), (infinite, "infinite")) if count]
-    whole = f"{finite.min():.6g} to {finite.max():.6g}" if finite.size else "no finite number"
-    return ", ".join([kind, whole, *([f"{' and '.join(counts)} of {array.size:,}"] if counts else [])])
+    value_range = f"{finite.min():.6g} to {finite.max():.6g}" if finite.size else "no finite number"
+    return ", ".join([kind, value_range, *([f"{' and '.join(counts)} of {array.size:,}"] if counts else [])])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from explorer.cli.support import image_inputs, memory_option, shape_option
 from explorer.cli.support.file_argument import GRAPHS, WEIGHTS
 from explorer.cli.support.output import check_output, stem
-from explorer.cli.support.terminal import report, say, tell
+from explorer.cli.support.terminal import print_line, print_note, print_text
 from explorer.core.errors import FileError
 from explorer.record import Recording
 from explorer.record.escape import visible
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
 HELP = "show a model's graph and how it is planned"
 DESCRIPTION = """\
-Show a model's graph and how it is planned: what was merged, fused, declined and why.
+Show a model's graph and how it is planned: what was merged, fused or declined, and why.
 
-The ending of the output chooses its form:
-  .html  a page to step through; it opens from disk (the default, FILE.explorer.html in this folder)
+The extension of the output selects its form:
+  .html  a page to step through, which opens from disk (default: FILE.explorer.html in this folder)
   .svg, .png  a picture      .dot  for Graphviz      .txt  the decisions as text      .json  the recording
 
-Operators that cannot run are drawn too. Weights are only read with --weights or --input.
+Operators that cannot run are drawn, too. Weights are only read with --weights or --input.
 """
 
 _LISTED = 4
-"""maximum number of unsuitable operators that are named"""
+"""maximum number of listed operators that cannot run"""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,28 +42,33 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "file",
         metavar="FILE",
         type=Path,
-        help=f"a model's file: {GRAPHS}; one of weights alone: {WEIGHTS}; or a recording: x.json",
+        help=f"a model file: {GRAPHS}; a file with weights only: {WEIGHTS}; or a recording: x.json",
     )
-    parser.add_argument("-o", "--output", metavar="OUT", help="where to write, - for text to standard output")
-    parser.add_argument("--open", action="store_true", help="open what was written in the browser")
+    parser.add_argument("-o", "--output", metavar="OUT", help="the file to write; - writes text to standard output")
+    parser.add_argument("--open", action="store_true", help="open the output in the browser")
     parser.add_argument(
         "--input",
         metavar="IN[:KEY]",
         action="append",
         default=[],
-        help="run the model on a .npz or .npy file, or a picture, and show values and times too",
+        help="run the model on a .npz or .npy file, or a picture, and also show values and times",
     )
     parser.add_argument(
         "--theme", choices=("auto", "light", "dark"), default="auto", help="colours of pages and pictures"
     )
     parser.add_argument(
-        "--direction", choices=("down", "right"), default="down", help="where values flow in pages and pictures"
+        "--direction",
+        choices=("down", "right"),
+        default="down",
+        help="direction in which values flow in pages and pictures",
     )
     parser.add_argument(
-        "--depth", metavar="N", type=depth, help="open boxes down to this depth in pages and pictures: 0 opens none"
+        "--depth", metavar="N", type=depth, help="open boxes down to this depth in pages and pictures; 0 opens none"
     )
-    parser.add_argument("--edge-types", action="store_true", help="write the types of values beside edges of a picture")
-    parser.add_argument("--no-source", action="store_true", help="leave out the text of the file's lines")
+    parser.add_argument(
+        "--edge-types", action="store_true", help="write the types of values next to the edges of a picture"
+    )
+    parser.add_argument("--no-source", action="store_true", help="omit the source lines of the model file")
     parser.add_argument("--weights", action="store_true", help="read the weights and show their values")
     shape_option.arguments(parser)
     memory_option.arguments(parser)
@@ -109,18 +114,18 @@ def execute(options: argparse.Namespace) -> int:
 
             recording.leaf_values = leaf_values(plan.planned)
     if isinstance(net.definition.weights, AbsentWeights):
-        report(f"cannot run: {str(net.definition.weights.error()).splitlines()[0]}")
+        print_note(f"cannot run: {str(net.definition.weights.error()).splitlines()[0]}")
     return _write(recording, output, options, _cannot_run(net), len(net.definition.operators))
 
 
 def _cannot_run(net: Net) -> list[str]:
-    """Return a line for each unknown type, and for the first unsuitable operators."""
+    """Return a line for each unknown type, and for the first of the other operators that cannot run."""
     unknown = net.unknown()
     types = {each.type for each in unknown}
     misfits = [error for name, error in net.problems().items() if net[name].type not in types]
     lines = [*map(str, unknown), *[visible(error.given) for error in misfits[:_LISTED]]]
     more = len(misfits) - _LISTED
-    return [*lines, f"{more:,} more, which explorer check lists"] if more > 0 else lines
+    return [*lines, f"{more:,} more; explorer check lists all"] if more > 0 else lines
 
 
 def _refuse_options(options: argparse.Namespace) -> None:
@@ -130,7 +135,7 @@ def _refuse_options(options: argparse.Namespace) -> None:
         raise FileError(
             f"{refused[0]} for a recording",
             path=str(options.file),
-            rule="a recording tells a plan that was made, and a run that was done",
+            rule="options that plan or run a model must be given with a model file",
             fix=f"explorer show MODEL {refused[0]} …",
         )
 
@@ -138,7 +143,7 @@ def _refuse_options(options: argparse.Namespace) -> None:
 def _write(
     recording: Recording, output: Path, options: argparse.Namespace, problems: Sequence[str], operators: int = 0
 ) -> int:
-    """Write a recording according to the output's extension; report what cannot run and the size of the graph."""
+    """Write a recording in the form of the output's extension, and print problems and the size of the graph."""
     from explorer.save_view import save
     from explorer.view.export.writers import ViewState
 
@@ -147,15 +152,15 @@ def _write(
     if options.output == "-":
         from explorer.view.export.text import text
 
-        tell(text(recording))
+        print_text(text(recording))
         return 0
     shown = {name: getattr(options, name) for name in ("theme", "direction", "depth", "edge_types")}
     save(recording, output, ViewState(**shown))
     for problem in problems:
-        report(f"cannot run: {problem}")
-    say(_summary(output, recording, operators))
+        print_note(f"cannot run: {problem}")
+    print_line(_summary(output, recording, operators))
     if options.open and not webbrowser.open(output.resolve().as_uri()):
-        report(f"found no browser to open {output} with")
+        print_note(f"found no browser to open {output} with")
     return 0
 
 
@@ -169,5 +174,5 @@ def _summary(output: Path, recording: Recording, operators: int) -> str:
             ("kernel", len(recording.schedule.kernels) if recording.schedule else 0),
         )
     ]
-    fate = "; open it in a browser" if output.suffix.lower() == ".html" else ""
-    return f"wrote {output} ({bytes_text(output.stat().st_size)}): {recording.title}, {', '.join(counts)}{fate}"
+    advice = "; open it in a browser" if output.suffix.lower() == ".html" else ""
+    return f"wrote {output} ({bytes_text(output.stat().st_size)}): {recording.title}, {', '.join(counts)}{advice}"

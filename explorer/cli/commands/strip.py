@@ -5,17 +5,17 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from explorer.cli.support.terminal import say
+from explorer.cli.support.terminal import print_line
 
-HELP = "remove the widget state of notebooks, so that their pictures are shown, and what differs from run to run"
+HELP = "remove widget state and run-specific data from notebooks, so that their pictures are shown"
 DESCRIPTION = """\
-Remove from notebooks the widget state where a picture stands beside it, and what differs from run to run.
+Remove from notebooks the state of widgets that have a picture, and data that differ from run to run.
 
-A saved notebook keeps a reference to its widgets, which are gone with the kernel: nbconvert then shows nothing, and
-JupyterLab without this package's extension an error. Without the reference they show the picture. Also removed are
-the times of cells, the version of the interpreter, the display name of Python's kernel and the empty outputs of
-progress bars, so that a version control sees changes of cells and outputs alone. Notebooks are changed in place, after
-all of them were read. With --check nothing is changed, for CI and pre-commit.
+A saved notebook refers to its widgets, which end with the kernel. nbconvert then shows nothing, and JupyterLab without
+this package's extension shows an error. Without the reference, both show the picture. Also removed are the times of
+cells, the version of the interpreter, the display name of Python's kernel, and the empty outputs of progress bars, so
+that version control shows only changes of cells and outputs. Notebooks are changed in place, after all of them have
+been read. With --check nothing is changed; use it in CI and pre-commit.
 """
 
 
@@ -31,5 +31,5 @@ def execute(options: argparse.Namespace) -> int:
 
     changed = strip_files(options.files, write=not options.check)
     for path in changed:
-        say(f"{path}: {'is not stripped' if options.check else 'stripped'}")
+        print_line(f"{path}: {'is not stripped' if options.check else 'stripped'}")
     return int(options.check and bool(changed))

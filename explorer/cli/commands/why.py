@@ -5,15 +5,15 @@ from __future__ import annotations
 import argparse
 
 from explorer.cli.support import file_argument, shape_option
-from explorer.cli.support.terminal import say, tell
+from explorer.cli.support.terminal import print_line, print_text
 
-HELP = "tell what was decided about an operator or operand, and why"
+HELP = "explain the decisions about an operator or operand"
 DESCRIPTION = """\
-Tell the story of an operator or an operand, by its name in the file, or of a box, by its name in the picture, in
-branches and loops, too: where it was written, every decision about it with its facts, every declined decision before
-it, and what became of it; of an operator that cannot run, why. An operator of several nodes is told once, with the
-decisions about all of them, an expression of PNNX with its syntax tree. With a second name, tell the decisions about
-both, or what became of each.
+Explain an operator or operand, by its name in the file, or a box, by its name in the view, also inside branches and
+loops. The answer states where it was written, every decision about it with its facts and with the declined decisions
+before it, and what became of it. If an operator cannot run, it states why. An operator with several nodes has one answer
+with the decisions about all of them. For an expression of PNNX, the syntax tree is printed, too. With a second name,
+explain the decisions about both, or what became of each.
 """
 
 
@@ -23,19 +23,19 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "node",
         metavar="NODE",
-        help="the name of an operator, of an operand, of a weight (fc.weight), or of a box (layer1 / conv2)",
+        help="the name of an operator, an operand, a weight (fc.weight), or a box (layer1 / conv2)",
     )
     parser.add_argument(
         "other",
         metavar="OTHER",
         nargs="?",
-        help="a second name: the decisions about both, such as why they are not fused",
+        help="a second name, to list the decisions about both, such as why they are not fused",
     )
     shape_option.arguments(parser)
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Print the history of the nodes."""
+    """Print the decisions about the nodes."""
     from explorer.core.errors import UnknownNameError
     from explorer.formats import open
     from explorer.formats.pnnx.param_reader import EXPRESSION
@@ -48,7 +48,7 @@ def execute(options: argparse.Namespace) -> int:
     net = shape_option.assume(open(options.file), options)
     names = [name for name in (options.node, options.other) if name is not None]
     plan = net.preview_plan()
-    numbers = {node.uid: number for number, node in enumerate(expressions(plan.planned))}
+    index_of = {node.uid: index for index, node in enumerate(expressions(plan.planned))}
 
     def rows_of(name: str) -> list[int]:
         try:
@@ -58,22 +58,22 @@ def execute(options: argparse.Namespace) -> int:
             if inside := named_inside(plan.recording, name):
                 return inside
             raise
-        return sorted(numbers[node.uid] for node in nodes if node.uid in numbers)
+        return sorted(index_of[node.uid] for node in nodes if node.uid in index_of)
 
     rows = [rows_of(name) for name in names]
     missing = [name for name, nodes in zip(names, rows, strict=True) if not nodes]
     if missing:
-        say(f"{missing[0]}: no node; its value is a plain number, or nothing reads it")
+        print_line(f"{missing[0]}: it has no node, because its value is a plain number, or because nothing reads it")
     elif len(rows) == 2:
-        tell(why_pair(plan.recording, rows[0], rows[1], names))
+        print_text(why_pair(plan.recording, rows[0], rows[1], names))
     else:
-        tell(why_operator(plan.recording, options.node, rows[0]))
+        print_text(why_operator(plan.recording, options.node, rows[0]))
         operator = net.operators.get(options.node)
         problems, operand = net.problems(), net.operands.get(options.node)
         for name in dict.fromkeys((options.node, operand.producer if operand else None)):
             if error := problems.get(name or ""):
                 parts = [f"cannot run: {error.given}", f"  rule: {error.rule}", f"  fix: {error.fix}"]
-                tell("".join(f"{visible(part)}\n" for part in parts))
+                print_text("".join(f"{visible(part)}\n" for part in parts))
         if operator is not None and operator.type == EXPRESSION:
-            tell(f"syntax tree of {syntax_tree(operator)}\n")
+            print_text(f"syntax tree of {syntax_tree(operator)}\n")
     return 0

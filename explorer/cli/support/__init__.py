@@ -1,1 +1,1 @@
-"""Parts shared by commands: array files, image inputs, output and the terminal."""
+"""Parts that several commands use: options, array files, pictures, outputs and the terminal."""

@@ -1,7 +1,7 @@
-"""Array files of commands: ``.npz``, ``.npy`` and images.
+"""Input and output arrays of commands, in ``.npz`` and ``.npy`` files and pictures.
 
-Commands read inputs and write outputs here. The keys of an archive are operand names from an untrusted model file, so
-files are named by them only if they are plain names.
+The keys of a written archive are operand names from an untrusted model file, so they become file names only if they are
+plain names.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from explorer.cli.support import image_inputs
-from explorer.cli.support.terminal import report
+from explorer.cli.support.terminal import print_note
 from explorer.core.errors import BudgetError, FileError, OperandError, UnknownNameError
 from explorer.core.types.tensor_type import Array
 from explorer.formats.common.npz import read_arrays
@@ -55,7 +55,7 @@ def read(text: str) -> dict[str, Array]:
     except (FileError, BudgetError, UnknownNameError):
         raise
     except UNREADABLE as error:
-        cause = error.args[0] if isinstance(error, tokenize.TokenError) else error  # its place is one of a header's
+        cause = error.args[0] if isinstance(error, tokenize.TokenError) else error  # its position refers to the header
         raise FileError(
             f"this cannot be read as arrays: {cause}", path=str(path),
             rule="inputs must be .npz or .npy files, or pictures",
@@ -64,42 +64,42 @@ def read(text: str) -> dict[str, Array]:
 
 
 def inputs(net: Net, options: argparse.Namespace) -> dict[str, Any]:
-    """Return the net's inputs from the files of ``--input``: images, or arrays by name or in order."""
+    """Return the net's inputs from the files of ``--input``: pictures, or arrays by name or in order."""
     texts: list[str] = options.input
-    drawn = [text for text in texts if image_inputs.is_picture(text)]
-    if not drawn:
+    pictures = [text for text in texts if image_inputs.is_picture(text)]
+    if not pictures:
         image_inputs.refuse_options(options)
         _check_count(net, texts)
         return _arrays(net, texts)
-    if len(drawn) < len(texts):
-        other = next(text for text in texts if text not in drawn)
+    if len(pictures) < len(texts):
+        other = next(text for text in texts if text not in pictures)
         raise OperandError(
-            f"{drawn[0]} and {other}", rule="inputs must be all pictures or all arrays", fix=f"omit --input {other}"
+            f"{pictures[0]} and {other}", rule="inputs must be all pictures or all arrays", fix=f"omit --input {other}"
         )
     return image_inputs.read(net, texts, options)
 
 
 def _check_count(net: Net, texts: Sequence[str]) -> None:
-    """Raise OperandError if a net with inputs has no files, or a net without inputs has some."""
+    """Raise OperandError if ``--input`` is missing for a net with inputs, or given for a net without."""
     if net.inputs and not texts:
         raise OperandError(
             f"no --input for net {net.name!r}",
-            rule="each input must have an array; this net takes "
+            rule="each input must have an array; the inputs are "
             + ", ".join(f"{name!r} {shape_text(blob.shape)}" for name, blob in net.inputs.items()),
-            fix='write them with np.savez("in.npz", name=array), and give --input in.npz',
+            fix='write them with np.savez("in.npz", name=array), and pass --input in.npz',
         )
     if texts and not net.inputs:
         raise OperandError(
             f"--input {texts[0]} for net {net.name!r}",
-            rule="a net without inputs must be given none",
+            rule="a net without inputs must be run without --input",
             fix=f"omit --input {texts[0]}",
         )
 
 
 def _arrays(net: Net, texts: Sequence[str]) -> dict[str, Any]:
-    """Match arrays to the net's inputs, by name if all names exist, else in order if the counts agree.
+    """Match arrays to the net's inputs by name if all names exist, or in order if the counts agree.
 
-    The elements of a sequence ``x`` are the arrays ``x.0``, ``x.1``, …
+    The elements of a sequence input ``x`` are the arrays ``x.0``, ``x.1``, …
     """
     pairs = [(key, array) for text in texts for key, array in read(text).items()]
     names = list(net.inputs)
@@ -107,37 +107,37 @@ def _arrays(net: Net, texts: Sequence[str]) -> dict[str, Any]:
     if len(arrays) == len(pairs):  # a name in two files does not identify its input
         for name, blob in net.inputs.items():
             if blob.is_sequence:
-                members = takewhile(arrays.__contains__, (f"{name}.{place}" for place in count()))
+                members = takewhile(arrays.__contains__, (f"{name}.{index}" for index in count()))
                 arrays[name] = [arrays.pop(key) for key in [*members]]
         if all(name in arrays for name in names):
             return {name: arrays[name] for name in names}
         pairs = [*arrays.items()]
     if len(pairs) == len(names):
-        report(
+        print_note(
             f"inputs in order: {', '.join(f'{key} as {name!r}' for (key, _), name in zip(pairs, names, strict=True))}"
         )
         return {name: array for name, (_, array) in zip(names, pairs, strict=True)}
     keys = [visible(key) for key, _ in pairs]
-    few = len(pairs) < len(names)
-    twice = next((key for key, times in Counter(key for key, _ in pairs).items() if times > 1), None)
+    too_few = len(pairs) < len(names)
+    duplicate = next((key for key, times in Counter(key for key, _ in pairs).items() if times > 1), None)
     raise FileError(
         f"{counted_text(len(pairs), 'array')} for the input{'s' * (len(names) > 1)} "
         f"{', '.join(map(repr, names))}: {', '.join(keys[:12])}",
         path=", ".join(texts),
         rule="each input must have an array, matched by name or in order",
-        fix=f"give the other inputs, too: --input {' --input '.join(map(visible, texts))} --input more.npz"
-        if few
-        else f"omit one of the files that have {visible(twice)!r}"
-        if twice is not None
-        else f"choose arrays: --input {visible(str(file_of(texts[0])))}:{','.join(keys[: len(names)])}",
+        fix=f"also pass the other inputs: --input {' --input '.join(map(visible, texts))} --input more.npz"
+        if too_few
+        else f"omit one of the files that contain {visible(duplicate)!r}"
+        if duplicate is not None
+        else f"select arrays: --input {visible(str(file_of(texts[0])))}:{','.join(keys[: len(names)])}",
     )
 
 
 def members(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values by name, with the elements of a sequence ``x`` as ``x.0``, ``x.1``, …, as in files."""
+    """Return values by name, with the elements of a sequence ``x`` as ``x.0``, ``x.1``, …"""
     named = {}
     for name, value in values.items():
-        parts = {f"{name}.{place}": member for place, member in enumerate(value)} if isinstance(value, tuple) else {}
+        parts = {f"{name}.{index}": member for index, member in enumerate(value)} if isinstance(value, tuple) else {}
         named.update(parts if isinstance(value, tuple) else {name: value})
     return named
 
@@ -148,10 +148,10 @@ def npz(arrays: Mapping[str, Any]) -> bytes:
     with zipfile.ZipFile(buffer, "w") as archive:
         for number, (name, array) in enumerate(arrays.items()):
             # Archives are unpacked, and a name with a slash or ".." could escape the target folder.
-            kept = name if _PLAIN.fullmatch(name) and ".." not in name else f"output_{number}"
-            if kept != name:
-                report(f"output {name!r} is written as {kept!r}")
-            # The size is unknown when an entry is opened; without room for long sizes, zipfile fails beyond 2 GiB.
-            with archive.open(f"{kept}.npy", "w", force_zip64=True) as file:
+            entry = name if _PLAIN.fullmatch(name) and ".." not in name else f"output_{number}"
+            if entry != name:
+                print_note(f"output {name!r} is written as {entry!r}")
+            # The size is not known when an entry is opened; without ZIP64, zipfile fails beyond 2 GiB.
+            with archive.open(f"{entry}.npy", "w", force_zip64=True) as file:
                 np.lib.format.write_array(file, np.asanyarray(array), allow_pickle=False)
     return buffer.getvalue()

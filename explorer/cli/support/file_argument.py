@@ -8,12 +8,12 @@ from pathlib import Path
 GRAPHS = "x.onnx, x.pnnx.param, x.tflite, x.pt2, x.json"
 """graph files, as listed in help texts"""
 WEIGHTS = "x.safetensors, x.gguf, x.npz, x.npy"
-"""files with weights only, which can be inspected but not run"""
+"""files with weights only, which can be inspected but not run, as listed in help texts"""
 
 
 def arguments(parser: argparse.ArgumentParser, *, weights: bool = True, required: bool = True) -> None:
     """Declare the file; ``weights`` specifies whether the command accepts files with weights only."""
     parser.add_argument(
         "file", metavar="FILE", type=Path, nargs=None if required else "?",
-        help=f"a model's file: {GRAPHS}" + f"; or one of weights alone: {WEIGHTS}" * weights,
+        help=f"a model file: {GRAPHS}" + f"; or a file with weights only: {WEIGHTS}" * weights,
     )  # fmt: skip

@@ -11,7 +11,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the option."""
     parser.add_argument(
         "--memory", metavar="SIZE", type=_size,
-        help="memory that a run may use at one time, weights included: 8GB; default: the machine's memory",
+        help="maximum memory of a run, including weights, such as 8GB (default: the machine's memory)",
     )  # fmt: skip
 
 
@@ -25,4 +25,4 @@ def _size(text: str) -> int:
     try:
         return size_of(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of bytes: 8GB, 500MB or 1000000") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of bytes, such as 8GB, 500MB or 1000000") from None

@@ -1,7 +1,7 @@
-"""Stripping of notebooks: of a run only the outputs are kept, and pictures where they stand beside widgets.
+"""Stripping of notebooks: removes widgets that have a picture, and all data of a run except the outputs.
 
-A notebook that was run in JupyterLab and stripped is the same on every machine, like one that ``make notebooks`` ran:
-a version control sees a change only where the cells or their outputs changed.
+A stripped notebook is the same on every machine, whether JupyterLab or ``make notebooks`` ran it, so version control
+shows only changes of cells and outputs.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from explorer.core.files.open_untrusted import content
 WIDGET = "application/vnd.jupyter.widget-view+json"
 _STATE = "application/vnd.jupyter.widget-state+json"
 _PICTURES = ("image/svg+xml", "application/vnd.explorer+json")
-_OF_A_MACHINE = ("language_info", "trusted")
+_MACHINE_METADATA = ("language_info", "trusted")
 """notebook metadata that Jupyter rewrites for each kernel"""
-_OF_A_RUN = ("execution", "trusted", "ExecuteTime")
-"""cell metadata that each run rewrites: times, and whether the cell is trusted"""
+_RUN_METADATA = ("execution", "trusted", "ExecuteTime")
+"""cell metadata that each run changes: times, and whether the cell is trusted"""
 _KERNEL = ("python3", "Python 3")
-"""name of Python's kernel, and its display name, which depends on the installation"""
+"""name of Python's kernel, and the display name to use, because the actual one depends on the installation"""
 
 
 def strip_notebook(notebook: dict[str, Any]) -> int:
-    """Remove data of a run and a machine other than outputs; return the number of changes."""
+    """Remove widgets with pictures and data that depend on the run or machine; return the number of changes."""
     return strip_widgets(notebook) + _strip_metadata(notebook) + sum(map(_strip_outputs, notebook["cells"]))
 
 
 def _strip_metadata(notebook: dict[str, Any]) -> int:
-    removable = [(notebook["metadata"], name) for name in _OF_A_MACHINE]
-    removable += [(cell["metadata"], name) for cell in notebook["cells"] for name in _OF_A_RUN]
+    removable = [(notebook["metadata"], name) for name in _MACHINE_METADATA]
+    removable += [(cell["metadata"], name) for cell in notebook["cells"] for name in _RUN_METADATA]
     changes = sum(metadata.pop(name, None) is not None for metadata, name in removable)
     kernel = notebook["metadata"].get("kernelspec", {})
     name, display_name = _KERNEL
@@ -43,7 +43,7 @@ def _strip_metadata(notebook: dict[str, Any]) -> int:
 
 
 def _strip_outputs(cell: dict[str, Any]) -> int:
-    """Remove empty outputs, which progress bars leave on machines slow enough to show them."""
+    """Remove empty outputs, which progress bars leave on machines that are slow enough to show them."""
     outputs = cell.get("outputs", [])
     kept = [output for output in outputs if output["output_type"] != "display_data" or output["data"]]
     if len(kept) < len(outputs):
@@ -54,8 +54,8 @@ def _strip_outputs(cell: dict[str, Any]) -> int:
 def strip_widgets(notebook: dict[str, Any]) -> int:
     """Remove widgets that have a picture next to them, and their state; return the number of changes.
 
-    Widgets without a picture keep their state, since nothing else of them would be left to see. State that is no object
-    is removed: nothing can read it.
+    Widgets without a picture keep their state, because without it nothing would be displayed. State that is not an
+    object is removed, because nothing can read it.
     """
     outputs = [output.get("data", {}) for cell in notebook["cells"] for output in cell.get("outputs", [])]
     pictured = [data for data in outputs if WIDGET in data and any(mime in data for mime in _PICTURES)]
@@ -70,19 +70,19 @@ def strip_widgets(notebook: dict[str, Any]) -> int:
 
 
 def stripped(path: Path) -> tuple[int, str]:
-    """Return the number of changes that stripping makes to a notebook's file, and the text with them.
+    """Return the number of changes that stripping makes to a notebook file, and the stripped text.
 
-    Raises FileError for a file that is no notebook of format 4.
+    Raise FileError if the file is not a notebook of format 4.
     """
     data = content(path)
     try:
         notebook = json.loads(data)
         changes = strip_notebook(notebook) if notebook["nbformat"] == 4 else -1
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):  # possible results of a wrong shape
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):  # raised for JSON with another structure
         changes = -1
     if changes < 0:
         raise FileError(
-            "it is no notebook",
+            "it is not a notebook",
             path=str(path),
             rule="a notebook must be JSON of Jupyter's format 4",
             fix="open it in JupyterLab and save it, which converts older formats",
@@ -93,7 +93,7 @@ def stripped(path: Path) -> tuple[int, str]:
 
 
 def strip_files(paths: list[Path], *, write: bool = True) -> list[Path]:
-    """Strip notebooks in place and return those with changes; others are left unchanged.
+    """Strip notebooks in place, and return the paths of the changed ones; ``write=False`` changes no file.
 
     Nothing is written unless all files are notebooks.
     """

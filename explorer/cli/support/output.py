@@ -1,4 +1,4 @@
-"""Output files of commands, which are checked before anything is computed, and never overwrite an input."""
+"""Checks of output files, which run before anything is computed and protect the inputs from being overwritten."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from explorer.core.files.atomic_write import check_writable
 
 
 def stem(path: Path) -> str:
-    """Return a model's name, which is the file name without extensions."""
+    """Return the name of a model file without its extensions."""
     return path.name.removesuffix(".param").removesuffix(".pnnx")
 
 
 def check_output(output: Path, read: Iterable[Path]) -> None:
-    """Raise FileError if the output cannot be written, or if it or its weights are an input or an input's weights."""
+    """Raise FileError if the output cannot be written, or if it or its weights file would overwrite an input."""
     inputs = [file for path in read for file in _with_weights(path)]
     for file in _with_weights(output):
         replaced = next((path for path in inputs if _is_same(file, path)), None)
         if replaced is not None:
             raise FileError(
-                f"the output is {replaced.name}, which is read", path=str(file), rule="the output must not be an input",
+                f"the output {replaced.name} is also an input", path=str(file), rule="the output must not be an input",
                 fix="name another file",
             )  # fmt: skip
     check_writable(output)
 
 
 def _with_weights(path: Path) -> list[Path]:
-    """Return a file, and the file of its weights if its format stores them separately."""
+    """Return a file, with its weights file if its format stores weights separately."""
     from explorer.formats.registry import format_of  # slow to import, and not needed for help
 
     entry = format_of(path.name)
@@ -41,9 +41,9 @@ def _is_same(file: Path, other: Path) -> bool:
 
 
 def ending_error(output: Path, endings: str, fix: str) -> FileError:
-    """Return the error for an output without one of the extensions; ``fix`` is the suggested extension."""
+    """Return the error for an output with a wrong extension; ``fix`` is the suggested extension."""
     return FileError(
-        f"the ending {output.suffix!r}" if output.suffix else "a name without an ending",
+        f"the extension {output.suffix!r}" if output.suffix else "a name without an extension",
         path=str(output),
         rule=f"the output must end in {endings}",
         fix=f"-o {output / 'out' if output.is_dir() else output.stem}{fix}",

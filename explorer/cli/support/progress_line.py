@@ -14,7 +14,7 @@ _WIDTH = 24
 
 
 @contextmanager
-def followed(stream: Outlet) -> Iterator[None]:
+def progress_shown(stream: Outlet) -> Iterator[None]:
     """Show the progress of work that takes longer than a second on ``stream``, if that is a terminal."""
     with displayed_by(lambda: delayed(lambda: line(stream)) if stream.isatty() else None):
         yield
@@ -25,7 +25,7 @@ def line(stream: Outlet) -> Iterator[ProgressCallback]:
     """Draw progress on one line of a terminal; erase it at the end."""
 
     def draw(progress: Progress) -> None:
-        stream.draw_over(said(progress)[: shutil.get_terminal_size().columns - 1])
+        stream.draw_over(progress_text(progress)[: shutil.get_terminal_size().columns - 1])
 
     try:
         yield draw
@@ -33,8 +33,8 @@ def line(stream: Outlet) -> Iterator[ProgressCallback]:
         stream.draw_over("")
 
 
-def said(progress: Progress) -> str:
-    """Return progress as text, with a bar if the total is known."""
+def progress_text(progress: Progress) -> str:
+    """Return a description of progress, with a bar if the total is known."""
     text = f"{progress.phase} {visible(progress.what)}"
     if not progress.total:
         return text

@@ -1,4 +1,4 @@
-"""Option for the input shapes with which a command inspects a model."""
+"""Option for the input shapes that a command assumes for a model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the option."""
     parser.add_argument(
         "--shape", metavar="NAME=1x576", action="append", default=[], type=_shape,
-        help="the shape of an input, in place of lengths that fit; may be given again",
+        help="the shape of an input, instead of a default that fits; may be repeated",
     )  # fmt: skip
 
 
@@ -28,5 +28,5 @@ def assume(net: Net, options: argparse.Namespace) -> Net:
 def _shape(text: str) -> tuple[str, tuple[int, ...]]:
     name, equals, lengths = text.rpartition("=")
     if not equals or not name or (lengths and not _LENGTHS.fullmatch(lengths)):
-        raise argparse.ArgumentTypeError(f"{text!r} is no shape of an input: tokens=1x576, or scalar= for none")
+        raise argparse.ArgumentTypeError(f"{text!r} is not an input shape, such as tokens=1x576, or x= for a scalar")
     return name, tuple([int(length) for length in re.split("[x×,]", lengths) if length])

@@ -1,8 +1,7 @@
 """Terminal output of the command line, with control characters from files and names made visible.
 
-Inside ``terminal()``, standard output and standard error show characters that would control the terminal, or reorder
-its text, as escapes. Messages of argparse, warnings, logs and tracebacks go through them as well; escaping at each
-place that prints would miss those.
+Inside ``terminal()``, standard output and standard error escape characters that would control the terminal or reorder
+its text. The streams are wrapped, because messages of argparse, warnings, logs and tracebacks must be escaped, too.
 """
 
 from __future__ import annotations
@@ -20,26 +19,26 @@ from explorer.core.errors import ExplorerError
 from explorer.record.escape import visible
 
 _OVER = "\r\x1b[K"
-"""moves to the start of the line and erases it"""
+"""control sequence that moves to the start of the line and erases the line"""
 
 
 class Outlet(io.TextIOBase):
     """Standard stream that shows control characters instead of passing them on.
 
-    Text is dropped once the reader has left, and always for a stream that was closed from the start.
+    Text is discarded after the reader has closed the pipe, and if the stream was closed from the start.
     """
 
     def __init__(self, stream: TextIO | None, name: str = "") -> None:
-        """Wrap a stream; if it has a name, OSErrors of failed writes contain it."""
+        """Wrap a stream; OSErrors of failed writes contain its name, if given."""
         self._stream, self._name = stream, name
 
     @property
-    def encoding(self) -> str:  # type: ignore[override]  # typeshed has an attribute that can be written
-        """The encoding of the stream; characters that it lacks are written as escapes."""
+    def encoding(self) -> str:  # type: ignore[override]  # typeshed declares a writable attribute
+        """Encoding of the stream; characters outside it are written as escapes."""
         return getattr(self._stream, "encoding", None) or "utf-8"
 
     def write(self, text: str, /) -> int:
-        """Write text with everything but line ends made visible."""
+        """Write text, with all control characters except line ends made visible."""
         self._pass_on("\n".join(map(visible, text.split("\n"))))
         return len(text)
 
@@ -51,20 +50,20 @@ class Outlet(io.TextIOBase):
     def flush(self) -> None:
         """Flush the stream; raise OSError if it cannot be written."""
         with self._kept():
-            # Python flushes the buffer, maybe long after the stream is closed.
+            # Python may flush the buffer long after the stream is closed.
             if self._stream is not None and not self._stream.closed:
                 self._stream.flush()
 
     def isatty(self) -> bool:
-        """Whether the stream is a terminal."""
+        """Return whether the stream is a terminal."""
         return self._stream is not None and self._stream.isatty()
 
     def writable(self) -> bool:
-        """Whether the stream can be written to: always."""
+        """Return True: the stream can always be written to."""
         return True
 
     def fileno(self) -> int:
-        """The file descriptor of the stream."""
+        """Return the file descriptor of the stream; raise UnsupportedOperation without a stream."""
         if self._stream is None:
             raise io.UnsupportedOperation("fileno")
         return self._stream.fileno()
@@ -76,7 +75,7 @@ class Outlet(io.TextIOBase):
 
     @contextmanager
     def _kept(self) -> Iterator[None]:
-        """End the stream, not the command, when the reader leaves; other failures get the stream's name."""
+        """Give up the stream, without an error, if the reader has closed the pipe; add the name to other errors."""
         try:
             yield
         except BrokenPipeError:
@@ -88,8 +87,8 @@ class Outlet(io.TextIOBase):
 
     def _give_up(self) -> None:
         stream, self._stream = self._stream, None
-        with contextlib.suppress(OSError, ValueError):  # a stream without a file has no buffer
-            # buffered text goes to the null device, since Python's flush at exit would otherwise fail again
+        with contextlib.suppress(OSError, ValueError):  # the stream may have no file descriptor
+            # Redirect buffered text to the null device, because Python's flush at exit would otherwise fail again.
             number = os.open(os.devnull, os.O_WRONLY)
             os.dup2(number, stream.fileno() if stream is not None else number)
             os.close(number)
@@ -97,48 +96,48 @@ class Outlet(io.TextIOBase):
 
 @contextmanager
 def terminal() -> Iterator[Outlet]:
-    """Replace standard output and standard error by outlets inside ``with``; return the latter."""
+    """Replace standard output and standard error with outlets inside ``with``; return the outlet of standard error."""
     before = sys.stdout, sys.stderr
     if None in before:
         _fill_gaps()
-    answers, errors = Outlet(before[0], "standard output"), Outlet(before[1])
-    sys.stdout, sys.stderr = answers, errors
+    output, errors = Outlet(before[0], "standard output"), Outlet(before[1])
+    sys.stdout, sys.stderr = output, errors
     try:
         yield errors
     finally:
         sys.stdout, sys.stderr = before
         with contextlib.suppress(OSError):  # already reported, if possible
-            answers.flush()
+            output.flush()
         errors.flush()
 
 
 def _fill_gaps() -> None:
-    """Open the null device in place of closed standard streams, so that no file gets their descriptors."""
+    """Open the null device in place of closed standard streams, so that no other file gets their descriptors."""
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest free descriptor
+            os.open(os.devnull, os.O_RDWR)  # uses the lowest free descriptor
 
 
-def say(line: str) -> None:
-    """Print one line of an answer."""
+def print_line(line: str) -> None:
+    """Print one line of a result."""
     print(visible(line))
 
 
-def tell(text: str) -> None:
-    """Print an answer of several lines."""
+def print_text(text: str) -> None:
+    """Print a result of several lines."""
     sys.stdout.write(text)
 
 
-def report(line: str) -> None:
-    """Print a line about the work done to standard error, where it does not mix with the answer."""
-    # In one piece, since an interrupt between a line and its end would print its message on the same line.
+def print_note(line: str) -> None:
+    """Print a note to standard error, so that it does not mix with the result."""
+    # In one write, because an interrupt between text and line end would print its message on the same line.
     print(f"{visible(line)}\n", end="", file=sys.stderr)
 
 
-def complain(error: BaseException, *, debug: bool = False) -> None:
-    """Print an error; with ``debug`` also its traceback."""
+def print_error(error: BaseException, *, debug: bool = False) -> None:
+    """Print an error; with ``debug`` also print its traceback."""
     if debug:
         traceback.print_exception(error, file=sys.stderr)
     print(f"explorer: {_message(error)}", file=sys.stderr)
@@ -151,5 +150,5 @@ def _message(error: BaseException) -> str:
         return str(error)
     return (
         f"unexpected {type(error).__name__}: {visible(str(error))}\n"
-        "  this is a fault of explorer itself; --debug shows where"
+        "  this is a bug in explorer; --debug shows the traceback"
     )

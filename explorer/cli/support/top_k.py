@@ -1,4 +1,4 @@
-"""Top-k classes of a net's output rows, as probabilities with labels."""
+"""Largest elements of a net's output rows, as probabilities with labels."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from explorer.record.escape import visible
 from explorer.record.reasons import counted_text
 
 SOFTMAX = ("auto", "yes", "no")
-_EXACT = 1e-3
-"""tolerance of a sum of probabilities: a thousand classes in half precision come as near to 1"""
+_TOLERANCE = 1e-3
+"""allowed difference of a sum of probabilities from 1, enough for a thousand classes in half precision"""
 
 
 def labels_of(path: Path) -> list[str]:
@@ -29,13 +29,13 @@ def labels_of(path: Path) -> list[str]:
             f"labels cannot be read: {error}",
             path=str(path),
             rule="the labels must be UTF-8 text, one per line",
-            fix="write them anew: iconv -f latin1 -t utf-8",
+            fix="convert the file: iconv -f latin1 -t utf-8",
         ) from None
     return [line.strip() for line in text.splitlines()]
 
 
 def check_labels(labels: Sequence[str], path: Path, name: str, shape: Sequence[Any]) -> None:
-    """Raise FileError unless there are as many labels as an output's last axis, if known, has classes."""
+    """Raise FileError unless the number of labels equals the length of an output's last axis, if it is known."""
     if shape and isinstance(shape[-1], int) and shape[-1] != len(labels):
         raise FileError(
             f"{counted_text(len(labels), 'label')} for the {shape[-1]} classes of output {name!r}", path=str(path),
@@ -44,9 +44,9 @@ def check_labels(labels: Sequence[str], path: Path, name: str, shape: Sequence[A
 
 
 def probabilities(array: Array, softmax: str) -> tuple[Array, str]:
-    """Return each row of (rows, classes) as probabilities, and the conversion applied, "" for none.
+    """Return an array of shape (rows, classes) as probabilities, and a note on the conversion, "" for none.
 
-    With "auto", probabilities are kept, log-probabilities are exponentiated, and all other rows are taken as scores.
+    With "auto", probabilities are kept, log probabilities are exponentiated, and softmax is applied to anything else.
     """
     values = array.astype(np.float64)
     if softmax == "no" or array.dtype.kind not in "fiu" or array.ndim != 2 or array.shape[1] < 2:
@@ -55,25 +55,25 @@ def probabilities(array: Array, softmax: str) -> tuple[Array, str]:
         if _sums_to_one(values):
             return array, ""
         if (values <= 0).all() and _sums_to_one(np.exp(values)):
-            return np.exp(values), "exponentials: the net gives log probabilities"
+            return np.exp(values), "exponentials applied: the net returns log probabilities"
     largest = values.max(axis=1, keepdims=True)
     if not np.isfinite(largest).all():
-        return array, "no softmax: scores with inf or NaN, or of −inf alone, have no probabilities"
+        return array, "no softmax applied: scores with inf or NaN, or with only −inf, have no probabilities"
     raised = np.exp(values - largest)
-    return raised / raised.sum(axis=1, keepdims=True), "softmax applied: the net gives scores"
+    return raised / raised.sum(axis=1, keepdims=True), "softmax applied: the net returns scores"
 
 
 def _sums_to_one(values: Array) -> bool:
-    return bool((values >= 0).all() and (np.abs(values.sum(axis=1) - 1) < _EXACT).all())
+    return bool((values >= 0).all() and (np.abs(values.sum(axis=1) - 1) < _TOLERANCE).all())
 
 
 def ranking(array: Array, count: int, labels: Sequence[str] = (), rows: Sequence[str] = ()) -> list[str]:
-    """Return one line per row with its ``count`` largest elements, ties in order; ``rows`` are the rows' names."""
+    """Return a line for each row with its ``count`` largest elements, ties in order; ``rows`` are names of rows."""
     flat = array.reshape(math.prod(array.shape[:-1]), array.shape[-1]) if array.ndim else array.reshape(1, 1)
     lines = []
     for number, row in enumerate(flat):
         # ~x is -x - 1: it reverses the order of integers and booleans without overflow
         largest = (~row if row.dtype.kind in "iub" else -row).argsort(kind="stable")[:count]
-        cells = [f"{visible(labels[place]) if labels else place} {row[place]:.4g}" for place in largest]
+        cells = [f"{visible(labels[index]) if labels else index} {row[index]:.4g}" for index in largest]
         lines.append(f"  {visible(rows[number]) if len(rows) == len(flat) else number}: " + "  ".join(cells))
     return lines

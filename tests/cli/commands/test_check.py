@@ -22,7 +22,7 @@ def test_a_model_is_compared_with_a_kept_plan(tmp_path: Path, capsys: pytest.Cap
     assert "--update" in capsys.readouterr().err
     assert main(["check", str(MODEL), "--plan", str(kept), "--update"]) == 0
     assert main(["check", str(MODEL), "--plan", str(kept)]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == f"digits: its plan is the one in {kept}"
+    assert capsys.readouterr().out.splitlines()[-1] == f"digits: its plan equals the plan in {kept}"
     changed = tmp_path / "digits.pnnx.param"
     changed.write_text(MODEL.read_text().replace("nn.ReLU ", "nn.Tanh ", 1))
     changed.with_suffix(".bin").write_bytes(MODEL.with_suffix(".bin").read_bytes())
@@ -31,7 +31,7 @@ def test_a_model_is_compared_with_a_kept_plan(tmp_path: Path, capsys: pytest.Cap
     assert "fuse · convbn2d_0 / conv2d and 2 more: still ✓ Epilogue [epilogue]; " in text
     assert "kernel - conv2d → add → relu" in text
     assert "kernel + conv2d → add → tanh" in text
-    assert text.splitlines()[-1] == f"digits: its plan differs from the one in {kept}"
+    assert text.splitlines()[-1] == f"digits: its plan differs from the plan in {kept}"
     assert main(["check", str(changed), "--plan", str(kept), "--update"]) == 0
     assert main(["check", str(changed), "--plan", str(kept)]) == 0
 

@@ -84,7 +84,7 @@ def test_a_model_whose_weights_are_not_there_is_compared_without(
     copy.with_suffix(".bin").unlink()
     assert main(["diff", str(MODEL), str(copy)]) == 2
     said = capsys.readouterr().err
-    assert "digits.pnnx.bin: the file is absent" in said
+    assert "digits.pnnx.bin: the file is missing" in said
     assert said.count("digits.pnnx.bin") == 1
     assert "--no-weights" in said
     assert main(["diff", "--no-weights", str(MODEL), str(copy)]) == 0

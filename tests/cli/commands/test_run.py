@@ -32,25 +32,25 @@ def test_arrays_of_one_name_are_taken_in_order(capsys: pytest.CaptureFixture[str
     assert main(["run", "two.onnx", "--input", "two.npz", "--input", "two.npz"]) == 2
     text = capsys.readouterr().err
     assert "4 arrays for the inputs 'a', 'b': a, b, a, b" in text
-    assert "fix: omit one of the files that have 'a'" in text
+    assert "fix: omit one of the files that contain 'a'" in text
 
 
 def test_a_net_without_inputs_runs_without(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "none.onnx", "-o", "out.npz"]) == 0
     np.testing.assert_array_equal([*np.load("out.npz").values()], [[0, 2]])
     assert main(["run", "none.onnx", "--input", "two.npz"]) == 2
-    assert "a net without inputs must be given none" in capsys.readouterr().err
+    assert "a net without inputs must be run without --input" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "this net takes 'a' (2,), 'b' (2,)"),
+        ([], "the inputs are 'a' (2,), 'b' (2,)"),
         (["--input", "two.npz:a"], "two.npz:a: 1 array for the inputs 'a', 'b': a"),
-        (["--input", "two.npz:a"], "fix: give the other inputs, too: --input two.npz:a --input more.npz"),
+        (["--input", "two.npz:a"], "fix: also pass the other inputs: --input two.npz:a --input more.npz"),
         (["--input", "two.npz", "--softmax", "yes"], "--softmax must be given together with --top"),
         (["--input", "two.npz", "--crop", "0.5"], "--crop must be given together with a picture"),
-        (["--input", "two.npz", "-o", "."], ".: a name without an ending"),
+        (["--input", "two.npz", "-o", "."], ".: a name without an extension"),
         (["--input", "two.npz", "-o", "."], "fix: -o out.npz"),
         (["--input", "two.npz", "-o", "away/out.npz"], "mkdir -p away"),
         (["--input", "two.npz", "-o", "folder.npz"], "folder.npz: this is a folder"),
@@ -80,7 +80,7 @@ def test_the_outputs_do_not_replace_the_reference(capsys: pytest.CaptureFixture[
     np.savez("reference.npz", y=np.zeros(3, np.float32))
     before = Path("reference.npz").read_bytes()
     assert main(["run", "two.onnx", "--compare", "reference.npz", "-o", "reference.npz"]) == 2
-    assert "the output is reference.npz, which is read" in capsys.readouterr().err
+    assert "the output reference.npz is also an input" in capsys.readouterr().err
     assert Path("reference.npz").read_bytes() == before
 
 

@@ -111,7 +111,7 @@ def test_what_is_no_notebook_is_refused_and_kept(tmp_path: Path, text: str, caps
     path = tmp_path / "x.ipynb"
     path.write_text(text)
     assert main(["strip", str(path)]) == 2
-    assert "it is no notebook" in capsys.readouterr().err
+    assert "it is not a notebook" in capsys.readouterr().err
     assert path.read_text() == text
 
 

@@ -116,7 +116,7 @@ def test_a_size_is_one_side_or_two(size: str, folder: Path, capsys: pytest.Captu
     with pytest.raises(SystemExit) as ended:
         main(["run", MODEL, "--input", THREE, f"--size={size}"])
     assert ended.value.code == 2
-    assert "is no height and width: 224 or 224x160" in capsys.readouterr().err
+    assert "is not a height and width, such as 224 or 224x160" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -138,10 +138,10 @@ def test_a_size_is_one_side_or_two(size: str, folder: Path, capsys: pytest.Captu
         ([MODEL, "--input", "text.png", *AS_DIGITS], "text.png: the file is not an image"),
         ([MODEL, "--input", THREE, *AS_DIGITS, "--size", "9"], "pictures of 9 × 9 for the input '0' (?, 1, 8, 8)"),
         ([MODEL, "--input", THREE, "--input", "in.npy"], "in.npy\n  rule: inputs must be all pictures or all arrays"),
-        (["open.param", "--input", THREE], "pictures of no given size"),
+        (["open.param", "--input", THREE], "pictures without a size"),
         (["open.param", "--input", THREE, "--size", "8", *AS_DIGITS, "--crop", "0"], "crop must be in"),
-        (["flat.param", "--input", THREE, *AS_DIGITS], "one input with 4 axes; this one takes 'x' (?, 3)"),
-        (["two.param", "--input", THREE, *AS_DIGITS], "this one takes 'x' (?, 3, 8, 8) and 1 more"),
+        (["flat.param", "--input", THREE, *AS_DIGITS], "one input with 4 axes; this one has 'x' (?, 3)"),
+        (["two.param", "--input", THREE, *AS_DIGITS], "this one has 'x' (?, 3, 8, 8) and 1 more"),
     ],
 )
 def test_what_is_wrong_with_pictures_is_said_in_one_message(

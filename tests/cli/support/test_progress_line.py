@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import explorer as ex
-from explorer.cli.support.progress_line import line, said
+from explorer.cli.support.progress_line import line, progress_text
 from explorer.cli.support.terminal import Outlet
 
 MODEL = str(Path(__file__).parents[3] / "assets" / "digits.pnnx.param")
@@ -21,8 +21,8 @@ ARRAYS = MODEL.replace(".pnnx.param", ".npz:images")
 
 
 def test_a_line_tells_where_the_work_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert said(ex.Progress("planning", "fuse (9 nodes)")) == "planning fuse (9 nodes)"
-    text = said(ex.Progress("running", "conv2d\x1b[31m", 6, 12))
+    assert progress_text(ex.Progress("planning", "fuse (9 nodes)")) == "planning fuse (9 nodes)"
+    text = progress_text(ex.Progress("running", "conv2d\x1b[31m", 6, 12))
     assert text == f"▕{'█' * 12}{' ' * 12}▏ 6/12 running conv2d\\x1b[31m"
     monkeypatch.setenv("COLUMNS", "30")
     stream = io.StringIO()

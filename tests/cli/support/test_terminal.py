@@ -19,7 +19,7 @@ from onnx import helper
 
 import explorer as ex
 from explorer.cli import main
-from explorer.cli.support.terminal import Outlet, complain, terminal
+from explorer.cli.support.terminal import Outlet, print_error, terminal
 
 SOURCE = Path(__file__).parents[3] / "explorer"
 MODEL = str(Path(__file__).parents[3] / "assets" / "digits.pnnx.param")
@@ -222,8 +222,8 @@ class Kept(io.RawIOBase):
 
 
 def test_an_error_of_the_system_without_a_file_says_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
-    complain(OSError("no space left"))
-    complain(OSError(2, "No such file", "a.onnx"))
+    print_error(OSError("no space left"))
+    print_error(OSError(2, "No such file", "a.onnx"))
     assert capsys.readouterr().err == "explorer: no space left\nexplorer: a.onnx: No such file\n"
 
 

@@ -95,7 +95,7 @@ def test_the_commands_accept_tables(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main(["show", one, "-o", "-"]) == 0
     assert "layer1.0.conv.bias · 2 float16" in capsys.readouterr().out
     assert main(["check", one]) == 0
-    assert "toy: 5 weights can be read; there is no graph that could run" in capsys.readouterr().out
+    assert "toy: 5 weights can be read; the file contains no graph to run" in capsys.readouterr().out
     assert main(["why", one, "layer1.0.conv"]) == 0
     assert "layer1.0.conv: weight F32 2×3×2×2 96 B, bias F16 2 4 B" in capsys.readouterr().out
     assert main(["diff", one, other]) == 0
@@ -163,7 +163,7 @@ def test_check_lists_unreadable_arrays(tmp_path: Path, capsys: pytest.CaptureFix
     ):
         np.savez(path, **arrays)
         assert main(["check", str(path)]) == 0
-        assert f"mixed: {words}; there is no graph that could run" in capsys.readouterr().out
+        assert f"mixed: {words}; the file contains no graph to run" in capsys.readouterr().out
 
 
 def test_arrays_without_numbers_are_listed(tmp_path: Path) -> None:
