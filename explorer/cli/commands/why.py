@@ -11,9 +11,9 @@ HELP = "explain the decisions about an operator or operand"
 DESCRIPTION = """\
 Explain an operator or operand, by its name in the file, or a box, by its name in the view, also inside branches and
 loops. The answer states where it was written, every decision about it with its facts and with the declined decisions
-before it, and what became of it. If an operator cannot run, it states why. An operator with several nodes has one answer
-with the decisions about all of them. For an expression of PNNX, the syntax tree is printed, too. With a second name,
-explain the decisions about both, or what became of each.
+before it, and what became of it. If an operator cannot run, it states why. The decisions about all nodes of an
+operator are listed together. For an expression of PNNX, the syntax tree is printed, too. With a second name, explain
+the decisions about both, or what became of each.
 """
 
 

@@ -37,7 +37,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="normalisation: by ImageNet's statistics (default), to levels from 0 to 1, or to levels from 0 to 255",
     )  # fmt: skip
     for word, meaning in (("mean", "mean"), ("std", "standard deviation")):
-        group.add_argument(f"--{word}", metavar="X[,X,X]", type=_numbers, help=f"{meaning}: one number, or one per channel")
+        group.add_argument(
+            f"--{word}", metavar="X[,X,X]", type=_numbers, help=f"{meaning}, one number or one per channel"
+        )
     group.add_argument(
         "--crop",
         metavar="FRACTION",
