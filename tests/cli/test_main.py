@@ -524,7 +524,10 @@ def test_the_module_is_the_command(folder: Path) -> None:
     [
         (["shw", "x"], "'shw' is neither a command nor a file (did you mean show?); commands: show, run, check"),
         (["show", MODEL, "--opn"], "explorer show: error: unrecognized arguments: --opn (did you mean --open?)"),
-        (["show", MODEL, "--thme=dark"], "explorer show: error: unrecognized arguments: --thme=dark (did you mean --theme?)"),
+        (
+            ["show", MODEL, "--thme=dark"],
+            "explorer show: error: unrecognized arguments: --thme=dark (did you mean --theme?)",
+        ),
         (["why", MODEL, "conv2", "pool", "more"], "explorer why: error: unrecognized arguments: more"),
     ],
 )
