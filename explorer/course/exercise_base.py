@@ -213,7 +213,7 @@ def exercises() -> list[Exercise]:
 
 
 def _raised_by_answer(error: Exception, answer: Any = None) -> Finding:
-    """Return the finding that an answer raised an error, with the line of the answer; reraise other errors.
+    """Return a finding about an error that an answer raised, with the line of the answer; reraise other errors.
 
     The answer is at fault if the traceback contains a frame of it, if explorer rejected its result with an
     ExplorerError, or if it is a function, because its parameters or results may differ from those of the exercise.

@@ -1,4 +1,4 @@
-"""Facts of recordings that checks of exercises use, as values and as sentences."""
+"""Helpers for checks of exercises: facts of recordings, as values and as sentences."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def depth(text: str) -> int:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Write the view of a model."""
+    """Write a page, picture, text or recording of a model or recording."""
     memory_option.grant(options)
     from explorer.formats import open
     from explorer.formats.common.declared_weights import AbsentWeights

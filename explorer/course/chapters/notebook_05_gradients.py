@@ -166,7 +166,7 @@ class Jacobian(Exercise):
     accepts = (FunctionType,)
     hints = (
         "A `seed` with 1 at element i and 0 elsewhere picks element i.",
-        "The rows of `np.eye(n)` are such seeds, and `ex.stack` combines rows to a matrix.",
+        "The rows of `np.eye(n)` are such seeds, and `ex.stack` combines rows into a matrix.",
     )
     source = """
 import numpy as np

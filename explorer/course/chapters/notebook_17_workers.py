@@ -124,7 +124,7 @@ class Streams(Exercise):
     accepts = (EvalPlan,)
     hints = (
         'Branches with equal operations become a batch, which is one kernel: prevent this with `without="batch"`.',
-        "After `eval()`, the `thread` of each of `plan.recording.run.steps` is the stream on which a kernel ran. Small"
+        "After `eval()`, each step in `plan.recording.run.steps` has a `thread`, the stream on which its kernel ran. Small"
         " kernels all run on one stream.",
     )
     source = """
