@@ -124,8 +124,8 @@ class Streams(Exercise):
     accepts = (EvalPlan,)
     hints = (
         'Branches with equal operations become a batch, which is one kernel: prevent this with `without="batch"`.',
-        "After `eval()`, each step in `plan.recording.run.steps` has a `thread`, the stream on which its kernel ran. Small"
-        " kernels all run on one stream.",
+        "After `eval()`, each step in `plan.recording.run.steps` has a `thread`, the stream on which its kernel ran."
+        " Small kernels all run on one stream.",
     )
     source = """
 import numpy as np
