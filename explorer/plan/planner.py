@@ -5,7 +5,7 @@ changed ones. The result depends only on expressions and options, not on the mac
 Equal programs therefore have equal plans everywhere, so that plans can be cached, compared and tested.
 
 The passes run in the order of the pipeline (plan/pipeline.py). All work on one PlanGraph, in which nodes are replaced
-and never rebuilt (assets/decisions/0002-planning-replaces-it-does-not-rebuild.md).
+and never rebuilt (assets/decisions/0002-planning-replaces-nodes.md).
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ Two calls at equal depth (the maximum number of calls on a path to them) are ind
 other would increase the depth of the second. Counting depths in one walk thus replaces a search for paths between all
 pairs.
 
-The origin of these rules is described in assets/decisions/0003-what-a-thousand-calls-taught.md.
+The origin of these rules is described in assets/decisions/0003-lessons-from-batching-a-thousand-calls.md.
 """
 
 from __future__ import annotations

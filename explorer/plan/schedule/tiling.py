@@ -6,7 +6,7 @@ halves it, so that its sum keeps the same bits. Other rows are cut into parts, w
 
 The pass `Fuse` requests tilings, and run/kernels/fused_reduction.py runs them. The number of threads has no influence,
 because it would make last digits depend on the machine. Alternatives that were tried are described in
-assets/decisions/0008-sums-are-cut-where-numpy-halves-them.md.
+assets/decisions/0008-sums-are-split-where-numpy-splits-them.md.
 """
 
 from __future__ import annotations

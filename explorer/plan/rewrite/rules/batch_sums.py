@@ -4,7 +4,7 @@ A loop that accumulates a loss is a chain of additions over rows of batched valu
 parameter is a sum of such rows. The first rule turns both into one operation: a chain in row order becomes a cumulative
 sum, which adds in that order, bit for bit; a sum without an order in the program becomes a reduction. The second rule
 turns a reduction of products into one product. Together they turn the gradient of a thousand samples into one
-contraction (assets/decisions/0003-what-a-thousand-calls-taught.md).
+contraction (assets/decisions/0003-lessons-from-batching-a-thousand-calls.md).
 
 The dtype in which terms are added stays the same; otherwise the rules decline.
 """

@@ -1,7 +1,7 @@
 """Identity operations, which are replaced by their operand.
 
 Results must be identical to the bit, for every operand including zeros, infinities and NaN. Although 0.0 and −0.0 are
-equal, 1 / x distinguishes them, so x + 0.0 is kept (assets/decisions/0010-numbers-are-ieees-zerotensor-is-algebras.md).
+equal, 1 / x distinguishes them, so x + 0.0 is kept (assets/decisions/0010-numbers-follow-ieee-754.md).
 Most such operations are not written by users, but result from gradients, batching and files.
 """
 

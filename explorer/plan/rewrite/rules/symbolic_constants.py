@@ -3,7 +3,7 @@
 Gradients contain many of them: the gradient of a value that does not affect the loss is ZeroTensor, the gradient of a
 lookup is a product with one-hot rows. ZeroTensor is defined as the algebraic zero: its product with ∞ is zero, not NaN,
 and the decision's fact ``instead`` states what the number 0.0 would have given. These rules do not apply to the number
-0.0 (assets/decisions/0010-numbers-are-ieees-zerotensor-is-algebras.md).
+0.0 (assets/decisions/0010-numbers-follow-ieee-754.md).
 """
 
 # ruff: noqa: D102  # match() is documented once, by Rule
