@@ -29,9 +29,9 @@ def parse(data: bytes, path: str, size: int) -> ModelProto:
         model.ParseFromString(data)
     except DecodeError:
         has_valid_start = data[0] == _IR_VERSION_KEY
-        state = "cut off or damaged" if has_valid_start else "of another format"
+        state = "this ONNX model is cut off or damaged" if has_valid_start else "this is not an ONNX model"
         raise FileError(
-            f"this ONNX model is {state}: {size:,} bytes that begin with {data[:12]!r}",
+            f"{state}: {size:,} bytes that begin with {data[:12]!r}",
             path=path,
             rule=_RULE,
             fix=f"compare the size with the original's, and copy or download it again, or {_EXPORT}"

@@ -101,7 +101,7 @@ class _Reader:
         self.path, self.known, self.elements = path, known, elements
         self.model, self.opsets, self.remark, self.local = model, opsets, remark, local
         self.outer = dict(tensors or {})
-        """initializers of the graphs around an inner one"""
+        """initializers of the outer graphs"""
         self.tensors: dict[str, StoredTensor] = {}
         self.weights: dict[str, StoredTensor] = {}
         self.names = Names()
@@ -138,7 +138,7 @@ class _Reader:
         expansion = expanded_nodes(self.model, self.path, self._standard, self.graph, self.opsets, outside or ())
         nodes = [placed for placed in expansion if not self._is_constant(placed, outputs)]
         produced = [name for placed in nodes for name in placed.node.output if name]
-        # otherwise readers of the name would read the initializer, and nothing would read the node's result
+        # otherwise operators would read the initializer instead of the node's result
         duplicate = next((name for name in produced if name in self.tensors), None)
         if duplicate is not None:
             raise FileError(
@@ -176,7 +176,7 @@ class _Reader:
         )
 
     def _standard(self, node: NodeProto, opsets: Mapping[str, int]) -> FunctionProto | None:
-        """Return the standard's definition by other operators of an operator missing from the table."""
+        """Return the standard's definition of an operator that is missing from the table, or None."""
         if type_of(node.domain, node.op_type, opsets) in self.known:
             return None
         return body_of(node, opsets, self.declared_types if self._declares_types(node) else self.inferred_types)

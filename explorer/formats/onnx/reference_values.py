@@ -33,13 +33,13 @@ def reference_values(net: Net, reference: Any, inputs: Mapping[str, Array]) -> t
         values = run(net.definition.source, inputs)
     except ImportError as error:
         raise _missing(runtime) from error
-    except Exception as error:  # whatever the runtime raises
+    except Exception as error:  # a runtime may raise anything
         raise OperandError(
             f"{runtime} does not run this file: {str(error).strip()[:300]}",
             rule="a reference must run the file for these inputs",
             fix=f"compare with another reference: {' or '.join(map(repr, RUNTIMES))}, or a net",
         ) from error
-    # A result may also be a sequence of arrays, or nothing.
+    # Results that are sequences of arrays, or None, are skipped.
     return runtime, {name: np.asarray(value) for name, value in values.items() if hasattr(value, "dtype")}
 
 

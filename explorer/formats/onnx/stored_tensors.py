@@ -70,7 +70,7 @@ class StoredTensor:
     shape: tuple[int, ...]
     dtype: str
     data: bytes | tuple[str, ...] | NDArray[Any] | Elements | External | SparseElements | None
-    """None for a dtype that is not supported"""
+    """None for unsupported dtypes"""
 
     @property
     def reference(self) -> WeightReference:
@@ -194,7 +194,7 @@ def dense_tensor(tensor: TensorProto, name: str, path: Path, elements: Mapping[b
     _check_addressable(name, shape, dtype, path)
     if tensor.data_location == TensorProto.EXTERNAL:
         return StoredTensor(name, shape, dtype, _external(tensor, name, size, path))
-    # No exporter is known to write segments, and the onnx package does not read them either.
+    # No known exporter writes segments, and the onnx package does not read them either.
     if tensor.HasField("segment"):
         raise FileError(
             f"tensor {name!r} is stored in segments",

@@ -56,7 +56,7 @@ def if_(
         if len(body.outputs) < outputs:
             raise OperandError(
                 f"{name} has {counted_text(len(body.outputs), 'output')}, {op.definition.name} has {outputs}",
-                rule="each branch of If must have an output for each of the operator's",
+                rule="each branch of If must have an output for each output of the operator",
             )
 
     def results(body: BuildBody) -> tuple[Any, ...]:
@@ -223,7 +223,7 @@ def _unrolled(loop: _Loop, iterations: int | None, goes_on: Callable[[Expr], boo
     """Return the results of iterations recorded one after another, because a value changes shape.
 
     Without iterations, the types of stacks follow from the probe. ``goes_on`` returns whether an iteration's condition
-    requests another one. If ``iterations`` is None, it alone ends the loop.
+    requests another one. If ``iterations`` is None, the loop ends only when ``goes_on`` returns False.
     """
     body, state, stacked, probe = loop.body, loop.state, loop.stacked, loop.probe
     outputs: list[list[Expr]] = [[] for _ in range(stacked)]

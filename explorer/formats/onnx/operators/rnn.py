@@ -214,7 +214,7 @@ class Operands(NamedTuple):
     x: Expr
     """(steps, N, features)"""
     lengths: Expr | None
-    """lengths of the sequences, (N,); None if all have all steps"""
+    """lengths of the sequences, (N,); None if all sequences are complete"""
     starts: tuple[Expr | None, ...]
     """initial states, (directions, N, hidden); None for zeros"""
     peepholes: Expr | None
@@ -264,7 +264,7 @@ def each_direction(
 
 
 def lengths_of(lengths: Expr | None, x: Expr) -> Expr | None:
-    """Return the lengths of the sequences; None if all have all steps."""
+    """Return the lengths of the sequences; None if all sequences are complete."""
     if lengths is None:
         return None
     with_shape("sequence_lens", lengths, (x.shape[1],))

@@ -53,7 +53,7 @@ def cumulative_sum(x: Expr, axis: Known[int], *, exclusive: int = 0, reverse: in
 
 
 class UniquePlaces(Operation):
-    """First indices of the distinct parts along an axis, the distinct part's index for each part, and counts.
+    """Indices of distinct parts along an axis, as in ``np.unique``: first indices, inverse indices and counts.
 
     The result is the concatenation of the three integer lists. Distinct parts are sorted, or in order of first
     occurrence. The run raises ValueError if the number of distinct parts differs from ``count``.
@@ -94,8 +94,7 @@ class UniquePlaces(Operation):
 
 
 def distinct(x: Array, axis: int) -> tuple[Array, Array, Array]:
-    """Return the first index of each distinct part along an axis, the distinct part's index for each part, and
-    counts."""
+    """Return first indices, inverse indices and counts of the distinct parts along an axis, like ``np.unique``."""
     if not x.size:
         # parts without elements are equal
         count = x.shape[axis]

@@ -197,7 +197,7 @@ def _scatter_add(graph: GraphWriter, node: Any, indices: str, values: str) -> An
 
 @writes("unique_places")
 def unique_places(graph: GraphWriter, node: Any, x: str) -> Any:
-    """Write the first indices of distinct parts, the distinct part's index for each part, and the counts."""
+    """Write first indices, inverse indices and counts of distinct parts."""
     operation = node.operation
     lists = graph.node("Unique", x, outputs=4, axis=operation.axis, sorted=int(operation.is_sorted))[1:]
     return graph.node("Concat", *lists, axis=0)

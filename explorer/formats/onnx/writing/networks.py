@@ -187,7 +187,7 @@ def gelu(graph: GraphWriter, node: Any, x: str) -> Any:
     return graph.node("Gelu", *graph.operands(node, [x]), approximate=approximate)
 
 
-# -- whole rows --------------------------------------------------------------------------------------------------------
+# -- softmax and losses ------------------------------------------------------------------------------------------------
 
 
 @writes("softmax", "log_softmax")

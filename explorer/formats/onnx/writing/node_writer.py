@@ -117,7 +117,7 @@ class GraphWriter:
         return self.model.store(wanted or f"constant {array.dtype.name}", array, dtype_name(array.dtype))
 
     def cast(self, name: str, source: Any, target: Any) -> str:
-        """Convert a value to another dtype, and return the result's name; the same name for equal dtypes."""
+        """Convert a value to another dtype, and return the result's name."""
         if np.dtype(source) == np.dtype(target):
             return name
         result: str = self.node("Cast", name, to=code_of(np.dtype(target).name))
@@ -187,7 +187,7 @@ class GraphWriter:
         if type(operation) is Call:
             return self.call(operation, self.counterpart(node).operation, operands)
         if isinstance(operation, Parameter):
-            raise self.unsupported_error(node, "its value is not an input of what is saved")
+            raise self.unsupported_error(node, "its value is not an input of the saved expressions")
         writer = WRITERS.get(operation.name)
         if writer is None:
             raise self.unsupported_error(node, UNSUPPORTED.get(operation.name) or "the operation has no writer")

@@ -405,4 +405,4 @@ def test_a_branch_with_too_few_outputs_raises_an_error(tmp_path: Path) -> None:
     choose = node("If", ["flag"], ["y"], "choice", then_branch=then, else_branch=other)
     net = opened(model([choose], {"x": (FLOAT, (2, 3)), "flag": (BOOL, ())}, ["y"]), tmp_path)
     (finding,) = net.check()
-    assert "each branch of If must have an output for each of the operator's" in finding
+    assert "each branch of If must have an output for each output of the operator" in finding

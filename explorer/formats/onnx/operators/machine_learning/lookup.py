@@ -81,7 +81,9 @@ def _default(values: Array, number: int, real: float, string: str) -> Array:
     """Return the default in the values' dtype, as an array of one element."""
     default = {"i": number, "f": real, "U": string}.get(values.dtype.kind)
     if default is None:
-        raise OperandError(f"values of {values.dtype.name}", rule="values must be strings, or signed or real numbers")
+        raise OperandError(
+            f"values of {values.dtype.name}", rule="values must be strings, signed integers or real numbers"
+        )
     return np.array([default], None if default is string else values.dtype)
 
 

@@ -151,7 +151,7 @@ def tf_idf_vectorizer(
         raise OperandError(
             f"n-grams of {min_gram_length} to {max_gram_length} tokens, {max_skip_count} skipped, "
             f"{indexes.size} indexes",
-            rule="TfIdfVectorizer must have n-grams of one token or more, each with a column",
+            rule="TfIdfVectorizer: n-grams must have at least one token, and each must have a column",
         )
     vocabulary, numbers = np.unique(tokens, return_inverse=True)
     ngrams = _lengths(ngram_counts, numbers.reshape(-1))

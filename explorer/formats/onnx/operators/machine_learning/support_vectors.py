@@ -132,7 +132,7 @@ class Kernel:
 
 def _matrix(name: str, values: Array, rows: int, columns: int) -> Array:
     if values.size != rows * columns:
-        raise OperandError(f"{name} has {values.size} numbers", rule=f"{name} must have {rows} × {columns}")
+        raise OperandError(f"{name} has {values.size} numbers", rule=f"{name} must have {rows} × {columns} numbers")
     return values.reshape(rows, columns).astype(np.float64)
 
 
@@ -185,7 +185,7 @@ def svm_classifier(
     classes, sizes = len(names), vectors_per_class
     if not any(sizes):
         if not rho.size:
-            raise OperandError("rho is empty", rule="SVMClassifier: rho must have a number")
+            raise OperandError("rho is empty", rule="SVMClassifier: rho must not be empty")
         weights = _matrix("coefficients", coefficients, classes, x.shape[1])
         scores = x @ tensor(np.ascontiguousarray(weights.T)) + float(rho.reshape(-1)[0])
         return label_of(names, argmax(scores, -1)), transformed(_scores(scores), post_transform)

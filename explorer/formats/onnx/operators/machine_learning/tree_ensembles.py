@@ -159,7 +159,7 @@ class TreeTables:
 
 
 def opset1_tables(given: Opset1Trees, x: Expr, targets: int, combine: str = "SUM") -> TreeTables:
-    """Return the tables of opsets 1 to 4, for rows x."""
+    """Return the tables for the attributes of opsets 1 to 4, in the dtype of the rows ``x``."""
     _check_lengths(given, len(given.nodes_treeids))
     trees, inner = np.array(given.nodes_treeids), np.array([mode != "LEAF" for mode in given.nodes_modes], bool)
     count = len(trees)

@@ -101,7 +101,7 @@ def multi_head_attention(
     k, v = (split_heads(x, num_heads) if x.ndim == 3 else x for x in (k, v))
     if past_sequence_length is not None:
         if attributes.unidirectional:
-            raise OperandError("unidirectional=1", rule="with past_sequence_length unidirectional must be 0")
+            raise OperandError("unidirectional=1", rule="unidirectional must be 0 if past_sequence_length is given")
         past, mask = (past_key, past_value), key_padding_mask
         result = attended_in_buffer((q, k, v), past, past_sequence_length, mask, attention_bias, attributes.scale)
         return result[:outputs]
@@ -172,7 +172,7 @@ def self_attention(
     if input.ndim != 3 or weights.ndim != 2:
         raise OperandError(
             f"input {input.type}, weights {weights.type}",
-            rule="Attention: the input must be (N, steps, features), the weights a matrix",
+            rule="Attention: the input must be (N, steps, features), and the weights must be a matrix",
         )
     features = weights.shape[-1]
     sizes = (features // 3,) * 3 if qkv_hidden_sizes is None else qkv_hidden_sizes
@@ -212,7 +212,7 @@ def _attended(
         if steps not in (1, total - past_steps):
             raise OperandError(
                 f"{steps} steps of queries with {total - past_steps} of keys, and unidirectional=1",
-                rule="with unidirectional=1 there must be one step of queries, or as many as of new keys",
+                rule="with unidirectional=1 the query must have one step, or as many steps as the new keys",
             )
         claim_constant("a causal mask", steps * total, 1)
         # each step comes after all past steps

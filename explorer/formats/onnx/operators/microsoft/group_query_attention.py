@@ -77,7 +77,7 @@ def group_query_attention(
     old_length = zeros((q.shape[0], 1, 1, 1), _INT64) if is_first else last + 1 - steps
     if do_rotary:
         if cos_cache is None or sin_cache is None:
-            raise OperandError("no cos_cache and sin_cache", rule="with do_rotary both must be given")
+            raise OperandError("no cos_cache and sin_cache", rule="do_rotary requires cos_cache and sin_cache")
         positions = reshape(old_length, (-1, 1)) + np.arange(steps) if position_ids is None else position_ids
         q, k = (rotated(x, positions, cos_cache, sin_cache, bool(rotary_interleaved)) for x in (q, k))
     k, v = (_cached(past, x, old_length, length, is_first) for past, x in ((past_key, k), (past_value, v)))

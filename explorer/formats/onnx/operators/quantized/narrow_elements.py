@@ -1,4 +1,4 @@
-"""Casts to and from narrow elements: 8-bit and 4-bit floating numbers, 4-bit and 2-bit integers.
+"""Casts to and from narrow elements: 8-bit and 4-bit floating-point numbers, 4-bit and 2-bit integers.
 
 Such elements are stored, cast and moved; computations widen them first. Numbers out of range become the nearest limit
 if a cast saturates, which is ONNX's default. bfloat16 is stored as float32: a cast to it rounds, and later computations
@@ -30,7 +30,7 @@ _BFLOAT16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
 
 @operator("Cast")
 def cast_(op: OperatorContext, input: Expr, *, to: int, saturate: int = 1, round_mode: Unused) -> Any:
-    """Convert elements to another dtype; 8-bit floating numbers are limited to its range."""
+    """Convert elements to another dtype; 8-bit floating-point numbers are limited to the dtype's range."""
     if to == BFLOAT16:
         return cast(cast(cast(input, _FLOAT32), _BFLOAT16), _FLOAT32)
     if to in (FLOAT8_E8M0, TEXT) or is_text(input.dtype):
@@ -47,7 +47,7 @@ def cast_like(input: Expr, target_type: Expr, *, saturate: int = 1, round_mode: 
 
 
 def narrowed(x: Expr, dtype: np.dtype[Any], saturate: int) -> Expr:
-    """Return elements in another dtype; 8-bit floating numbers are limited to its range if ``saturate`` is set."""
+    """Return elements in another dtype, limited to the dtype's range for 8-bit floating point with ``saturate``."""
     if dtype.name not in NARROW:
         return cast(x, dtype)
     wide = x if x.dtype.kind == "f" and x.dtype.name not in NARROW else cast(x, _FLOAT32)

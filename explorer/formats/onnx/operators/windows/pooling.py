@@ -134,7 +134,7 @@ class Windows(NamedTuple):
     dilation: Ints
     sides: Sides
     ceil: bool
-    """whether a last window may extend beyond the padding, if it starts before its end"""
+    """whether the last window may extend beyond the padding"""
 
     def counts(self, x: Expr) -> Ints:
         """Return the number of windows along each axis; raise OperandError if none fits."""
