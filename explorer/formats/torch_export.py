@@ -1,9 +1,8 @@
-"""Torch modules and exported programs (``.pt2``), read through torch's own exporter, as ONNX operators.
+"""Reader of torch modules and exported programs (``.pt2``), which torch's exporter converts to ONNX operators.
 
-torch writes its modules as ONNX and notes with each node the module and the line of ``forward`` that it comes from, so
-the ONNX reader gives boxes and lines to a module and to every file of that exporter alike. The graph is asked for as it
-was traced: constants are folded, but no operators are fused, which is the plan's to decide and to show. torch and
-onnxscript are imported here alone, and only when something of torch's is opened.
+The exporter records the module and the line of ``forward`` of each node, from which the ONNX reader creates boxes and
+source lines, for modules and for ONNX files of this exporter. Constants are folded, but no operators are fused, because
+fusion is a visible decision of the plan. torch and onnxscript are imported only when a torch model is opened.
 """
 
 from __future__ import annotations
@@ -42,11 +41,11 @@ _TRACED = "exported by torch in the mode in which it was traced"
 
 
 def read(path: Path) -> NetDefinition:
-    """Read an exported program, ``x.pt2``; raises FileError where torch is absent or refuses the file.
+    """Read an exported program, ``x.pt2``; raise FileError if torch is not installed or cannot read the file.
 
-    torch reads it, which may unpickle parts of it: such a file must come from somebody who is trusted.
+    torch may unpickle parts of the file, so it must come from a trusted source.
     """
-    content(path, "correct the path of the .pt2 file")  # absent files and folders, before torch is imported
+    content(path, "correct the path of the .pt2 file")  # raises for missing files before torch is imported
     try:
         torch = _torch()
     except OperandError as error:
@@ -63,29 +62,30 @@ def read(path: Path) -> NetDefinition:
             fix='torch.export.save(torch.export.export(module, args), "x.pt2")',
         ) from error
     try:
-        # the lines are the file's: nothing is read because a file names it
+        # local=False: source files that a model file names are not read
         return _defined(*_exported(torch, program, (), {}, None), path.stem, local=False, source=str(path))
     except OperandError as error:
         raise FileError(error.given, path=str(path), rule=error.rule, fix=error.fix) from error
 
 
 def definition(model: Any, example_inputs: Any, dynamic_shapes: Any = None) -> NetDefinition:
-    """Return the definition of a module, exported for example inputs, or of an exported program, which has its own."""
+    """Return the definition of a module, exported for example inputs, or of an exported program."""
     torch = _torch()
     if not isinstance(model, torch.nn.Module):
         if example_inputs is not None or dynamic_shapes is not None:
             raise OperandError(
                 "example inputs for an exported program",
-                rule="an exported program must be opened by itself: it holds the types of its inputs",
+                rule="an exported program must be opened without example inputs: it contains the types of its inputs",
                 fix="ex.open(program)",
             )
         return _defined(*_exported(torch, model, (), {}, None), "program", local=True)
     name = name_of(model)
     arguments, keywords = _inputs(torch, model, example_inputs)
     bound = _bound(torch, model, arguments, keywords)
-    dynamic_shapes = _every_input(name, bound, dynamic_shapes)
-    # Each part has a mode of its own: model.train() afterwards would also switch parts that were frozen on purpose.
-    modes = [(part, part.training) for part in model.modules() if hasattr(part, "training")]  # frozen ones have none
+    dynamic_shapes = _shapes_of_all_inputs(name, bound, dynamic_shapes)
+    # The mode of each submodule is restored, since model.train() would also change submodules in evaluation mode.
+    # Frozen ScriptModules have no mode.
+    modes = [(part, part.training) for part in model.modules() if hasattr(part, "training")]
     try:
         remark = _evaluated(model)
         if is_torchscript(torch, model):
@@ -100,8 +100,8 @@ def definition(model: Any, example_inputs: Any, dynamic_shapes: Any = None) -> N
     return _defined(*program, name, local=True, remark=remark)
 
 
-def _every_input(name: str, bound: inspect.BoundArguments, dynamic_shapes: Any) -> Any:
-    """Return dynamic shapes by name with None for each input that they leave out, as torch wants them."""
+def _shapes_of_all_inputs(name: str, bound: inspect.BoundArguments, dynamic_shapes: Any) -> Any:
+    """Return dynamic shapes by name, with None for omitted inputs, which torch requires."""
     variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     if not isinstance(dynamic_shapes, Mapping) or any(
         bound.signature.parameters[argument].kind in variable for argument in bound.arguments
@@ -112,13 +112,13 @@ def _every_input(name: str, bound: inspect.BoundArguments, dynamic_shapes: Any) 
             unknown[0],
             kind=f"input of {name}.forward in dynamic_shapes",
             known=bound.arguments,
-            fix='dynamic_shapes={"x": {0: "batch"}}, by the names of forward',
+            fix='dynamic_shapes={"x": {0: "batch"}} with the argument names of forward',
         )
     return {argument: dynamic_shapes.get(argument) for argument in bound.arguments}
 
 
 def _evaluated(model: Any) -> str:
-    """Put a module into evaluation mode, and return how it is exported: one of an exported program refuses a mode."""
+    """Switch a module to evaluation mode; return a remark on its mode, which an exported program cannot change."""
     try:
         model.eval()
     except NotImplementedError:
@@ -129,14 +129,14 @@ def _evaluated(model: Any) -> str:
 
 
 def _torch() -> Any:
-    """Return the package torch, with its exporter ready."""
+    """Import and return the package torch with its exporter."""
     for name in ("torch", "onnxscript"):
         try:
             import_module(name)
         except ImportError as error:
             raise OperandError(
                 f"the package {name} cannot be imported: {reason_of(error)}",
-                rule="torch and onnxscript must be installed where something of torch's is opened",
+                rule="torch and onnxscript must be installed to open torch models",
                 fix=INSTALL,
             ) from error
     torch = import_module("torch")
@@ -146,11 +146,11 @@ def _torch() -> Any:
 
 
 def _inputs(torch: Any, model: Any, example_inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the arguments and keywords of a call, arrays as tensors."""
+    """Return the arguments and keywords of a call, with arrays converted to tensors."""
     if example_inputs is None:
         raise OperandError(
             f"the torch module {type(model).__name__} without example inputs",
-            rule="a module must be opened with one example of its inputs: torch traces a call",
+            rule="a module must be opened with example inputs, because torch traces a call",
             fix="ex.open(module, torch.randn(1, 3, 64, 64)), or a tuple of all arguments, or a dict by name",
         )
     keywords = dict(example_inputs) if isinstance(example_inputs, Mapping) else {}
@@ -164,10 +164,10 @@ def _inputs(torch: Any, model: Any, example_inputs: Any) -> tuple[tuple[Any, ...
         if isinstance(example_inputs, (tuple, list))
         else None
     )
-    strange = example_inputs if arguments is None else next((key for key in keywords if not isinstance(key, str)), None)
-    if arguments is None or strange is not None:
+    invalid = example_inputs if arguments is None else next((key for key in keywords if not isinstance(key, str)), None)
+    if arguments is None or invalid is not None:
         raise OperandError(
-            f"example inputs {shorten(repr(strange), 80)} of type {type(strange).__name__}",
+            f"example inputs {shorten(repr(invalid), 80)} of type {type(invalid).__name__}",
             rule="example inputs must be a tensor or array, a tuple of the arguments, or a dict by name",
             fix="ex.open(module, (x, y))",
         )
@@ -179,7 +179,7 @@ def _inputs(torch: Any, model: Any, example_inputs: Any) -> tuple[tuple[Any, ...
 
 
 def _tensor(torch: Any, value: Any, meta: bool) -> Any:
-    """Return an array as a tensor and a scalar of NumPy as a number, on the meta device where the module is there."""
+    """Convert an array to a tensor and a NumPy scalar to a number; ``meta`` selects the meta device."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray):
@@ -188,19 +188,19 @@ def _tensor(torch: Any, value: Any, meta: bool) -> Any:
         except TypeError as error:
             raise OperandError(
                 f"an example input of dtype {value.dtype}",
-                rule="an array must have a dtype that torch has",
+                rule="torch must support the dtype of an array",
                 fix="array.astype(np.float32)",
             ) from error
     return value.to("meta") if meta and isinstance(value, torch.Tensor) else value
 
 
 def _bound(torch: Any, model: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> inspect.BoundArguments:
-    """Return the arguments of ``forward`` by name; raises OperandError where they do not fit its signature."""
+    """Return the arguments of ``forward`` by name; raise OperandError if they do not match its signature."""
     if is_torchscript(torch, model):
-        either, empty = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.empty
+        kind, empty = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.empty
         signature = inspect.Signature(
             [
-                inspect.Parameter(each.name, either, default=each.default_value if each.has_default_value() else empty)
+                inspect.Parameter(each.name, kind, default=each.default_value if each.has_default_value() else empty)
                 for each in model.forward.schema.arguments[1:]
             ]
         )
@@ -220,20 +220,20 @@ def _bound(torch: Any, model: Any, arguments: tuple[Any, ...], keywords: dict[st
 
 
 def _without_torchscript(torch: Any, model: Any, arguments: tuple[Any, ...]) -> Any:
-    """Return the module that torch's converter makes of a TorchScript one; raises OperandError where it fails.
+    """Convert a TorchScript module with torch's converter; raise OperandError if that fails.
 
-    The converter is a prototype, and TorchScript retires: its module is kept where it computes what the given one does.
+    The converter is a prototype, so the converted module is only accepted if it gives the same results.
     """
-    wanted = result_of(torch, model, deepcopy(arguments), {})
+    expected = result_of(torch, model, deepcopy(arguments), {})
     try:
         with torch.no_grad(), quiet():
             converter = import_module("torch._export.converter").TS2EPConverter
             converted = converter(model, deepcopy(arguments)).convert().module()
-            torch.testing.assert_close(converted(*deepcopy(arguments)), wanted, equal_nan=True)
+            torch.testing.assert_close(converted(*deepcopy(arguments)), expected, equal_nan=True)
     except Exception as error:
         raise OperandError(
             f"torch cannot convert the TorchScript module {name_of(model)}: {reason_of(error)}",
-            rule="torch's TS2EPConverter must convert a TorchScript module into a program with its results",
+            rule="torch's TS2EPConverter must convert a TorchScript module to a program with the same results",
             fix=ORIGINAL,
         ) from error
     return converted
@@ -242,14 +242,17 @@ def _without_torchscript(torch: Any, model: Any, arguments: tuple[Any, ...]) -> 
 def _exported(
     torch: Any, model: Any, arguments: Any, keywords: Any, dynamic_shapes: Any
 ) -> tuple[Any, dict[bytes, Any]]:
-    """Return the ONNX model of a module or program, constants folded, and its weights without values by their marks."""
+    """Export a module or program to ONNX and fold constants; return the model, and its weights without values.
+
+    The model contains a unique placeholder for each weight without values, which is the key of the returned dict.
+    """
     from explorer.formats.onnx.large_elements import Elements  # the onnx package is slow to import
 
     try:
         with quiet():
-            written = torch.onnx.export(
+            exported = torch.onnx.export(
                 model,
-                # torch takes a dict at the end of the arguments for keywords: this one, and no argument of forward
+                # torch interprets a final dict as keywords; without this one, it would use a dict argument of forward
                 (*arguments, keywords),
                 None,
                 dynamo=True,
@@ -258,23 +261,25 @@ def _exported(
                 dynamic_shapes=dynamic_shapes,
                 custom_translation_table=torch_operators.translations(torch),
             )
-            absent = _absent(written.model.graph.initializers)  # constants are folded by their values
+            absent = _remove_absent(exported.model.graph.initializers)  # folding constants needs their values
             optimizer = import_module("onnxscript.optimizer")
-            optimizer.fold_constants(written.model)
-            optimizer.remove_unused_nodes(written.model)
-            model_proto = written.model_proto
+            optimizer.fold_constants(exported.model)
+            optimizer.remove_unused_nodes(exported.model)
+            model_proto = exported.model_proto
     except Exception as error:
         raise refusal(torch, model, arguments, keywords, error) from error
-    marks = {}
-    for number, tensor in enumerate(absent):
-        mark = b"without values: %d" % number
-        marks[mark] = Elements(_MetaDevice(tensor.name), 0, tensor.nbytes)
-        model_proto.graph.initializer.add(name=tensor.name, dims=tensor.shape, data_type=tensor.dtype, raw_data=mark)
-    return model_proto, marks
+    placeholders = {}
+    for index, tensor in enumerate(absent):
+        placeholder = b"without values: %d" % index
+        placeholders[placeholder] = Elements(_MetaDevice(tensor.name), 0, tensor.nbytes)
+        model_proto.graph.initializer.add(
+            name=tensor.name, dims=tensor.shape, data_type=tensor.dtype, raw_data=placeholder
+        )
+    return model_proto, placeholders
 
 
-def _absent(initializers: dict[str, Any]) -> list[Any]:
-    """Take the weights without values out of a model: those on the meta device, and fake tensors."""
+def _remove_absent(initializers: dict[str, Any]) -> list[Any]:
+    """Remove and return the weights without values: tensors on the meta device, and fake tensors."""
     absent = []
     for name, value in [*initializers.items()]:
         raw = getattr(value.const_value, "raw", None)
@@ -286,7 +291,7 @@ def _absent(initializers: dict[str, Any]) -> list[Any]:
 
 
 class _MetaDevice(KeptFile):
-    """The file that a weight without values would be read from."""
+    """Stand-in for the file of a weight without values; every access raises StateError."""
 
     def __init__(self, weight: str) -> None:
         self._weight = weight
@@ -313,5 +318,5 @@ def _defined(
     from explorer.formats.onnx import reader  # the onnx package is slow to import
     from explorer.formats.onnx.operators import TABLE
 
-    described = reader.definition(model, Path(f"{name}.onnx"), TABLE, remark, elements=elements, local=local)
-    return replace(described, source=source)
+    net_definition = reader.definition(model, Path(f"{name}.onnx"), TABLE, remark, elements=elements, local=local)
+    return replace(net_definition, source=source)

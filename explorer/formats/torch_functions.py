@@ -1,8 +1,7 @@
-"""Functions of torch that its exporter refuses, or writes as something else, by operators of ONNX.
+"""Translations of torch functions to ONNX, for functions that torch's exporter rejects or translates wrongly.
 
-The exporter writes means of scattered elements as sums of other ones, and scattered elements without those that they
-fall on as if these counted. It has no operator for stable sorts, chosen elements, products, distances, k-th elements,
-medians and places among boundaries.
+The exporter's scatter_reduce is wrong for means and for ``include_self=False``. It lacks stable sorts, masked
+selection, products, distances, k-th elements, medians, and search in boundaries.
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ from typing import Any
 import numpy as np
 
 _SCATTERED = {"sum": "add", "mean": "add", "prod": "mul", "amax": "max", "amin": "min"}
-"""torch's word of a reduction → ONNX's"""
+"""torch's name of a reduction → ONNX's name"""
 
 
 def translations(torch: Any) -> dict[Any, Callable[..., Any]]:
-    """Return for each of these functions the function that writes it."""
+    """Return the translation of each torch overload."""
     aten, prims = torch.ops.aten, torch.ops.prims
     return {
         aten.scatter_reduce.two: _scatter_reduce,
@@ -40,18 +39,18 @@ def translations(torch: Any) -> dict[Any, Callable[..., Any]]:
 
 
 def operators() -> Any:
-    """Return ONNX's operators, of the opset that torch's exporter writes before it upgrades."""
+    """Return the ONNX operators of opset 18, which torch's exporter writes before it upgrades a model."""
     return import_module("onnxscript").opset18
 
 
 def constant(array: Any) -> Any:
-    """Return an array as a constant of the program that is written."""
+    """Create a constant of the exported program."""
     helper = import_module("onnx.numpy_helper")
     return operators().Constant(value=helper.from_array(np.asarray(array)))
 
 
 def _limit(x: Any, largest: bool) -> Any:
-    """Return the element that no other of its dtype is beyond."""
+    """Create the largest or smallest value of a tensor's dtype."""
     dtype = x.dtype.numpy()
     if dtype.kind == "f":
         return constant(np.array(np.inf if largest else -np.inf, dtype))
@@ -60,12 +59,12 @@ def _limit(x: Any, largest: bool) -> Any:
 
 
 def _scatter_reduce(self: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool = True) -> Any:
-    """Write elements reduced at the places where they fall, with those that are there or without."""
+    """Translate scatter_reduce; ``include_self`` also reduces the original elements."""
     op, is_scalar = operators(), len(self.shape) == 0
     if is_scalar:
         self, index, src = (op.Reshape(each, constant([-1])) for each in (self, index, src))
     shape = op.Shape(index)
-    # torch reads of the source as much as there are places
+    # torch reads only the part of the source that has indices
     src = op.Slice(src, op.Sub(shape, shape), shape)
     one = op.CastLike(constant(1), self)
     zero = op.Sub(one, one)
@@ -76,48 +75,48 @@ def _scatter_reduce(self: Any, dim: int, index: Any, src: Any, reduce: str, incl
         start = op.ScatterElements(self, index, first, axis=dim)
     result = op.ScatterElements(start, index, src, axis=dim, reduction=_SCATTERED[reduce])
     if reduce == "mean":
-        ones, whole = op.Expand(one, shape), op.Shape(self)
-        counts = op.Expand(one if include_self else zero, whole)
+        ones = op.Expand(one, shape)
+        counts = op.Expand(one if include_self else zero, op.Shape(self))
         counts = op.ScatterElements(counts, index, ones, axis=dim, reduction="add")
         result = _quotient(result, op.Max(counts, one), self)
     return op.Reshape(result, constant(np.zeros(0, np.int64))) if is_scalar else result
 
 
 def _scatter(self: Any, dim: int, index: Any, src: Any) -> Any:
-    """Write elements replaced at the places where they fall."""
+    """Translate scatter."""
     return _scattered(self, dim, index, src, "none")
 
 
 def _scatter_add(self: Any, dim: int, index: Any, src: Any) -> Any:
-    """Write elements added at the places where they fall."""
+    """Translate scatter_add."""
     return _scattered(self, dim, index, src, "add")
 
 
 def _scattered(self: Any, dim: int, index: Any, src: Any, reduction: str) -> Any:
-    """Write a scatter; torch reads of the source as much as there are places."""
+    """Translate a scatter; torch reads only the part of the source that has indices."""
     op = operators()
     if len(self.shape) == 0:
-        line = constant([-1])
-        parts = [op.Reshape(each, line) for each in (self, index, src)]
-        return op.Reshape(op.ScatterElements(*parts, axis=0, reduction=reduction), op.Shape(self))
+        vector = constant([-1])
+        operands = [op.Reshape(each, vector) for each in (self, index, src)]
+        return op.Reshape(op.ScatterElements(*operands, axis=0, reduction=reduction), op.Shape(self))
     shape = op.Shape(index)
     src = op.Slice(src, op.Sub(shape, shape), shape)
     return op.ScatterElements(self, index, src, axis=dim, reduction=reduction)
 
 
 def _quotient(x: Any, count: Any, like: Any) -> Any:
-    """Write a mean; that of whole numbers is rounded down."""
+    """Divide a sum by a count; quotients of integers are rounded down."""
     op = operators()
     if like.dtype.numpy().kind == "f":
         return op.Div(x, count)
-    whole = op.Div(x, count)
+    quotient = op.Div(x, count)
     one = op.CastLike(constant(1), like)
-    below = op.Less(x, op.Mul(whole, count))
-    return op.Where(below, op.Sub(whole, one), whole)
+    is_rounded_up = op.Less(x, op.Mul(quotient, count))
+    return op.Where(is_rounded_up, op.Sub(quotient, one), quotient)
 
 
 def _sort(self: Any, *, stable: bool | None = None, dim: int = -1, descending: bool = False) -> Any:
-    """Write a sort; ONNX's keeps the order of equal elements."""
+    """Translate sort; ONNX's TopK is stable."""
     op = operators()
     if len(self.shape) == 0:
         return op.Identity(self), constant(np.int64(0))
@@ -130,14 +129,14 @@ def _length(x: Any, dim: int) -> Any:
 
 
 def _masked_select(self: Any, mask: Any) -> Any:
-    """Write the elements where a mask holds, in their order; both are broadcast."""
-    op, line = operators(), constant([-1])
-    together = op.Where(mask, self, self)
-    return op.Compress(op.Reshape(together, line), op.Reshape(op.Expand(mask, op.Shape(together)), line))
+    """Translate masked_select, which broadcasts both operands."""
+    op, vector = operators(), constant([-1])
+    broadcast = op.Where(mask, self, self)
+    return op.Compress(op.Reshape(broadcast, vector), op.Reshape(op.Expand(mask, op.Shape(broadcast)), vector))
 
 
 def _product(inp: Any, dims: Any, *, output_dtype: Any = None) -> Any:
-    """Write products along axes."""
+    """Translate prod over axes."""
     op = operators()
     if dims is None:
         return op.ReduceProd(inp, keepdims=0)
@@ -145,12 +144,12 @@ def _product(inp: Any, dims: Any, *, output_dtype: Any = None) -> Any:
 
 
 def _running_product(self: Any, dim: int, dtype: int | None = None) -> Any:
-    """Write the product of each element and all before it along an axis, in as many steps as its length has digits.
+    """Translate cumprod in log₂(length) steps, each of which doubles the number of elements in each product.
 
-    After a step each element is the product of twice as many; torch's exporter writes a product for each pair of them.
+    torch's exporter would write a product for each pair of elements.
     """
-    op, shape, is_whole = operators(), [int(length) for length in self.shape], self.dtype.numpy().kind in "biu"
-    if dtype not in (None, -1) or is_whole:
+    op, shape, is_integer = operators(), [int(length) for length in self.shape], self.dtype.numpy().kind in "biu"
+    if dtype not in (None, -1) or is_integer:
         self = op.Cast(self, to=7 if dtype in (None, -1) else dtype)
     axis, one, reach = dim % max(len(shape), 1), op.CastLike(constant(np.int64(1)), self), 1
     while shape and reach < shape[axis]:
@@ -161,84 +160,83 @@ def _running_product(self: Any, dim: int, dtype: int | None = None) -> Any:
 
 
 def _distances(x1: Any, x2: Any, p: float, compute_mode: int | None = None) -> Any:
-    """Write the p-norms of the differences of all rows of one matrix and all rows of another."""
+    """Translate cdist, the p-norms of the differences between all rows of two matrices."""
     op = operators()
-    size = op.Abs(op.Sub(op.Unsqueeze(x1, constant([-2])), op.Unsqueeze(x2, constant([-3]))))
+    difference = op.Abs(op.Sub(op.Unsqueeze(x1, constant([-2])), op.Unsqueeze(x2, constant([-3]))))
     last = constant([-1])
     if p == 0:
-        return op.ReduceSum(op.CastLike(op.Cast(size, to=9), x1), last, keepdims=0)
+        return op.ReduceSum(op.CastLike(op.Cast(difference, to=9), x1), last, keepdims=0)
     if p == 1:
-        return op.ReduceSum(size, last, keepdims=0)
+        return op.ReduceSum(difference, last, keepdims=0)
     if p == 2:
-        return op.Sqrt(op.ReduceSum(op.Mul(size, size), last, keepdims=0))
+        return op.Sqrt(op.ReduceSum(op.Mul(difference, difference), last, keepdims=0))
     if p == float("inf"):
-        return op.ReduceMax(size, last, keepdims=0)
+        return op.ReduceMax(difference, last, keepdims=0)
     power = op.CastLike(constant(np.float32(p)), x1)
     inverse = op.CastLike(constant(np.float32(1 / p)), x1)
-    return op.Pow(op.ReduceSum(op.Pow(size, power), last, keepdims=0), inverse)
+    return op.Pow(op.ReduceSum(op.Pow(difference, power), last, keepdims=0), inverse)
 
 
 def _kth(self: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
-    """Write the k-th smallest elements along an axis, and their places."""
+    """Translate kthvalue; return the elements and their indices."""
     op = operators()
     if len(self.shape) == 0:
         return op.Identity(self), constant(np.int64(0))
     ordered = op.TopK(self, constant([k]), axis=dim, largest=0, sorted=1)
     last = constant([k - 1])
     parts = [op.Gather(each, last, axis=dim) for each in ordered]
-    kept = parts if keepdim else [op.Squeeze(part, constant([dim])) for part in parts]
-    return tuple(kept)
+    return tuple(parts if keepdim else [op.Squeeze(part, constant([dim])) for part in parts])
 
 
 def _median(self: Any, dim: int, keepdim: bool = False) -> Any:
-    """Write the lower of the two middle elements along an axis, or the first NaN if there is one, and its place."""
+    """Translate median along an axis; return the lower median, or the first NaN if there is one, and its index."""
     op = operators()
     if len(self.shape) == 0 or self.dtype.numpy().kind != "f":
         return _kth(self, (int(self.shape[dim]) + 1) // 2 if len(self.shape) else 1, dim, keepdim)
     _, middle = _kth(self, (int(self.shape[dim]) + 1) // 2, dim, True)
     is_nan = op.Cast(op.IsNaN(self), to=6)
     has_nan = op.Cast(op.ReduceMax(is_nan, constant([dim]), keepdims=1), to=9)
-    place = op.Where(has_nan, op.ArgMax(is_nan, axis=dim, keepdims=1), middle)
-    element = op.GatherElements(self, place, axis=dim)
-    return (element, place) if keepdim else tuple(op.Squeeze(part, constant([dim])) for part in (element, place))
+    index = op.Where(has_nan, op.ArgMax(is_nan, axis=dim, keepdims=1), middle)
+    element = op.GatherElements(self, index, axis=dim)
+    return (element, index) if keepdim else tuple(op.Squeeze(part, constant([dim])) for part in (element, index))
 
 
 def _median_of_all(self: Any) -> Any:
-    """Write the lower of the two middle elements, or NaN if there is one."""
+    """Translate median of all elements: the lower median, or NaN if there is one."""
     op, size = operators(), int(np.prod([int(length) for length in self.shape]))
     middle = (size + 1) // 2
-    line = op.Reshape(self, constant([-1]))
-    ordered, _ = op.TopK(line, constant([middle]), axis=0, largest=0, sorted=1)
+    vector = op.Reshape(self, constant([-1]))
+    ordered, _ = op.TopK(vector, constant([middle]), axis=0, largest=0, sorted=1)
     element = op.Gather(ordered, constant(middle - 1), axis=0)
     if self.dtype.numpy().kind != "f":
         return element
-    has_nan = op.Cast(op.ReduceMax(op.Cast(op.IsNaN(line), to=6), keepdims=0), to=9)
+    has_nan = op.Cast(op.ReduceMax(op.Cast(op.IsNaN(vector), to=6), keepdims=0), to=9)
     return op.Where(has_nan, op.CastLike(constant(np.float32(np.nan)), self), element)
 
 
 def _hypotenuse(self: Any, other: Any) -> Any:
-    """Write the lengths of vectors of two elements, whose squares may be beyond the dtype."""
+    """Translate hypot without overflow of the squares."""
     op, infinite = operators(), _limit(self, True)
     self, other = op.Abs(self), op.Abs(other)
     high, low = op.Max(self, other), op.Min(self, other)
     one = op.CastLike(constant(1), self)
-    # 0 and ∞ are over nothing
+    # dividing by 0 or ∞ would give NaN
     ratio = op.Div(low, op.Where(op.Or(op.Equal(high, op.Sub(one, one)), op.Equal(high, infinite)), one, high))
     return op.Mul(high, op.Sqrt(op.Add(one, op.Mul(ratio, ratio))))
 
 
 def _leaky(self: Any, noise: Any, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False) -> Any:
-    """Write a rectifier with random slopes, which are their mean outside training."""
+    """Translate rrelu in evaluation mode, in which the slope is the mean of its limits."""
     return operators().LeakyRelu(self, alpha=(lower + upper) / 2), operators().Identity(noise)
 
 
 def _bucketize(self: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Any:
-    """Write the numbers of boundaries below elements; with ``right``, of those that are not above them; all for NaN."""
+    """Translate bucketize: count the boundaries below each element, or not above it (``right``); all for NaN."""
     op = operators()
     element = op.Unsqueeze(self, constant([-1]))
-    # the negation, since NaN lies behind all boundaries
-    below = op.Not(op.Less(element, boundaries) if right else op.LessOrEqual(element, boundaries))
-    return op.ReduceSum(op.Cast(below, to=6 if out_int32 else 7), constant([-1]), keepdims=0)
+    # negated, since NaN is above all boundaries
+    is_below = op.Not(op.Less(element, boundaries) if right else op.LessOrEqual(element, boundaries))
+    return op.ReduceSum(op.Cast(is_below, to=6 if out_int32 else 7), constant([-1]), keepdims=0)
 
 
 def _searchsorted(
@@ -250,7 +248,7 @@ def _searchsorted(
     side: str | None = None,
     sorter: Any = None,
 ) -> Any:
-    """Write places of elements among those of sorted rows."""
+    """Translate searchsorted."""
     op = operators()
     if sorter is not None:
         sorted_sequence = op.GatherElements(sorted_sequence, sorter, axis=-1)

@@ -1,8 +1,8 @@
-"""Operators of torch that its exporter writes as nothing, or as something else: how they become ONNX operators.
+"""Translations of torch operators to ONNX, for operators that torch's exporter omits or changes.
 
-Quantised programs hold the operators ``quantized_decomposed.*``. torch's exporter leaves out some, and the limits of
-others; here each becomes one operator of a domain of that name, with all its operands, which the ONNX reader computes
-as torch does.
+Quantised programs contain the operators ``quantized_decomposed.*``. torch's exporter omits some of them, and the limits
+of others. Here, each becomes one operator of a domain with that name and keeps all operands; the ONNX reader computes
+it like torch.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _ELEMENTS = (
 )  # fmt: skip
 """ONNX's names of the dtypes of operands and results"""
 _SCALE = "scale"
-"""a number that is written as a tensor, since an attribute's 32 bits do not hold it"""
+"""operand that is written as a tensor, since attributes have only 32 bits"""
 
 
 def register() -> bool:
-    """Make torch know the operators of quantised programs, without which it reads no file that holds them.
+    """Register the operators of quantised programs in torch, which it needs to read files that contain them.
 
-    Tells whether it has them: torch moves its quantisation to torchao.
+    Return False if torch lacks them, since torch's quantisation is moving to torchao.
     """
     try:
         import_module("torch.ao.quantization.fx._decomposed")
@@ -40,7 +40,7 @@ def register() -> bool:
 
 
 def translations(torch: Any) -> dict[Any, Callable[..., Any]]:
-    """Return the function that writes it for each of torch's operators that this package writes itself."""
+    """Return the translation of each torch overload for which the exporter's own is not used."""
     table = {
         torch.ops.aten._int_mm.default: _int_mm,
         **torch_functions.translations(torch),
@@ -54,27 +54,27 @@ def translations(torch: Any) -> dict[Any, Callable[..., Any]]:
 
 
 def _int_mm(x: Any, y: Any) -> Any:
-    """Write a product of matrices of int8, as int32."""
+    """Translate a product of int8 matrices with an int32 result."""
     return import_module("onnxscript").opset18.MatMulInteger(x, y)
 
 
 def _translation(overload: Any) -> Callable[..., Any]:
-    """Return the function that writes an operator of a signature: tensors are inputs, other operands attributes."""
+    """Return the translation of an overload: tensors become inputs, other operands attributes."""
     names = [argument.name for argument in overload._schema.arguments]
     tensors = [argument.name for argument in overload._schema.arguments if "Tensor" in str(argument.type)]
     inputs = [name for name in names if name in tensors or name == _SCALE]
 
-    def written(*args: Any, **keywords: Any) -> Any:
+    def translated(*args: Any, **keywords: Any) -> Any:
         operands = {**dict(zip(names, args, strict=False)), **keywords}
         values = [_double(operands[name]) if name not in tensors else operands.get(name) for name in inputs]
         attributes = {name: operands[name] for name in names if name not in inputs and operands.get(name) is not None}
         return _operator(overload, inputs, attributes)(*values, **attributes)
 
-    return written
+    return translated
 
 
 def _double(value: Any) -> Any:
-    """Return a number as a constant of 64 bits; one that is computed is a tensor already."""
+    """Convert a number to a 64-bit constant; return a tensor unchanged."""
     if not isinstance(value, float):
         return value
     onnx = import_module("onnx")
@@ -82,22 +82,22 @@ def _double(value: Any) -> Any:
 
 
 def _operator(overload: Any, inputs: list[str], attributes: dict[str, Any]) -> Any:
-    """Return an operator of the domain, with these inputs and attributes."""
+    """Return an onnxscript operator of the domain with these inputs and attributes."""
     defs, values = import_module("onnx.defs"), import_module("onnxscript.values")
     schema = defs.OpSchema
     count = len(overload._schema.returns)
-    kinds = {f"T{place}": name for place, name in enumerate([*inputs, *["result"] * count])}
-    every = [f"tensor({element})" for element in _ELEMENTS]
-    described = schema(
+    type_names = [f"T{index}" for index in range(len(inputs) + count)]
+    tensor_types = [f"tensor({element})" for element in _ELEMENTS]
+    operator_schema = schema(
         overload._schema.name.split("::")[1],
         _DOMAIN,
         1,
         inputs=[
-            schema.FormalParameter(name, f"T{place}", param_option=schema.FormalParameterOption.Optional)
-            for place, name in enumerate(inputs)
+            schema.FormalParameter(name, f"T{index}", param_option=schema.FormalParameterOption.Optional)
+            for index, name in enumerate(inputs)
         ],
-        outputs=[schema.FormalParameter(f"result_{place}", f"T{len(inputs) + place}") for place in range(count)],
-        type_constraints=[(kind, every, "") for kind in kinds],
+        outputs=[schema.FormalParameter(f"result_{index}", f"T{len(inputs) + index}") for index in range(count)],
+        type_constraints=[(name, tensor_types, "") for name in type_names],
         attributes=[
             schema.Attribute(
                 name, schema.AttrType.FLOAT if isinstance(value, float) else schema.AttrType.INT, required=False
@@ -105,4 +105,4 @@ def _operator(overload: Any, inputs: list[str], attributes: dict[str, Any]) -> A
             for name, value in attributes.items()
         ],
     )
-    return values.Op(values.Opset(_DOMAIN, 1), described.name, described)
+    return values.Op(values.Opset(_DOMAIN, 1), operator_schema.name, operator_schema)

@@ -1,4 +1,4 @@
-"""Poolings of torch that its exporter refuses, or writes without their divisor, by operators of ONNX."""
+"""Translations of torch's pooling to ONNX, for functions that torch's exporter rejects or writes without divisors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from explorer.formats.torch_functions import constant, operators
 
 
 def translations(torch: Any) -> dict[Any, Callable[..., Any]]:
-    """Return for each of these functions the function that writes it."""
+    """Return the translation of each torch overload."""
     aten = torch.ops.aten
     return {
         aten.avg_pool2d.default: _average(2),
@@ -33,74 +33,75 @@ def _average(axes: int) -> Callable[..., Any]:
         count_include_pad: bool = True,
         divisor_override: int | None = None,
     ) -> Any:
-        """Write the means of windows, or their sums divided by a number."""
+        """Translate avg_pool; ``divisor_override`` replaces the size of the window."""
         op = operators()
-        lengths, borders = _each(kernel_size, axes), _each(padding, axes)
+        sizes, borders = _each_axis(kernel_size, axes), _each_axis(padding, axes)
         if divisor_override is not None and ceil_mode:
             raise ValueError("a pooling with divisor_override must have ceil_mode=False")
         is_single = len(self.shape) == axes + 1
         y = op.AveragePool(
             op.Unsqueeze(self, constant([0])) if is_single else self,
-            kernel_shape=lengths,
-            strides=_each(stride, axes) or lengths,
+            kernel_shape=sizes,
+            strides=_each_axis(stride, axes) or sizes,
             pads=[*borders, *borders],
             ceil_mode=int(ceil_mode),
             count_include_pad=int(count_include_pad or divisor_override is not None),
         )
         if divisor_override is not None:
-            y = op.Mul(y, op.CastLike(constant(np.float64(math.prod(lengths) / divisor_override)), y))
+            y = op.Mul(y, op.CastLike(constant(np.float64(math.prod(sizes) / divisor_override)), y))
         return op.Squeeze(y, constant([0])) if is_single else y
 
     return average
 
 
-def _each(value: Sequence[int] | int, axes: int) -> list[int]:
-    """Return a parameter's number for each axis; one number is that of all."""
+def _each_axis(value: Sequence[int] | int, axes: int) -> list[int]:
+    """Return a number for each axis, repeating a single number."""
     numbers = [value] if isinstance(value, int) else [*value]
     return numbers * axes if len(numbers) == 1 else numbers
 
 
 def _windows(shape: Sequence[Any], counts: Sequence[int]) -> tuple[Any, Any]:
-    """Return the places of each window's elements in the image as one row, and which of them are real.
+    """Return the flat indices of each window's elements, (windows, elements), and a mask of valid indices.
 
-    Windows cover the image evenly, and may differ by one in their length: short ones repeat their first place.
+    ``counts`` is the number of windows along each axis. Windows cover the image evenly and may differ by one in length;
+    short windows are padded with their first index.
     """
     lengths = [int(length) for length in shape[-len(counts) :]]
     spans = [
         [range(i * size // count, -(-(i + 1) * size // count)) for i in range(count)]
         for size, count in zip(lengths, counts, strict=True)
     ]
-    numbers = np.arange(math.prod(lengths)).reshape(lengths)
-    cells = [numbers[np.ix_(*[spans[axis][i] for axis, i in enumerate(cell)])].ravel() for cell in np.ndindex(*counts)]
+    flat = np.arange(math.prod(lengths)).reshape(lengths)
+    cells = [flat[np.ix_(*[spans[axis][i] for axis, i in enumerate(cell)])].ravel() for cell in np.ndindex(*counts)]
     longest = max(len(cell) for cell in cells)
-    places = np.array([[*cell, *[cell[0]] * (longest - len(cell))] for cell in cells], np.int64)
-    return places, np.array([[i < len(cell) for i in range(longest)] for cell in cells])
+    indices = np.array([[*cell, *[cell[0]] * (longest - len(cell))] for cell in cells], np.int64)
+    return indices, np.array([[i < len(cell) for i in range(longest)] for cell in cells])
 
 
-def _gathered(x: Any, places: Any, axes: int) -> Any:
-    """Write the elements of each window: axes before the image, windows, elements."""
+def _gathered(x: Any, indices: Any, axes: int) -> Any:
+    """Gather the elements of each window, (…, windows, elements); return them and the sizes of the leading axes."""
     op = operators()
     front = [int(length) for length in x.shape[:-axes]]
-    return op.Gather(op.Reshape(x, constant([*front, -1])), constant(places), axis=-1), front
+    return op.Gather(op.Reshape(x, constant([*front, -1])), constant(indices), axis=-1), front
 
 
 def _adaptive_max(self: Any, output_size: Sequence[int]) -> Any:
-    """Write the largest elements of windows that cover an image evenly, and their places."""
+    """Translate adaptive_max_pool; return the maxima and their flat indices."""
     op = operators()
-    places, _ = _windows(self.shape, output_size)
-    elements, front = _gathered(self, places, len(output_size))
+    indices, _ = _windows(self.shape, output_size)
+    elements, front = _gathered(self, indices, len(output_size))
     shape, last = constant([*front, *output_size]), constant([-1])
-    chosen = op.ArgMax(elements, axis=-1, keepdims=1)
-    table = op.Expand(constant(places), op.Shape(elements))
-    place = op.GatherElements(table, chosen, axis=-1)
-    return op.Reshape(op.ReduceMax(elements, last, keepdims=0), shape), op.Reshape(place, shape)
+    position = op.ArgMax(elements, axis=-1, keepdims=1)
+    table = op.Expand(constant(indices), op.Shape(elements))
+    index = op.GatherElements(table, position, axis=-1)
+    return op.Reshape(op.ReduceMax(elements, last, keepdims=0), shape), op.Reshape(index, shape)
 
 
 def _adaptive_mean(self: Any, output_size: Sequence[int]) -> Any:
-    """Write the means of windows that cover an image evenly."""
+    """Translate adaptive_avg_pool."""
     op = operators()
-    places, is_real = _windows(self.shape, output_size)
-    elements, front = _gathered(self, places, len(output_size))
-    shares = is_real / is_real.sum(1, keepdims=True)
-    weighted = op.Mul(elements, op.CastLike(constant(shares), elements))
+    indices, is_valid = _windows(self.shape, output_size)
+    elements, front = _gathered(self, indices, len(output_size))
+    weights = is_valid / is_valid.sum(1, keepdims=True)
+    weighted = op.Mul(elements, op.CastLike(constant(weights), elements))
     return op.Reshape(op.ReduceSum(weighted, constant([-1]), keepdims=0), constant([*front, *output_size]))

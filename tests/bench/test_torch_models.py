@@ -297,12 +297,12 @@ def test_refusals_of_the_exporter_name_the_fix_of_their_cause() -> None:
     x = torch.randn(2, 5, 3)
     lstm = torch.nn.LSTM(3, 4, batch_first=True)
     cases: list[tuple[Any, Any, str]] = [
-        (lambda self, x: x * 2 if x.sum() > 0 else x, (x,), "torch.cond in place"),
+        (lambda self, x: x * 2 if x.sum() > 0 else x, (x,), "torch.cond instead"),
         (lambda self, x: Pair(x, x), (x,), r"register_dataclass\(Pair\)"),
         (lambda self, x, p: p.a * x, (x, Pair(x, x)), r"register_dataclass\(Pair\)"),
-        (lambda self, x: (x * 2, 3), (x,), "none of type int"),
-        (lambda self, x: {x}, (x,), "none of type set"),
-        (lambda self, x, o: o(x), (x, torch.relu), "none of type builtin"),
+        (lambda self, x: (x * 2, 3), (x,), "instead of int"),
+        (lambda self, x: {x}, (x,), "instead of set"),
+        (lambda self, x, o: o(x), (x, torch.relu), "instead of builtin"),
         (lambda self, x, n: lstm(pack_padded_sequence(x, n, True))[0].data, (x, torch.tensor([5, 3])), "padded batch"),
         (lambda self, x: torch.special.bessel_j0(x), (x,), "pnnx.export"),
     ]

@@ -222,11 +222,11 @@ def on_values() -> None:
     ("inputs", "result", "fail", "message"),
     [
         ((x, Pair(x)), x, None, r"(?s)input of Own is a Pair.*tensor or a number.*register_dataclass\(Pair\)"),
-        ((x, {1, 2}), x, None, "(?s)input of Own is a set.*a module around this one"),
+        ((x, {1, 2}), x, None, "(?s)input of Own is a set.*wrap this module in one"),
         ((x,), (x, Pair(x)), None, r"(?s)result of forward of Own is a Pair.*register_dataclass\(Pair\)"),
-        ((x,), {"n": 3}, None, "(?s)result of forward of Own is an int.*must be a tensor, or.*none of type int"),
+        ((x,), {"n": 3}, None, "(?s)result of forward of Own is an int.*must be a tensor, or.*instead of int"),
         ((x,), x, None, r"(?s)ValueError: no\n.*draft_export\(module, args\) reports"),
-        ((x,), x, on_values, r"(?s)Eq\(u0, 1\).*for all values.*torch\.cond in place of an if on values"),
+        ((x,), x, on_values, r"(?s)Eq\(u0, 1\).*for all values.*torch\.cond instead of an if on values"),
         ((x,), x, packed, "(?s)zeros.*padded sequences.*without pack_padded_sequence"),
     ],
 )
