@@ -1,12 +1,12 @@
-"""Backward pass: one gradient expression for each node that a gradient reaches, from the outputs to the inputs.
+"""Backward pass, which records gradient expressions from the outputs to the inputs (reverse mode).
 
-Gradients are recorded, not computed, so that they are planned with the forward pass and can be differentiated again.
-``ex.grad`` calls it for expressions, ``call_gradient`` for the bodies of functions; the walk is iterative and visits
-nodes in the order of their uids, which is topological.
+Gradients are recorded instead of computed, so that they are planned with the forward pass and can be differentiated
+again. ``ex.grad`` calls it for expressions, ``call_gradient`` for bodies of functions. The traversal is iterative and
+visits nodes in the order of their uids, which is topological.
 
-Reverse mode: Σ seed · output is differentiated once for all inputs. A node is visited after all its readers, so that
-its parts are complete, and are summed by one operation. A node's ``gradient`` gets its result too, because many
-derivatives are cheaper by it.
+Σ seed · output is differentiated once for all inputs. A node is visited after all its consumers, so that all its
+partial gradients are known and are summed by one operation. The method ``gradient`` also receives the node's result,
+because many derivatives are cheaper to compute from it.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ def backward(
     border: Iterable[Expr] = (),
     within: Scope | None = None,
 ) -> list[Expr | None]:
-    """Record the gradients of Σ seed·output for the inputs, None where no output depends on one.
+    """Record the gradients of Σ seed·output with respect to the inputs, or None if no output depends on an input.
 
     The program is differentiated in stable form (plan/stabilise.py).
 
-    An operation that is constant wherever it has a derivative (a comparison, say) stops the gradient. So does the
-    ``border``: a body's operands, one of which may have been computed from another outside the body. Each gradient is
-    recorded in scopes like those of its forward node's layers, inside ``within``.
+    Piecewise constant operations, such as comparisons, stop the gradient. So does the ``border``, the operands of a
+    body, because outside the body one of them may be computed from another. Each gradient is recorded in scopes that
+    mirror the layer scopes of its forward node inside ``within``.
     """
     border = [*border]
     outputs, origins = hooks.stabilise(outputs, inputs, border)
@@ -66,7 +66,7 @@ def _backward(
     wanted = {node.uid for node in inputs}
     ends = {node.uid for node in border}
     nodes = reachable(outputs, stop=lambda node: node.uid in ends)
-    # forwards first: nodes on a path from an input; gradients of others are not recorded at all
+    # first find the nodes on paths from the inputs; only their gradients are recorded
     for node in nodes:
         if node.uid not in wanted and any(operand.uid in wanted for operand in node.operands):
             wanted.add(node.uid)
@@ -74,7 +74,7 @@ def _backward(
     for output, seed in zip(outputs, seeds, strict=True):
         if seed is not None and output.uid in wanted:
             _add(gradients, output, seed)
-    # uids grow from operands to readers, so that backwards all parts of a node's gradient are there when it is reached.
+    # uids increase from operands to consumers, so in reverse order a node is reached after all parts of its gradient
     for node in reversed(nodes):
         if node.uid not in gradients or node.uid in ends or not any(operand.uid in wanted for operand in node.operands):
             continue
@@ -83,8 +83,8 @@ def _backward(
         if isinstance(operation, Item):
             _add_part(gradients, node.operands[0], operation.index, _total(gradients[node.uid]))
             continue
-        for operand, gradient in zip(node.operands, _of_operands(node, gradients[node.uid], wanted), strict=True):
-            # An operation may return more gradients than are asked for; only `Call` is told which.
+        for operand, gradient in zip(node.operands, _operand_gradients(node, gradients[node.uid], wanted), strict=True):
+            # operations other than `Call` may return gradients that are not wanted
             if gradient is not None and operand.uid in wanted and _has_gradient(operand):
                 _add(gradients, operand, _fit(gradient, operand, operation.elementwise))
     totals: list[Expr | None] = []
@@ -94,24 +94,24 @@ def _backward(
     return totals
 
 
-def _of_operands(node: Expr, upstream: Any, wanted: Collection[int]) -> Sequence[Expr | None]:
-    """Return the gradients of a node's operands from the parts of its own."""
+def _operand_gradients(node: Expr, upstream: Any, wanted: Collection[int]) -> Sequence[Expr | None]:
+    """Return the gradients of a node's operands from the parts of its gradient."""
     operation = node.operation
     if operation.nondifferentiable:
         if operation.refuses_gradient:
             raise OperandError(
                 f"the gradient of {operation.name}",
                 rule=operation.nondifferentiable,
-                fix="ex.stop_gradient of the value, if no gradient has to go this way",
+                fix="use ex.stop_gradient if this value needs no gradient",
             )
         return [None] * len(node.operands)
     if isinstance(node.type, TupleType):
         upstream = [None if part is None else _total(part) for part in upstream]
     else:
         upstream = _total(upstream)
-    if isinstance(operation, Call):  # unwanted gradients are not built inside the body
-        asked = tuple([operand.uid in wanted for operand in node.operands])
-        return operation.wanted_gradients(upstream, node, node.operands, asked)
+    if isinstance(operation, Call):  # unwanted gradients are not recorded inside the body
+        requested = tuple([operand.uid in wanted for operand in node.operands])
+        return operation.wanted_gradients(upstream, node, node.operands, requested)
     return operation.gradient(upstream, node, *node.operands)
 
 
@@ -121,15 +121,15 @@ def _has_gradient(node: Expr) -> bool:
     if node.type.dtype.kind == "c":
         raise OperandError(
             f"a gradient through {node!r}",
-            rule="values on the way to the loss must be real, not complex",
-            fix="compute with two real values, the real part and the imaginary one",
+            rule="values between wrt and the loss must be real, not complex",
+            fix="compute with the real and the imaginary part as two real values",
         )
     return is_floating(node.type.dtype)
 
 
 def _fit(gradient: Expr, operand: Expr, elementwise: bool) -> Expr:
-    """Reduce a gradient to its operand's shape and dtype: broadcast axes are summed."""
-    # The usual case, and types are interned: one comparison of identity.
+    """Sum a gradient over broadcast axes and convert it to its operand's dtype."""
+    # fast path for the usual case; types are interned, so identity is enough
     if gradient.type is operand.type:
         return gradient
     if elementwise and gradient.shape != operand.shape:
@@ -138,9 +138,9 @@ def _fit(gradient: Expr, operand: Expr, elementwise: bool) -> Expr:
         raise OperandError(
             f"a gradient of shape {gradient.shape} for {operand!r}",
             rule="a gradient must have its operand's shape",
-            fix="check the operation's gradient()",
+            fix="check the operation's gradient() method",
         )
-    # a product of float32 and float64 has a float64 gradient for both: each operand's has its own dtype
+    # a product of float32 and float64 gives float64 gradients, which are converted to each operand's dtype
     return cast(gradient, operand.dtype)
 
 
@@ -153,7 +153,7 @@ def _add(gradients: dict[int, Any], node: Expr, gradient: Expr) -> None:
 
 def _add_part(gradients: dict[int, Any], node: Expr, index: int, gradient: Expr) -> None:
     assert isinstance(node.type, TupleType)
-    # A tuple has no gradient of its own: one list of parts for each output, None where no reader reached it.
+    # for tuples, one list of partial gradients per output, or None for outputs without gradients
     parts = gradients.setdefault(node.uid, [None] * len(node.type.parts))
     parts[index] = [*(parts[index] or []), gradient]
 
@@ -172,11 +172,11 @@ def grad(loss: Expr, wrt: _Container, *, seed: Any = None) -> _Container: ...
 
 @public
 def grad(loss: Expr, wrt: Any, *, seed: Any = None) -> Any:
-    """Record the gradients of ``loss`` for ``wrt``, an expression or a nested container of them.
+    """Record the gradients of ``loss`` with respect to ``wrt``, an expression or a nested container of expressions.
 
-    Each gradient has the shape and dtype of its expression. ``loss`` must be a scalar, unless ``seed`` is a gradient
-    for it, of its shape. An input that the loss does not depend on gets the structured zero, and the plan says so.
-    Raises OperandError for a loss that is not a real number.
+    Each gradient has the shape and dtype of its expression. ``loss`` must be a scalar unless ``seed``, its upstream
+    gradient of the same shape, is given. If the loss does not depend on an expression, its gradient is the algebraic
+    zero, which the plan reports. Raises OperandError for a loss that is not real.
 
     >>> w, x = ex.tensor([1.0, 2.0], name="w"), ex.tensor([3.0, 4.0], name="x")
     >>> dw, dx = ex.grad((w * x).sum(), [w, x])
@@ -186,9 +186,9 @@ def grad(loss: Expr, wrt: Any, *, seed: Any = None) -> Any:
     inputs, structure = flatten(wrt)
     if not inputs or not all(isinstance(node, Expr) for node in inputs):
         raise OperandError(
-            "ex.grad for something that is no expression",
+            "ex.grad with wrt that is not an expression",
             rule="wrt must be an expression, or a container of expressions",
-            fix="ex.grad(loss, wrt=[w, b]), where w and b are those that the loss was recorded with",
+            fix="ex.grad(loss, wrt=[w, b]) with expressions w and b from which the loss was recorded",
         )
     if not isinstance(loss, Expr):
         raise OperandError(
@@ -196,7 +196,7 @@ def grad(loss: Expr, wrt: Any, *, seed: Any = None) -> Any:
             rule="the loss must be one expression",
             fix="ex.grad(function(x), [x])"
             if callable(loss)
-            else "ex.grad(loss, wrt), or the sum of several: ex.grad(loss_1 + loss_2, wrt)",
+            else "ex.grad(loss, wrt), or ex.grad(loss_1 + loss_2, wrt) for several losses",
         )
     if not is_floating(loss.dtype):
         raise OperandError(
@@ -207,7 +207,7 @@ def grad(loss: Expr, wrt: Any, *, seed: Any = None) -> Any:
     if seed is None and loss.shape:
         raise OperandError(
             f"ex.grad of {loss.type} without a seed",
-            rule="the loss must be a scalar, or a seed of its shape must weigh its elements",
+            rule="the loss must be a scalar, or a seed of its shape must be given",
             fix="reduce it first (loss.sum()), or pass seed=…",
         )
     for node in inputs:
@@ -215,9 +215,9 @@ def grad(loss: Expr, wrt: Any, *, seed: Any = None) -> Any:
             raise OperandError(
                 f"ex.grad for {node!r}",
                 rule="wrt must have a real floating dtype",
-                fix="record it from a float: ex.tensor(x, dtype=np.float32)",
+                fix="create it with a floating dtype: ex.tensor(x, dtype=np.float32)",
             )
-    # Every node of the backward pass belongs to the user's line with ex.grad; looking it up once is enough.
+    # all nodes of the backward pass belong to the line with ex.grad, so it is looked up only once
     with gc_paused(), single_source_line(), scope("gradient", "gradient"):
         start = full((), 1.0, loss.dtype, loss.device) if seed is None else _seed(seed, loss.tensor_type)
         gradients = backward([loss], [start], inputs)

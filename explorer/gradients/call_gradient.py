@@ -1,13 +1,13 @@
-"""Gradients of calls: two bodies derived from a function's body once, and two calls recorded for each use.
+"""Gradients of calls, which record calls of two bodies that are derived once from a function's body.
 
-The *augmented* body returns the outputs and the residuals, the forward values that the backward pass needs; the *vjp*
-body takes inputs, residuals and upstream gradients, and returns the gradients of the inputs. Inlining the body at each
-gradient would record it again for every call and lose the boxes of the function.
+The *augmented* body returns the outputs and the residuals, which are forward values that the backward pass needs. The
+*vjp* body computes the gradients of the inputs from inputs, residuals and upstream gradients. Inlining the body in each
+gradient would record it again for every call and lose the function's boxes.
 
-The gradient of a mapped call is a mapped call of the vjp body. Operands that are the same for all members get the sum
-of the members' gradients, and so do its *invariants*, values that the body computes from such operands only, such as a
-transposed weight: the body is split before it is differentiated, and gradients are summed over the members before they
-go through such values. One product then takes the place of as many as there are members.
+The gradient of a mapped call is a mapped call of the vjp body. Gradients of operands that are shared by all batch
+elements are summed. *Invariants* are values that the body computes only from shared operands, such as a transposed
+weight. The body is split before it is differentiated, so that gradients are summed over the batch before they pass
+through invariants. One product then replaces one product per batch element.
 """
 
 from __future__ import annotations
@@ -33,30 +33,30 @@ from explorer.ops.reduction.reduce import Sum
 
 @dataclass(frozen=True, slots=True)
 class Differentiated:
-    """Result of differentiating a body: its augmented and vjp bodies and their operands."""
+    """Augmented and vjp bodies of a differentiated body, and their operands."""
 
     augmented: Call
-    """the call itself if the vjp body needs only its outputs"""
+    """call of the augmented body, which is the body itself if the vjp body needs only its outputs"""
     residuals: tuple[int, ...]
-    """outputs of the augmented body that the vjp body takes"""
+    """indices of outputs of the augmented body that are operands of the vjp body"""
     vjp: Call | None
     inputs: tuple[int, ...]
-    """operands of the call that the vjp body takes"""
+    """indices of operands of the call that are operands of the vjp body"""
     gradients: tuple[int | None, ...]
-    """for each operand the output of the vjp body that is its gradient"""
+    """for each operand, the index of the vjp body's output that is its gradient"""
 
 
 def differentiate(body: Body, seeded: tuple[bool, ...], wanted: tuple[bool, ...]) -> Differentiated:
-    """Return the augmented and the vjp body for upstream gradients of ``seeded`` outputs and ``wanted`` operands.
+    """Return the bodies for upstream gradients of ``seeded`` outputs and for gradients of ``wanted`` operands.
 
-    Made once for each combination.
+    They are created once per combination.
     """
-    around = {**state.policies, **body.policies}
-    # Policies belong to the key: they change what the backward pass records.
-    key = "gradient", seeded, wanted, frozenset(around.values())
+    policies = {**state.policies, **body.policies}
+    # policies are part of the key, because they affect what the backward pass records
+    key = "gradient", seeded, wanted, frozenset(policies.values())
     differentiated: Differentiated | None = body.derived.get(key)
     if differentiated is None:
-        with under(around), one_deeper(f"a gradient of {body.name}"):
+        with under(policies), one_deeper(f"a gradient of {body.name}"):
             differentiated = body.derived.setdefault(key, _differentiate(body, seeded, wanted))
     return differentiated
 
@@ -66,30 +66,29 @@ def _differentiate(body: Body, seeded: tuple[bool, ...], wanted: tuple[bool, ...
     outputs = hooks.stabilise(body.outputs, inputs, inputs)[0]
     if any(
         new is not old for new, old in zip(outputs, body.outputs, strict=True)
-    ):  # residuals are those of the stable form, which then is the forward pass, too
+    ):  # the stable form provides the residuals, so it becomes the forward pass too
         stable = make_body(body.name, body.parameters, body.captured, outputs, body.scope, body.structure)
         stable.derived.update({key: body.derived[key] for key in ("structure",) if key in body.derived})
         body = stable
     inside, seeds, by_input = _backward_inside(body, inputs, seeded, wanted)
-    # Two operands may have one gradient, as those of a sum have: it is one output of the vjp body.
+    # operands may share a gradient, as in a sum; it is one output of the vjp body
     gradients = list({node.uid: node for node in by_input if node is not None}.values())
-    # What gradients read of the forward pass, and no more: each residual is kept in memory from the one pass to the
-    # other.
+    # only the forward values that gradients read, because residuals are kept in memory until the backward pass
     nodes, residuals = _residuals(body, gradients, borders={node.uid for node in (*inputs, *seeds)})
     reached = {node.uid for node in nodes}
     used = [index for index, node in enumerate(inputs) if node.uid in reached]
-    augmented, places = _augmented(body, residuals)
+    augmented, positions = _augmented(body, residuals)
     first = body.outputs[0]
-    with recording_at(inside, first.code, first.instruction):  # not the line of the first gradient taken
-        stand_ins = {inputs[i].uid: _stand_in(inputs[i]) for i in used}
-        parameters = [*stand_ins.values()]
+    with recording_at(inside, first.code, first.instruction):  # not the line of the first gradient
+        parameter_of = {inputs[i].uid: _parameter_for(inputs[i]) for i in used}
+        parameters = [*parameter_of.values()]
         for same in residuals.values():
-            parameters.append(_stand_in(same[0]))
-            stand_ins.update({node.uid: parameters[-1] for node in same})
-    boxes = {id(inside): inside, **({id(body.scope): inside} if body.scope is not None else {})}
-    fixed = {**stand_ins, **{seed.uid: seed for seed in seeds}}
-    # The gradient was recorded over the body's own nodes: its copy reads parameters in their place.
-    copies = rebuild(nodes, fixed, lambda node: rescope(node.scope, boxes, inside))
+            parameters.append(_parameter_for(same[0]))
+            parameter_of.update({node.uid: parameters[-1] for node in same})
+    new_scopes = {id(inside): inside, **({id(body.scope): inside} if body.scope is not None else {})}
+    fixed = {**parameter_of, **{seed.uid: seed for seed in seeds}}
+    # the gradient was recorded with the body's nodes; in its copy parameters replace them
+    copies = rebuild(nodes, fixed, lambda node: rescope(node.scope, new_scopes, inside))
     vjp = None
     if gradients:
         outputs = tuple([copies[node.uid] for node in gradients])
@@ -97,7 +96,7 @@ def _differentiate(body: Body, seeded: tuple[bool, ...], wanted: tuple[bool, ...
     order_of = {node.uid: index for index, node in enumerate(gradients)}
     return Differentiated(
         Call(augmented),
-        tuple(places),
+        tuple(positions),
         vjp,
         tuple(used),
         tuple([None if node is None else order_of[node.uid] for node in by_input]),
@@ -107,8 +106,8 @@ def _differentiate(body: Body, seeded: tuple[bool, ...], wanted: tuple[bool, ...
 def _backward_inside(
     body: Body, inputs: tuple[Expr, ...], seeded: tuple[bool, ...], wanted: tuple[bool, ...]
 ) -> tuple[Scope, list[Expr], list[Expr | None]]:
-    """Record the gradients of a body's inputs over its own nodes; return their box, the seeds and the gradients."""
-    asked = [node for node, is_used in zip(inputs, wanted, strict=True) if is_used]
+    """Record the gradients of a body's inputs with its own nodes; return their scope, the seeds and the gradients."""
+    requested = [node for node, is_used in zip(inputs, wanted, strict=True) if is_used]
     first = body.outputs[0]
     scope_kind = "layer" if body.scope is not None and body.scope.kind == "layer" else "function"
     with recording_at(None, first.code, first.instruction), scope(f"{body.name} gradient", scope_kind) as inside:
@@ -116,22 +115,22 @@ def _backward_inside(
             Parameter(output.type, f"g{index}")() if is_used else None
             for index, (output, is_used) in enumerate(zip(body.outputs, seeded, strict=True))
         ]
-        gradients = backward(body.outputs, seeds, asked, border=inputs, within=body.scope)
-    by_uid = {node.uid: gradient for node, gradient in zip(asked, gradients, strict=True)}
+        gradients = backward(body.outputs, seeds, requested, border=inputs, within=body.scope)
+    by_uid = {node.uid: gradient for node, gradient in zip(requested, gradients, strict=True)}
     return inside, [seed for seed in seeds if seed is not None], [by_uid.get(node.uid) for node in inputs]
 
 
 def _residuals(
     body: Body, gradients: Sequence[Expr], borders: set[int]
 ) -> tuple[Sequence[Expr], dict[tuple[int, int], list[Expr]]]:
-    """Return the nodes that gradients are computed by, and of these the forward values at which the walk ends.
+    """Return the nodes that compute gradients, and the residuals among them, at which the traversal stops.
 
-    Several Items may read one output of an inner call: they are one residual.
+    Several Items that read the same output of an inner call are one residual.
     """
     forward = {node.uid for node in body.nodes}
 
     def is_residual(node: Expr) -> bool:
-        value, _ = _value(node)  # outputs of an inner call count separately
+        value, _ = _value(node)  # outputs of an inner call are separate residuals
         return value in forward and bool(node.operands) and node.uid not in borders
 
     nodes = reachable(gradients, stop=lambda node: node.uid in borders or is_residual(node))
@@ -142,28 +141,29 @@ def _residuals(
 
 
 def _augmented(body: Body, residuals: Mapping[tuple[int, int], Sequence[Expr]]) -> tuple[Body, list[int]]:
-    """Return a body that returns its residuals, too, and the position of each; the body itself if it does already."""
+    """Return a body that also returns its residuals, and their output indices; return the body itself if it already
+    does."""
     outputs = list(body.outputs)
-    # Reversed, so that of two equal outputs the first one's place stays in the table.
-    numbers = {_value(output): index for index, output in reversed([*enumerate(outputs)])}
+    # reversed, so that the table keeps the first of equal outputs
+    output_indices = {_value(output): index for index, output in reversed([*enumerate(outputs)])}
     for value, (node, *_) in residuals.items():
-        if numbers.setdefault(value, len(outputs)) == len(outputs):
+        if output_indices.setdefault(value, len(outputs)) == len(outputs):
             outputs.append(node)
     augmented = body
     if len(outputs) > len(body.outputs):
         structure = flatten(tuple(outputs))[1]
         augmented = make_body(body.name, body.parameters, body.captured, tuple(outputs), body.scope, structure)
         augmented.derived["structure"] = body.structure
-    return augmented, [numbers[value] for value in residuals]
+    return augmented, [output_indices[value] for value in residuals]
 
 
 def _value(node: Expr) -> tuple[int, int]:
-    """Return the identity of a node's value: its uid, or the uid of a call and the output that it reads."""
+    """Return the identity of a node's value: its uid, or a call's uid and the index of the output that it reads."""
     operation = node.operation
     return (node.operands[0].uid, operation.index) if isinstance(operation, Item) else (node.uid, -1)
 
 
-def _stand_in(node: Expr) -> Expr:
+def _parameter_for(node: Expr) -> Expr:
     return Parameter(node.type, node.operation.label)()
 
 
@@ -174,7 +174,8 @@ def call_gradient(
     operands: tuple[Expr, ...],
     wanted: tuple[bool, ...] | None = None,
 ) -> list[Expr | None]:
-    """Record the gradients of a call's operands, hidden ones included; None for those that are not ``wanted``."""
+    """Record the gradients of a call's operands, including captured values; None for operands that are not
+    ``wanted``."""
     if isinstance(call, MappedCall) and (parts := _split_invariants(call.body, call.batched)) is not None:
         return _split_gradient(call, *parts, upstream, result, operands, wanted)
     seeds = [upstream] if isinstance(upstream, Expr) else list(upstream)
@@ -186,7 +187,7 @@ def call_gradient(
     if differentiated.residuals:
         is_plain = differentiated.augmented.body is call.body
         augmented = call_like(call, differentiated.augmented.body)
-        # A second call at the place of the first: the pass dedup lets readers of the first one read it instead.
+        # a second call in the scope of the first; the pass dedup makes consumers of the first call read it instead
         forward = result if is_plain else _record_at(result, augmented, operands)
         residuals = [_output(forward, index) for index in differentiated.residuals]
     vjp_operands = (
@@ -196,10 +197,10 @@ def call_gradient(
     )
     if not isinstance(call, MappedCall):
         gradients = record(differentiated.vjp, vjp_operands)
-        # One call computes all gradients; each operand reads its own output of it.
+        # one call computes all gradients as separate outputs
         return [None if index is None else _output(gradients, index) for index in differentiated.gradients]
     rows = [call.batched[i] for i in differentiated.inputs]
-    # Residuals and seeds have a row for each member; only operands may be shared by all.
+    # residuals and seeds have a row per batch element; only operands may be shared
     rows += [True] * (len(vjp_operands) - len(rows))
     gradients = record(call_like(call, differentiated.vjp.body, tuple(rows)), vjp_operands)
     return [
@@ -217,17 +218,17 @@ def _split_gradient(
     operands: tuple[Expr, ...],
     wanted: tuple[bool, ...] | None,
 ) -> list[Expr | None]:
-    """Record the gradients of a mapped call as of two calls, of the ``invariant`` body and of the ``member`` body.
+    """Record the gradients of a mapped call as gradients of two calls, of the ``invariant`` and the ``member`` body.
 
-    Gradients of the first one's results are summed over the members before they are differentiated further: the sum of
-    matrix products is one matrix product, the sum of their transposes is not.
+    Gradients of the invariants are summed over the batch before they are propagated further, because a sum of matrix
+    products is one matrix product, but a sum of their transposes is not.
     """
     wanted = (True,) * len(operands) if wanted is None else wanted
     values = record(Call(invariant), operands)
     outputs = [_output(values, index) for index in range(len(invariant.outputs))]
     rows = (*call.batched, *[False] * len(outputs))
     inner = (*wanted, *[is_floating(output.dtype) for output in outputs])
-    # The member body reads the invariant values as operands that all members share.
+    # the member body reads the invariants as shared operands
     mapped = MappedCall(member, call.size, rows)
     direct = call_gradient(mapped, upstream, result, (*operands, *outputs), inner)
     gradients, seeds = direct[: len(operands)], direct[len(operands) :]
@@ -239,7 +240,7 @@ def _split_gradient(
 
 
 def _record_at(result: Expr, operation: Call, operands: tuple[Expr, ...]) -> Expr:
-    """Record a call in the scope and at the place of another one."""
+    """Record a call with the scope and source line of another call."""
     scope, origin = state.scope, state.origin
     state.scope, state.origin = result.scope, (result.code, result.instruction)
     try:
@@ -249,16 +250,16 @@ def _record_at(result: Expr, operation: Call, operands: tuple[Expr, ...]) -> Exp
 
 
 def _output(value: Expr, index: int) -> Expr:
-    """Return one output of a call."""
+    """Return an output of a call."""
     type_ = value.type
     return record_typed(item(index), type_.parts[index], (value,)) if isinstance(type_, TupleType) else value
 
 
 def _split_invariants(body: Body, batched: tuple[bool, ...]) -> tuple[Body, Body] | None:
-    """Return two bodies that compute a mapped body one after the other; None where no value is an invariant.
+    """Return two bodies that together compute a mapped body, or None if there are no invariants.
 
-    The first one takes its operands and returns the invariants that the rest reads. The second one takes the operands
-    and these. Made once for each combination of ``batched`` operands.
+    The first body returns the invariants that the rest reads. The operands of the second body are all operands and the
+    invariants. They are created once per combination of ``batched`` operands.
     """
     key = "invariants", batched
     if key not in body.derived:
@@ -273,11 +274,11 @@ def _split_body(body: Body, batched: tuple[bool, ...]) -> tuple[Body, Body] | No
     borders = {node.uid for node in inputs}
     inside: dict[int, Expr] = {}
     read: dict[int, Expr] = {}
-    """invariants that other nodes read, or that are results"""
+    """invariants that other nodes read or that are results"""
     for node in body.nodes:
         if node.uid in borders or not node.operands:
             continue
-        # An operation with a side effect is not moved: it takes place once for each member.
+        # operations with side effects are not moved, because they run once per batch element
         if node.operation.pure and not any(operand.uid in varying for operand in node.operands):
             inside[node.uid] = node
             continue
@@ -288,18 +289,18 @@ def _split_body(body: Body, batched: tuple[bool, ...]) -> tuple[Body, Body] | No
         return None
     first = body.outputs[0]
     with recording_at(body.scope, first.code, first.instruction):
-        # A body's own nodes are parameters to it: each part has its own.
+        # each body needs its own parameters
         copies = [{node.uid: Parameter(node.type, node.operation.label)() for node in inputs} for _ in range(2)]
-        stand_ins = {node.uid: Parameter(node.type, node.operation.label)() for node in read.values()}
+        parameter_of = {node.uid: Parameter(node.type, node.operation.label)() for node in read.values()}
     before = rebuild(inside.values(), copies[0], lambda node: node.scope)
     rest = [node for node in body.nodes if node.uid not in borders and node.uid not in inside]
-    after = rebuild(rest, {**copies[1], **stand_ins}, lambda node: node.scope)
+    after = rebuild(rest, {**copies[1], **parameter_of}, lambda node: node.scope)
     parameters = [tuple([images[node.uid] for node in inputs]) for images in copies]
     return (
         make_body(body.name, parameters[0], (), tuple([before[uid] for uid in read]), body.scope),
         make_body(
             body.name,
-            (*parameters[1], *stand_ins.values()),
+            (*parameters[1], *parameter_of.values()),
             (),
             tuple([after[node.uid] for node in body.outputs]),
             body.scope,

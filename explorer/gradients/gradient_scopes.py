@@ -1,7 +1,7 @@
-"""Scopes for gradient nodes: they mirror the forward node's layer scopes and record which forward node they belong to.
+"""Scopes of gradient nodes, which mirror the layer scopes of the forward node and refer to it.
 
-The forward node is kept in scopes of the kind "twin", which are not drawn: copies of a body keep them, and nodes that a
-pass makes from a node are in that node's scope.
+The reference is a scope of kind "twin", which is not drawn. Copies of a body keep it, and nodes that a pass creates
+from a node are in that node's scope.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from explorer.core.ir.recording_context import Scope, state
 
 
 class Origin(NamedTuple):
-    """Node of the program that another one stands for, and the rewrite that made it.
+    """Node of the program from which another node was created, and the rewrite that created it.
 
-    A rewrite is the rule, and the label of the node that it replaced.
+    A rewrite is (rule, label of the replaced node).
     """
 
     node: Expr
@@ -29,10 +29,10 @@ class Origin(NamedTuple):
 def gradient_scopes(
     within: Scope | None = None, origins: Mapping[int, Origin] = MappingProxyType({})
 ) -> Iterator[Callable[[Expr], None]]:
-    """Record nodes as the gradient of the forward node that the yielded function was last called with.
+    """Yield a function that is called with a forward node; nodes recorded after the call belong to its gradient.
 
-    The layer scopes around that node, up to ``within``, are repeated inside the current one. ``origins`` are the nodes
-    of the program for forward nodes that a rewrite made, by uid; the scope's type notes the rewrite.
+    The layer scopes around that node, up to ``within``, are repeated inside the current scope. ``origins`` maps uids of
+    forward nodes that a rewrite created to nodes of the program; the scope's type records the rewrite.
     """
     inside = state.scope
     mirrors: dict[int, Scope | None] = {}
@@ -40,7 +40,7 @@ def gradient_scopes(
     def enter(node: Expr) -> None:
         path = []
         scope = node.scope
-        # Up to the first scope that has a mirror already: the layers of a net are repeated once, not for each node.
+        # up to the first scope that is already mirrored, so that a net's layers are repeated only once
         while scope is not None and scope is not within and id(scope) not in mirrors:
             path.append(scope)
             scope = scope.parent
@@ -59,8 +59,7 @@ def gradient_scopes(
 
 
 def forward_path(scope: Scope | None) -> tuple[int, ...]:
-    """Return the uid of the forward node of a gradient's scope, after those of the calls that were inlined around
-    it."""
+    """Return the uids of the inlined calls around a gradient's scope, then the uid of its forward node."""
     path = []
     while scope is not None:
         if scope.kind == "twin":

@@ -81,7 +81,7 @@ class RandomUniformAt(Operation):
     seed: int = 0
     stream: int = 0
     dtype: np.dtype[Any] = _FLOAT32
-    nondifferentiable = "counters are integers"
+    nondifferentiable = "integer counters have no derivative"
     examples = (Example(integers(), shape=(2, 3)), Example(integers(2), shape=(3,)))
 
     def infer(self, counter: TensorType) -> TensorType:

@@ -1,9 +1,9 @@
-"""Assertions about plans, for tests that programs are still fused, merged and batched as they were.
+"""Assertions about plans, for tests that programs are still fused, merged and batched.
 
     ex.testing.assert_fused(plan, "add", "tanh")
     ex.testing.assert_same_plan(plan, "model.plan.json")
 
-A failure shows the declined decisions about just these operations, the costliest first. Nothing here needs pytest.
+A failure shows the declined decisions about these operations, the costliest first. pytest is not required.
 """
 
 from explorer.testing.assertions import assert_batched, assert_fused, assert_merged, assert_peak

@@ -1,7 +1,6 @@
-"""Assertions on plans: fused, merged, batched, and the peak of memory; failures show what was declined, and why.
+"""Assertions on plans about fusion, merging, batching and peak memory; failures show declined decisions.
 
-For tests of the user's own: a test says in the program's words what must be fused or batched, and stays right when
-kernels get other numbers.
+Users' tests refer to operations by the program's names, so they remain valid when kernels are renumbered.
 """
 
 from __future__ import annotations
@@ -32,8 +31,9 @@ _KERNELS = 4
 def assert_fused(plan: AnyPlan, *what: Subject) -> None:
     """Assert that one kernel computes all of these operations.
 
-    Each is an expression or a name, of operations (``"tanh"``, ``"block / tanh"``), a layer, a scope or an operator of
-    a file; a name stands for all operations that have it. Raises OperandError where they are a single operation.
+    Each argument is an expression or the name of operations (``"tanh"``, ``"block / tanh"``), a layer, a scope or an
+    operator of a file. A name refers to all operations with that name. Raises OperandError if the arguments refer to a
+    single operation.
 
     >>> x = ex.tensor([1.0, 2.0])
     >>> plan = ex.EvalPlan()
@@ -44,12 +44,12 @@ def assert_fused(plan: AnyPlan, *what: Subject) -> None:
     subject = operations(plan, what)
     if len(subject.all_nodes) == 1:
         raise OperandError(
-            f"{subject} alone, which is one operation",
-            rule="operations that are asserted to be fused must be two or more: one is in one kernel in any plan",
-            fix='name the others, too: assert_fused(plan, "add", "tanh")',
+            f"only {subject}, which is one operation",
+            rule="there must be at least two operations, because a single one is always in one kernel",
+            fix='name the other operations too: assert_fused(plan, "add", "tanh")',
         )
     kernels, accounts = schedule_of(subject.recording), subject.recording.provenance.nodes
-    # Of a layer or operator, parts that need no kernel, such as a weight's other shape, are neither fused nor apart.
+    # parts of a layer or operator that need no kernel, such as a reshaped weight, are ignored
     computed = [
         {node: set(accounts[node].kernels) for node in nodes if accounts[node].kernels} for nodes in subject.nodes
     ]
@@ -63,16 +63,23 @@ def assert_fused(plan: AnyPlan, *what: Subject) -> None:
         for number in sorted(set().union(*kernels_of.values()))
     ]
     missing = [
-        f"  `{name}` is computed by no kernel" for name, part in zip(subject.names, computed, strict=True) if not part
+        f"  `{name}` is not computed by any kernel"
+        for name, part in zip(subject.names, computed, strict=True)
+        if not part
     ]
-    _fail(subject, "must be computed by one kernel, and are not", "fuse", _cut(lines) + missing + _several(subject))
+    _fail(
+        subject,
+        "must be computed by one kernel, and are not",
+        "fuse",
+        _truncated(lines) + missing + _ambiguous_names(subject),
+    )
 
 
 def assert_merged(plan: AnyPlan, *what: Subject) -> None:
     """Assert that these expressions are computed once, as one node.
 
-    Names that stand for several operations, such as two scopes, are compared operation by operation, in their order;
-    a single name asserts it of all operations that have the name.
+    Names of several operations, such as two scopes, are compared operation by operation, in order. A single name refers
+    to all operations with that name, which must be one node.
 
     >>> x = ex.tensor([1.0, 2.0])
     >>> first, second = ex.exp(x), ex.exp(x)
@@ -84,25 +91,25 @@ def assert_merged(plan: AnyPlan, *what: Subject) -> None:
     subject = subjects(plan, what)
     recording = subject.recording
     final = recording.resolver(recording.end)
-    rows = [subject.nodes[0]] if len(subject.nodes) == 1 else _abreast(subject)
-    apart = [
+    rows = [subject.nodes[0]] if len(subject.nodes) == 1 else _rows_of(subject)
+    not_merged = [
         f"  {' and '.join(node_place(recording, node) for node in nodes)} are different nodes in the final graph"
         for nodes in rows
         if len({final.get(node, node) for node in nodes}) > 1
     ]
     if len(subject.all_nodes) < 2:
         raise AssertionError(
-            f"`{subject.names[0]}` is recorded once: there is no second operation that it could be merged with"
+            f"`{subject.names[0]}` is recorded only once, so there is no second operation to merge with"
         )
-    if apart:
+    if not_merged:
         several = f"all `{subject.names[0]}`" if len(subject.names) == 1 else ""
-        _fail(subject, "must be computed once, as one node, and are not", "dedup", _cut(apart), several)
+        _fail(subject, "must be computed once, as one node, and are not", "dedup", _truncated(not_merged), several)
 
 
 def assert_batched(plan: AnyPlan, *what: Subject) -> None:
     """Assert that these operations or calls are rows of one batch.
 
-    A single name asserts it of all operations or calls that have the name.
+    A single name refers to all operations or calls with that name.
 
     >>> w = ex.tensor(np.ones((4, 4), np.float32))
     >>> plan = ex.EvalPlan()
@@ -119,20 +126,25 @@ def assert_batched(plan: AnyPlan, *what: Subject) -> None:
     ]
     if len(subject.all_nodes) > 1 and any(subject.all_nodes <= rows for _, rows in batches):
         return
-    places = [
+    shares = [
         f"  {label}: {len(subject.all_nodes & rows):,} of these {len(subject.all_nodes):,}"
         for label, rows in batches
         if not subject.all_nodes.isdisjoint(rows)
     ]
-    _fail(subject, "must be rows of one batch, and are not", "batch", _cut(places) or ["  none of them is in a batch"])
+    _fail(
+        subject,
+        "must be rows of one batch, and are not",
+        "batch",
+        _truncated(shares) or ["  none of them is in a batch"],
+    )
 
 
 @named
 def assert_peak(plan: AnyPlan, *, at_most: int | str) -> None:
-    """Assert the planned peak, which is the memory that a run allocates: ``at_most=1 << 20`` bytes, or ``"1MB"``.
+    """Assert the planned peak memory, which a run allocates: ``at_most=1 << 20`` bytes, or ``"1MB"``.
 
-    The peak is the arena, the results that were asked for, and working memory; arrays that the program holds, such as
-    weights, are not counted.
+    The peak consists of the arena, the requested results and working memory, without arrays of the program, such as
+    weights.
 
     >>> plan = ex.EvalPlan()
     >>> handle = plan.register(ex.tanh(ex.tensor(np.ones(256, np.float32))))
@@ -157,7 +169,7 @@ def assert_peak(plan: AnyPlan, *, at_most: int | str) -> None:
 
 
 def _size(at_most: int | str) -> int:
-    rule, fix = "a number of bytes, or a text such as '24KB'", 'at_most="24KB"'
+    rule, fix = "a number of bytes, or a string such as '24KB'", 'at_most="24KB"'
     check_type(at_most, "at_most", (int, str), rule, fix)
     if isinstance(at_most, int):
         return at_most
@@ -167,8 +179,8 @@ def _size(at_most: int | str) -> int:
         raise OperandError(f"at_most={at_most!r}", rule=f"at_most must be {rule}", fix=fix) from error
 
 
-def _abreast(subject: Subjects) -> list[tuple[int, ...]]:
-    """Return the first operations of all arguments, their second ones, and so on."""
+def _rows_of(subject: Subjects) -> list[tuple[int, ...]]:
+    """Return tuples of the first operations of all arguments, their second operations, and so on."""
     counts = [len(nodes) for nodes in subject.nodes]
     if len(set(counts)) > 1:
         names = [
@@ -177,32 +189,32 @@ def _abreast(subject: Subjects) -> list[tuple[int, ...]]:
         ]
         raise OperandError(
             ", ".join(names),
-            rule="names that are compared must stand for equally many operations",
-            fix="give the expressions, or longer names: 'block / tanh'",
+            rule="names that are compared must refer to the same number of operations",
+            fix="pass the expressions, or longer names such as 'block / tanh'",
         )
     return list(zip(*subject.nodes, strict=True))
 
 
-def _several(subject: Subjects) -> list[str]:
-    """Return a line for each name that several operations share, of which a reader may have meant one."""
+def _ambiguous_names(subject: Subjects) -> list[str]:
+    """Return a line for each name of several operations, because the user may have meant one of them."""
     recording = subject.recording
     lines = []
     for name, nodes in zip(subject.names, subject.nodes, strict=True):
-        places = [node_place(recording, node) for node in nodes]
+        shares = [node_place(recording, node) for node in nodes]
         if len(nodes) > 1 and {recording.nodes.label[node] for node in nodes} == {name.split(" / ")[-1]}:
-            shown = ", ".join(places[:_KERNELS]) + f" … and {len(places) - _KERNELS:,} more" * (len(places) > _KERNELS)
-            lines.append(f"`{name}` stands for {counted_text(len(nodes), 'operation')}: {shown}")
-    return [*lines, "to mean one of them: give the expression itself, or its own name in the picture"] if lines else []
+            shown = ", ".join(shares[:_KERNELS]) + f" … and {len(shares) - _KERNELS:,} more" * (len(shares) > _KERNELS)
+            lines.append(f"`{name}` refers to {counted_text(len(nodes), 'operation')}: {shown}")
+    return [*lines, "to select one of them, pass the expression itself, or its own name in the graph"] if lines else []
 
 
 def _fail(subject: Subjects, claim: str, stage: str, state: list[str], named: str = "") -> None:
-    """Raise an AssertionError; ``named`` is the subject where its names alone would be read as a single operation."""
+    """Raise an AssertionError; ``named`` replaces the subject if its name could be read as a single operation."""
     __tracebackhide__ = True
     raise AssertionError(
         "\n".join([f"{named or subject} {claim}", *declined_lines(subject, stage), "instead:", *state])
     )
 
 
-def _cut(lines: list[str]) -> list[str]:
+def _truncated(lines: list[str]) -> list[str]:
     rest = len(lines) - _KERNELS
     return [*lines[:_KERNELS], f"  … and {rest:,} more"] if rest > 0 else lines

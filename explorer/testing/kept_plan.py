@@ -1,7 +1,8 @@
-"""Kept plans: the decisions of a plan in a file, as codes and facts, to be compared with those of today.
+"""Plan files, which store the decisions of a plan as codes and facts for comparison with later plans.
 
-A file holds no sentences, lines, times or node numbers, so that rewording, an edit above, or another machine change
-nothing in it. ``assert_same_plan`` and ``explorer check --plan`` compare with it, and write it anew when asked.
+A file contains no sentences, line numbers, times or node numbers, so that it does not depend on wording, edits
+elsewhere or the machine. ``assert_same_plan`` and ``explorer check --plan`` compare plans with it, and rewrite it on
+request.
 """
 
 from __future__ import annotations
@@ -27,19 +28,19 @@ from explorer.view.export.decision_lines import MARKS, DecisionLine
 from explorer.view.model.program_location import decision_place
 
 _FORMAT = 1
-_MOST = 1_000_000
-"""maximum number of decisions of a file, which comes from elsewhere and may claim any number"""
+_MAX_DECISIONS = 1_000_000
+"""maximum number of decisions in a file, because an untrusted file may declare any number"""
 _UNIT = re.compile(r"_(?:bytes|flops)$")
-"""unit at the end of a fact's name, which stands with its value"""
+"""unit at the end of a fact's name, which is shown with its value instead"""
 _COLUMNS = {"stage": str, "verdict": str, "rule": str, "code": str, "place": str, "facts": dict, "times": int}
 
 
 @named
 def assert_same_plan(plan: AnyPlan, path: str | os.PathLike[str], *, update: bool | None = None) -> None:
-    """Assert that a plan decides as the plan in a file does; a failure lists the decisions that differ.
+    """Assert that a plan makes the same decisions as the plan in a file; a failure lists the differences.
 
-    ``update`` writes the file anew instead; None does so where pytest was called with ``--explorer-update``. Keep the
-    file beside the test, and look at its difference before committing it.
+    ``update`` rewrites the file instead; None does so if pytest was called with ``--explorer-update``. Keep the file
+    next to the test, and review its diff before committing it.
 
     >>> plan = ex.EvalPlan()
     >>> handle = plan.register(ex.tanh(ex.tensor([1.0]) + 1))
@@ -53,19 +54,20 @@ def assert_same_plan(plan: AnyPlan, path: str | os.PathLike[str], *, update: boo
         return
     lines = plan_changes(recording, path)
     if lines:
-        fix = "if the change is meant: pytest --explorer-update, or assert_same_plan(…, update=True)"
-        raise AssertionError("\n".join([f"the plan is another than the one in {os.fspath(path)}", *lines, fix]))
+        fix = "if the change is intended: pytest --explorer-update, or assert_same_plan(…, update=True)"
+        raise AssertionError("\n".join([f"the plan differs from the plan in {os.fspath(path)}", *lines, fix]))
 
 
 def _is_updated() -> bool:
-    """Tell whether the plugin for pytest, if there is one, was asked to write files anew."""
+    """Return whether the pytest plugin, if it is loaded, was called with the option to rewrite files."""
     plugin = sys.modules.get("explorer.pytest_plugin")
     return plugin is not None and plugin.update()
 
 
 def plan_text(recording: Recording) -> str:
-    """Return the content of a plan's file: JSON with a line for each decision and kernel, equal ones in a row once."""
-    tables: dict[str, list[Any]] = {"decisions": _folded(_rows(recording)), "kernels": _kernels(recording)}
+    """Return the content of a plan file: JSON with one line per decision and kernel; consecutive equal decisions are
+    merged."""
+    tables: dict[str, list[Any]] = {"decisions": _merged_rows(_rows(recording)), "kernels": _kernels(recording)}
     rows = [
         f" {json.dumps(name)}: [\n" + ",\n".join(f"  {json.dumps(row, ensure_ascii=False)}" for row in table) + "\n ]"
         for name, table in tables.items()
@@ -76,27 +78,27 @@ def plan_text(recording: Recording) -> str:
 
 
 def write_plan(recording: Recording, path: str | os.PathLike[str]) -> None:
-    """Write the file of a plan; one that holds the same already is left alone, and one of another kind refused."""
+    """Write a plan file unless its content is unchanged; raise FileError if the file is not a plan file."""
     schedule_of(recording)
     text = plan_text(recording)
     before = content(path) if os.path.exists(path) else b""
-    # not parsed: a merge that left its marks in the file is mended by writing it anew
+    # not parsed, so that a file with merge conflicts can be fixed by rewriting it
     if before.strip() and b'"explorer_plan"' not in before:
         raise FileError(
-            "this is no kept plan, and would be replaced by one", path=os.fspath(path),
-            rule="a kept plan must have a file of its own", fix="name another file: x.plan.json",
+            "this is not a plan file, and would be overwritten", path=os.fspath(path),
+            rule="a plan must be written to its own file", fix="choose another file: x.plan.json",
         )  # fmt: skip
     if before != text.encode("utf-8"):
         write_file(path, text)
 
 
 def plan_changes(recording: Recording, path: str | os.PathLike[str]) -> list[str]:
-    """Return the differences between the plan in a file and a plan of today, a line each; none if they are equal."""
+    """Return the differences between the plan in a file and a current plan, one per line; empty if they are equal."""
     schedule_of(recording)
     kept = _read(path)
-    before = [_stated(row) for row in kept["decisions"] for _ in range(row.get("times", 1))]
+    before = [_as_decision(row) for row in kept["decisions"] for _ in range(row.get("times", 1))]
     after = [
-        _stated(row)._replace(place=decision_place(recording, decision), sentence=recording.reason(decision))
+        _as_decision(row)._replace(place=decision_place(recording, decision), sentence=recording.reason(decision))
         for row, decision in zip(_rows(recording), recording.decisions, strict=True)
     ]
     lines = changes(before, after)
@@ -105,7 +107,7 @@ def plan_changes(recording: Recording, path: str | os.PathLike[str]) -> list[str
     assert recording.schedule is not None
     peak = recording.schedule.peak
     if kept["peak_bytes"] != peak:
-        lines.append(f"peak of memory: was {bytes_text(kept['peak_bytes'])}, now {bytes_text(peak)}")
+        lines.append(f"peak memory: was {bytes_text(kept['peak_bytes'])}, now {bytes_text(peak)}")
     return [visible(line) for line in lines]
 
 
@@ -124,7 +126,7 @@ def _rows(recording: Recording) -> list[dict[str, Any]]:
 
 
 def _facts(recording: Recording, decision: Decision) -> dict[str, Any]:
-    """Return the facts of a decision without estimated and measured times; nodes are named by their labels."""
+    """Return a decision's facts without estimated and measured times; nodes are replaced with their labels."""
 
     def plain(value: Any) -> Any:
         if isinstance(value, dict):
@@ -134,7 +136,7 @@ def _facts(recording: Recording, decision: Decision) -> dict[str, Any]:
     return {name: plain(value) for name, value in decision.facts.items() if not name.endswith("_us")}
 
 
-def _folded(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _merged_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     counted = [(row, len(list(same))) for row, same in itertools.groupby(rows)]
     return [row if count == 1 else {**row, "times": count} for row, count in counted]
 
@@ -143,16 +145,16 @@ def _kernels(recording: Recording) -> list[str]:
     return [" → ".join(map(recording.label, kernel.nodes)) for kernel in schedule_of(recording)]
 
 
-def _stated(row: dict[str, Any]) -> Stated:
-    """Return a row as a decision; its line is equal to another one's if place, codes and facts are."""
+def _as_decision(row: dict[str, Any]) -> Stated:
+    """Return a row as a decision; lines of two decisions are equal if place, codes and facts are equal."""
     exact = json.dumps(row["facts"], ensure_ascii=False, sort_keys=True)
     line = DecisionLine(row["stage"], MARKS[row["verdict"]], row["place"], row["rule"], exact, row["code"])
-    facts = {_UNIT.sub("", name).replace("_", " "): _words(name, value) for name, value in row["facts"].items()}
+    facts = {_UNIT.sub("", name).replace("_", " "): _value_text(name, value) for name, value in row["facts"].items()}
     return Stated(line, row["place"], ", ".join(f"{name}: {text}" for name, text in facts.items()), facts)
 
 
-def _words(name: str, value: Any) -> str:
-    """Return the value of a fact as a reader sees it elsewhere; a file may hold any value of JSON."""
+def _value_text(name: str, value: Any) -> str:
+    """Return a fact's value as it is displayed elsewhere; a file may contain any JSON value."""
     values = value if isinstance(value, list) else [value]
     if values and all(isinstance(item, str) for item in values):
         return fact_text("", value, str)
@@ -162,31 +164,31 @@ def _words(name: str, value: Any) -> str:
 
 
 def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return the content of a plan's file, its columns checked; raises FileError for anything else."""
+    """Return the content of a plan file with checked columns; raise FileError for any other file."""
     name = str(os.fspath(path))
     fix = "write it: pytest --explorer-update, or explorer check MODEL --plan FILE --update"
-    data = content(path, fix, what="the kept plan")
+    data = content(path, fix, what="the plan file")
     try:
         kept = json.loads(data)
-        json.dumps(kept)  # facts are written again, to be compared
+        json.dumps(kept)  # facts are serialized again for the comparison
     except (ValueError, RecursionError) as error:
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
-        raise FileError(f"this is no JSON: {reason}", path=name, rule="it must be a kept plan", fix=fix) from error
+        raise FileError(f"this is not JSON: {reason}", path=name, rule="it must be a plan file", fix=fix) from error
     tables = kept if isinstance(kept, dict) else {}
     if tables.get("explorer_plan") != _FORMAT:
         raise FileError(
-            "this is no kept plan" if "explorer_plan" not in tables else "this is a kept plan of another format",
+            "this is not a plan file" if "explorer_plan" not in tables else "this is a plan file of another format",
             path=name, rule=f'it must have "explorer_plan": {_FORMAT}', fix=fix,
         )  # fmt: skip
-    sound = (
+    is_valid = (
         isinstance(tables.get("peak_bytes"), int)
         and _is_list(tables.get("kernels"), str)
         and _is_list(tables.get("decisions"), dict)
         and all(_is_row(row) for row in tables["decisions"])
-        and sum(row.get("times", 1) for row in tables["decisions"]) <= _MOST
+        and sum(row.get("times", 1) for row in tables["decisions"]) <= _MAX_DECISIONS
     )
-    if not sound:
-        raise FileError("a part of this kept plan is missing, or has another type", path=name,
+    if not is_valid:
+        raise FileError("a part of this plan file is missing or has a wrong type", path=name,
             rule=f"decisions must have {', '.join(_COLUMNS)}", fix=fix)  # fmt: skip
     return tables
 

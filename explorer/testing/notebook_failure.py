@@ -1,4 +1,4 @@
-"""Report on a notebook's cell whose outputs are others than the stored ones: the decisions that differ, no picture."""
+"""Report on a notebook cell whose outputs differ from the stored outputs, listing the decisions that differ."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from explorer.record.escape import visible
 from explorer.view.compare.decision_changes import text_changes
 
 _MARKUP = ("image/", "text/html", "application/")
-"""beginnings of MIME types whose values say nothing line by line"""
+"""prefixes of MIME types whose values are not compared line by line"""
 _FIX = (
-    "if the change is meant: run the notebook anew and store it, "
+    "if the change is intended, run the notebook again and save it: "
     "jupyter nbconvert --to notebook --execute --inplace NOTEBOOK && explorer strip NOTEBOOK"
 )
 
@@ -24,12 +24,12 @@ def failure_text(
     computed: Mapping[str, Sequence[Any]],
     reported: MutableMapping[tuple[str, ...], int] | None = None,
 ) -> str:
-    """Return the report of a code cell, counted from 0; outputs are given by MIME type or name of the stream.
+    """Return the report of a code cell, counted from 0; outputs are keyed by MIME type or stream name.
 
-    ``reported`` has the differences of the notebook's cells before this one, with their numbers: differences that an
-    earlier cell has, too, are listed there alone.
+    ``reported`` maps the differences of earlier cells to cell numbers; equal differences are listed only in the first
+    report.
     """
-    texts, others = [], []
+    text_differences, others = [], []
     for key in dict.fromkeys([*stored, *computed]):
         before, after = stored.get(key, ()), computed.get(key, ())
         if len(before) != len(after):
@@ -38,16 +38,16 @@ def failure_text(
             if output == new_output:
                 continue
             if key.startswith(_MARKUP) or not (isinstance(output, str) and isinstance(new_output, str)):
-                others.append(f"{key} differs, too")
+                others.append(f"{key} differs too")
             else:
-                texts += text_changes(output, new_output)
-    changes = tuple(dict.fromkeys(texts))
+                text_differences += text_changes(output, new_output)
+    changes = tuple(dict.fromkeys(text_differences))
     first = cell if reported is None or not changes else reported.setdefault(changes, cell)
     if first != cell:
-        changes = (f"the same decisions differ as in cell {first}, whose report has them",)
-    if not texts:
-        others.insert(0, "every decision is as it is stored")
-    lines = [f"Cell {cell}: the outputs are not those stored in the notebook", indent(source.rstrip(), "  > "), ""]
+        changes = (f"the same decisions differ as in cell {first}; see its report",)
+    if not text_differences:
+        others.insert(0, "all decisions are the same as in the stored outputs")
+    lines = [f"Cell {cell}: the outputs differ from those stored in the notebook", indent(source.rstrip(), "  > "), ""]
     lines = [line for part in (*lines, *changes) for line in part.split("\n")]
-    # A notebook comes from elsewhere: its source, outputs and MIME types must not command a terminal.
+    # notebooks are untrusted, so escape control characters in their source, outputs and MIME types
     return "\n".join(map(visible, [*lines, *dict.fromkeys(others), "", _FIX]))

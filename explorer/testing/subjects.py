@@ -1,7 +1,7 @@
-"""Subjects of assertions: expressions, operations and scopes as nodes of a recording, and the decisions on them.
+"""Subjects of assertions: nodes of a recording for expressions, operations and scopes, and decisions about them.
 
-Assertions read the recording, which names what the program wrote, and not the planned graph, in which recorded nodes
-may be gone.
+Assertions read the recording, which contains the program's nodes, instead of the planned graph, from which recorded
+nodes may have been removed.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ Subject: TypeAlias = Expr | str
 """expression, or name of operations, layers, scopes or operators of a file: ``tanh``, ``block / tanh``, ``layer1``"""
 AnyPlan: TypeAlias = EvalPlan | Recording
 _UNCOMPUTED = ("constant", "leaf", "input")
-"""kinds of nodes that no kernel computes"""
+"""kinds of nodes that are not computed by kernels"""
 _DECLINED = 8
 """maximum number of declined decisions that a failure lists"""
 
 
 class Subjects(NamedTuple):
-    """Recorded nodes that an assertion is about: those of each argument, in the order of recording."""
+    """Recorded nodes for each argument of an assertion, in the order of recording."""
 
     recording: Recording
     names: tuple[str, ...]
@@ -37,7 +37,7 @@ class Subjects(NamedTuple):
 
     @property
     def all_nodes(self) -> set[int]:
-        """The nodes of all arguments together."""
+        """Nodes of all arguments."""
         return {node for nodes in self.nodes for node in nodes}
 
     def __str__(self) -> str:
@@ -54,19 +54,19 @@ def recording_of(plan: AnyPlan) -> Recording:
 
 
 def schedule_of(recording: Recording) -> tuple[Kernel, ...]:
-    """Return the kernels of a recording; raises OperandError for one that was never planned."""
+    """Return the kernels of a recording; raise OperandError if it was never planned."""
     if recording.schedule is None:
         raise OperandError(
-            "a recording without a schedule", rule="plan must be a plan, not the recorded expressions alone",
+            "a recording without a schedule", rule="plan must be planned, and not only contain recorded expressions",
             fix="plan.prepare()",
         )  # fmt: skip
     return recording.schedule.kernels
 
 
 def subjects(plan: AnyPlan, what: Iterable[Subject]) -> Subjects:
-    """Return the nodes that expressions and names stand for in a plan.
+    """Return the nodes of expressions and names in a plan.
 
-    Raises UnknownNameError for a name that nothing has, OperandError for an expression that the plan does not know.
+    Raises UnknownNameError for an unknown name, OperandError for an expression that is not in the plan.
     """
     recording, arguments = recording_of(plan), tuple(what)
     if not arguments:
@@ -77,12 +77,12 @@ def subjects(plan: AnyPlan, what: Iterable[Subject]) -> Subjects:
     for argument in arguments:
         check_type(argument, "each argument after the plan", (Expr, str), "an expression or a name", '"block / tanh"')
         if isinstance(argument, str):
-            nodes.append(_named(recording, argument))
+            nodes.append(_nodes_named(recording, argument))
         elif isinstance(plan, EvalPlan):
             nodes.append((node_id(plan.planned, argument),))
         else:
             raise OperandError(
-                f"{argument!r} in a recording", rule="a recording must be asked by names", fix="give the plan itself"
+                f"{argument!r} in a recording", rule="subjects in a recording must be names", fix="pass the plan itself"
             )
     names = [
         recording.label(argument_nodes[0]) if isinstance(argument, Expr) else argument
@@ -92,45 +92,47 @@ def subjects(plan: AnyPlan, what: Iterable[Subject]) -> Subjects:
 
 
 def operations(plan: AnyPlan, what: Iterable[Subject]) -> Subjects:
-    """Return the same; raises OperandError for an expression that is given, such as a tensor, and never computed."""
+    """Return the nodes of expressions and names; raise OperandError for values that are not computed, such as
+    tensors."""
     subject = subjects(plan, what)
     for name, nodes in zip(subject.names, subject.nodes, strict=True):
         if any(subject.recording.nodes.kind[node] in _UNCOMPUTED for node in nodes):
             raise OperandError(
-                f"{name!r}, which is given and not computed",
-                rule="arguments must be operations or calls, or names of some",
-                fix="leave it out",
+                f"{name!r}, which is not computed",
+                rule="arguments must be operations, calls or their names",
+                fix="omit it",
             )
     return subject
 
 
-def _named(recording: Recording, name: str) -> tuple[int, ...]:
-    """Return the recorded operations whose path of scopes, with their own name at its end, has ``name`` in it.
+def _nodes_named(recording: Recording, name: str) -> tuple[int, ...]:
+    """Return the recorded operations whose path (scopes, then their own name) contains ``name``.
 
-    A scope's path from the outermost one is that scope alone: ``relu1`` is not ``residual / relu1`` if both are there.
+    If ``name`` is the full path of a scope, only that scope matches: ``relu1`` does not match ``residual / relu1``
+    then.
     """
     nodes = recording.nodes
-    wanted = tuple(part.strip() for part in name.split(" / "))
+    name_parts = tuple(part.strip() for part in name.split(" / "))
     known: set[str] = set()
     matches: list[int] = []
     inside: list[int] = []
-    """those in the scope whose whole path this is"""
+    """matches in the scope whose full path is ``name``"""
     for node in range(len(nodes)):
         if nodes.born[node] >= 0 or nodes.body[node] != 0 or nodes.kind[node] in _UNCOMPUTED:
             continue
         scopes = scope_path(recording, node)
         known.update(scopes, (recording.label(node), nodes.label[node]))
         paths = ((*scopes, recording.label(node)), (*scopes, nodes.label[node]))
-        if scopes[: len(wanted)] == wanted:
+        if scopes[: len(name_parts)] == name_parts:
             inside.append(node)
-        if any(_contains(path, wanted) for path in paths):
+        if any(_contains(path, name_parts) for path in paths):
             matches.append(node)
     if not matches:
         raise UnknownNameError(
             name,
             kind="operation, layer or scope of this plan",
             known=known,
-            fix="give one of these names, or the expression itself",
+            fix="use one of these names, or the expression itself",
         )
     return tuple(inside or matches)
 
@@ -140,24 +142,24 @@ def _contains(path: tuple[str, ...], part: tuple[str, ...]) -> bool:
 
 
 def declined_lines(subjects: Subjects, stage: str) -> list[str]:
-    """Return the declined decisions of a stage about the subjects, the costliest first, each with its cost.
+    """Return the declined decisions of a stage about the subjects with their costs, the costliest first.
 
-    Decisions about all arguments come alone, if there are any.
+    If there are decisions about all arguments, only these are returned.
     """
     recording = subjects.recording
     if not any(row.name.removesuffix(" again") == stage for row in recording.stages):
-        return [f"this plan has no stage {stage}: EvalPlan(without=…) leaves it out"]
+        return [f"this plan has no stage {stage}, which EvalPlan(without=…) excludes"]
     provenance = recording.provenance
-    about = []
+    relevant = []
     for decision in recording.declined:
         if recording.stages[decision.stage].name.removesuffix(" again") != stage:
             continue
-        touched = set(provenance.recorded(_concerned(decision)))
-        count = sum(not touched.isdisjoint(nodes) for nodes in subjects.nodes)
+        decision_nodes = set(provenance.recorded(_decision_nodes(decision)))
+        count = sum(not decision_nodes.isdisjoint(nodes) for nodes in subjects.nodes)
         if count:
-            about.append((count, decision))
-    together = [decision for count, decision in about if count == len(subjects.nodes)]
-    shown = together or [decision for _, decision in about]
+            relevant.append((count, decision))
+    about_all = [decision for count, decision in relevant if count == len(subjects.nodes)]
+    shown = about_all or [decision for _, decision in relevant]
     lines = [_line(recording, decision) for decision in shown[:_DECLINED]]
     rest = len(shown) - _DECLINED
     return (
@@ -165,7 +167,7 @@ def declined_lines(subjects: Subjects, stage: str) -> list[str]:
     )
 
 
-def _concerned(decision: Decision) -> list[int]:
+def _decision_nodes(decision: Decision) -> list[int]:
     facts = [fact["node"] for fact in decision.facts.values() if isinstance(fact, dict)]
     return [*decision.subjects, *facts]
 

@@ -10,7 +10,7 @@ import pytest
 
 import explorer as ex
 from explorer.core import registry
-from explorer.testing.laws import facets
+from explorer.testing.laws import method_laws
 from explorer.testing.laws.cases import Case
 
 CELL = """
@@ -99,11 +99,11 @@ def test_the_laws_hold_for_a_user_defined_combination(cell: dict[str, Any], exam
     """Its declaration contains examples, so that every law about operations can be tested."""
     kind = cell["MatmulOfScalar"]
     case = Case(kind(), kind.examples[example])
-    facets.gradient_equals_differences(case)
-    facets.second_gradient_equals_differences(case)
-    facets.batched_equals_loop(case, 3)
-    facets.inferred_type_is_the_kernels(case, "float32")
-    facets.garbage_does_not_matter(case, "float64")
+    method_laws.gradient_equals_differences(case)
+    method_laws.second_gradient_equals_differences(case)
+    method_laws.batched_equals_loop(case, 3)
+    method_laws.inferred_type_is_the_kernels(case, "float32")
+    method_laws.garbage_does_not_matter(case, "float64")
 
 
 @pytest.mark.spec("M-O4")

@@ -7,7 +7,7 @@ import pytest
 
 import explorer as ex
 from explorer.testing.laws.cases import Case
-from explorer.testing.laws.facets import batched_equals_loop
+from explorer.testing.laws.method_laws import batched_equals_loop
 from tests.laws.cases import every_case, parameters
 
 CASES = [case for case in every_case() if not case.operation.unbatchable and case.example.operands]

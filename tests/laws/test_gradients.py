@@ -7,7 +7,11 @@ import pytest
 
 import explorer as ex
 from explorer.testing.laws.cases import Case, floating
-from explorer.testing.laws.facets import gradient_equals_differences, second_gradient_equals_differences, weights_of
+from explorer.testing.laws.method_laws import (
+    gradient_equals_differences,
+    second_gradient_equals_differences,
+    weights_of,
+)
 from tests.laws.cases import every_case, parameters
 
 CASES = [case for case in every_case() if not case.operation.nondifferentiable and floating(case.example)]

@@ -13,7 +13,7 @@ from explorer.core.ir.function import Call, Parameter
 from explorer.core.ir.tensor import Stored
 from explorer.core.types.tensor_type import TensorType
 from explorer.testing.laws.cases import Case
-from explorer.testing.laws.facets import (
+from explorer.testing.laws.method_laws import (
     garbage_does_not_matter,
     inferred_type_is_the_kernels,
     operands_may_be_overwritten,

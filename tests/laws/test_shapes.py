@@ -18,7 +18,7 @@ from explorer.core.ir.operation_examples import Example, Integers, Real, integer
 from explorer.core.types.tensor_type import Array
 from explorer.ops.base import Ufunc
 from explorer.testing.laws.cases import Case, floating
-from explorer.testing.laws.facets import differences
+from explorer.testing.laws.method_laws import differences
 from tests.laws.cases import every_case, operations, parameters
 
 LARGEST = 48

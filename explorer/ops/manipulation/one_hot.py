@@ -25,7 +25,7 @@ class OneHotEncoding(Operation):
     name = "one_hot"
     classes: int
     dtype: np.dtype[Any] = np.dtype("float32")
-    nondifferentiable = "class numbers are integers"
+    nondifferentiable = "integer labels have no derivative"
     examples = (Example(integers(4, high=3), classes=3),)
 
     def infer(self, labels: TensorType) -> TensorType:
@@ -71,7 +71,7 @@ class Labels(Operation):
     """
 
     classes: int
-    nondifferentiable = "class numbers are integers"
+    nondifferentiable = "integer labels have no derivative"
     examples = (Example(integers(4, high=3), classes=3),)
 
     def infer(self, labels: TensorType) -> TensorType:

@@ -1,6 +1,6 @@
-"""Laws that hold for every operation, rule and layer: gradients are differences, batched calls are loops.
+"""Laws that every operation, rule and layer must satisfy, such as gradients that equal finite differences.
 
-``ex.check`` asks them of one class; the tests of explorer ask them of all of its own.
+``ex.check`` checks them for one class; explorer's tests check them for all of its classes.
 """
 
 from explorer.testing.laws.checks import check

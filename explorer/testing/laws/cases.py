@@ -1,4 +1,4 @@
-"""Operations with operands to check them on: those of their examples, or drawn by the number of operands."""
+"""Operations with operands for checks, from their examples or drawn at random."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from explorer.core.ir.operation_examples import Example, Real, real
 from explorer.core.types.tensor_type import Array, TensorType
 
 _SHAPES: tuple[tuple[int, ...], ...] = ((2, 3), (3, 3), (4,), (), (2, 3, 4), (1, 2, 5, 5))
-"""shapes that operands are drawn in where no example fits; the first that the operation accepts is taken"""
+"""shapes of drawn operands if no example fits; the first shape that the operation accepts is used"""
 
 
 class Case(NamedTuple):
@@ -23,7 +23,7 @@ class Case(NamedTuple):
     example: Example
 
     def arrays(self, dtype: str | None = None, seed: int = 0) -> list[Array]:
-        """Draw the operands; ``dtype`` replaces the dtype of the floating ones."""
+        """Draw the operands; ``dtype`` replaces the dtype of floating operands."""
         drawn = self.example.draw(seed)
         return [array.astype(dtype) if dtype is not None and array.dtype.kind == "f" else array for array in drawn]
 
@@ -34,24 +34,24 @@ class Case(NamedTuple):
 
     @property
     def operand_names(self) -> tuple[str, ...]:
-        """Names of the operands, as the kernel declares them."""
+        """Names of the operands from the kernel's signature."""
         count = len(self.example.operands)
         parameters = list(inspect.signature(type(self.operation).kernel).parameters.values())[2:]
         if len(parameters) == count and all(each.kind is each.POSITIONAL_OR_KEYWORD for each in parameters):
             return tuple(each.name for each in parameters)
-        return ("x",) if count == 1 else tuple(f"operand {place}" for place in range(count))
+        return ("x",) if count == 1 else tuple(f"operand {index}" for index in range(count))
 
 
 def floating(example: Example) -> list[int]:
-    """Return the places of the floating operands."""
+    """Return the indices of the floating operands."""
     return [index for index, each in enumerate(example.operands) if isinstance(each, Real) and each.dtype[0] == "f"]
 
 
 def cases_of(operation: Operation | type[Operation]) -> list[Case]:
-    """Return the cases of an operation or of all examples of a class of operations.
+    """Return the cases of an operation, or of all examples of an operation class.
 
-    For an operation with attributes that no example has, operands of the examples are taken that it accepts, else
-    drawn ones. Raises OperandError where there are none.
+    If no example has the operation's attributes, operands of other examples that it accepts are used, otherwise drawn
+    operands. Raises OperandError if it accepts none of them.
     """
     operation_class = operation if isinstance(operation, type) else type(operation)
     examples = operation_class.examples
@@ -64,8 +64,8 @@ def cases_of(operation: Operation | type[Operation]) -> list[Case]:
     if not cases:
         raise OperandError(
             f"a check of {operation_class.name}, which has no example",
-            rule="an operation must have operands to be checked on, and none of those drawn is legal for it",
-            fix="examples = (ex.Example(ex.real(2, 3)),) in its class body: shapes and ranges of a legal use",
+            rule="an operation must have an example, because it accepts none of the drawn operands",
+            fix="examples = (ex.Example(ex.real(2, 3)),) in its class body, with valid shapes and ranges",
         )
     return cases
 

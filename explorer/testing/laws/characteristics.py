@@ -1,6 +1,7 @@
-"""Laws about declared characteristics: plans rely on them, so that a wrong one would give wrong numbers.
+"""Laws about declared characteristics, on which plans rely, so that a wrong one would give wrong results.
 
-SPECIAL are values at which such statements break: signed zeros, infinities, numbers whose exponential overflows.
+SPECIAL contains values at which such laws often fail: signed zeros, infinities, and numbers whose exponential
+overflows.
 """
 
 from __future__ import annotations
@@ -17,37 +18,37 @@ from explorer.record.reasons import counted_text
 from explorer.testing.laws.cases import Case, floating
 from explorer.testing.laws.law import Law, LawError, agree, needs, number, place_text
 
-TOGETHER = ("add", "subtract", "add_n", "stack", "concatenate", "gather_stack")
-"""linear in all operands together, where products are linear in one while the others are held"""
+JOINTLY_LINEAR = ("add", "subtract", "add_n", "stack", "concatenate", "gather_stack")
+"""operations that are linear in all operands together, whereas products are linear in each operand separately"""
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, 3.0, -7.25, 1e-300, -1e-300, 700.0, -700.0, 1e4, -1e4, np.inf, -np.inf]
 BOUNDS = {"nonnegative": (0.0, np.inf), "positive": (0.0, np.inf), "unit": (0.0, 1.0)}
-"""range → least and greatest value"""
+"""range → minimum and maximum"""
 _MONOTONE = 200
-"""points on which values must not decrease"""
+"""number of points at which values must not decrease"""
 
 
 def compute(case: Case, *operands: Array) -> Array:
-    """Return the value of a case's operation, without warnings about overflow."""
+    """Return the value of a case's operation, without floating-point warnings."""
     with np.errstate(all="ignore"):
         return np.asarray(case.operation.compute(*operands))
 
 
 def linear(case: Case) -> int:
-    """Check f(αx + βy) = αf(x) + βf(y) in each floating operand while the others are held."""
-    held, other, compared = case.arrays("float64", seed=1), case.arrays("float64", seed=2), 0
-    for place in floating(case.example):
-        mixed = [*held]
-        mixed[place] = 2.0 * held[place] - 3.0 * other[place]
-        swapped = [*held]
-        swapped[place] = other[place]
-        if case.operation.name in TOGETHER:
-            for index in range(len(held)):
-                mixed[index], swapped[index] = 2.0 * held[index] - 3.0 * other[index], other[index]
-        right = 2.0 * compute(case, *held) - 3.0 * compute(case, *swapped)
-        name = case.operand_names[place]
+    """Check f(αx + βy) = αf(x) + βf(y) in each floating operand while the others are constant."""
+    constant, other, compared = case.arrays("float64", seed=1), case.arrays("float64", seed=2), 0
+    for position in floating(case.example):
+        mixed = [*constant]
+        mixed[position] = 2.0 * constant[position] - 3.0 * other[position]
+        swapped = [*constant]
+        swapped[position] = other[position]
+        if case.operation.name in JOINTLY_LINEAR:
+            for index in range(len(constant)):
+                mixed[index], swapped[index] = 2.0 * constant[index] - 3.0 * other[index], other[index]
+        right = 2.0 * compute(case, *constant) - 3.0 * compute(case, *swapped)
+        name = case.operand_names[position]
 
-        def at(index: tuple[int, ...], place: int = place, swapped: list[Array] = swapped) -> str:
-            return " and ".join(filter(None, [place_text(case, held, index), place_text(case, swapped, index)]))
+        def at(index: tuple[int, ...], position: int = position, swapped: list[Array] = swapped) -> str:
+            return " and ".join(filter(None, [place_text(case, constant, index), place_text(case, swapped, index)]))
 
         names = (f"f(2{name} − 3{name}′) = ", f"2f({name}) − 3f({name}′) = ")
         compared += agree(compute(case, *mixed), right, names=names, at=at, rtol=1e-9, atol=1e-9)
@@ -55,43 +56,43 @@ def linear(case: Case) -> int:
 
 
 def has_kept_axes(case: Case) -> bool:
-    """Return whether the operation says which axes of its operands it keeps."""
+    """Return whether the operation declares which axes of its operands it keeps."""
     return type(case.operation).kept_axes is not Operation.kept_axes
 
 
 def kept_axes(case: Case) -> int:
-    """Check f(…, s·x, …) = s·f(…, x, …) for factors s along an axis of x that the operation says it keeps."""
-    held, compared = case.arrays("float64", seed=1), 0
-    whole = compute(case, *held)
-    types = [TensorType(array.shape, array.dtype) for array in held]
+    """Check f(…, s·x, …) = s·f(…, x, …) for factors s along axes of x that are declared as kept."""
+    constant, compared = case.arrays("float64", seed=1), 0
+    unscaled = compute(case, *constant)
+    types = [TensorType(array.shape, array.dtype) for array in constant]
     needs(case.operation.linear, "kept_axes() of an operation that is not declared linear")
-    for place, array in enumerate(held):
-        for own, kept in case.operation.kept_axes(place, *types):
-            name = f"axis {own} of {case.operand_names[place]}"
+    for position, array in enumerate(constant):
+        for own, kept in case.operation.kept_axes(position, *types):
+            name = f"axis {own} of {case.operand_names[position]}"
             needs(
-                array.shape[own] == whole.shape[kept],
+                array.shape[own] == unscaled.shape[kept],
                 f"{name} has {counted_text(array.shape[own], 'element')}, "
-                f"axis {kept} of the result {whole.shape[kept]}",
+                f"axis {kept} of the result {unscaled.shape[kept]}",
             )
             factors = np.random.default_rng(own).uniform(0.5, 2.0, array.shape[own])
-            scaled = [*held]
-            scaled[place] = array * np.expand_dims(factors, tuple(i for i in range(array.ndim) if i != own))
-            others = tuple(i for i in range(whole.ndim) if i != kept)
+            scaled = [*constant]
+            scaled[position] = array * np.expand_dims(factors, tuple(i for i in range(array.ndim) if i != own))
+            others = tuple(i for i in range(unscaled.ndim) if i != kept)
             names = (f"with {name} scaled", f"with axis {kept} of the result scaled")
-            right = whole * np.expand_dims(factors, others)
+            right = unscaled * np.expand_dims(factors, others)
             compared += agree(compute(case, *scaled), right, names=names, at="", rtol=1e-12)
     return compared
 
 
 def commutative(case: Case) -> int:
-    """Check that operands in any order give one value."""
+    """Check that the order of operands does not change the value."""
     arrays, compared = case.arrays(), 0
-    whole = compute(case, *arrays)
+    unscaled = compute(case, *arrays)
     for order in itertools.permutations(range(len(arrays))):
-        swapped = ", ".join([case.operand_names[place] for place in order])
+        swapped = ", ".join([case.operand_names[position] for position in order])
         names = (f"f({swapped}) =", f"f({', '.join(case.operand_names)}) =")
-        value = compute(case, *[arrays[place] for place in order])
-        compared += agree(value, whole, names=names, at=partial(place_text, case, arrays), rtol=1e-15)
+        value = compute(case, *[arrays[position] for position in order])
+        compared += agree(value, unscaled, names=names, at=partial(place_text, case, arrays), rtol=1e-15)
     return compared
 
 
@@ -140,7 +141,7 @@ def involution(case: Case) -> int:
 
 
 def even(case: Case) -> int:
-    """Check f(−x) = f(x), to the last bit; where the operation is elementwise for special and the largest numbers."""
+    """Check f(−x) = f(x) exactly, for elementwise operations also at special values and the largest numbers."""
     compared = 0
     for dtype in ("float64", "float32"):
         if case.operation.elementwise:
@@ -148,7 +149,7 @@ def even(case: Case) -> int:
                 x = np.array([*SPECIAL, np.finfo(dtype).max, np.nan, *np.linspace(-50, 50, 401)], dtype)
         else:
             x = case.arrays(dtype)[0]
-        # Numbers that a reader can follow come first, because a law reports the first difference.
+        # simple numbers come first, because a law reports the first difference
         for part in (np.s_[:6], np.s_[6:]) if case.operation.elementwise else (np.s_[...],):
             own, names = x[part], ("f(−x) =", "f(x) =")
             value = compute(case, own)
@@ -160,22 +161,23 @@ def even(case: Case) -> int:
 
 
 def monotone(case: Case) -> int:
-    """Check that x ≤ y gives f(x) ≤ f(y): in the first operand, over the range of the example."""
+    """Check that x ≤ y implies f(x) ≤ f(y) in the first operand, over the range of the example."""
     arrays, described = case.arrays(), case.example.operands[0]
     needs(case.operation.elementwise, "declared monotone, which only elementwise operations may be")
     points = np.sort(np.random.default_rng(3).uniform(float(described.low), float(described.high), _MONOTONE))
     rest = [np.full(points.shape, array.flat[0]) for array in arrays[1:]]
     values = compute(case, points, *rest)
-    falls = values[1:] - values[:-1]
-    if (falls >= 0).all():
+    increments = values[1:] - values[:-1]
+    if (increments >= 0).all():
         return int(points.size)
-    worst = int(np.argmin(falls))
+    worst = int(np.argmin(increments))
     texts = [f"f({number(points[i])}) = {number(values[i])}" for i in (worst, worst + 1)]
     raise LawError(f"{texts[0]}, but {texts[1]} is less")
 
 
 def defined_everywhere(case: Case) -> int:
-    """Check that every number, ±∞ and the largest ones too, has a value that is a number, and that NaN stays NaN."""
+    """Check that the value is not NaN for every number, including ±∞ and the largest numbers, and that NaN gives
+    NaN."""
     compared = 0
     for dtype in ("float64", "float32"):
         with np.errstate(all="ignore"):
@@ -189,7 +191,7 @@ def defined_everywhere(case: Case) -> int:
 
 
 def in_range(case: Case) -> int:
-    """Check that every element of the result lies in the declared range, for extreme operands too; NaN may appear."""
+    """Check that all elements of the result are in the declared range or NaN, also for extreme operands."""
     compared = 0
     drawn = [case.arrays(seed=seed) for seed in range(5)]
     if len(case.example.operands) == 1:
@@ -202,7 +204,7 @@ def in_range(case: Case) -> int:
         values = compute(case, *arrays)
         outside = ~(((values >= low) & (values <= high)) | np.isnan(values))
         if outside.any():
-            index = tuple(int(place) for place in np.argwhere(outside)[0])
+            index = tuple(int(position) for position in np.argwhere(outside)[0])
             where = place_text(case, arrays, index)
             bounds = f"between {low:g} and {high:g}" if np.isfinite(high) else f"≥ {low:g}"
             raise LawError(f"{f'at {where}: ' if where else ''}{number(values[index])}, which is not {bounds}")
@@ -211,19 +213,19 @@ def in_range(case: Case) -> int:
 
 
 def elementwise(case: Case) -> int:
-    """Check that other numbers at one place of every operand change the result at that place only."""
+    """Check that changing one element of every operand changes the result only at that position."""
     shape = np.broadcast_shapes(*[array.shape for array in case.arrays()])
     arrays = [np.array(np.broadcast_to(array, shape)) for array in case.arrays()]
     other = case.arrays(seed=7)
     before = compute(case, *arrays)
     if before.size < 2:
         return 0
-    place = (0,) * before.ndim
-    for array, fresh in zip(arrays, other, strict=True):
-        array[place] = fresh.flat[0]
+    position = (0,) * before.ndim
+    for array, new_array in zip(arrays, other, strict=True):
+        array[position] = new_array.flat[0]
     after = compute(case, *arrays)
     rest = np.ones(before.shape, bool)
-    rest[place] = False
+    rest[position] = False
     names = ("after the first element of the operands changed", "before")
     return agree(after[rest], before[rest], names=names, at="another element")
 
@@ -233,7 +235,7 @@ def _element(name: str, array: Array, index: tuple[int, ...]) -> str:
 
 
 def declares(characteristic: str) -> Callable[[Case], bool]:
-    """Return whether the operation of a case declares a characteristic, and has operands."""
+    """Return a predicate whether a case's operation declares a characteristic and has operands."""
     return lambda case: bool(case.example.operands) and bool(getattr(case.operation, characteristic))
 
 

@@ -1,4 +1,4 @@
-"""``ex.check``: the laws of explorer, on a class of the user's own."""
+"""``ex.check``, which checks explorer's laws for user-defined and built-in classes."""
 
 from __future__ import annotations
 
@@ -25,32 +25,34 @@ from explorer.plan.graph.pass_base import Pass
 from explorer.plan.rewrite.rule import Rule
 from explorer.testing.laws.cases import cases_of
 from explorer.testing.laws.characteristics import CHARACTERISTICS
-from explorer.testing.laws.facets import FACETS, STEP, undeclared, values_of
 from explorer.testing.laws.law import Law, LawError, agree, number
+from explorer.testing.laws.method_laws import METHOD_LAWS, STEP, undeclared, values_of
 from explorer.testing.laws.report import LawReport, LawResult
 from explorer.testing.laws.rule_laws import pass_results, rule_results
 
-LAWS: tuple[Law, ...] = (*FACETS, *CHARACTERISTICS)
-"""the laws of operations, in the order of a report"""
-_QUICK = (FACETS[0], *CHARACTERISTICS, *[law for law in FACETS[1:] if law.name != "gradient of the gradient"])
-"""laws for a quick check, the cheapest first"""
+LAWS: tuple[Law, ...] = (*METHOD_LAWS, *CHARACTERISTICS)
+"""laws of operations, in the order of a report"""
+_QUICK = (METHOD_LAWS[0], *CHARACTERISTICS, *[law for law in METHOD_LAWS[1:] if law.name != "gradient of the gradient"])
+"""laws for a quick check, starting with the cheapest"""
 
 
 @named
 def check(what: Any, *programs: Expr, inputs: Mapping[str, Any] | None = None) -> LawReport:
-    """Check the laws of explorer on an operation, a rewrite rule, a pass or a layer, your own or a built-in one.
+    """Check explorer's laws for a user-defined or built-in operation, rewrite rule, pass or layer.
 
-    An operation (its class, or what records it: ``ex.tanh``) is computed on its ``examples``: its gradient must equal
-    central differences in float64, each declared property (``is_even``, ``monotone``, ``linear``, ``range`` …) must
-    hold, batched operands must give what a loop gives, the result must have the declared type.
-    A rule is asked in programs written with its roots, or in ``programs`` in which it should match: their values with
-    the rule must be those without it; a pass likewise, in a plan of it and the passes that a plan needs. A layer's
-    gradients, of inputs and parameters, must equal differences; ``inputs`` are types or values by port, where no shape
-    fits by itself.
+    An operation (its class, or its recording function, such as ``ex.tanh``) is computed on its ``examples``. Its
+    gradient must equal central differences in float64, each declared property (``is_even``, ``monotone``, ``linear``,
+    ``range`` …) must hold, batched operands must give the same result as a loop, and the result must have the declared
+    type.
 
-    Returns a report, one line a law; it is true if all laws hold, and ``report.assert_ok()`` raises if not. Operands
-    are drawn with a seed: the same class gives the same report. Raises OperandError for other things, and where nothing
-    can be drawn.
+    A rule is tried in programs generated from its root operations, or in given ``programs`` in which it should match;
+    the values of programs must be the same with and without the rule. A pass is checked likewise, in a plan with this
+    pass and the required passes. A layer's gradients of inputs and parameters must equal differences; ``inputs`` are
+    types or values by port, which are needed if no shape can be inferred.
+
+    Returns a report with one line per law. It is true if all laws hold; ``report.assert_ok()`` raises an error
+    otherwise. Operands are drawn with a fixed seed, so that reports are reproducible. Raises OperandError for other
+    objects, and if no operands can be drawn.
 
     >>> class Cubed(ex.Elementwise):
     ...     "x³."
@@ -80,7 +82,7 @@ def check(what: Any, *programs: Expr, inputs: Mapping[str, Any] | None = None) -
     if programs:
         raise OperandError(
             f"a check of {what!r:.80} with {len(programs)} programs",
-            rule="programs must be given for a rewrite rule or a pass only, which should change them",
+            rule="programs must be passed only for a rewrite rule or a pass, which should change them",
             fix="ex.check(operation), ex.check(layer, inputs={…})",
         )
     if isinstance(what, Layer):
@@ -91,7 +93,7 @@ def check(what: Any, *programs: Expr, inputs: Mapping[str, Any] | None = None) -
 
 
 def _operation(what: Any) -> Operation | type[Operation]:
-    """Return the operation that is meant: a class, an instance without or with attributes, or a recording function."""
+    """Return the operation or operation class for a class, an instance or a recording function."""
     if isinstance(what, type) and issubclass(what, Operation):
         return what
     if isinstance(what, Operation):
@@ -101,7 +103,7 @@ def _operation(what: Any) -> Operation | type[Operation]:
         return registry.operations[name]
     raise OperandError(
         f"a check of {what!r:.80}",
-        rule="ex.check must be given an operation, a rewrite rule, a pass or a layer: its class, or an instance",
+        rule="the argument must be an operation, a rewrite rule, a pass or a layer, as a class or an instance",
         fix='ex.check(MyOperation), ex.check(ex.tanh), ex.check(ex.operation("full")), ex.check(MyRule, y)',
     )
 
@@ -111,8 +113,8 @@ def _default_layer(layer_class: type[Layer]) -> Layer:
         return layer_class("checked")
     except Exception as error:
         raise OperandError(
-            f"a check of the layer class {layer_class.__name__}, which cannot be made without arguments: {error}",
-            rule="a class of layers that needs arguments must be checked on one of its layers",
+            f"a check of the layer class {layer_class.__name__}, which cannot be built without arguments: {error}",
+            rule="a layer class with required arguments must be checked on an instance",
             fix=f'ex.check({layer_class.__name__}("checked", …))',
         ) from error
 
@@ -120,9 +122,9 @@ def _default_layer(layer_class: type[Layer]) -> Layer:
 def operation_results(
     operation: Operation | type[Operation], laws: tuple[Law, ...] = LAWS, deadline: float | None = None
 ) -> tuple[LawResult, ...]:
-    """Return the results of laws on the cases of an operation; laws that begin after a deadline are left out.
+    """Return the results of laws on an operation's cases; laws that would start after the deadline are skipped.
 
-    ``deadline`` is a time of ``time.perf_counter``.
+    ``deadline`` is a time from ``time.perf_counter``.
     """
     operation_class = operation if isinstance(operation, type) else type(operation)
     cases = cases_of(operation)
@@ -134,7 +136,7 @@ def operation_results(
             compared = [law.check(case) for case in cases if law.applies(case) and not _is_late(deadline)]
         except LawError as error:
             results.append(LawResult(law.name, False, str(error)))
-        except Exception as error:  # a facet of the user's may raise anything, and the report says so
+        except Exception as error:  # user-defined methods may raise any exception, which is reported
             results.append(LawResult(law.name, False, f"{type(error).__name__}: {error}"))
         else:
             if compared:
@@ -145,10 +147,10 @@ def operation_results(
 
 
 def quick_results(declared: type[Operation] | type[Rule], seconds: float) -> tuple[LawResult, ...]:
-    """Return the results of the laws of an operation or a rule that can be checked in about so many seconds."""
+    """Return the results of an operation's or rule's laws that can be checked in about ``seconds``."""
     start = time.perf_counter()
     if issubclass(declared, Rule):
-        # Writing programs is half of the work, planning and computing them the other.
+        # the deadline covers only generating programs; planning and computing them takes time too
         return rule_results(declared(), deadline=start + seconds / 3)
     return operation_results(declared, _QUICK, start + seconds)
 
@@ -158,20 +160,20 @@ def _is_late(deadline: float | None) -> bool:
 
 
 _ELEMENTS = 8
-"""elements of an input or parameter at most whose gradient is compared with differences"""
-_MEMBERS = 3
+"""maximum number of elements per input or parameter whose gradient is compared with differences"""
+_BATCH_SIZE = 3
 
 
 @dataclass(frozen=True, slots=True)
 class _Subject:
-    """A layer with a float64 array for each input port and each parameter, by path."""
+    """A layer with float64 arrays for its inputs by port and its parameters by path."""
 
     layer: Layer
     inputs: Mapping[str, Array]
     parameters: Mapping[str, Array]
 
     def outputs(self, inputs: Mapping[str, Any], parameters: Mapping[str, Any]) -> dict[str, Expr]:
-        """Record the layer's outputs by port, for arrays or expressions."""
+        """Record the layer's outputs by port for arrays or expressions."""
         values, held = (
             {name: value if isinstance(value, Expr) else tensor(value, name=name) for name, value in each.items()}
             for each in (inputs, parameters)
@@ -181,28 +183,30 @@ class _Subject:
 
 
 def layer_results(layer: Layer, inputs: Mapping[str, Any] | None = None) -> tuple[LawResult, ...]:
-    """Return the results of a layer's laws, on drawn inputs; ``inputs`` are types or values by port.
+    """Return the results of a layer's laws on drawn inputs; ``inputs`` are types or values by port.
 
-    Parameters have the layer's values, or drawn ones before it is initialised. Raises OperandError where no inputs are
-    known that the layer takes.
+    Parameters have the layer's values, or drawn values if it is not initialized. Raises OperandError if no inputs are
+    found that the layer accepts.
     """
     subject = _subject(layer, inputs)
-    named: list[tuple[str, Callable[[_Subject], int], str]] = [("gradient", _gradients, "values")]
+    laws: list[tuple[str, Callable[[_Subject], int], str]] = [("gradient", _gradients, "values")]
     if subject.inputs:
-        named.append(("batched = loop", _batched, "values"))
+        laws.append(("batched = loop", _batched, "values"))
     results = []
-    for law, check, unit in named:
+    for law, check, unit in laws:
         try:
             compared = check(subject)
-            results.append(LawResult(law, True if compared else None, f"{compared} {unit}" if compared else _NONE))
+            results.append(
+                LawResult(law, True if compared else None, f"{compared} {unit}" if compared else _NO_GRADIENT)
+            )
         except LawError as error:
             results.append(LawResult(law, False, str(error)))
-        except Exception as error:  # a layer of the user's, whose forward or operations may raise anything
+        except Exception as error:  # user-defined layers may raise any exception
             results.append(LawResult(law, False, f"{type(error).__name__}: {error}"))
     return tuple(results)
 
 
-_NONE = "no floating input or parameter has a gradient"
+_NO_GRADIENT = "no floating input or parameter has a gradient"
 
 
 def _subject(layer: Layer, inputs: Mapping[str, Any] | None) -> _Subject:
@@ -212,11 +216,11 @@ def _subject(layer: Layer, inputs: Mapping[str, Any] | None) -> _Subject:
         path: np.asarray(source.held.array, np.float64) if source.held is not None else _drawn(random, source.shape)
         for path, source in sources.items()
     }
-    chosen: dict[str, Any] = {**layer.types, **(inputs or {})}
-    missing = [port for port in layer.inputs if port not in chosen]
+    selected: dict[str, Any] = {**layer.types, **(inputs or {})}
+    missing = [port for port in layer.inputs if port not in selected]
     shapes = list(dict.fromkeys([shape for array in parameters.values() for shape in _fitting(array.shape)]))
     for shape in [*shapes, (2, 3), (3, 3), (4,), (1, 2, 5, 5), (2, 3, 4)] if missing else [()]:
-        types = {port: chosen.get(port, TensorType(shape, np.float64)) for port in layer.inputs}
+        types = {port: selected.get(port, TensorType(shape, np.float64)) for port in layer.inputs}
         arrays = {port: _array(random, value) for port, value in types.items()}
         subject = _Subject(layer, arrays, parameters)
         try:
@@ -228,14 +232,14 @@ def _subject(layer: Layer, inputs: Mapping[str, Any] | None) -> _Subject:
         return subject
     ports = ", ".join([f'"{port}": ex.TensorType((2, 3), "float32")' for port in missing])
     raise OperandError(
-        f"a check of {layer!r}, for whose input {', '.join(missing)} no shape was found that it takes",
+        f"a check of {layer!r}, for whose input {', '.join(missing)} no accepted shape was found",
         rule="every input must have a type or a value",
         fix=f"ex.check(layer, inputs={{{ports}}})",
     )
 
 
 def _fitting(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """Return shapes of inputs that a parameter of a shape may be used with: rows, and images."""
+    """Return input shapes (rows and images) that may fit a parameter of a shape."""
     rows = [(2, size) for size in shape[:1] + shape[-1:]]
     return [*rows, *[(2, size, 5, 5) for size in shape[1:2]]]
 
@@ -254,7 +258,7 @@ def _drawn(random: np.random.Generator, shape: tuple[int, ...]) -> Array:
 
 
 def _gradients(subject: _Subject) -> int:
-    """Check gradients of the weighted sum of the outputs, at some elements of each floating input and parameter."""
+    """Check gradients of a weighted sum of the outputs at some elements of each floating input and parameter."""
     operands = {**subject.inputs, **{f"parameter {path}".strip(): each for path, each in subject.parameters.items()}}
     ports = tuple(subject.inputs)
 
@@ -271,7 +275,9 @@ def _gradients(subject: _Subject) -> int:
             if output.dtype == np.float64
         ]
         if not terms:
-            raise LawError("no output is float64 where inputs and parameters are: there is nothing to differentiate")
+            raise LawError(
+                "no output is float64 for float64 inputs and parameters, so there is nothing to differentiate"
+            )
         return add_n(*terms) if len(terms) > 1 else terms[0], nodes
 
     names = [name for name, array in operands.items() if array.dtype.kind == "f" and array.size]
@@ -280,20 +286,20 @@ def _gradients(subject: _Subject) -> int:
     value, compared = abs(float(values_of(loss))), 0
     for name, gradient in zip(names, declared, strict=True):
         array = operands[name]
-        chosen = np.random.default_rng(2).permutation(array.size)[:_ELEMENTS]
-        for flat in np.sort(chosen):
-            index = tuple(int(place) for place in np.unravel_index(flat, array.shape))
-            ends = []
+        selected = np.random.default_rng(2).permutation(array.size)[:_ELEMENTS]
+        for flat in np.sort(selected):
+            index = tuple(int(element_text) for element_text in np.unravel_index(flat, array.shape))
+            losses = []
             for sign in (-1, 1):
-                moved = array.copy()
-                moved[index] += sign * STEP
-                ends.append(float(values_of(total({**operands, name: moved})[0])))
-            place = f"{name}{list(index) if index else ''} = {number(array[index])}"
+                shifted = array.copy()
+                shifted[index] += sign * STEP
+                losses.append(float(values_of(total({**operands, name: shifted})[0])))
+            element_text = f"{name}{list(index) if index else ''} = {number(array[index])}"
             compared += agree(
                 gradient[index],
-                (ends[1] - ends[0]) / (2 * STEP),
+                (losses[1] - losses[0]) / (2 * STEP),
                 names=("declared", "by differences"),
-                at=place,
+                at=element_text,
                 rtol=1e-6,
                 atol=1e-7 * max(1.0, value),
             )
@@ -301,11 +307,11 @@ def _gradients(subject: _Subject) -> int:
 
 
 def _batched(subject: _Subject) -> int:
-    """Check that the layer mapped over stacked inputs gives what a loop over them gives."""
+    """Check that the layer mapped over stacked inputs gives the same result as a loop over them."""
     random = np.random.default_rng(3)
     members = [
         {port: random.permutation(array.ravel()).reshape(array.shape) for port, array in subject.inputs.items()}
-        for _ in range(_MEMBERS)
+        for _ in range(_BATCH_SIZE)
     ]
     parameters = {path: tensor(array, name=path or "value") for path, array in subject.parameters.items()}
     ports = tuple(subject.inputs)

@@ -1,6 +1,7 @@
-"""Check of the operations and rules that a notebook's cell declares: a broken law is a warning below the cell.
+"""Checks of operations and rules declared in notebook cells, which show broken laws as warnings below the cell.
 
-It runs once the cell has ended, when functions that the class needs are there too, and takes about as long as a blink.
+They run after the cell has finished, when functions that the class needs are defined too, and take a few hundredths of
+a second.
 """
 
 from __future__ import annotations
@@ -15,26 +16,26 @@ from explorer.core.ir.expr import Operation
 from explorer.plan.rewrite.rule import Rule
 
 VARIABLE = "EXPLORER_CHECK_DECLARATIONS"
-"""environment variable that switches the checks off where it is 0"""
+"""environment variable that disables the checks if it is 0"""
 _SECONDS = 0.04
-"""time for one class, after which no further law is begun"""
+"""time per class, after which no further law is started"""
 
 
 class LawWarning(UserWarning):
-    """Law that a class declared in a notebook breaks."""
+    """Warning about a law that a class declared in a notebook breaks."""
 
 
 class _Settings:
-    """Whether declarations are checked, and the classes of the cell that runs, with their lines."""
+    """Whether declarations are checked, and the pending classes of the running cell with their lines."""
 
     enabled: ClassVar[bool] = True
     pending: ClassVar[dict[str, tuple[type[Operation] | type[Rule], str, int]]] = {}
 
 
 def check_declarations(enabled: bool) -> None:
-    """Switch the check of operations and rules that notebook cells declare on or off; it is on at the start.
+    """Enable or disable the checks of operations and rules that notebook cells declare; they are initially enabled.
 
-    The environment variable EXPLORER_CHECK_DECLARATIONS=0 switches it off, too.
+    The environment variable EXPLORER_CHECK_DECLARATIONS=0 disables them too.
 
     >>> ex.testing.check_declarations(False)
     >>> ex.testing.check_declarations(True)
@@ -44,7 +45,7 @@ def check_declarations(enabled: bool) -> None:
 
 
 def note_declaration(declared: type[Operation] | type[Rule]) -> None:
-    """Note a class that is declared in a cell of IPython; it is checked when the cell ends."""
+    """Add a class declared in an IPython cell to the classes that are checked when the cell ends."""
     shell = sys.modules["IPython"].get_ipython()
     if not _Settings.enabled or os.environ.get(VARIABLE) == "0":
         return
@@ -52,11 +53,11 @@ def note_declaration(declared: type[Operation] | type[Rule]) -> None:
     while frame.f_back is not None and frame.f_globals.get("__name__") != "__main__":
         frame = frame.f_back
     _Settings.pending[declared.__qualname__] = declared, frame.f_code.co_filename, frame.f_lineno
-    shell.events.register("post_run_cell", _check_pending)  # which a shell does once for a function
+    shell.events.register("post_run_cell", _check_pending)  # the shell registers a function only once
 
 
 def _check_pending(_: Any = None) -> None:
-    """Check the classes of the cell that has ended, and warn of the laws that they break."""
+    """Check the classes of the finished cell, and warn about laws that they break."""
     pending = list(_Settings.pending.values())
     _Settings.pending.clear()
     for declared, file, line in pending:
@@ -65,14 +66,16 @@ def _check_pending(_: Any = None) -> None:
 
 
 def broken_laws(declared: type[Operation] | type[Rule]) -> str:
-    """Return the warning about a class, with each broken law; empty if a quick check finds none."""
-    from explorer.testing.laws.checks import quick_results  # the laws need more than a declaration does
+    """Return the warning text with the broken laws of a class; empty if a quick check finds none."""
+    from explorer.testing.laws.checks import (
+        quick_results,
+    )  # imported only here, because the laws need more modules than a declaration
 
     try:
         broken = [result for result in quick_results(declared, _SECONDS) if result.holds is False]
-        # A kernel that fails breaks every law in the same words.
+        # a failing kernel breaks all laws with the same message
         results = list({result.text: str(result) for result in reversed(broken)}.values())[::-1]
-    except Exception as error:  # the check of a class that is not finished must not end the user's cell
+    except Exception as error:  # the check of an unfinished class must not abort the user's cell
         results = [f"examples ✗ {type(error).__name__}: {error}"]
     if not results:
         return ""

@@ -1,4 +1,4 @@
-"""Laws: statements that must hold for operands drawn with a seed, and the error that says where one does not."""
+"""Laws, which must hold for operands drawn with a fixed seed, and the error for broken laws."""
 
 from __future__ import annotations
 
@@ -14,35 +14,36 @@ from explorer.testing.laws.cases import Case
 
 
 class LawError(ExplorerError, AssertionError):
-    """Operands for which a law does not hold, with both values."""
+    """Error for a broken law, with the operands and both values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Law:
-    """Statement about an operation, checked on one case of it after the other."""
+    """Statement about an operation that is checked on each of its cases."""
 
     name: str
     applies: Callable[[Case], bool]
-    """whether the operation of a case declares what the law is about"""
+    """whether the law applies to the operation of a case"""
     check: Callable[[Case], int]
-    """returns how many values were compared; raises LawError for the first case that breaks the law"""
+    """returns the number of compared values; raises LawError if a case breaks the law"""
 
 
 def number(value: Any) -> str:
-    """Return a number as messages show it, with four digits."""
+    """Return a number with four digits for messages."""
     scalar = value.item() if isinstance(value, np.generic | np.ndarray) else value
     return f"{scalar:.4g}" if isinstance(scalar, int | float | complex) and type(scalar) is not bool else str(scalar)
 
 
 def place_text(case: Case, operands: list[Array], index: tuple[int, ...]) -> str:
-    """Return the elements of the operands at an index: ``x = 1.3``; with the index where they are of several shapes."""
-    texts = []
+    """Return the operands' elements at an index, such as ``x = 1.3``; operands of other shapes are omitted unless
+    scalar."""
+    elements = []
     for name, array in zip(case.operand_names, operands, strict=True):
         if array.shape == operands[0].shape and len(index) == array.ndim:
-            texts.append(f"{name} = {number(array[index])}")
+            elements.append(f"{name} = {number(array[index])}")
         elif array.size == 1:
-            texts.append(f"{name} = {number(array.reshape(()))}")
-    return ", ".join(texts)
+            elements.append(f"{name} = {number(array.reshape(()))}")
+    return ", ".join(elements)
 
 
 def agree(
@@ -54,10 +55,10 @@ def agree(
     rtol: float = 0.0,
     atol: float = 0.0,
 ) -> int:
-    """Return the number of elements of two arrays; raise LawError where they differ by more than a tolerance.
+    """Return the number of compared elements of two arrays; raise LawError if they differ by more than a tolerance.
 
-    The message has the element that differs most: ``names`` say what the two values are, and ``at`` where it is. NaN
-    equals NaN.
+    The message shows the element that differs most; ``names`` describe the two values, and ``at`` describes the
+    position. NaN equals NaN.
     """
     first, second = np.asarray(left), np.asarray(right)
     if first.shape != second.shape:
@@ -66,9 +67,9 @@ def agree(
         equal = _equal(first, second, rtol, atol)
         if equal.all():
             return int(first.size)
-        apart = np.abs(np.subtract(first, second, dtype=np.result_type(first, second, "f8")))
-    off = np.where(equal, -1.0, np.nan_to_num(apart, nan=np.inf))
-    index = tuple(int(place) for place in np.unravel_index(np.argmax(off), first.shape))
+        distance = np.abs(np.subtract(first, second, dtype=np.result_type(first, second, "f8")))
+    deviation = np.where(equal, -1.0, np.nan_to_num(distance, nan=np.inf))
+    index = tuple(int(place) for place in np.unravel_index(np.argmax(deviation), first.shape))
     where = (at if isinstance(at, str) else at(index)) or (f"[{', '.join(map(str, index))}]" if index else "")
     raise LawError(
         f"{f'at {where}: ' if where else ''}{names[0]} {number(first[index])}, {names[1]} {number(second[index])}"
@@ -85,6 +86,6 @@ def _equal(first: Array, second: Array, rtol: float, atol: float) -> Array:
 
 
 def needs(is_met: bool, text: str) -> None:
-    """Raise LawError with a text unless a condition is met."""
+    """Raise LawError with a message unless a condition is met."""
     if not is_met:
         raise LawError(text)

@@ -1,4 +1,4 @@
-"""Reports of checks: one line a law, with what was compared or with the operands that break it."""
+"""Reports of checks, with one line per law: the number of compared values, or the operands that break it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MARKS = {True: "✓", False: "✗", None: "·"}
 
 @dataclass(frozen=True, slots=True)
 class LawResult:
-    """Answer about one law: whether it holds (None: it was not checked), and what says so."""
+    """Result of one law: whether it holds (None if it was not checked), and a description."""
 
     law: str
     holds: bool | None
@@ -25,7 +25,7 @@ class LawResult:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class LawReport:
-    """Laws that were checked on an operation, a rule or a layer; it is true if all of them hold.
+    """Results of the laws of an operation, a rule or a layer; the report is true if all of them hold.
 
     >>> report = ex.check(ex.tanh)
     >>> report.ok, report.broken
@@ -37,7 +37,7 @@ class LawReport:
 
     @property
     def ok(self) -> bool:
-        """Whether no law is broken."""
+        """Whether all checked laws hold."""
         return not self.broken
 
     @property
@@ -49,20 +49,20 @@ class LawReport:
         return self.ok
 
     def assert_ok(self) -> None:
-        """Raise LawError with the broken laws, if there are some: one line in a test checks a class."""
+        """Raise LawError if laws are broken, so that a test can check a class in one line."""
         __tracebackhide__ = True
         if self.broken:
             raise LawError(
                 "\n".join([f"{self.subject} breaks {len(self.broken)} of its laws", *map(str, self.broken)]),
-                rule="what a class declares must hold for its operands, because plans rely on it",
+                rule="a class's declarations must hold for its operands, because plans rely on them",
                 fix="correct the declaration, or the kernel",
             )
 
     def text(self) -> str:
-        """Return one line a law, below the subject and how many laws hold."""
+        """Return the subject with the number of laws that hold, followed by one line per law."""
         checked = [result for result in self.results if result.holds is not None]
-        held = sum(result.holds is True for result in checked)
-        title = f"{self.subject}: {held} of {len(checked)} laws hold"
+        holding = sum(result.holds is True for result in checked)
+        title = f"{self.subject}: {holding} of {len(checked)} laws hold"
         return "\n".join([title, *[f"  {result}" for result in self.results]])
 
     def __str__(self) -> str:
@@ -72,7 +72,7 @@ class LawReport:
         return self.text()
 
     def html(self) -> str:
-        """Return the report as an HTML table without a script."""
+        """Return the report as an HTML table without scripts."""
         title, *_ = self.text().splitlines()
         rows = [
             element("tr", *[element("td", cell, style="text-align:left") for cell in _cells(result)])

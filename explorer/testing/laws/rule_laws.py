@@ -1,8 +1,8 @@
-"""Laws of rewrite rules and passes: the values of programs with and without it, on programs in which it matches.
+"""Laws of rewrite rules and passes, which must not change the values of programs.
 
-A rule's formula may be right for real numbers and wrong for floating ones, for zeros with a sign, for integers that
-wrap around, or for NaN. So programs are written in which the rule matches, and their values are compared with and
-without it.
+A rule's formula may be correct for real numbers, but wrong for floating-point rounding, signed zeros, integers that
+wrap around, or NaN. Programs in which the rule matches are therefore generated, and their values with and without the
+rule are compared.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ _LAW = "values with the rule = without"
 _PASS_LAW = "values with the pass = without"
 _NUMBERS = (1.0, 0.0, 2.0, -1.0, 0.5)
 """constants that rules look for, in the order in which they are tried"""
-_COMPARED = 60
-"""programs at most whose values are compared"""
-_QUICKLY = 12
-"""the same for a check with a deadline"""
-_MOST = 4_000
-"""programs at most at which a rule is asked"""
+_MAX_COMPARED = 60
+"""maximum number of programs whose values are compared"""
+_MAX_COMPARED_QUICK = 12
+"""maximum number of compared programs in a check with a deadline"""
+_MAX_PROGRAMS = 4_000
+"""maximum number of programs on which a rule is tried"""
 _TOLERANCES = {"float64": 1e-8, "complex128": 1e-8, "float32": 1e-4, "complex64": 1e-4, "float16": 2e-2}
-"""dtype → relative deviation that rounding explains; other dtypes are compared exactly"""
+"""dtype → relative tolerance for rounding; other dtypes are compared exactly"""
 
 
 @dataclass(slots=True)
-class _Asked:
-    """Counts of the programs at which a rule was asked."""
+class _Trials:
+    """Counts of the programs on which a rule was tried."""
 
     programs: int = 0
     declined: int = 0
@@ -55,18 +55,20 @@ class _Asked:
 
 
 def rule_results(rule: Rule, programs: Sequence[Expr] = (), deadline: float | None = None) -> tuple[LawResult, ...]:
-    """Return whether a rule keeps the values of programs: those given, else those written with its root operations.
+    """Return whether a rule preserves the values of given programs, or of programs generated from its root operations.
 
-    ``deadline`` is a time of ``time.perf_counter`` after which no further program is written.
+    ``deadline`` is a time from ``time.perf_counter`` after which no further program is generated.
     """
-    asked = _Asked(codes={})
+    trials = _Trials(codes={})
     try:
-        pairs = _replacements(rule, programs or _written(rule.roots, deadline), asked)
+        pairs = _replacements(rule, programs or _generated(rule.roots, deadline), trials)
     except LawError as error:
         return (LawResult("match", False, str(error)),)
     if not pairs:
-        return (_unmatched(rule, asked, bool(programs), deadline),)
-    pairs = sorted(pairs, key=lambda pair: len(reachable([pair[0]])))[: _COMPARED if deadline is None else _QUICKLY]
+        return (_unmatched(rule, trials, bool(programs), deadline),)
+    pairs = sorted(pairs, key=lambda pair: len(reachable([pair[0]])))[
+        : _MAX_COMPARED if deadline is None else _MAX_COMPARED_QUICK
+    ]
     for before, after in pairs:
         if before.type is not after.type:
             text = f"in {program_text(before)}: without the rule {before.type}, with it {after.type}"
@@ -74,7 +76,7 @@ def rule_results(rule: Rule, programs: Sequence[Expr] = (), deadline: float | No
     try:
         values = _values([node for pair in pairs for node in pair])
     except ExplorerError:
-        # A program that another operation of the user's makes impossible is no finding about the rule.
+        # programs that fail because of another user-defined operation are not the rule's fault
         pairs = [pair for pair in pairs if _is_computable(pair[0])]
         try:
             values = [value for pair in pairs for value in _values([*pair])]
@@ -92,30 +94,30 @@ def rule_results(rule: Rule, programs: Sequence[Expr] = (), deadline: float | No
 
 
 def pass_results(planning_pass: Pass, programs: Sequence[Expr] = ()) -> tuple[LawResult, ...]:
-    """Return whether a pass keeps the values of programs, in a pipeline of it and the passes that a plan needs."""
+    """Return whether a pass preserves the values of programs in a pipeline with this pass and the required passes."""
     needed = [step for step in map(pass_of, PIPELINE) if step.required and not isinstance(planning_pass, type(step))]
     pipeline = sorted([*needed, planning_pass], key=lambda step: KINDS.index(step.kind))
-    chosen, decided, compared = list(programs) or _programs_of_passes(), 0, 0
-    for program in chosen:
+    selected, changed, compared = list(programs) or _programs_of_passes(), 0, 0
+    for program in selected:
         plan = EvalPlan(passes=pipeline)
         handle = plan.register(program)
         try:
             plan.eval()
-            decided += any(row.name == planning_pass.name and row.last > row.first for row in plan.recording.stages)
+            changed += any(row.name == planning_pass.name and row.last > row.first for row in plan.recording.stages)
             (without,) = _values([program])
             compared += _compared("with the pass", np.asarray(handle.data()), without, program)
         except LawError as error:
             return (LawResult(_PASS_LAW, False, f"{program_text(program)} {error}"),)
-        except Exception as error:  # a user's pass may raise anything, and the report shows it
+        except Exception as error:  # user-defined passes may raise any exception, which is reported
             return (LawResult(_PASS_LAW, False, f"at {program_text(program)}: {type(error).__name__}: {error}"),)
-    if not decided and planning_pass.kind == "rewrite":
-        fix = f"give one in which it should: ex.check({type(planning_pass).__name__}, y)"
-        return (LawResult(_PASS_LAW, False, f"it decided nothing in {len(chosen)} programs; {fix}"),)
-    return (LawResult(_PASS_LAW, True, f"{counted_text(compared, 'value')} of {len(chosen)} programs"),)
+    if not changed and planning_pass.kind == "rewrite":
+        fix = f"pass a program in which it should: ex.check({type(planning_pass).__name__}, y)"
+        return (LawResult(_PASS_LAW, False, f"it decided nothing in {len(selected)} programs; {fix}"),)
+    return (LawResult(_PASS_LAW, True, f"{counted_text(compared, 'value')} of {len(selected)} programs"),)
 
 
 def _programs_of_passes() -> list[Expr]:
-    """Return programs with constants, equal nodes, products, chains, reductions, values that several nodes read."""
+    """Return programs with constants, equal nodes, products, chains, reductions and values with several consumers."""
     random = np.random.default_rng(3)
     x, w = (tensor(random.uniform(-1, 1, shape), name=name) for shape, name in (((4, 6), "x"), ((6, 6), "w")))
     exp, tanh = registry.functions.find("exp"), registry.functions.find("tanh")
@@ -130,22 +132,22 @@ def _programs_of_passes() -> list[Expr]:
     ]
 
 
-def _unmatched(rule: Rule, asked: _Asked, are_given: bool, deadline: float | None) -> LawResult:
-    codes = ", ".join(sorted(asked.codes or ()))
-    text = f"it matched in none of {asked.programs} programs" + (
-        f", and declined in {asked.declined} ({codes})" if codes else ""
+def _unmatched(rule: Rule, trials: _Trials, are_given: bool, deadline: float | None) -> LawResult:
+    codes = ", ".join(sorted(trials.codes or ()))
+    text = f"it matched in none of {trials.programs} programs" + (
+        f", and declined in {trials.declined} ({codes})" if codes else ""
     )
     if deadline is not None:
         return LawResult(_LAW, None, text)
-    fix = f"give one in which it should: ex.check({rule.name}, y)"
-    return LawResult(_LAW, False, f"{text}; {'it should match in those given' if are_given else fix}")
+    fix = f"pass a program in which it should: ex.check({rule.name}, y)"
+    return LawResult(_LAW, False, f"{text}; {'it should match in the given programs' if are_given else fix}")
 
 
-def _replacements(rule: Rule, programs: Iterable[Expr], asked: _Asked) -> list[tuple[Expr, Expr]]:
-    """Return (node, replacement) for the nodes of programs at which the rule applies; raise LawError if it fails."""
+def _replacements(rule: Rule, programs: Iterable[Expr], trials: _Trials) -> list[tuple[Expr, Expr]]:
+    """Return (node, replacement) for all nodes at which the rule applies; raise LawError if the rule fails."""
     graph = PlanGraph(tuple(programs))
     pairs: list[tuple[Expr, Expr]] = []
-    asked.programs = len(graph.recorded_roots)
+    trials.programs = len(graph.recorded_roots)
     for node in graph.live:
         if not rule.applies_to(type(node.operation)):
             continue
@@ -155,9 +157,9 @@ def _replacements(rule: Rule, programs: Iterable[Expr], asked: _Asked) -> list[t
         except Exception as error:
             raise LawError(f"at {program_text(node)}: {type(error).__name__}: {error}") from error
         if isinstance(answer, Declined):
-            asked.declined += 1
-            assert asked.codes is not None
-            asked.codes[answer.entry.code] = asked.codes.get(answer.entry.code, 0) + 1
+            trials.declined += 1
+            assert trials.codes is not None
+            trials.codes[answer.entry.code] = trials.codes.get(answer.entry.code, 0) + 1
         elif isinstance(answer, Applied):
             pairs.append((node, answer.new))
         elif answer is not None:
@@ -166,7 +168,7 @@ def _replacements(rule: Rule, programs: Iterable[Expr], asked: _Asked) -> list[t
 
 
 def _values(nodes: list[Expr]) -> list[Array]:
-    """Return the values of expressions, without any rule."""
+    """Return the values of expressions without any rule."""
     plan = EvalPlan(record="off", without=("simplify",))
     handles = [plan.register(node) for node in nodes]
     with np.errstate(all="ignore"):
@@ -182,13 +184,13 @@ def _is_computable(node: Expr) -> bool:
     return True
 
 
-def _largest(value: Array) -> float:
+def _largest_finite(value: Array) -> float:
     numbers = np.abs(value[np.isfinite(value)]) if value.dtype.kind in "fc" else np.zeros(0)
     return float(numbers.max()) if numbers.size else 0.0
 
 
 def _compared(name: str, changed: Array, without: Array, program: Expr) -> int:
-    """Return how many values of a program were compared with those without a rule or pass; LawError if one differs."""
+    """Return the number of values compared with and without a rule or pass; raise LawError if one differs."""
     tolerance = _tolerance(without)
     return agree(
         changed,
@@ -196,7 +198,7 @@ def _compared(name: str, changed: Array, without: Array, program: Expr) -> int:
         names=(name, "without"),
         at=partial(_where, program),
         rtol=tolerance,
-        atol=tolerance * max(1.0, _largest(without)),
+        atol=tolerance * max(1.0, _largest_finite(without)),
     )
 
 
@@ -211,34 +213,34 @@ def _where(root: Expr, index: tuple[int, ...]) -> str:
 
 
 def program_text(root: Expr) -> str:
-    """Return a small expression as text: ``subtract(x, sigmoid(y))``; one of many nodes is cut short."""
-    texts: dict[int, str] = {}
+    """Return an expression as a string, such as ``subtract(x, sigmoid(y))``; long expressions are shortened."""
+    strings: dict[int, str] = {}
     for node in reachable([root]):
         if isinstance(node, Tensor):
-            texts[node.uid] = node.label
+            strings[node.uid] = node.label
         elif "value" in node.operation.attributes and not node.operands:
-            texts[node.uid] = number(node.operation.attributes["value"])
+            strings[node.uid] = number(node.operation.attributes["value"])
         else:
-            inside = ", ".join([texts[operand.uid] for operand in node.operands])
-            texts[node.uid] = f"{node.operation.name}({inside if len(inside) < 120 else '…'})"
-    return texts[root.uid]
+            inside = ", ".join([strings[operand.uid] for operand in node.operands])
+            strings[node.uid] = f"{node.operation.name}({inside if len(inside) < 120 else '…'})"
+    return strings[root.uid]
 
 
 # -- programs ----------------------------------------------------------------------------------------------------
 
 
-def _written(roots: tuple[type[Operation], ...], deadline: float | None) -> list[Expr]:
-    """Return programs with each of some operations on top: over tensors, over constants, over other operations."""
+def _generated(roots: tuple[type[Operation], ...], deadline: float | None) -> list[Expr]:
+    """Return programs whose last operation is one of ``roots``, applied to tensors, constants and other operations."""
     programs: list[Expr] = []
     for program in _interleaved([_programs(root) for root in _classes(roots)]):
         programs.append(program)
-        if len(programs) >= _MOST or (deadline is not None and time.perf_counter() > deadline):
+        if len(programs) >= _MAX_PROGRAMS or (deadline is not None and time.perf_counter() > deadline):
             break
     return programs
 
 
 def _classes(roots: tuple[type[Operation], ...]) -> list[type[Operation]]:
-    """Return the registered classes of operations that rules with these roots are asked at."""
+    """Return the registered operation classes to which rules with these roots apply."""
     return [each for each in registry.operations.values() if issubclass(each, roots) and each.examples]
 
 
@@ -253,40 +255,41 @@ def _interleaved(streams: list[Iterator[Expr]]) -> Iterator[Expr]:
 
 
 def _programs(root: type[Operation]) -> Iterator[Expr]:
-    """Yield legal programs with an operation of one class on top, the simplest first."""
+    """Yield valid programs whose last operation is of one class, starting with the simplest."""
     for example in root.examples:
         operation = root(**example.attributes)
-        leaves = [_leaf(array, place) for place, array in enumerate(example.draw(1))]
+        leaves = [_leaf(array, index) for index, array in enumerate(example.draw(1))]
         yield from _recorded(operation, leaves)
         if len(leaves) == 2 and leaves[0].type is leaves[1].type:
             yield from _recorded(operation, [leaves[0], leaves[0]])
         for inner in (_constants, _unary, _binary):
-            for place, leaf in enumerate(leaves):
+            for index, leaf in enumerate(leaves):
                 for operand in inner(leaf):
-                    yield from _recorded(operation, [*leaves[:place], operand, *leaves[place + 1 :]])
+                    yield from _recorded(operation, [*leaves[:index], operand, *leaves[index + 1 :]])
                     if inner is _unary and len(leaves) == 2:
-                        # With a constant beside it, with the tensor itself, and with the same operation of the other.
-                        other = leaves[1 - place]
+                        # combined with a constant, with the tensor itself, and with the same operation of the other
+                        # tensor
+                        other = leaves[1 - index]
                         pairs = [(operand, constant) for constant in _constants(other)]
                         pairs += [(operand, leaf), (operand, operand)]
-                        pairs += [(operand, same) for same in [_same(operand, other)] if same is not None]
+                        pairs += [(operand, same) for same in [_same_operation(operand, other)] if same is not None]
                         for pair in pairs:
-                            yield from _recorded(operation, [*(pair if place == 0 else pair[::-1])])
+                            yield from _recorded(operation, [*(pair if index == 0 else pair[::-1])])
     for example in root.examples[:1]:
         operation = root(**example.attributes)
-        leaves = [_leaf(array, place) for place, array in enumerate(example.draw(1))]
-        for place, leaf in enumerate(leaves):
+        leaves = [_leaf(array, index) for index, array in enumerate(example.draw(1))]
+        for index, leaf in enumerate(leaves):
             for inside in _unary(leaf):
                 for operand in _unary(inside):
-                    yield from _recorded(operation, [*leaves[:place], operand, *leaves[place + 1 :]])
+                    yield from _recorded(operation, [*leaves[:index], operand, *leaves[index + 1 :]])
 
 
-def _leaf(array: Array, place: int) -> Tensor:
-    return tensor(array, name="xyzuvw"[place] if place < 6 else f"x{place}")
+def _leaf(array: Array, index: int) -> Tensor:
+    return tensor(array, name="xyzuvw"[index] if index < 6 else f"x{index}")
 
 
 def _recorded(operation: Operation, operands: Sequence[Expr]) -> Iterator[Expr]:
-    """Yield the operation on operands, where that is legal."""
+    """Yield the operation on the operands if it accepts them."""
     try:
         yield operation(*operands)
     except ExplorerError:
@@ -302,21 +305,21 @@ def _constants(leaf: Expr) -> Iterator[Expr]:
             yield Full(value=value, shape=shape, dtype=type_.dtype)()
 
 
-def _same(operand: Expr, other: Expr) -> Expr | None:
+def _same_operation(operand: Expr, other: Expr) -> Expr | None:
     return next(_recorded(operand.operation, [other]), None)
 
 
 def _unary(leaf: Expr) -> Iterator[Expr]:
-    """Yield operations of one operand, those without attributes first, on a value."""
-    for operation in _palette(1):
+    """Yield unary operations on a value, starting with operations without attributes."""
+    for operation in _operations(1):
         yield from _recorded(operation, [leaf])
 
 
 def _binary(leaf: Expr) -> Iterator[Expr]:
-    """Yield operations of two operands on a value and a tensor of its type, and a constant."""
+    """Yield binary operations on a value and a tensor of its type, or a constant."""
     other = _second(leaf)
     constants = list(_constants(leaf))[::2]
-    for operation in _palette(2):
+    for operation in _operations(2):
         for operands in ([leaf, other], [other, leaf], [leaf, leaf], *[[leaf, constant] for constant in constants]):
             yield from _recorded(operation, operands)
 
@@ -327,13 +330,14 @@ def _second(leaf: Expr) -> Expr:
     return tensor(random.uniform(-1, 1, type_.shape).astype(type_.dtype), name="w")
 
 
-def _palette(count: int) -> list[Operation]:
-    """Return pure operations of so many operands, with the attributes of their first example; a user's own first."""
-    return _of_count(count, tuple(registry.operations.values()))
+def _operations(count: int) -> list[Operation]:
+    """Return pure operations with ``count`` operands and the attributes of their first example, user-defined ones
+    first."""
+    return _operations_with_count(count, tuple(registry.operations.values()))
 
 
 @lru_cache(maxsize=2)
-def _of_count(count: int, registered: tuple[type[Operation], ...]) -> list[Operation]:
+def _operations_with_count(count: int, registered: tuple[type[Operation], ...]) -> list[Operation]:
     return [
         operation_class(**operation_class.examples[0].attributes)
         for operation_class in sorted(registered, key=_familiarity)

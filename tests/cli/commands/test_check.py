@@ -41,13 +41,13 @@ def test_a_file_that_is_no_kept_plan_is_refused_and_a_model_is_not_overwritten(
 ) -> None:
     before = MODEL.read_bytes()
     assert main(["check", str(MODEL), "--plan", str(MODEL)]) == 2
-    assert "no JSON" in capsys.readouterr().err
+    assert "is not JSON" in capsys.readouterr().err
     assert main(["check", str(MODEL), "--plan", str(MODEL), "--update"]) == 2
     assert MODEL.read_bytes() == before
     recording = tmp_path / "digits.json"
     assert main(["show", str(MODEL), "-o", str(recording)]) == 0
     assert main(["check", str(MODEL), "--plan", str(recording)]) == 2
-    assert "this is no kept plan" in capsys.readouterr().err
+    assert "this is not a plan file" in capsys.readouterr().err
     assert main(["check", str(MODEL), "--update"]) == 2
     assert "--plan digits.plan.json" in capsys.readouterr().err
 
@@ -90,7 +90,7 @@ def test_a_kept_plan_replaces_nothing_but_a_kept_plan(tmp_path: Path, capsys: py
     assert main(["convert", str(MODEL), str(kept)]) == 0
     before = kept.read_bytes()
     assert main(["check", str(MODEL), "--plan", str(kept), "--update"]) == 2
-    assert "this is no kept plan, and would be replaced by one" in capsys.readouterr().err
+    assert "this is not a plan file, and would be overwritten" in capsys.readouterr().err
     assert kept.read_bytes() == before
     plan = tmp_path / "digits.plan.json"
     assert main(["check", str(MODEL), "--plan", str(plan), "--update"]) == 0

@@ -1,6 +1,6 @@
-"""Laws about what every operation has: its kernel, its type, its gradient and its batching rule.
+"""Laws about the methods of all operations: kernel, type inference, gradient and batching rule.
 
-Each takes a case, an operation with operands that it is meant for, so that a law needs no knowledge of operations.
+Each law receives a case, which is an operation with valid operands, so that laws do not depend on specific operations.
 """
 
 from __future__ import annotations
@@ -21,14 +21,16 @@ from explorer.testing.laws.cases import Case, floating
 from explorer.testing.laws.law import Law, agree, needs, number, place_text
 
 values_of = partial(evaluate, record="off")
-"""values by a plan of their own: that of the thread may hold expressions of the user's, which wait"""
+"""function that evaluates expressions in a separate plan, because the thread's plan may contain pending user
+expressions"""
 _DECLARED = ("declared", "by differences")
 
 
 def is_differentiable(case: Case) -> bool:
-    """Return whether a gradient is declared, and the case has floating operands and a float64 result of float64 ones.
+    """Return whether a gradient is declared, and the case has floating operands and a float64 result for float64
+    operands.
 
-    Differences of rounder numbers tell nothing.
+    Differences in lower precision would be meaningless.
     """
     if case.operation.nondifferentiable or not floating(case.example):
         return False
@@ -38,78 +40,85 @@ def is_differentiable(case: Case) -> bool:
 
 
 def gradient_equals_differences(case: Case) -> int:
-    """Check the gradient of every floating operand against central differences, in float64."""
+    """Check the gradient of every floating operand against central differences in float64."""
     arrays, weights = case.arrays("float64"), weights_of(case)
     operands = [tensor(array) for array in arrays]
-    places = floating(case.example)
-    # A difference in an elementwise gradient is reported as one of f'(x), which a reader can compare with a formula.
+    indices = floating(case.example)
+    # differences in elementwise gradients are reported as f'(x), which can be compared with a formula
     pointwise = case.operation.elementwise and all(array.shape == weights.shape for array in arrays)
-    declared = values_of(grad(case.operation(*operands), [operands[place] for place in places], seed=weights))
+    declared = values_of(
+        grad(case.operation(*operands), [operands[operand_index] for operand_index in indices], seed=weights)
+    )
     largest = max(1.0, abs(weighted_sum(case, arrays, weights)))
     compared = 0
-    for place, gradient in zip(places, declared, strict=True):
-        name = case.operand_names[place]
+    for operand_index, gradient in zip(indices, declared, strict=True):
+        name = case.operand_names[operand_index]
         needs(
-            (gradient.shape, gradient.dtype) == (arrays[place].shape, arrays[place].dtype),
-            f"declared for {name} {_type(gradient)}, where {name} is {_type(arrays[place])}",
+            (gradient.shape, gradient.dtype) == (arrays[operand_index].shape, arrays[operand_index].dtype),
+            f"declared for {name} {_type(gradient)}, where {name} is {_type(arrays[operand_index])}",
         )
         scale = weights if pointwise else np.asarray(1.0)
 
-        def at(index: tuple[int, ...], place: int = place, name: str = name) -> str:
+        def at(index: tuple[int, ...], operand_index: int = operand_index, name: str = name) -> str:
             if pointwise:
                 point = place_text(case, arrays, index)
                 return point if len(arrays) == 1 else f"{point} for {name}"
-            return f"{name}{list(index) if index else ''} = {number(arrays[place][index])}"
+            return f"{name}{list(index) if index else ''} = {number(arrays[operand_index][index])}"
 
-        slopes = differences(case, arrays, place, weights)
+        slopes = differences(case, arrays, operand_index, weights)
         compared += agree(gradient / scale, slopes / scale, names=_DECLARED, at=at, rtol=1e-6, atol=1e-7 * largest)
     return compared
 
 
 def second_gradient_equals_differences(case: Case) -> int:
-    """Check the gradient of the gradient against central differences of it, along random directions."""
+    """Check the gradient of the gradient against central differences of the gradient along random directions."""
     arrays, weights = case.arrays("float64"), weights_of(case)
-    places = floating(case.example)
-    direction = [np.random.default_rng(2).uniform(-1, 1, arrays[place].shape) for place in places]
+    indices = floating(case.example)
+    direction = [np.random.default_rng(2).uniform(-1, 1, arrays[operand_index].shape) for operand_index in indices]
 
     def first(values: list[Array]) -> tuple[list[Expr], Expr]:
         operands = [tensor(array) for array in values]
-        gradients = grad(case.operation(*operands), [operands[place] for place in places], seed=weights)
+        gradients = grad(
+            case.operation(*operands), [operands[operand_index] for operand_index in indices], seed=weights
+        )
         total = add_n(*[(gradient * along).sum() for gradient, along in zip(gradients, direction, strict=True)])
-        return [operands[place] for place in places], total
+        return [operands[operand_index] for operand_index in indices], total
 
     inputs, total = first(arrays)
     second = values_of(grad(total, inputs))
-    for position, place in enumerate(places):
-        step = np.random.default_rng(3).uniform(-1, 1, arrays[place].shape)
-        moved = []
+    for position, operand_index in enumerate(indices):
+        step = np.random.default_rng(3).uniform(-1, 1, arrays[operand_index].shape)
+        sums = []
         for sign in (-1, 1):
             shifted = [array.copy() for array in arrays]
-            shifted[place] = shifted[place] + sign * STEP * step
-            moved.append(float(values_of(first(shifted)[1])))
-        slope = (moved[1] - moved[0]) / (2 * STEP)
+            shifted[operand_index] = shifted[operand_index] + sign * STEP * step
+            sums.append(float(values_of(first(shifted)[1])))
+        slope = (sums[1] - sums[0]) / (2 * STEP)
         along = float(np.sum(second[position] * step))
-        name = case.operand_names[place]
+        name = case.operand_names[operand_index]
         agree(along, slope, names=_DECLARED, at=f"a direction of {name}", rtol=2e-5, atol=2e-6)
-    return len(places)
+    return len(indices)
 
 
 def patterns(count: int) -> list[tuple[bool, ...]]:
-    """Return every choice of batched operands but the empty one."""
-    return [chosen for chosen in itertools.product((False, True), repeat=count) if any(chosen)]
+    """Return all nonempty selections of batched operands."""
+    return [selection for selection in itertools.product((False, True), repeat=count) if any(selection)]
 
 
 def batched_equals_loop(case: Case, size: int = 3) -> int:
-    """Check that operands with a leading axis of members give what a loop over the members gives."""
+    """Check that operands with a leading batch axis give the same result as a loop over the batch."""
     compared = 0
     for batched in patterns(len(case.example.operands)):
         members = [case.arrays(seed=seed) for seed in range(size)]
         operands: list[Any] = [
-            np.stack([member[place] for member in members]) if is_batched else members[0][place]
-            for place, is_batched in enumerate(batched)
+            np.stack([member[operand_index] for member in members]) if is_batched else members[0][operand_index]
+            for operand_index, is_batched in enumerate(batched)
         ]
         rows = [
-            [operands[place][index] if is_batched else operands[place] for place, is_batched in enumerate(batched)]
+            [
+                operands[operand_index][index] if is_batched else operands[operand_index]
+                for operand_index, is_batched in enumerate(batched)
+            ]
             for index in range(size)
         ]
         loop = np.stack([case.operation.compute(*row) for row in rows])
@@ -129,7 +138,7 @@ def batched_equals_loop(case: Case, size: int = 3) -> int:
 
 
 def inferred_type_is_the_kernels(case: Case, dtype: str | None = None) -> int:
-    """Check that the declared type, known when an expression is written, is that of the computed value."""
+    """Check that the inferred type of an expression is the type of the computed value."""
     arrays = case.arrays(dtype)
     type_ = case.operation.type_of(tuple(TensorType(array.shape, array.dtype) for array in arrays))
     value = case.operation.compute(*arrays)
@@ -142,41 +151,43 @@ def inferred_type_is_the_kernels(case: Case, dtype: str | None = None) -> int:
 
 
 def garbage_does_not_matter(case: Case, dtype: str | None = None) -> int:
-    """Check that the kernel writes its whole result into ``out``, and does not read what was there before."""
+    """Check that the kernel writes its whole result into ``out`` and does not read the previous content."""
     arrays = case.arrays(dtype)
-    fresh = case.operation.compute(*arrays)
-    garbage = np.ndarray(fresh.shape, fresh.dtype, buffer=bytearray(b"\xa5" * fresh.nbytes))
+    expected = case.operation.compute(*arrays)
+    garbage = np.ndarray(expected.shape, expected.dtype, buffer=bytearray(b"\xa5" * expected.nbytes))
     with np.errstate(all="ignore"):
         written = case.operation.kernel(garbage, *arrays)
-    needs(written is garbage, "the kernel returned another array than out, into which it must compute")
+    needs(written is garbage, "the kernel must write to out and return it, but returned another array")
     return agree(
         garbage,
-        fresh,
+        expected,
         names=("over other numbers", "in fresh memory"),
         at=partial(place_text, case, arrays),
     )
 
 
 def operands_stay(case: Case) -> int:
-    """Check that the kernel writes to none of its operands."""
+    """Check that the kernel does not modify its operands."""
     arrays, before = case.arrays(), case.arrays()
     case.operation.compute(*arrays)
     names = ("after the kernel ran", "before")
-    return sum(agree(array, held, names=names, at="an operand") for array, held in zip(arrays, before, strict=True))
+    return sum(
+        agree(array, original, names=names, at="an operand") for array, original in zip(arrays, before, strict=True)
+    )
 
 
 def operands_may_be_overwritten(case: Case) -> int:
-    """Check that the kernel may write its result over each operand of the result's type."""
-    whole, compared = case.operation.compute(*case.arrays()), 0
-    for place, name in enumerate(case.operand_names):
+    """Check that the kernel may overwrite each operand of the result's type with its result."""
+    expected, compared = case.operation.compute(*case.arrays()), 0
+    for operand_index, name in enumerate(case.operand_names):
         arrays = case.arrays()
-        if (arrays[place].shape, arrays[place].dtype) != (whole.shape, whole.dtype):
+        if (arrays[operand_index].shape, arrays[operand_index].dtype) != (expected.shape, expected.dtype):
             continue
         before = case.arrays()
         with np.errstate(all="ignore"):
-            over = case.operation.kernel(arrays[place], *arrays)
+            overwritten = case.operation.kernel(arrays[operand_index], *arrays)
         names = (f"written over {name}", "in fresh memory")
-        compared += agree(over, whole, names=names, at=partial(place_text, case, before))
+        compared += agree(overwritten, expected, names=names, at=partial(place_text, case, before))
     return compared
 
 
@@ -196,7 +207,7 @@ def _writes(case: Case) -> bool:
     return _has_result(case) and not case.operation.view
 
 
-FACETS = (
+METHOD_LAWS = (
     Law("result type = declared type", _has_result, inferred_type_is_the_kernels),
     Law("out is written whole", _writes, garbage_does_not_matter),
     Law("operands are left alone", _writes, operands_stay),
@@ -205,11 +216,11 @@ FACETS = (
     Law("gradient of the gradient", is_differentiable, second_gradient_equals_differences),
     Law("batched = loop", lambda case: not case.operation.unbatchable and bool(case.types), batched_equals_loop),
 )
-"""laws about the facets of operations"""
+"""laws about the methods of operations"""
 
 
 def undeclared(operation: type[Operation]) -> dict[str, str]:
-    """Return the reasons why an operation has no gradient or no batching rule, by the name of the law."""
+    """Return a mapping of law names to the reasons why an operation has no gradient or no batching rule."""
     reasons = {"gradient": operation.nondifferentiable, "batched = loop": operation.unbatchable}
     return {name: reason for name, reason in reasons.items() if reason}
 
@@ -222,19 +233,19 @@ def weighted_sum(case: Case, arrays: list[Array], weights: Array) -> float:
     return float(np.sum(np.asarray(case.operation.compute(*arrays), np.float64) * weights))
 
 
-def differences(case: Case, arrays: list[Array], place: int, weights: Array) -> Array:
-    """Return central differences of Σ weights · result in each element of one operand."""
-    slopes = np.zeros(arrays[place].shape)
+def differences(case: Case, arrays: list[Array], operand_index: int, weights: Array) -> Array:
+    """Return central differences of Σ weights · result for each element of one operand."""
+    slopes = np.zeros(arrays[operand_index].shape)
     for index in np.ndindex(slopes.shape):
         low, high = ([array.copy() for array in arrays] for _ in range(2))
-        low[place][index] -= STEP
-        high[place][index] += STEP
+        low[operand_index][index] -= STEP
+        high[operand_index][index] += STEP
         slopes[index] = (weighted_sum(case, high, weights) - weighted_sum(case, low, weights)) / (2 * STEP)
     return slopes
 
 
 def weights_of(case: Case) -> Array:
-    """Return an upstream gradient for the result of a case: one weight for each element."""
+    """Return an upstream gradient for a case's result, with one weight per element."""
     type_ = case.operation.type_of(case.types)
     assert isinstance(type_, TensorType)
     return np.random.default_rng(1).uniform(0.5, 1.5, type_.shape).astype(type_.dtype)
