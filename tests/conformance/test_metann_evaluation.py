@@ -76,7 +76,7 @@ def test_log_of_exp_is_computed_by_the_first_matching_rule() -> None:
 
 @pytest.mark.spec("M-E5", headline=True)
 def test_links_are_asked_in_order_and_the_first_match_wins() -> None:
-    """Try rules in order; the first one that matches applies, and each rule declined before it is recorded."""
+    """Try rules in order: the first match applies, and the rules that declined before it are recorded."""
 
     def declare(name: str, answer: Callable[[ex.Expr, ex.Expr], Any]) -> None:
         def match(self: Any, node: ex.Expr, graph: Any) -> Any:
@@ -228,7 +228,7 @@ STABLE: dict[str, tuple[Callable[[Any], Any], Any, Any]] = {
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("name", STABLE)
 def test_compositions_are_stable_by_planning(name: str, dtype: Any) -> None:
-    """Plan plainly written losses in stable forms; at ±1e4 values and gradients are finite and correct."""
+    """Compute plainly written losses in stable forms; at ±1e4 values and gradients are finite and correct."""
     write, value, slope = STABLE[name]
 
     def both() -> tuple[ex.Expr, ex.Expr]:

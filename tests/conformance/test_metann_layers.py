@@ -297,7 +297,7 @@ def test_feeding_records_and_computes_nothing() -> None:
 
 @pytest.mark.spec("M-L8", headline=True)
 def test_every_layer_has_the_whole_interface() -> None:
-    """Provide init, weights, gradients and neutrality in every layer; each may be empty."""
+    """Provide methods for init, weights, gradients and neutrality in every layer; each may do nothing."""
     layer = layers.Tanh("t", train=True)
     layer.init()
     layer.load_weights({"other": np.ones(1)})
@@ -453,7 +453,7 @@ def test_row_vector_inputs_are_one_row() -> None:
 
 @pytest.mark.spec("M-L14", headline=True)
 def test_gradients_of_a_shared_parameter_are_summed() -> None:
-    """Share a parameter through a dict of names or a load buffer, and collect one gradient, the sum of all."""
+    """Share a parameter with a dict of names or a load buffer, and collect the sum of all its gradients."""
     first, second = (layers.Linear(name, 2, 3, policies=[layers.PUpdate], train=True) for name in "ab")
     initializer = layers.Initializer(filler=layers.Uniform(), names={"b/weight/parameter": "a/weight/parameter"})
     buffer: dict[str, Any] = {}

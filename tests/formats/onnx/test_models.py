@@ -54,7 +54,7 @@ def test_real_models_follow_the_standard(name: str) -> None:
 @pytest.mark.spec("C-15", headline=True)
 @pytest.mark.parametrize("name", FILES)
 def test_real_models_reuse_memory_by_live_ranges(name: str) -> None:
-    """Reuse memory within live ranges: a real model needs at most 0.6 of the memory without reuse, and each reuse is a
+    """Reuse memory within live ranges: a real model needs at most 0.6 times the memory without reuse; each reuse is a
     decision.
     """
     net = opened(name)
