@@ -252,7 +252,7 @@ def test_the_distribution_of_varscale_is_chosen_by_policy() -> None:
 
 @pytest.mark.spec("M-L12", headline=True)
 def test_policies_reach_sublayers_and_sub_overrides_them_nested() -> None:
-    """Inherit a composite's policies at any depth, and override them with nested Subs; each policy records its source."""
+    """Inherit a composite's policies at any depth and override them with nested Subs; each records its source."""
     chosen = [PUpdate, Sub("linear", PNoUpdate, Sub("weight", PUpdate, Sub("parameter", PNoUpdate)))]
     chosen.append(layers.PerceptronPolicy.activation(layers.Tanh))
     layer = layers.SingleLayerPerceptron("root", 2, 3, policies=chosen, train=True)
