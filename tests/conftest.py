@@ -1,4 +1,4 @@
-"""What holds for every test: how it is marked, what CI refuses, and how hypothesis draws its examples."""
+"""Settings of all tests: markers, rules in CI, and hypothesis profiles."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from hypothesis import Phase, settings
 
 HARDWARE = ("gpu",)
-"""The markers of tests that need hardware: deselected where there is none, and always counted."""
+"""markers of tests that need hardware; without it they are deselected and counted"""
 
 BROWSER = Path(__file__).parent / "browser"
 
@@ -24,11 +24,11 @@ _deselected: Counter[str] = Counter()
 settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
 settings.register_profile("local", deadline=None)
 settings.register_profile("first", settings.get_profile("ci"), phases=(Phase.explicit, Phase.generate))
-"""for who asks only whether a test fails (tests/mutants): no smaller example is looked for"""
+"""profile for finding only whether a test fails (tests/mutants), without shrinking examples"""
 settings.load_profile("ci" if _CI else "local")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # A job in the background of a shell ignores interrupts, and tests that interrupt themselves would never end.
+    # A background job of a shell ignores interrupts, and tests that interrupt themselves would never end.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -36,7 +36,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Nothing skips in CI: there a skipped test is a failed one."""
+    """Fail skipped tests in CI."""
     report = yield
     if _CI and report.skipped and not hasattr(report, "wasxfail"):
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
@@ -47,7 +47,7 @@ def pytest_runtest_makereport(
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
-    """Tests that need a browser stand in tests/browser, or are benchmarks: no run would choose them elsewhere."""
+    """Check that browser tests are in tests/browser or are benchmarks, since no run would select them elsewhere."""
     for item in items:
         if not item.get_closest_marker("browser"):
             continue
@@ -57,7 +57,7 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
-    """Leave the twenty thousand tests out of what is searched for garbage: each `gc.collect()` took 0.7 s in them."""
+    """Freeze the twenty thousand test items, because they made each `gc.collect()` take 0.7 s."""
     gc.freeze()
 
 
@@ -73,7 +73,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Every pytest-xdist worker collects all tests: the largest count is the count."""
+    """Take the maximum of the counts of pytest-xdist workers, each of which collects all tests."""
     for mark, count in getattr(node, "workeroutput", {}).get("deselected", {}).items():
         _deselected[mark] = max(_deselected[mark], count)
 

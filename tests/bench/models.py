@@ -1,4 +1,4 @@
-"""The models of the contests: plain PyTorch modules, weights drawn from their names, exported for each contestant."""
+"""Models of the contests: plain PyTorch modules with weights drawn by name, exported for each contestant."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def kept() -> Path:
 
 @dataclass(frozen=True)
 class Model:
-    """A module and its input's shape; ``tokens`` is the size of the vocabulary where the input is of token numbers."""
+    """Module with its input's shape; ``tokens`` is the size of the vocabulary if the input contains token numbers."""
 
     name: str
     architecture: str
@@ -36,7 +36,7 @@ class Model:
     tokens: int = 0
 
     def module(self) -> Any:
-        """The module in evaluation mode."""
+        """Return the module in evaluation mode."""
         import torch
 
         from assets import architectures
@@ -50,17 +50,18 @@ class Model:
         return module
 
     def input(self) -> np.ndarray[Any, Any]:
-        """The input, the same in every run."""
+        """Return the input, which is equal in every run."""
         return seeded.given("input", self.shape, "int64" if self.tokens else "float32", self.tokens)
 
     def file(self, ending: str) -> Path:
-        """The exported file ``ending`` in "pnnx.param", "onnx", "ncnn.param"; made anew where it is not there yet."""
+        """Return the exported file with ``ending`` "pnnx.param", "onnx" or "ncnn.param", exporting it if it does not
+        exist."""
         folder = kept() / f"{self.name}-{'x'.join(map(str, self.shape))}"
         if not folder.is_dir():
             kept().mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=kept()) as value:
                 self._export(Path(value))
-                with contextlib.suppress(OSError):  # somebody else was faster
+                with contextlib.suppress(OSError):  # another process was faster
                     Path(value).rename(folder)
                     Path(value).mkdir()
         return folder / f"{self.name}.{ending}"
@@ -78,7 +79,7 @@ class Model:
 
 @contextlib.contextmanager
 def _quiet() -> Any:
-    """Exporters write to the process's own standard output and error."""
+    """Silence exporters that write to the process's standard output and error."""
     with open(os.devnull, "w") as nowhere, contextlib.ExitStack() as stack:
         for number in (1, 2):
             held = os.dup(number)

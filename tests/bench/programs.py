@@ -1,4 +1,4 @@
-"""The programs that loops record: many samples through one small network, many trees of one composition."""
+"""Programs recorded by loops: many samples through one small network, many trees of one composition."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Compute: TypeAlias = Callable[[], list[Vector]]
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """One thread for NumPy's BLAS, and so for explorer, and for torch; DyNet has one, conftest gives XLA one."""
+    """Limit NumPy's BLAS, and so explorer, and torch to one thread; DyNet has one, and conftest gives XLA one."""
     import torch
 
     before = torch.get_num_threads()
@@ -37,7 +37,7 @@ def one_thread() -> Iterator[None]:
 
 @cache
 def dynet() -> Any:
-    """DyNet with automatic batching, which is chosen before it is imported."""
+    """Return DyNet with automatic batching, which must be selected before the import."""
     import dynet_config  # type: ignore[import-not-found]
 
     dynet_config.set(mem=1024, autobatch=1, random_seed=1)
@@ -48,21 +48,21 @@ def dynet() -> Any:
 
 @dataclass(frozen=True)
 class Samples:
-    """Vectors, and a network of tanh layers that each goes through: ``weights`` (in, out), ``biases`` (out)."""
+    """Vectors and a network of tanh layers for each of them: ``weights`` (in, out), ``biases`` (out)."""
 
     inputs: list[Vector]
     weights: list[Vector]
     biases: list[Vector]
 
     def network(self, x: Any, weights: Any, biases: Any, tanh: Callable[[Any], Any]) -> Any:
-        """The program itself, of any array library with ``@`` and ``+``."""
+        """Return the outputs, for any array library with ``@`` and ``+``."""
         for weight, bias in zip(weights, biases, strict=True):
             x = tanh(x @ weight + bias)
         return x
 
 
 def samples(count: int = 1000, sizes: tuple[int, ...] = (128, 256, 256, 10)) -> Samples:
-    """The samples of the table."""
+    """Return the samples of the table."""
     rng = np.random.default_rng(0)
     weights = [normal(rng, a, b) / np.float32(np.sqrt(a)) for a, b in pairwise(sizes)]
     return Samples([normal(rng, sizes[0]) for _ in range(count)], weights, [normal(rng, b) for b in sizes[1:]])
@@ -79,7 +79,7 @@ class Trees:
     bias: Vector
 
     def roots(self, word: Callable[[int], Any], compose: Callable[[Any, Any], Any]) -> list[Any]:
-        """The values of all trees' roots."""
+        """Return the values of all trees' roots."""
 
         def value(tree: Tree) -> Any:
             return word(tree) if isinstance(tree, int) else compose(value(tree[0]), value(tree[1]))
@@ -88,7 +88,7 @@ class Trees:
 
 
 def trees(count: int = 200, smallest: int = 10, largest: int = 30, size: int = 128) -> Trees:
-    """The trees of the table: each split at random down to its leaves."""
+    """Return the trees of the table, each split at random down to its leaves."""
     rng = np.random.default_rng(1)
 
     def grow(leaves: int) -> Tree:
@@ -104,12 +104,12 @@ def trees(count: int = 200, smallest: int = 10, largest: int = 30, size: int = 1
 
 
 def normal(rng: np.random.Generator, *shape: int) -> Vector:
-    """Normally distributed float32."""
+    """Return normally distributed float32 numbers."""
     return rng.standard_normal(shape).astype(np.float32)
 
 
 def evaluated(roots: list[ex.Expr], **options: Any) -> list[Any]:
-    """All of them in one evaluation, the user's way: registered, planned or found planned, run, read."""
+    """Evaluate all roots as a user does: register them, use a new or cached plan, run and read."""
     plan = ex.EvalPlan(**options)
     handles = [plan.register(root) for root in roots]
     plan.eval()
@@ -117,7 +117,7 @@ def evaluated(roots: list[ex.Expr], **options: Any) -> list[Any]:
 
 
 def planned_anew(compute: Compute) -> Compute:
-    """The same without any plan that is there already."""
+    """Evaluate all roots without any cached plan."""
 
     def run() -> list[Any]:
         plans.clear()
@@ -127,5 +127,5 @@ def planned_anew(compute: Compute) -> Compute:
 
 
 def chain(x: Any, y: Any) -> Any:
-    """Ten operations, whatever x and y are."""
+    """Return ten operations on x and y."""
     return abs(((x * 1.5 + y) * x - y) * 0.5 * (x + 2.0) - y) * 0.25

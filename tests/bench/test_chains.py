@@ -24,7 +24,7 @@ Array = np.ndarray[Any, np.dtype[np.float32]]
 
 
 def by_explorer(x: Array, y: Array) -> dict[str, Callable[[], Any]]:
-    """Recorded, found planned, run and read; and the prepared program alone."""
+    """Return the complete evaluation with a cached plan, and the prepared program alone."""
     x_, y_ = ex.tensor(x), ex.tensor(y)
     plan = ex.EvalPlan()
     plan.register(chain(x_, y_))
@@ -38,7 +38,7 @@ def by_explorer(x: Array, y: Array) -> dict[str, Callable[[], Any]]:
 
 
 def by_numpy(x: Array, y: Array) -> dict[str, Callable[[], Any]]:
-    """As written; and with two arrays that the results go to in turn."""
+    """Return the formula as written, and with two alternating output arrays."""
     out, other = np.empty_like(x), np.empty_like(x)
 
     def outs() -> Any:
@@ -61,7 +61,7 @@ def by_numexpr(x: Array, y: Array) -> dict[str, Callable[[], Any]]:
 
     numexpr.set_num_threads(1)
     text = TEXT
-    for number in ("1.5", "0.5", "2.0", "0.25"):  # as doubles they would make everything double
+    for number in ("1.5", "0.5", "2.0", "0.25"):  # Python floats would convert everything to double
         text = text.replace(number, f"c{number.replace('.', '_')}")
     names = {f"c{number.replace('.', '_')}": np.float32(number) for number in ("1.5", "0.5", "2.0", "0.25")}
     return {"numexpr": lambda: numexpr.evaluate(text, {"x": x, "y": y, **names})}
@@ -88,7 +88,7 @@ def by_jax(x: Array, y: Array) -> dict[str, Callable[[], Any]]:
 
 
 def test_chains() -> None:
-    """Reach for ≤ 0.5 × NumPy as written, at 1e7."""
+    """Target: ≤ 0.5 × NumPy as written, at 1e7."""
     rows: dict[str, list[str]] = {}
     with one_thread():
         for size in SIZES:

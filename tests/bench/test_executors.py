@@ -1,4 +1,4 @@
-"""The executors beside each other: the same programs, two threads each; values are compared to the last bit."""
+"""Executors compared: the same programs with two threads each, and values compared to the last bit."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def elementwise() -> list[ex.Expr]:
 
 
 def sums() -> list[ex.Expr]:
-    """Reductions are not made in pieces: one thread each, whoever runs them."""
+    """Return reductions, which run in one piece on one thread with every executor."""
     return [ex.cumsum(ex.tanh(tensor(1000, 1000)), 0).max(axis=1) for _ in range(8)]
 
 
@@ -57,7 +57,7 @@ def one_chain() -> list[ex.Expr]:
 
 
 def small() -> list[ex.Expr]:
-    """Four hundred kernels of some µs each: no thread is worth waking for one."""
+    """Return four hundred kernels of a few µs each, none of which is worth waking a thread."""
     return [ex.tanh(tensor(16, 16) @ tensor(16, 16)).sum(axis=0) for _ in range(200)]
 
 
@@ -66,7 +66,7 @@ PROGRAMS = (products, convolutions, elementwise, sums, one_chain, small)
 
 @pytest.mark.parametrize("make", PROGRAMS, ids=lambda make: make.__name__)
 def test_times(make: Callable[[], list[ex.Expr]]) -> None:
-    """A prepared program, run again and again: ms, what dag takes of simple's time, and the planned peak of both."""
+    """Print times of repeated runs of a prepared program in ms, dag's ratio to simple, and both planned peaks."""
     roots = make()
     programs = {
         name: Program(plan(roots, Options(lanes=executor.lanes, without=("batch",))))

@@ -1,4 +1,4 @@
-"""Models' files looked at: seconds and peak memory above what importing takes, each in a process of its own."""
+"""Inspection of model files: seconds and peak memory beyond the imports, each in a separate process."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ print(json.dumps(figures))
 
 
 def onnx_file(path: Path, nodes: list[Any], last: str, weights: list[Any], shape: list[int]) -> Path:
-    """A model of x with these nodes."""
+    """Write a model of x with these nodes."""
     ends = [[helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)] for name in ("x", last)]
     graph = helper.make_graph(nodes, "graph", *ends, weights)
     save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
@@ -47,7 +47,7 @@ def onnx_file(path: Path, nodes: list[Any], last: str, weights: list[Any], shape
 
 
 def heavy(folder: Path) -> Path:
-    """Thirty products with weights of 16 MB each, in the model's own file."""
+    """Write thirty products with weights of 16 MB each, stored in the model file."""
     names = ["x", *[f"y{number}" for number in range(MATRICES)]]
     nodes = [helper.make_node("MatMul", [names[i], f"w{i}"], [names[i + 1]], name=f"m{i}") for i in range(MATRICES)]
     weights = [numpy_helper.from_array(np.full((SIDE, SIDE), i, np.float32), f"w{i}") for i in range(MATRICES)]
@@ -55,7 +55,7 @@ def heavy(folder: Path) -> Path:
 
 
 def long(folder: Path) -> Path:
-    """Ten thousand elementwise operators in a chain, ten a box."""
+    """Write ten thousand elementwise operators in a chain, ten in each box."""
     names = ["x", *[f"y{number}" for number in range(OPERATORS)]]
     nodes = []
     for number in range(OPERATORS):
@@ -66,7 +66,7 @@ def long(folder: Path) -> Path:
 
 
 def tensors(folder: Path) -> Path:
-    """The thirty weights alone."""
+    """Write only the thirty weights."""
     save_file(
         {f"layer{i}.weight": np.full((SIDE, SIDE), i, np.float32) for i in range(MATRICES)}, folder / "w.safetensors"
     )
@@ -74,7 +74,7 @@ def tensors(folder: Path) -> Path:
 
 
 def test_looking_at_files(tmp_path: Path) -> None:
-    """Reach for 150 MB above import to show 503 MB of weights, and for half a second to open 10,000 operators."""
+    """Target: 150 MB above the imports to show 503 MB of weights, and half a second to open 10,000 operators."""
     rows = []
     for make in (heavy, tensors, long):
         path = make(tmp_path)

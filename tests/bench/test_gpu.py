@@ -1,6 +1,6 @@
-"""Programs on a GPU, float32: explorer's prepared programs beside CuPy and torch eager.
+"""Programs on a GPU in float32: explorer's prepared programs against CuPy and torch eager.
 
-``python -m pytest -m "bench and gpu" -s tests/bench/test_gpu.py``, where CuPy and torch find a GPU.
+Run ``python -m pytest -m "bench and gpu" -s tests/bench/test_gpu.py`` where CuPy and torch find a GPU.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""First and second gradients of random programs against torch: a share of a campaign of ``tests/soak/numbers``."""
+"""First and second gradients of random programs against torch: a fraction of a campaign in ``tests/soak/numbers``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.soak.numbers.campaign import run
 
 @pytest.mark.bench
 @pytest.mark.spec("U-9")
-def test_gradients_are_torchs() -> None:
-    """First and second gradients are those of torch, also at kinks and ties, where torch has them."""
+def test_gradients_equal_torch() -> None:
+    """First and second gradients equal torch's, including kinks and ties where torch defines them."""
     result = run("gradients", 200, seed=0)
     assert not result.found, result.found

@@ -1,4 +1,4 @@
-"""Work that must grow with the number of nodes only: µs a node at two sizes, for programs that were once quadratic."""
+"""Work that must be linear in the number of nodes: µs per node at two sizes, for programs that were quadratic once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SIZES = (1_000, 4_000, 16_000)
 
 @ex.function
 def layer(x: ex.Expr) -> ex.Expr:
-    """A function that each step of a long chain calls."""
+    """Function called by each step of a long chain."""
     return ex.tanh(x * x)
 
 
@@ -38,8 +38,8 @@ PROGRAMS: dict[str, Callable[[Sequence[ex.Expr]], ex.Expr]] = {
 }
 
 
-def test_planning_grows_with_the_nodes_only() -> None:
-    """Reach for equal figures in a row."""
+def test_planning_is_linear_in_the_nodes() -> None:
+    """Target: equal figures in a row."""
     rows = []
     for name, build in PROGRAMS.items():
         row = []
@@ -51,8 +51,8 @@ def test_planning_grows_with_the_nodes_only() -> None:
     assert len(rows) == len(PROGRAMS)
 
 
-def test_reading_a_line_grows_with_its_operands_only() -> None:
-    """Reach for equal figures in the row."""
+def test_reading_a_line_is_linear_in_its_operands() -> None:
+    """Target: equal figures in the row."""
     row = []
     for size in SIZES:
         names = [f"b{index}" for index in range(size)]
@@ -65,8 +65,8 @@ def test_reading_a_line_grows_with_its_operands_only() -> None:
     assert len(row) == len(SIZES)
 
 
-def test_unknown_operator_types_cost_what_operators_do(tmp_path: Path) -> None:
-    """Reach for equal figures in the row, though each operator has an unknown type of its own, with known ones near."""
+def test_unknown_operator_types_cost_as_much_as_known_ones(tmp_path: Path) -> None:
+    """Target: equal figures in the row, although each operator has another unknown type, similar to known ones."""
     row = []
     for size in SIZES:
         lines = [f"nn.Conv{index}d op{index} 1 1 {index} {index + 1}" for index in range(size)]
@@ -78,8 +78,8 @@ def test_unknown_operator_types_cost_what_operators_do(tmp_path: Path) -> None:
     assert len(row) == len(SIZES)
 
 
-def test_a_page_costs_what_its_nodes_do() -> None:
-    """Reach for equal figures in a row: 10⁵ nodes side by side, in many batches, are a page as 10³ are."""
+def test_a_page_is_linear_in_its_nodes() -> None:
+    """Target: equal figures in a row, up to 10⁵ nodes side by side in many batches."""
     shapes: dict[str, Callable[[int], list[ex.Expr]]] = {
         "random": flat,
         "one reader of all": lambda size: [ex.add_n(*[ex.tanh(ex.tensor(np.ones(2))) for _ in range(size // 2)])],

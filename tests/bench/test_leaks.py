@@ -1,4 +1,4 @@
-"""Memory that a page keeps of views: after re-runs of a cell, steps, cleared outputs and a closed notebook."""
+"""Memory that a page keeps for views: after re-runs of a cell, steps, cleared outputs and a closed notebook."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ STEP = """async (count) => {
 }"""
 
 
-def test_what_a_page_keeps(notebook: Callable[..., Notebook]) -> None:  # noqa: F811
-    """Reach for 0.15 MB a re-run, and nothing that steps add."""
+def test_memory_kept_by_a_page(notebook: Callable[..., Notebook]) -> None:  # noqa: F811
+    """Target: 0.15 MB per re-run, and nothing for steps."""
     count = "import ipywidgets\nprint(len(ipywidgets.widgets.widget._instances))"
     book = notebook("import explorer as ex", f"ex.open({str(ENCODER)!r}).explore()", count)
     book.view()

@@ -1,4 +1,4 @@
-"""Real models, float32, two threads each: explorer's ``net.run`` beside onnxruntime, torch eager and ncnn."""
+"""Real models in float32, two threads each: explorer's ``net.run`` against onnxruntime, torch eager and ncnn."""
 
 from __future__ import annotations
 
@@ -58,7 +58,8 @@ def by_torch(model: Model) -> Run:
 
 
 def by_ncnn(model: Model) -> Run:
-    """ncnn runs one image at a time: a batch is as many runs. Its numbers are float32 as everybody's here."""
+    """Return a run of ncnn, which runs one image at a time, so that a batch needs several runs; float32 as for all
+    others."""
     import ncnn
 
     net = ncnn.Net()
@@ -86,7 +87,7 @@ PACKAGES = ["numpy", "onnxruntime", "torch", "ncnn", "pnnx"]
 
 @pytest.mark.parametrize("name", MODELS)
 def test_times(name: str) -> None:
-    """All contestants compute the same (to 1e-4 of the largest value); medians in ms and explorer's ratio to each."""
+    """All contestants agree (to 1e-4 of the largest value); print medians in ms and explorer's ratio to each."""
     model = MODELS[name]
     runs = {contestant: make(model) for contestant, make in CONTESTANTS.items()}
     results = {contestant: run() for contestant, run in runs.items()}
@@ -117,7 +118,7 @@ def _apart(values: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> floa
 
 
 def ready(model: Model) -> Callable[[], tuple[Program, Timing]]:
-    """A function that runs the plan once and gives the program with the times of its kernels."""
+    """Return a function that runs the plan once and returns the program with its kernel times."""
     net = ex.open(model.file("pnnx.param"))
     given = model.input()
     net.run(given)
@@ -134,7 +135,7 @@ def ready(model: Model) -> Callable[[], tuple[Program, Timing]]:
 
 
 def breakdown(model: Model, runs: int = 7) -> str:
-    """Where explorer's time goes: the least time of each kernel, summed by what it computes, and its rate."""
+    """Print explorer's time by kind of kernel: the sum of each kernel's minimum time, and the rate."""
     run = ready(model)
     run()
     spent: list[list[int]] = []
@@ -161,7 +162,7 @@ def breakdown(model: Model, runs: int = 7) -> str:
 
 
 def what(kernel: Kernel) -> str:
-    """The operations of a kernel; of a convolution its window too."""
+    """Return the operations of a kernel, with the window of a convolution."""
     names = []
     for node in kernel.nodes:
         name = node.operation.name
@@ -175,7 +176,7 @@ def what(kernel: Kernel) -> str:
 
 
 def memory(model: Model) -> str:
-    """Planned peak, its bounds, and what NumPy allocates in a second run beside the planned memory."""
+    """Print the planned peak, its bounds, and what NumPy allocates in a second run besides the planned memory."""
     run = ready(model)
     program, _ = run()
     schedule = program.planned.schedule

@@ -1,4 +1,4 @@
-"""What small things cost, µs each: one node recorded, one call, one evaluation."""
+"""Overheads in µs: of a recorded node, a call, and an evaluation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GIVEN = np.linspace(0, 1, 8, dtype=np.float32)
 
 
 def recordings() -> dict[str, Callable[[], Any]]:
-    """One step of a user's loop by its text."""
+    """Return one step of a user's loop by its source code."""
     x, matrix = ex.tensor(GIVEN), ex.tensor(np.eye(8, dtype=np.float32))
     layers = [(ex.tensor(np.eye(8, dtype=np.float32)), ex.tensor(GIVEN)) for _ in range(4)]
     hundred = [ex.tensor(GIVEN) for _ in range(100)]
@@ -51,7 +51,7 @@ def recordings() -> dict[str, Callable[[], Any]]:
 
 
 def repeated(step: Callable[[], Any]) -> Callable[[], None]:
-    """Many of the same step, of which each drops what it made."""
+    """Repeat the same step, and drop each result."""
 
     def run() -> None:
         for _ in range(COUNT):
@@ -61,7 +61,7 @@ def repeated(step: Callable[[], Any]) -> Callable[[], None]:
 
 
 def test_overheads() -> None:
-    """Compare rows of two versions that ran beside each other."""
+    """Compare rows of two versions that ran next to each other."""
     rows = [[name, f"{micros(repeated(step), COUNT, rounds=5):.2f}"] for name, step in recordings().items()]
     matrix = ex.tensor(np.eye(8, dtype=np.float32))
     graphs = [[ex.tanh(ex.tensor(GIVEN + index) @ matrix) for index in range(ROOTS)] for _ in range(4)]

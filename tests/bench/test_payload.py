@@ -1,4 +1,4 @@
-"""What a page holds of a recording: packed by column, beside gzip of plain JSON and of columns."""
+"""Size of a recording in a page: packed by column, compared with gzip of plain JSON and of columns."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MODELS = Path(__file__).parents[2] / "assets" / "models"
 
 
 def spent(act: Callable[[], Any]) -> tuple[Any, float]:
-    """What a call returns, and its CPU seconds."""
+    """Return the result of a call, and its CPU seconds."""
     begin = time.process_time()
     value = act()
     return value, time.process_time() - begin
@@ -37,13 +37,13 @@ def text(value: Any) -> bytes:
 
 
 def inflated(size: int) -> str:
-    """The KB of a compressed text in base 64."""
+    """Return the size in KB of compressed base64 text after decompression."""
     return f"{size * 4 / 3000:,.0f}"
 
 
 @pytest.mark.parametrize("name", ["resnet18", "encoder", "10000", "100000"])
 def test_columns_and_gzip(name: str) -> None:
-    """KB of the recording and its layout, placed whole, and CPU seconds from them to the text."""
+    """Print the KB of the recording with its complete layout, and the CPU seconds to serialize them."""
     plan = planned(int(name)) if name.isdigit() else ex.open(MODELS / f"{name}.pnnx.param").preview_plan()
     recording = plan.recording
     with gc_paused():

@@ -1,4 +1,4 @@
-"""Recording and planning, µs a node, beside what jax, torch.fx, dask and tinygrad do with the same program."""
+"""Recording and planning in µs per node, against jax, torch.fx, dask and tinygrad with the same program."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Run: TypeAlias = Callable[[], Any]
 
 
 def program(tanh: Any, x: Any, count: int) -> Any:
-    """A chain of additions, products and tanh; every third node reads the input too."""
+    """Return a chain of additions, products and tanh, in which every third node also reads the input."""
     y = x
     for index in range(count // 3):
         y = tanh(y * x + x) if index % 2 else tanh(x + y) * y
@@ -27,20 +27,20 @@ def program(tanh: Any, x: Any, count: int) -> Any:
 
 
 def record(count: int) -> ex.Expr:
-    """Explorer's recording: operations, types, scope and line of every node."""
+    """Record in explorer: operations, types, scope and line of every node."""
     result: ex.Expr = program(ex.tanh, ex.tensor(np.ones(8, np.float32)), count)
     return result
 
 
 def prepare(root: ex.Expr) -> None:
-    """Explorer's planning: every pass, every decision."""
+    """Plan in explorer: every pass, every decision."""
     plan = ex.EvalPlan()
     plan.register(root)
     plan.prepare()
 
 
 def of_explorer(count: int) -> dict[str, Run]:
-    """Explorer's two steps."""
+    """Return explorer's two steps."""
     root = record(count)
     return {"record": lambda: record(count), "plan": lambda: prepare(root)}
 
@@ -64,7 +64,8 @@ def of_torch(count: int) -> dict[str, Run]:
 
 
 def of_dask(count: int) -> dict[str, Run]:
-    """Recording without types, and ``dask.optimize``; what it records grows with the square of the nodes."""
+    """Return dask's recording without types, and ``dask.optimize``; its recording grows with the square of the
+    nodes."""
     if count > 1_000:
         return {}
     import dask
@@ -77,7 +78,7 @@ def of_dask(count: int) -> dict[str, Run]:
 
 
 def of_tinygrad(count: int) -> dict[str, Run]:
-    """Recording, and that with the schedule (its own cache finds it again), for a device that computes nothing."""
+    """Return tinygrad's recording, and recording with scheduling (cached), for a device that computes nothing."""
     if count > 1_000:
         return {}
     from tinygrad import Tensor
@@ -91,7 +92,7 @@ def of_tinygrad(count: int) -> dict[str, Run]:
 
 
 def test_recording_and_planning() -> None:
-    """Reach for 1/20 of jax.make_jaxpr recording and ≤ 5 µs planning with all passes, flat in the number of nodes."""
+    """Target: recording in 1/20 of jax.make_jaxpr, and planning in ≤ 5 µs with all passes, independent of the size."""
     rows: list[list[str]] = []
     header: list[str] = []
     for count in SIZES:

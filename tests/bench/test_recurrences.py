@@ -1,4 +1,4 @@
-"""Recurrent operators of ONNX files, float32, one thread: ``net.run`` beside onnxruntime, at three numbers of steps."""
+"""Recurrent ONNX operators in float32 on one thread: ``net.run`` against onnxruntime, at three numbers of steps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.bench, pytest.mark.filterwarnings("default")]
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 SIZES = ((1, 64), (1, 128), (8, 64))
-"""sequences at a time, and length of a state"""
+"""batch size, and size of a state"""
 STEPS = (50, 200, 800)
 FEATURES = 32
 
@@ -53,7 +53,7 @@ def contestants(path: Path, x: Any) -> dict[str, Callable[[], Any]]:
 
 @pytest.mark.parametrize("kind", GATES)
 def test_times(kind: str, tmp_path: Path) -> None:
-    """Both compute the same; medians in ms of processor time, the least, and explorer's ratio to onnxruntime."""
+    """Both compute the same; print medians and minima in ms of CPU time, and explorer's ratio to onnxruntime."""
     rows = []
     for members, hidden in SIZES:
         for steps in STEPS:

@@ -1,6 +1,6 @@
-"""What only a reduction reads: a chain into a sum, and others, over 1e4, 1e6 and 1e7 float32.
+"""Reductions with their producers: a chain into a sum, and others, over 1e4, 1e6 and 1e7 float32.
 
-numexpr adds float32 one after the other: its sum of 1e7 products is off by a hundredth, the others' by a millionth.
+numexpr adds float32 sequentially: its sum of 1e7 products is off by a hundredth, the others' by a millionth.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Run = Callable[[], Any]
 
 @dataclass(frozen=True)
 class Work:
-    """One thing to compute of x and y, in each contestant's words; ``None`` where it has none."""
+    """One computation on x and y in each contestant's code, or ``None`` if it is not available."""
 
     explorer: Callable[[Any, Any], Any]
     numpy: Callable[[Any, Any], Any]
@@ -91,7 +91,8 @@ WORKS: dict[str, Work] = {
 
 
 def contestants(work: Work, x: Array, y: Array) -> dict[str, Run]:
-    """explorer's whole way and its program alone, fused and not; NumPy and torch as written; numexpr where it can."""
+    """Return explorer's complete evaluation and its program alone, fused and unfused; NumPy, torch, and numexpr if
+    possible."""
     import numexpr
     import torch
 
@@ -132,7 +133,7 @@ def contestants(work: Work, x: Array, y: Array) -> dict[str, Run]:
 
 @pytest.mark.parametrize("name", WORKS)
 def test_reductions(name: str) -> None:
-    """Reach for ≤ 0.5 × NumPy as written, at 1e7; no slower than without fuse at any size."""
+    """Target: ≤ 0.5 × NumPy as written, at 1e7, and no slower than without fuse at any size."""
     rows: dict[str, list[str]] = {}
     with one_thread():
         for shape in SIDES:

@@ -1,4 +1,4 @@
-"""Nets beside ONNX Runtime itself, which only this environment has."""
+"""Nets compared with ONNX Runtime, which only this environment has."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ASSETS = Path(__file__).parents[2] / "assets"
 
 
 def test_onnxruntime_is_a_reference_by_name_and_as_a_session() -> None:
-    """`net.compare("onnxruntime", x)` hands out every operand of the net's file; a session hands out its outputs."""
+    """`net.compare("onnxruntime", x)` compares every operand of the net's file; a session compares its outputs."""
     import onnxruntime
 
     net = ex.open(ASSETS / "digits.onnx")

@@ -1,4 +1,4 @@
-"""What a second evaluation of one structure costs beside its kernels, and what recording the times costs."""
+"""Overhead of a second evaluation of one structure besides its kernels, and of recording times."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SIZES = (100, 1_000, 10_000)
 
 
 def program(x: Any, tanh: Callable[[Any], Any], count: int) -> Any:
-    """``count`` operations of almost no work."""
+    """Return ``count`` operations with almost no work."""
     y = x
     for _ in range(count // 2):
         y = tanh(y) + x
@@ -29,7 +29,7 @@ def program(x: Any, tanh: Callable[[Any], Any], count: int) -> Any:
 
 
 def test_second_evaluation() -> None:
-    """Reach for ≤ 2 µs a node beside the kernels' own time; jax.jit pays for the call, not for nodes."""
+    """Target: ≤ 2 µs per node besides the kernels' time; jax.jit's overhead is per call, not per node."""
     import jax
     import jax.numpy as jnp
 
@@ -57,7 +57,7 @@ def test_second_evaluation() -> None:
                 "NumPy": loop,
             }
             np.testing.assert_allclose(runs["evaluated"]()[0], loop(), rtol=1e-5)
-            if count <= 1_000:  # XLA compiles more for minutes
+            if count <= 1_000:  # XLA would take minutes to compile more
                 compiled = jax.jit(lambda x, count=count: program(x, jnp.tanh, count))
                 on_device = jnp.asarray(given)
                 runs["jax.jit call"] = lambda f=compiled, x=on_device: np.asarray(f(x))  # type: ignore[misc]
@@ -75,7 +75,7 @@ def test_second_evaluation() -> None:
 
 
 def test_times_recorded() -> None:
-    """Reach for ≤ 1.1 ×."""
+    """Target: ≤ 1.1 ×."""
     rows = []
     rng = np.random.default_rng(0)
     small = ex.tensor(rng.random(8, np.float32))

@@ -1,4 +1,4 @@
-"""1000 samples, one call each, one evaluation: through a network 128-256-256-10, without and with gradients."""
+"""1000 samples, one call each, in one evaluation of a network 128-256-256-10, without and with gradients."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PACKAGES = ["numpy", "jax", "dyNET38", "torch"]
 
 
 def of_numpy(given: Samples) -> dict[str, Compute]:
-    """A loop, and the batch that one would write by hand, which stacks the samples and takes the rows apart."""
+    """Return a loop, and the hand-written batch, which stacks the samples and unstacks the rows."""
     network = partial(given.network, weights=given.weights, biases=given.biases, tanh=np.tanh)
     return {
         "NumPy loop": lambda: [network(x) for x in given.inputs],
@@ -30,7 +30,7 @@ def of_numpy(given: Samples) -> dict[str, Compute]:
 
 
 def of_explorer(given: Samples) -> dict[str, Compute]:
-    """The whole way with a plan made anew and with one from the cache, of a bulk call and of a loop of calls; and the
+    """Return the complete evaluation with a new and with a cached plan, for a bulk call and a loop of calls, and the
     prepared program of the loop alone."""
     weights = [ex.tensor(weight) for weight in given.weights]
     biases = [ex.tensor(bias) for bias in given.biases]
@@ -67,7 +67,7 @@ def of_explorer(given: Samples) -> dict[str, Compute]:
 
 
 def of_jax(given: Samples) -> dict[str, Compute]:
-    """jax.jit of jax.vmap, with the stacking and the rows; compiled before."""
+    """Return jax.jit of jax.vmap with stacking and unstacking, already compiled."""
     import jax
     import jax.numpy as jnp
 
@@ -77,7 +77,7 @@ def of_jax(given: Samples) -> dict[str, Compute]:
 
 
 class DynetNetwork:
-    """The network in DyNet; parameters live as long as the collection that they are in."""
+    """The network in DyNet; parameters live as long as their collection."""
 
     def __init__(self, given: Samples) -> None:
         self.collection = dynet().ParameterCollection()
@@ -93,7 +93,7 @@ class DynetNetwork:
 
 
 def of_dynet(given: Samples) -> dict[str, Compute]:
-    """One expression a sample, batched by DyNet."""
+    """Return one expression per sample, batched by DyNet."""
     dy = dynet()
     network = DynetNetwork(given)
 
@@ -107,7 +107,7 @@ def of_dynet(given: Samples) -> dict[str, Compute]:
 
 
 def of_torch(given: Samples) -> dict[str, Compute]:
-    """A loop in inference mode."""
+    """Return a loop in inference mode."""
     import torch
 
     weights, biases = [torch.from_numpy(w) for w in given.weights], [torch.from_numpy(b) for b in given.biases]
@@ -120,7 +120,7 @@ def of_torch(given: Samples) -> dict[str, Compute]:
 
 
 def test_values() -> None:
-    """Reach for ≤ 1.6 × hand-batched (execution alone ≤ 1.2 ×), ≤ 0.25 × DyNet where hand-batched is that fast."""
+    """Target: ≤ 1.6 × hand-batched (execution alone ≤ 1.2 ×), and ≤ 0.25 × DyNet if hand-batched is that fast."""
     given = samples()
     with one_thread():
         runs = {}
@@ -134,11 +134,11 @@ def test_values() -> None:
     assert times.keys() == runs.keys()
 
 
-# -- gradients of the shared parameters; the loss is half the sum of all results' squares ---------------------------
+# -- gradients of the shared parameters; the loss is half the sum of squares of all results -------------------------
 
 
 def gradients_of_numpy(given: Samples) -> dict[str, Compute]:
-    """The batch and its gradients written by hand."""
+    """Return the hand-written batch and its gradients."""
 
     def run() -> list[Any]:
         values = [np.stack(given.inputs)]
@@ -158,7 +158,7 @@ def gradients_of_numpy(given: Samples) -> dict[str, Compute]:
 
 
 def gradients_of_explorer(given: Samples) -> dict[str, Compute]:
-    """``ex.grad`` of a sum over a bulk call, and of a sum of calls."""
+    """Return ``ex.grad`` of a sum over a bulk call, and of a sum of calls."""
     weights = [ex.tensor(weight) for weight in given.weights]
     biases = [ex.tensor(bias) for bias in given.biases]
 
@@ -185,7 +185,7 @@ def gradients_of_explorer(given: Samples) -> dict[str, Compute]:
 
 
 def gradients_of_jax(given: Samples) -> dict[str, Compute]:
-    """jax.jit of jax.grad of jax.vmap; compiled before."""
+    """Return jax.jit of jax.grad of jax.vmap, already compiled."""
     import jax
     import jax.numpy as jnp
 
@@ -204,7 +204,7 @@ def gradients_of_jax(given: Samples) -> dict[str, Compute]:
 
 
 def gradients_of_dynet(given: Samples) -> dict[str, Compute]:
-    """The sum of one loss a sample, batched by DyNet, forward and backward."""
+    """Return the sum of one loss per sample, batched by DyNet, forward and backward."""
     dy = dynet()
     network = DynetNetwork(given)
 
@@ -221,7 +221,7 @@ def gradients_of_dynet(given: Samples) -> dict[str, Compute]:
 
 
 def gradients_of_torch(given: Samples) -> dict[str, Compute]:
-    """A loop, then one backward pass."""
+    """Return a loop with one backward pass."""
     import torch
 
     weights = [torch.from_numpy(w).requires_grad_() for w in given.weights]
@@ -236,7 +236,7 @@ def gradients_of_torch(given: Samples) -> dict[str, Compute]:
 
 
 def test_gradients() -> None:
-    """Reach for ≤ 0.4 × DyNet where hand-batched is that fast."""
+    """Target: ≤ 0.4 × DyNet if hand-batched is that fast."""
     given = samples()
     with one_thread():
         runs = {}

@@ -1,4 +1,4 @@
-"""Where the time of a step goes, from the key to the painted frame, in a headless Chromium."""
+"""Time of a step by phase, from the key press to the painted frame, in a headless Chromium."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.bench, pytest.mark.browser]
 
 STEPS = 14
 ROUNDS = 3
-# The names of Chromium's phases.
+# Chromium's names of the phases
 PHASES = {
     "UpdateLayoutTree": "style",
     "Layout": "layout",
@@ -34,7 +34,7 @@ CATEGORIES = ["devtools.timeline", "disabled-by-default-devtools.timeline", "cc"
 
 
 def traced(page: Page) -> list[dict[str, float]]:
-    """Press the key of a step some times; for each, the ms of processor time by phase, and the objects laid out."""
+    """Press the key of a step several times; return CPU ms by phase, and the laid-out objects, for each."""
     session = page.context.new_cdp_session(page)
     events: list[Any] = []
     ends: list[Any] = []
@@ -64,7 +64,7 @@ def traced(page: Page) -> list[dict[str, float]]:
                 row["raster"] += spent
             elif (event["pid"], event["tid"]) == thread:
                 row["script"] += spent if name == "EventDispatch" and event in keys else 0
-                # The paint of the whole page holds those of its parts.
+                # The paint of the page includes the paints of its parts.
                 is_part = name == "Paint" and event["args"].get("data", {}).get("nodeName") != "#document"
                 if name in PHASES and not is_part:
                     row[PHASES[name]] += spent
@@ -76,9 +76,9 @@ def traced(page: Page) -> list[dict[str, float]]:
 
 
 def test_the_phases_of_a_step(open_page: Callable[..., Any], tmp_path: Path) -> None:  # noqa: F811
-    """Reach for 16 ms of the page's thread at 1,000 nodes in sight.
+    """Target: 16 ms of the page's thread with 1,000 visible nodes.
 
-    Pages of other versions, named in EXPLORER_PAGES with colons between them, are measured in turn.
+    Pages of other versions, listed in EXPLORER_PAGES and separated by colons, are measured in turn.
     """
     own = tmp_path / "dag.html"
     own.write_text(html(planned(1000).recording), encoding="utf-8")

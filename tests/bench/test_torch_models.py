@@ -1,4 +1,4 @@
-"""Torch modules opened by ``ex.open(module, inputs)``: the values of the module, and the lines of its ``forward``."""
+"""Torch modules opened with ``ex.open(module, inputs)``: the module's values, and the lines of its ``forward``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def results(value: Any) -> list[np.ndarray]:
 
 
 def departure(net: ex.Net, module: Any, inputs: Any) -> float:
-    """Return the largest difference of a net and its module, relative to the largest element of each result."""
+    """Return the largest difference between a net and its module, relative to the largest element of each result."""
     import torch
 
     with torch.no_grad():
@@ -42,8 +42,8 @@ def departure(net: ex.Net, module: Any, inputs: Any) -> float:
     )
 
 
-def test_a_torch_module_has_its_values(capsys: pytest.CaptureFixture[str]) -> None:
-    """A module that was opened gives its module's values, and nearly all of its operators have a line of a program."""
+def test_a_torch_module_keeps_its_values_and_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    """The net equals the module, and nearly all of its operators have a source line."""
     import torch
 
     from tests.bench.torch_models import cases
@@ -65,10 +65,10 @@ def test_a_torch_module_has_its_values(capsys: pytest.CaptureFixture[str]) -> No
     assert (beyond, without_lines) == ([], [])
 
 
-def test_a_quantised_program_is_read_from_its_file(tmp_path: Path) -> None:
-    """A process that has imported nothing of torch's quantisation reads it, and computes what torch does."""
+def test_a_quantized_program_is_read_from_its_file(tmp_path: Path) -> None:
+    """A process that has not imported torch's quantization reads it, and equals torch."""
     import torch
-    from torch.ao.quantization.fx import _decomposed  # the operators' home
+    from torch.ao.quantization.fx import _decomposed  # module that defines the operators
 
     class Quantised(torch.nn.Module):
         def forward(self, x: Any) -> Any:
@@ -87,8 +87,8 @@ def test_a_quantised_program_is_read_from_its_file(tmp_path: Path) -> None:
     np.testing.assert_array_equal(np.load(paths[2]), Quantised()(x).numpy())
 
 
-def test_poolings_and_scattered_elements_are_torchs() -> None:
-    """Divisors of poolings, windows that cover an image unevenly, and sources with more elements than places."""
+def test_poolings_and_scattered_elements_equal_torch() -> None:
+    """Test divisors of poolings, uneven windows, and sources with more elements than indices."""
     import torch
     from torch.nn import functional as f
 
@@ -111,8 +111,8 @@ def test_poolings_and_scattered_elements_are_torchs() -> None:
     assert departure(ex.open(Poolings(), inputs), Poolings(), inputs) < 1e-6
 
 
-def test_running_products_are_torchs() -> None:
-    """Products of all elements up to each one, in any dtype, along axes of any length; the least takes no step."""
+def test_cumulative_products_equal_torch() -> None:
+    """Test all dtypes and axes of any length, including 1."""
     import torch
 
     class Products(torch.nn.Module):
@@ -131,8 +131,8 @@ def test_running_products_are_torchs() -> None:
         np.testing.assert_allclose(result, reference.numpy(), rtol=1e-5)
 
 
-def test_functions_of_nan_and_of_large_numbers_are_torchs() -> None:
-    """NaN is a row's median and lies behind all boundaries; squares of a length may be beyond single precision."""
+def test_functions_of_nan_and_of_large_numbers_equal_torch() -> None:
+    """A median with NaN is NaN, NaN is after all boundaries, and squared lengths may overflow single precision."""
     import torch
 
     class Edges(torch.nn.Module):
@@ -150,8 +150,8 @@ def test_functions_of_nan_and_of_large_numbers_are_torchs() -> None:
         np.testing.assert_allclose(value, wanted.numpy(), rtol=1e-6)
 
 
-def test_a_module_is_called_with_the_arguments_that_were_given() -> None:
-    """Every form of a call: a dict at the end, structures in structures, what is only by name, defaults, constants."""
+def test_a_module_is_called_with_the_given_arguments() -> None:
+    """Test a trailing dict, nested structures, keyword-only arguments, defaults and constants."""
     from collections import OrderedDict, namedtuple
 
     import torch
@@ -200,8 +200,8 @@ def test_a_module_is_called_with_the_arguments_that_were_given() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*is deprecated:DeprecationWarning")
-def test_modules_of_torchscript_are_converted() -> None:
-    """Traced, scripted, frozen and loaded ones; one that torch cannot convert is refused with the way that is left."""
+def test_torchscript_modules_are_converted() -> None:
+    """Test traced, scripted, frozen and loaded ones; the error of one that torch cannot convert has an alternative."""
     import io
 
     import torch
@@ -242,7 +242,8 @@ def test_modules_of_torchscript_are_converted() -> None:
 
 
 def test_a_module_without_values_is_drawn(tmp_path: Path) -> None:
-    """A module on the meta device, or of fake tensors: its values are asked for by a run or a file, and named."""
+    """For a module on the meta device, or of fake tensors, runs and saving raise an error that names the missing
+    values."""
     import pickle
 
     import torch
@@ -282,8 +283,8 @@ def test_a_module_without_values_is_drawn(tmp_path: Path) -> None:
         ex.open(made(), nowhere)
 
 
-def test_refusals_of_the_exporter_name_the_fix_of_their_cause() -> None:
-    """A type is registered, a packed sequence padded; only a branch on values wants torch.cond."""
+def test_errors_of_the_exporter_contain_a_fix_for_their_cause() -> None:
+    """A type must be registered and a packed sequence padded; only a branch on values needs torch.cond."""
     from dataclasses import dataclass
 
     import torch

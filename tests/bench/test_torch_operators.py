@@ -1,4 +1,4 @@
-"""Single operators of torch modules, one thread: ``net.run`` beside torch eager, values compared first."""
+"""Single torch operators on one thread: ``net.run`` against torch eager, after comparing values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Operator = tuple[str, Any, tuple[Any, ...]]
 
 
 def operators() -> Iterator[Operator]:
-    """Names, modules, and operands: about a million numbers of elementwise operators, images of 64 channels."""
+    """Return names, modules and operands: about a million numbers for elementwise operators, images of 64 channels."""
     import torch
     from torch import nn
     from torch.nn import functional
@@ -106,7 +106,7 @@ def operators() -> Iterator[Operator]:
 
 
 def test_operators() -> None:
-    """Reach for twice torch's time at most; NumPy's functions are the floor of most rows."""
+    """Target: at most twice torch's time; NumPy's functions are the lower bound of most rows."""
     import torch
 
     rows = []

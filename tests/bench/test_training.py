@@ -22,7 +22,7 @@ Epoch = Callable[[], Any]
 
 
 class Digits:
-    """The digits as rows, their batches in one order, and the weights to begin with."""
+    """The digits as rows, their batches in a fixed order, and the initial weights."""
 
     def __init__(self, batch: int, hidden: int) -> None:
         stored = np.load(STORED)
@@ -34,7 +34,7 @@ class Digits:
         self.weights = [(draw(size=shape) / 8).astype(np.float32) for shape in ((64, hidden), (hidden, 10))]
 
     def __iter__(self) -> Any:
-        """Batches gathered as a loop would."""
+        """Yield batches gathered as in a loop."""
         return ((self.images[batch], self.labels[batch]) for batch in self.batches)
 
 
@@ -56,7 +56,7 @@ def of_explorer(digits: Digits, adam: bool) -> tuple[Epoch, Callable[[], list[np
 
 
 def of_numpy(digits: Digits, adam: bool) -> tuple[Epoch, Callable[[], list[np.ndarray]]]:
-    """The step as one would write it by hand, updated in place."""
+    """Return a hand-written step that updates in place."""
     w1, w2 = (weight.copy() for weight in digits.weights)
     b1, b2 = np.zeros(w1.shape[1], np.float32), np.zeros(10, np.float32)
     parameters = [w1, b1, w2, b2]
@@ -130,7 +130,7 @@ def test_one_epoch(batch: int, hidden: int, adam: bool) -> None:
         reference = contestants["NumPy by hand"][1]()
         for name, (_, weights) in contestants.items():
             for weight, wanted in zip(weights(), reference, strict=True):
-                # on the whole: Adam's first steps have the size of the rate however small, and so noisy, a gradient is
+                # as a whole, because Adam's first steps have the size of the rate even for tiny, noisy gradients
                 assert np.abs(weight - wanted).mean() < 1e-4, name
         times = contest({name: epoch for name, (epoch, _) in contestants.items()}, rounds=9, burst=3)
     rule = "Adam" if adam else "gradient descent"

@@ -1,4 +1,5 @@
-"""200 random binary trees, 10 to 30 leaves, d = 128, one composition: values, and gradients of its parameters."""
+"""200 random binary trees with 10 to 30 leaves, d = 128 and one composition: values, and gradients of its
+parameters."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ PACKAGES = ["numpy", "dyNET38", "torch"]
 
 
 def of_explorer(given: Trees) -> dict[str, Compute]:
-    """Folded by levels, and one call a composition; planned anew, and with a plan from the cache."""
+    """Return trees folded by level, and one call per composition, each with a new and with a cached plan."""
     left, right, bias = ex.tensor(given.left), ex.tensor(given.right), ex.tensor(given.bias)
     words = [ex.tensor(word) for word in given.words]
     table = ex.tensor(np.stack(given.words))
@@ -47,7 +48,7 @@ def of_explorer(given: Trees) -> dict[str, Compute]:
 
 
 def of_numpy(given: Trees) -> dict[str, Compute]:
-    """One composition after the other."""
+    """Return one composition after the other."""
 
     def compose(a: Any, b: Any) -> Any:
         return np.tanh(a @ given.left + b @ given.right + given.bias)
@@ -56,7 +57,7 @@ def of_numpy(given: Trees) -> dict[str, Compute]:
 
 
 class DynetComposition:
-    """The composition in DyNet; parameters live as long as the collection that they are in."""
+    """The composition in DyNet; parameters live as long as their collection."""
 
     def __init__(self, given: Trees) -> None:
         self.collection = dynet().ParameterCollection()
@@ -69,7 +70,7 @@ class DynetComposition:
         return dy.tanh(dy.affine_transform([bias, left, a, right, b]))
 
     def roots(self, given: Trees) -> list[Any]:
-        """The expressions of all roots; each word is one input."""
+        """Return the expressions of all roots; each word is one input."""
         dynet().renew_cg()
         inputs: dict[int, Any] = {}
 
@@ -82,7 +83,7 @@ class DynetComposition:
 
 
 def of_dynet(given: Trees) -> dict[str, Compute]:
-    """One expression a composition, batched by DyNet."""
+    """Return one expression per composition, batched by DyNet."""
     composition = DynetComposition(given)
 
     def run() -> list[Any]:
@@ -94,7 +95,7 @@ def of_dynet(given: Trees) -> dict[str, Compute]:
 
 
 def of_torch(given: Trees) -> dict[str, Compute]:
-    """One composition after the other, in inference mode."""
+    """Return one composition after the other, in inference mode."""
     import torch
 
     left, right, bias = (torch.from_numpy(array) for array in (given.left, given.right, given.bias))
@@ -109,7 +110,7 @@ def of_torch(given: Trees) -> dict[str, Compute]:
 
 
 def test_values() -> None:
-    """Reach for ≤ 0.5 × DyNet, ≤ 0.35 × the loop."""
+    """Target: ≤ 0.5 × DyNet, ≤ 0.35 × the loop."""
     given = trees()
     with one_thread():
         runs = of_explorer(given) | of_numpy(given) | of_dynet(given) | of_torch(given)
@@ -121,11 +122,11 @@ def test_values() -> None:
     assert times.keys() == runs.keys()
 
 
-# -- gradients of left, right and bias; the loss is half the sum of the squares of all roots --------------------------
+# -- gradients of left, right and bias; the loss is half the sum of squares of all roots ------------------------------
 
 
 def gradients_of_explorer(given: Trees) -> dict[str, Compute]:
-    """``ex.grad`` of a sum over the roots, of trees folded by levels, and of one call a composition."""
+    """Return ``ex.grad`` of a sum over the roots, for trees folded by level, and for one call per composition."""
     left, right, bias = ex.tensor(given.left), ex.tensor(given.right), ex.tensor(given.bias)
     words = [ex.tensor(word) for word in given.words]
     table = ex.tensor(np.stack(given.words))
@@ -156,7 +157,7 @@ def gradients_of_explorer(given: Trees) -> dict[str, Compute]:
 
 
 def gradients_of_dynet(given: Trees) -> dict[str, Compute]:
-    """The sum of one loss a tree, batched by DyNet, forward and backward."""
+    """Return the sum of one loss per tree, batched by DyNet, forward and backward."""
     dy = dynet()
     composition = DynetComposition(given)
 
@@ -172,7 +173,7 @@ def gradients_of_dynet(given: Trees) -> dict[str, Compute]:
 
 
 def gradients_of_torch(given: Trees) -> dict[str, Compute]:
-    """One composition after the other, then one backward pass."""
+    """Return one composition after the other with one backward pass."""
     import torch
 
     parameters = [torch.from_numpy(array).requires_grad_() for array in (given.left, given.right, given.bias)]
@@ -187,7 +188,7 @@ def gradients_of_torch(given: Trees) -> dict[str, Compute]:
 
 
 def test_gradients() -> None:
-    """Reach for ≤ 0.6 × DyNet."""
+    """Target: ≤ 0.6 × DyNet."""
     given = trees()
     with one_thread():
         runs = gradients_of_explorer(given) | gradients_of_dynet(given) | gradients_of_torch(given)

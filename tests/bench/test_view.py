@@ -1,4 +1,4 @@
-"""From a file or a program to a picture that can be read, in a real JupyterLab and a headless Chromium."""
+"""From a file or a program to a readable picture, in a real JupyterLab and a headless Chromium."""
 
 from __future__ import annotations
 
@@ -86,7 +86,8 @@ STEPS = """async (count) => {
 
 
 def in_lab(notebook: Callable[..., Any], setup: str, show: str, times: int) -> tuple[list[float], list[Any]]:  # noqa: F811
-    """The ms from running a cell until its graph is drawn, several times in one kernel, and the cells' outputs."""
+    """Return the ms from running a cell until its graph is drawn, several times in one kernel, and the cells'
+    outputs."""
     book = notebook(IMPORTS)
     book.execute(setup)
     spent = []
@@ -106,7 +107,7 @@ def row(name: str, spent: list[float]) -> list[str]:
 
 
 def test_a_file_is_drawn_in_jupyterlab(notebook: Callable[..., Any]) -> None:  # noqa: F811
-    """Reach for 400 ms, libraries imported; the first one also loads the front end and the layout engine."""
+    """Target: 400 ms after imports; the first run also loads the front end and the layout engine."""
     rows = []
     for name in ("resnet18", "mobilenet_v2", "encoder"):
         file = MODELS / f"{name}.pnnx.param"
@@ -117,7 +118,7 @@ def test_a_file_is_drawn_in_jupyterlab(notebook: Callable[..., Any]) -> None:  #
 
 
 def test_a_cold_command_writes_a_page(tmp_path: Path) -> None:
-    """A new process: imports, reading, planning, layout, HTML."""
+    """Measure a new process: imports, reading, planning, layout, HTML."""
     spent = []
     page_path = tmp_path / "resnet18.html"
     for _ in range(ROUNDS):
@@ -130,7 +131,7 @@ def test_a_cold_command_writes_a_page(tmp_path: Path) -> None:
 
 
 def test_the_bytes_of_a_cell(notebook: Callable[..., Any]) -> None:  # noqa: F811
-    """Reach for 150 KB, picture, text and widget state together."""
+    """Target: 150 KB of picture, text and widget state together."""
     book = notebook(IMPORTS)
     rows = []
     for name in ("resnet18", "mobilenet_v2", "encoder"):
@@ -151,7 +152,8 @@ def test_the_bytes_of_a_cell(notebook: Callable[..., Any]) -> None:  # noqa: F81
 
 @pytest.mark.parametrize("count", [10_000, 50_000])
 def test_a_large_graph_without_scopes(notebook: Callable[..., Any], count: int) -> None:  # noqa: F811
-    """Reach for a first picture in 1 s at 10,000 nodes and 4 s at 50,000; the whole is recorded, planned and drawn."""
+    """Target: a first picture in 1 s at 10,000 nodes and 4 s at 50,000, with the complete graph recorded and
+    planned."""
     rows = []
     for name, setup, show in (
         ("recorded, drawn as recorded", PROGRAM, f"ex.explore(flat({count}), run=False)"),
@@ -193,7 +195,7 @@ ZOOMED = """async (count) => {
 
 
 def test_a_page_of_wide_random_nodes(open_page: Callable[..., Any], tmp_path: Path) -> None:  # noqa: F811
-    """Reach for 8 s of processor time at 100,000 operations, each on two of the thousand before; then the browser."""
+    """Target: 8 s of CPU time for 100,000 operations, each on two of the previous thousand; then the browser."""
     values, seen = [], []
     for count in (25_000, 100_000):
         began = time.process_time()
@@ -225,7 +227,7 @@ def test_a_page_of_wide_random_nodes(open_page: Callable[..., Any], tmp_path: Pa
 
 
 def test_a_step_at_a_thousand_visible_nodes(open_page: Callable[..., Any], tmp_path: Path) -> None:  # noqa: F811
-    """Reach for 16 ms from the key to the paint, everything open."""
+    """Target: 16 ms from the key press to the paint, with everything open."""
     page_path = tmp_path / "dag.html"
     recording = planned(1000).recording
     page_path.write_text(html(recording), encoding="utf-8")
@@ -233,7 +235,7 @@ def test_a_step_at_a_thousand_visible_nodes(open_page: Callable[..., Any], tmp_p
     page.goto(page_path.as_uri())
     page.wait_for_selector(".ex-node, .ex-box")
     page.get_by_role("button", name="open all boxes").click()
-    page.locator(".ex-low-detail").wait_for(state="visible")  # all of them are in sight, from afar
+    page.locator(".ex-low-detail").wait_for(state="visible")  # all of them are visible when zoomed out
     visible = len(recording.nodes)
     work, painted = page.evaluate(STEPS, 30)
     rows = [[f"{statistics.median(work):.1f}", f"{max(work):.1f}", f"{statistics.median(painted):.1f}"]]
@@ -272,8 +274,8 @@ STEPPED = """async (count) => {
 }"""
 
 
-def test_steps_where_few_nodes_are_in_sight(open_page: Callable[..., Any]) -> None:  # noqa: F811
-    """Reach for script work that is independent of the graph's size, everything open, at scale 1."""
+def test_steps_with_few_visible_nodes(open_page: Callable[..., Any]) -> None:  # noqa: F811
+    """Target: script time independent of the graph's size, with everything open, at scale 1."""
     rows = []
     for count in (1_000, 10_000, 100_000):
         page = open_page()
@@ -313,7 +315,7 @@ MOVED = """async ([kind, count]) => {
 
 
 def test_frames_of_a_large_graph(open_page: Callable[..., Any], tmp_path: Path) -> None:  # noqa: F811
-    """Reach for 20 ms a frame at 10,000 nodes, all open, and 50 ms at 100,000; a frame that waits for none takes 16."""
+    """Target: 20 ms per frame at 10,000 nodes, all open, and 50 ms at 100,000; an unloaded frame takes 16 ms."""
     rows = []
     for count in (1_000, 10_000, 100_000):
         page_path = tmp_path / f"{count}.html"
@@ -346,7 +348,7 @@ def test_frames_of_a_large_graph(open_page: Callable[..., Any], tmp_path: Path) 
 
 @contextmanager
 def netron_at(file: Path) -> Iterator[str]:
-    """Netron, serving one file on this machine."""
+    """Netron, serving one file locally."""
     netron = pytest.importorskip("netron", reason="netron is not installed: make bench installs it")
     host, port = netron.start(str(file), 0, browse=False)
     try:
@@ -356,7 +358,8 @@ def netron_at(file: Path) -> Iterator[str]:
 
 
 def test_netron_draws_the_same_file(browser: Any, tmp_path: Path) -> None:  # noqa: F811
-    """The other drawer of files, in the same Chromium: from opening the page to its drawn graph; no request leaves."""
+    """Measure another viewer in the same Chromium, from opening the page to its drawn graph, without network
+    requests."""
     alone = tmp_path / "resnet18.html"
     rows = []
     began = time.perf_counter()

@@ -1,10 +1,10 @@
-"""Explorer beside the other viewers of models, each in a cell of one JupyterLab: from running the cell to the picture.
+"""Explorer against other model viewers, each in a cell of one JupyterLab: from running the cell to the picture.
 
-Netron and Model Explorer are frames of servers that run already, with the file at hand; what they read before is not
-counted. Libraries are imported, and a reader has typed the next cell. Explorer draws a large graph twice, as it was
-recorded and with every stage: its second row is the time of the latter. A slider of ipywidgets is the floor: a cell's
-way to the kernel and back, and one widget. All draw in one Chromium, which has no graphics card: Model Explorer's WebGL
-is drawn by the processor, too.
+Netron and Model Explorer are frames of running servers with the file available; what they read before is not counted.
+Libraries are imported, and the user has typed the next cell. Explorer draws a large graph twice, as recorded and with
+every stage; its second row is the latter's time. A slider of ipywidgets is the lower bound: a cell's round trip to the
+kernel, and one widget. All draw in one Chromium without a graphics card, so Model Explorer's WebGL is drawn by the
+processor, too.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ WEBGL = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader
 PATIENCE = 120
 ROUNDS = 3
 PAUSE = 3_000
-"""ms from the cell of imports to the first picture, in which a reader types; explorer's kernel imports ahead in it"""
+"""ms from the import cell to the first picture, while the user types; explorer's kernel imports ahead meanwhile"""
 RUN = """async (code) => {
     const { content } = window.jupyterapp.shell.currentWidget;
     const index = content.model.cells.length;
@@ -55,7 +55,7 @@ DRAWN = {
     "explorer": ".ex-node, .ex-box",
     "explorer, every stage": ".ex-chip ~ .ex-chip",
 }
-"""what a viewer in the notebook's page has drawn of a graph; those in a frame are asked by WATCH"""
+"""what a viewer in the notebook's page has drawn of a graph; viewers in a frame are queried with WATCH"""
 WATCH = """() => {
     if (window === window.top) {
         window.addEventListener("message", ({ data }) => { window.frameDrawn ||= data === "drawn"; });
@@ -77,7 +77,7 @@ WATCH = """() => {
         window.top.postMessage("drawn", "*");
     }, 10);
 }"""
-"""script of each page and frame: a frame tells the page when its graph is drawn"""
+"""script of each page and frame, with which a frame notifies the page when its graph is drawn"""
 SEEN = """(selector) => selector === null ? window.frameDrawn
     : [...document.querySelectorAll(".jp-Cell")].at(-1).querySelector(selector) !== null"""
 
@@ -92,7 +92,7 @@ def drawing() -> Iterator[Browser]:
 
 
 def wide(count: int, target: Path) -> Path:
-    """Write an ONNX file of so many nodes without any scope: each reads one or two of the forty before it."""
+    """Write an ONNX file of nodes without scopes, each of which reads one or two of the previous forty."""
     onnx = pytest.importorskip("onnx")
     make, pick = onnx.helper, random.Random(7)
     names, nodes = ["x"], []
@@ -115,7 +115,7 @@ def free_port() -> int:
 
 @contextmanager
 def server(command: list[str], port: int) -> Iterator[None]:
-    """Run a server until the block ends; it answers before the block begins."""
+    """Run a server until the block ends; it responds before the block begins."""
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         until = time.monotonic() + 60
@@ -135,7 +135,7 @@ def server(command: list[str], port: int) -> Iterator[None]:
 
 @contextmanager
 def cells(file: Path) -> Iterator[dict[str, str]]:
-    """The cell of each viewer that shows a file, while the servers run."""
+    """Yield the cell of each viewer that shows a file, while the servers run."""
     pytest.importorskip("netron")
     pytest.importorskip("model_explorer")
     one, other = free_port(), free_port()
@@ -154,14 +154,15 @@ def cells(file: Path) -> Iterator[dict[str, str]]:
 
 
 def drawn_in(page: Page, viewer: str, code: str) -> float | None:
-    """The ms from running a cell until its graph is drawn; None where the tab dies, or nothing is drawn in time."""
+    """Return the ms from running a cell until its graph is drawn, or None if the tab dies or nothing is drawn in
+    time."""
     begin = time.perf_counter()
     try:
         page.evaluate("() => { window.frameDrawn = false; }")
         page.evaluate(RUN, code)
-        # The browser draws no frames of another origin that are out of sight.
+        # The browser draws no invisible frames of another origin.
         page.locator(".jp-Cell").last.scroll_into_view_if_needed()
-        # At each frame: a locator asks each half second in the end, too seldom to tell 0.3 s from 0.7.
+        # Check at each frame: a locator polls every half second, which cannot distinguish 0.3 s from 0.7.
         page.wait_for_function(SEEN, arg=DRAWN.get(viewer), polling="raf", timeout=PATIENCE * 1000)
         spent = (time.perf_counter() - begin) * 1000
         page.evaluate("() => window.ran.then(() => true)")
@@ -183,7 +184,7 @@ def started(lab: Lab, page: Page, imports: str) -> Page:  # noqa: F811
 
 
 def compared(drawing: Browser, lab: Lab, file: Path, rounds: int) -> list[list[str]]:  # noqa: F811
-    """Rows of times: all viewers in turn, round by round; one that fails is left out, and the next has a new page."""
+    """Return rows of times, with viewers interleaved; one that fails is omitted, and the next gets a new page."""
     with cells(file) as code, drawing.new_context(viewport={"width": 1280, "height": 900}) as context:
         context.route("**/*", _only_here)
         context.add_init_script(f"({WATCH})()")
@@ -212,7 +213,7 @@ def compared(drawing: Browser, lab: Lab, file: Path, rounds: int) -> list[list[s
 
 
 def _only_here(route: Any) -> None:
-    """Abort what would leave the machine; Netron asks for the country, and for consent where it learns none."""
+    """Abort requests that leave the machine; Netron requests the country, and asks for consent without it."""
     url = route.request.url
     if url.startswith("https://ipinfo.io/"):
         route.fulfill(json={"country": "US"})
@@ -223,7 +224,7 @@ def _only_here(route: Any) -> None:
 
 
 @pytest.mark.parametrize("count", [None, 1_000, 10_000, 50_000], ids=["resnet18", "1000", "10000", "50000"])
-def test_a_cell_beside_netron_and_model_explorer(
+def test_a_cell_against_netron_and_model_explorer(
     drawing: Browser,
     lab: Lab,  # noqa: F811
     tmp_path: Path,

@@ -1,6 +1,6 @@
-"""Plans and training on processes: what they take beside one, and how far ``plan.estimate`` is from that.
+"""Plans and training on several processes against one process, and the accuracy of ``plan.estimate``.
 
-Each process has one thread of BLAS, and so has the one that they are compared with. Values are compared first.
+Each process has one BLAS thread, including the one for comparison. Values are compared first.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def one_thread() -> Iterator[None]:
 
 
 def products(count: int, size: int) -> tuple[list[ex.Expr], dict[ex.Expr, Any]]:
-    """Branches of products over one input, each with a small result; and the input's value, which each run sends."""
+    """Return branches of products over one input with small results, and the input's value, which each run sends."""
     x = parameter(ex.TensorType((size, size), np.float32), "x")
     roots = [ex.tanh(ex.tanh(x * (1.0 + n) @ x) @ x).sum(axis=0) for n in range(count)]
     return roots, {x: (random.normal(size=(size, size)) / np.sqrt(size)).astype(np.float32)}
@@ -45,7 +45,7 @@ PROGRAMS = {"8 branches of 200": (8, 200), "8 branches of 600": (8, 600), "16 br
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_estimates(name: str) -> None:
-    """Measured on 1, 2 and 4 processes beside the estimate, made of prices that are measured on this machine."""
+    """Print times on 1, 2 and 4 processes with estimates from prices measured on this machine."""
     roots, inputs = products(*PROGRAMS[name])
     planned = plan(roots, Options(without=("batch",), cost_model=measured_cost_model()))
     alone = Program(planned)
@@ -79,7 +79,7 @@ def test_estimates(name: str) -> None:
 
 @pytest.mark.parametrize("hidden", [32, 1024])
 def test_training(hidden: int) -> None:
-    """A training step of two shards on two processes beside a step here: the overhead of Dask is the difference."""
+    """Compare a training step of two shards on two processes with a local one; the difference is Dask's overhead."""
     images, labels = random.normal(size=(512, 256)), random.integers(0, 10, 512)
     modules = {name: _module(hidden) for name in ("here", "2 processes")}
 

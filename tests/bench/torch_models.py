@@ -1,4 +1,4 @@
-"""Torch modules of the kinds that people bring, small, with seeded weights: each with its example inputs."""
+"""Small torch modules of common kinds with seeded weights, each with its example inputs."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ class Attention(nn.Module):
 
 
 class Vision(nn.Module):
-    """Patches, a class token, positions resized to the picture, attention: a small vision transformer."""
+    """A small vision transformer: patches, a class token, positions resized to the image, attention."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -240,7 +240,7 @@ class ConvNets(nn.Module):
 
 
 class Beyond(nn.Module):
-    """Functions that torch's own exporter refuses, or whose numbers it gets wrong."""
+    """Functions that torch's own exporter rejects or exports incorrectly."""
 
     def forward(self, x: Tensor, s: Tensor, i: Tensor) -> tuple[Tensor, ...]:
         whole = (x * 4).long()
@@ -266,7 +266,7 @@ class Case:
     inputs: Any
     dynamic_shapes: Any = None
     other: Any = None
-    """inputs of other lengths, for dynamic shapes"""
+    """inputs with other lengths, for dynamic shapes"""
     tolerance: float = 1e-4
 
 

@@ -1,4 +1,4 @@
-"""Ctrl-C at any moment of a command, while its modules are imported too: one line, and status 130."""
+"""Ctrl-C at any moment of a command, including its imports: one line, and status 130."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from explorer.core import interrupts
 MODEL = str(Path(__file__).parents[2] / "assets" / "models" / "resnet18.pnnx.param")
 IMPORTED = "explorer.core.interrupts"
 SOAK = int(os.environ.get("EXPLORER_SOAK_INTERRUPTS", "40"))
-# A command that goes on for longer than any delay here; an interrupt is its only end.
+# A command that runs longer than any delay here, so that only an interrupt ends it.
 _ENDLESS = """
 import sys
 import explorer.core.interrupts
@@ -35,7 +35,7 @@ sys.exit(main())
 
 
 def interrupted_after(delay: float, folder: Path) -> tuple[int, list[str]]:
-    """The status and the lines on standard error of a command interrupted some seconds after its first import."""
+    """Return status and standard error lines of a command interrupted some seconds after its first import."""
     program = folder / "explorer"
     program.write_text(_ENDLESS)
     process = subprocess.Popen(
@@ -52,14 +52,14 @@ def interrupted_after(delay: float, folder: Path) -> tuple[int, list[str]]:
             break
     time.sleep(delay)
     process.send_signal(signal.SIGINT)
-    # communicate() would lose what was read ahead, the beginning of a line for instance
+    # communicate() would lose what was already read, such as the start of a line
     late = threading.Timer(120, process.kill)
     late.start()
     said = process.stderr.read()
     process.stderr.close()
     process.wait()
     late.cancel()
-    # the weights of this model are absent, which is said whenever it is shown
+    # the weights of this model are missing, which is reported whenever it is shown
     others = ("import time:", "cannot run: ")
     return process.returncode, [line for line in said.splitlines() if not line.startswith(others)]
 
@@ -72,21 +72,21 @@ def check(delays: list[float], folder: Path) -> None:
 
 
 @pytest.mark.spec("V-20")
-def test_an_interrupt_at_any_moment_ends_with_one_line(tmp_path: Path) -> None:
-    """Ctrl-C during imports and during work, at some moments: status 130, one line, nothing that stays behind."""
+def test_an_interrupt_at_any_moment_prints_one_line(tmp_path: Path) -> None:
+    """Some moments during imports and work give status 130, one line, and no remaining files."""
     chance = random.Random(0)
     check([0.0, *(chance.uniform(0, 3) for _ in range(3))], tmp_path)
 
 
 @pytest.mark.soak
 def test_interrupts_at_many_moments(tmp_path: Path) -> None:
-    """Ctrl-C at many moments; EXPLORER_SOAK_INTERRUPTS says how many."""
+    """EXPLORER_SOAK_INTERRUPTS is the number of moments."""
     chance = random.Random(1)
     check([chance.uniform(0, 4) for _ in range(SOAK)], tmp_path)
 
 
-def test_an_interrupt_that_cannot_be_raised_comes_again() -> None:
-    """An interrupt that falls into the end of an object's life is ignored by Python; it is delivered again."""
+def test_an_interrupt_during_a_finalizer_is_raised_again() -> None:
+    """Python ignores exceptions in finalizers, so the interrupt is delivered again."""
 
     class Last:
         def __del__(self) -> None:
@@ -103,7 +103,7 @@ def test_an_interrupt_that_cannot_be_raised_comes_again() -> None:
         assert result.came
 
 
-def test_a_program_that_imports_explorer_keeps_its_interrupts() -> None:
+def test_a_program_that_imports_explorer_keeps_its_interrupt_handling() -> None:
     program = "import signal, explorer; assert signal.getsignal(signal.SIGINT) is signal.default_int_handler"
     subprocess.run([sys.executable, "-c", program], check=True)
     before = signal.getsignal(signal.SIGINT)
@@ -116,7 +116,7 @@ def test_a_program_that_imports_explorer_keeps_its_interrupts() -> None:
         signal.signal(signal.SIGINT, before)
 
 
-def test_the_command_line_is_known_by_its_program(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_line_is_recognized_by_its_program_name(monkeypatch: pytest.MonkeyPatch) -> None:
     for program, given, expected in (
         ("/usr/bin/explorer", [], True),
         ("-m", ["python", "-m", "explorer", "show"], True),
@@ -129,10 +129,10 @@ def test_the_command_line_is_known_by_its_program(monkeypatch: pytest.MonkeyPatc
         assert interrupts._is_command_line() is expected
 
 
-def test_what_an_interrupt_broke_is_no_error(
+def test_an_error_caused_by_an_interrupt_is_reported_as_an_interrupt(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Code that an interrupt hits may fail in its own way: the command was interrupted all the same, and says so."""
+    """Interrupted code may fail with any error."""
 
     def work(options: object) -> int:
         try:
@@ -151,7 +151,7 @@ def test_what_an_interrupt_broke_is_no_error(
     assert capsys.readouterr().err == "explorer: interrupted\n"
 
 
-def test_an_interrupt_before_interrupts_are_handled_is_told(
+def test_an_interrupt_before_the_handler_is_installed_is_reported(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def interrupted() -> None:

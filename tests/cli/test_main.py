@@ -1,4 +1,4 @@
-"""The command line: what is written and printed, exit status, and one clear message for what is wrong."""
+"""The command line: files and output, exit status, and one clear message for errors."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.spec("V-14", "I-5")
-def test_show_writes_what_the_ending_says(folder: Path) -> None:
-    """`explorer show` writes a page, a picture, DOT, text or data; without -o a page in the current folder."""
+def test_the_extension_determines_what_show_writes(folder: Path) -> None:
+    """`explorer show` writes a page, an image, DOT, text or data; by default a page in the current folder."""
     assert main(["show", MODEL]) == 0
     page = (folder / "digits.explorer.html").read_text()
     assert page.startswith("<!doctype html>")
@@ -56,8 +56,8 @@ def test_show_writes_what_the_ending_says(folder: Path) -> None:
 
 
 @pytest.mark.spec("V-14")
-def test_show_lets_a_picture_flow_to_the_right(folder: Path) -> None:
-    """`explorer show --direction right` writes a picture that is wider than high."""
+def test_show_draws_from_left_to_right(folder: Path) -> None:
+    """`explorer show --direction right` writes an image that is wider than high."""
     sides = {}
     for direction in ("down", "right"):
         assert main(["show", MODEL, "--direction", direction, "-o", "out.svg"]) == 0
@@ -68,10 +68,10 @@ def test_show_lets_a_picture_flow_to_the_right(folder: Path) -> None:
 
 
 @pytest.mark.spec("V-8", "V-14")
-def test_boxes_are_shown_down_to_a_depth(
+def test_boxes_are_open_down_to_a_depth(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`explorer show --depth 0` writes a picture of closed boxes, and a page that says so in its address."""
+    """`explorer show --depth 0` writes an image of closed boxes, and a page whose address states the depth."""
     monkeypatch.chdir(tmp_path)
     for depth in ("0", "1"):
         assert main(["show", MODEL, "--depth", depth, "-o", f"{depth}.svg"]) == 0
@@ -84,16 +84,16 @@ def test_boxes_are_shown_down_to_a_depth(
 
 
 @pytest.mark.spec("V-15")
-def test_show_writes_types_beside_edges(folder: Path) -> None:
-    """`explorer show --edge-types` writes a picture in which edges tell the types of values."""
+def test_show_labels_edges_with_types(folder: Path) -> None:
+    """`explorer show --edge-types` writes an image whose edges have the values' types."""
     for arguments, are_told in (([], False), (["--edge-types"], True)):
         assert main(["show", MODEL, *arguments, "-o", "out.svg"]) == 0
         assert ('class="label">' in (folder / "out.svg").read_text()) is are_told
 
 
 @pytest.mark.spec("V-2")
-def test_show_leaves_out_the_text_of_lines(folder: Path) -> None:
-    """`explorer show --no-source` writes a recording without a line of the model's file."""
+def test_show_omits_source_lines(folder: Path) -> None:
+    """`explorer show --no-source` writes a recording without any line of the model's file."""
     for arguments, are_told in (([], True), (["--no-source"], False)):
         assert main(["show", MODEL, *arguments, "-o", "out.json"]) == 0
         sources = loads((folder / "out.json").read_text()).sources
@@ -102,7 +102,7 @@ def test_show_leaves_out_the_text_of_lines(folder: Path) -> None:
 
 
 @pytest.mark.spec("V-6")
-def test_show_reads_weights_where_they_are_asked_for(folder: Path) -> None:
+def test_show_reads_weights_on_request(folder: Path) -> None:
     """`explorer show --weights` writes a page with the values of all weights, without an input."""
     for arguments, count in (([], 0), (["--weights"], 12)):
         assert main(["show", MODEL, *arguments, "-o", "out.json"]) == 0
@@ -111,10 +111,10 @@ def test_show_reads_weights_where_they_are_asked_for(folder: Path) -> None:
 
 @pytest.mark.spec("V-14")
 @pytest.mark.parametrize("arguments", [["show", "--open", MODEL], [MODEL]])
-def test_a_file_alone_is_shown_in_the_browser(
+def test_a_file_argument_alone_is_shown_in_the_browser(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str]
 ) -> None:
-    """`explorer FILE` writes the page and opens it in the browser; without one it says so, and the page is there."""
+    """`explorer FILE` writes the page and opens it; without a browser it prints that, and the page exists."""
     opened: list[str] = []
     monkeypatch.setattr(webbrowser, "open", lambda address: bool(opened.append(address)))
     assert main(arguments) == 0
@@ -122,15 +122,15 @@ def test_a_file_alone_is_shown_in_the_browser(
     assert "found no browser" in capsys.readouterr().err
 
 
-def test_a_command_that_is_none_is_not_taken_for_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_misspelt_command_is_not_treated_as_a_file(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["shwo"])
     assert "'shwo' is neither a command nor a file (did you mean show?)" in capsys.readouterr().err
 
 
 @pytest.mark.spec("V-14", "I-5")
-def test_show_says_what_was_written_and_where(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`explorer show` ends with a line: the file and its size, the lengths assumed, operators, nodes and kernels."""
+def test_show_prints_a_summary(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The last line has the file and its size, the assumed lengths, and counts of operators, nodes and kernels."""
     plan = ex.open(MODEL).preview_plan().recording
     assert plan.schedule is not None
     nodes, kernels = plan.stages[0].counts["nodes"], len(plan.schedule.kernels)
@@ -147,7 +147,7 @@ def test_show_says_what_was_written_and_where(folder: Path, capsys: pytest.Captu
     assert "resnet18 (0: 1×3×224×224), 49 operators" in capsys.readouterr().out
 
 
-def test_show_with_inputs_holds_values_and_times(folder: Path) -> None:
+def test_show_with_inputs_includes_values_and_times(folder: Path) -> None:
     assert main(["show", MODEL, "--input", f"{ARRAYS}:images", "-o", "out.json"]) == 0
     recording = loads((folder / "out.json").read_text())
     assert recording.run is not None
@@ -172,7 +172,7 @@ def test_show_draws_what_cannot_run(folder: Path, capsys: pytest.CaptureFixture[
 
 @pytest.mark.spec("I-11")
 def test_run_writes_outputs_by_name(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`explorer run` names digits on real images: outputs to a file, the largest printed."""
+    """`explorer run` classifies digits in real images: outputs go to a file, and the largest are printed."""
     assert main(["run", MODEL, "--input", f"{ARRAYS}:images", "-o", "out.npz", "--top", "2", "--plan"]) == 0
     said = capsys.readouterr()
     assert "kernels" in said.out
@@ -183,7 +183,7 @@ def test_run_writes_outputs_by_name(folder: Path, capsys: pytest.CaptureFixture[
         np.testing.assert_allclose(result["15"], expected["probability"], atol=1e-5)
 
 
-def test_run_counts_what_is_no_finite_number(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_counts_nonfinite_numbers(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     images = np.load(ARRAYS)["images"].copy()
     images[0] = np.nan
     np.save("some.npy", images)
@@ -198,7 +198,7 @@ def test_run_counts_what_is_no_finite_number(folder: Path, capsys: pytest.Captur
 
 @pytest.mark.spec("I-20")
 def test_run_compares_with_a_reference(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`explorer run --compare REFERENCE` compares values by operator; its status is 1 where one differs."""
+    """`explorer run --compare REFERENCE` compares values by operator, with status 1 if one differs."""
     onnx = str(ASSETS / "digits.onnx")
     given = ["--input", f"{ARRAYS}:images"]
     assert main(["run", onnx, *given, "--compare", "onnx.reference"]) == 0
@@ -210,7 +210,7 @@ def test_run_compares_with_a_reference(folder: Path, capsys: pytest.CaptureFixtu
     assert "the first that differs is '15' of operator 'softmax'" in capsys.readouterr().out
 
 
-def test_run_takes_inputs_by_name_and_from_npy(folder: Path) -> None:
+def test_run_accepts_inputs_by_name_and_npy_files(folder: Path) -> None:
     images = np.load(ARRAYS)["images"]
     np.save("one.npy", images[:1])
     np.savez("named.npz", other=np.zeros(3), **{"0": images[:1]})
@@ -219,7 +219,7 @@ def test_run_takes_inputs_by_name_and_from_npy(folder: Path) -> None:
         assert np.load("out.npz")["15"].shape == (1, 10)
 
 
-def test_names_of_outputs_leave_no_folder(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_of_outputs_stay_inside_the_folder(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = ["pnnx.Input i 0 1 x #x=(2)f32", "nn.ReLU r 1 1 x ../../y", "pnnx.Output o 1 0 ../../y"]
     (folder / "n.param").write_text("\n".join(["7767517", "3 2", *lines]) + "\n")
     np.save("in.npy", np.ones(2, np.float32))
@@ -229,8 +229,8 @@ def test_names_of_outputs_leave_no_folder(folder: Path, capsys: pytest.CaptureFi
 
 
 @pytest.mark.spec("I-5")
-def test_check_lists_everything(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`explorer check` lists unknown types, misfits and missing weights at once: exit status 1, else 0."""
+def test_check_lists_all_problems(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`explorer check` lists unknown types, mismatches and missing weights together with exit status 1, otherwise 0."""
     assert main(["check", MODEL]) == 0
     assert capsys.readouterr().out == "digits: all 15 operators can run: 0 ?×1×8×8 → 15 ?×10\n"
     text = Path(MODEL).read_text().replace("nn.MaxPool2d", "nn.MaxPool2").replace("nn.Softmax ", "nn.Softmx ")
@@ -248,8 +248,8 @@ def test_check_lists_everything(folder: Path, capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.spec("V-2", "V-9")
-def test_why_tells_the_story_of_a_name(capsys: pytest.CaptureFixture[str]) -> None:
-    """`explorer why` tells what was decided about an operator, an operand or a weight, with the file's own line."""
+def test_why_explains_a_name(capsys: pytest.CaptureFixture[str]) -> None:
+    """`explorer why` explains the decisions about an operator, an operand or a weight, with the file's line."""
     assert main(["why", MODEL, "relu1"]) == 0
     said = capsys.readouterr().out
     assert said.startswith("relu · 1×8×8×8 float32\nrecorded at digits.pnnx.param line 5: nn.ReLU")
@@ -290,10 +290,8 @@ def test_why_tells_the_story_of_a_name(capsys: pytest.CaptureFixture[str]) -> No
         (["run", MODEL, "--input", ARRAYS, "-o", "out.txt"], "the output must end in .npz"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_message(
-    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A mistake gives exit status 2, one message on standard error, and no traceback."""
+def test_an_error_is_one_message(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """It has exit status 2 and is printed on standard error without a traceback."""
     Path("garbage.npz").write_bytes(b"garbage" * 9)
     Path("cut.npz").write_bytes(Path(ARRAYS).read_bytes()[:2000])
     assert main(arguments) == 2

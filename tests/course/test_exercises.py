@@ -1,4 +1,4 @@
-"""Exercises: every solution is right, every usual mistake is not, and a recording's facts say why."""
+"""Exercises: every solution is right, every common mistake is wrong, and facts of the recording show why."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ ALL = exercises()
 
 @cache
 def verdicts() -> dict[str, Any]:
-    """Verdicts of all exercises, those of a notebook in a process of its own: answers define operations and rules."""
+    """Return verdicts of all exercises, by notebook in separate processes, because answers register operations and
+    rules."""
     numbers = dict.fromkeys(exercise.number[:2] for exercise in ALL)
     command = [sys.executable, ROOT / "tests/support/exercise_runs.py", *numbers]
     ended = subprocess.run(command, cwd=NOTEBOOKS, capture_output=True, text=True, check=False, timeout=600)
@@ -49,8 +50,8 @@ def test_an_exercise_is_complete(exercise: Exercise) -> None:
 
 @pytest.mark.spec("V-20")
 @pytest.mark.parametrize("exercise", ALL, ids=lambda exercise: exercise.number)
-def test_the_solution_is_right_and_mistakes_are_not(exercise: Exercise) -> None:
-    """Each solution of the notebooks' exercises is found right, each usual mistake is not, with facts of its plan."""
+def test_the_solution_is_right_and_mistakes_are_wrong(exercise: Exercise) -> None:
+    """Each verdict contains facts of the answer's plan."""
     solved, *mistaken = verdicts()[exercise.number]
     assert "error" not in solved, solved["error"]
     assert solved["right"], solved["text"]
@@ -64,7 +65,7 @@ def test_the_solution_is_right_and_mistakes_are_not(exercise: Exercise) -> None:
 
 @pytest.mark.spec("H-12", headline=True)
 @pytest.mark.parametrize("notebook", sorted({exercise.number[:2] for exercise in ALL}))
-def test_no_object_of_the_notebook_passes_its_exercises(notebook: str) -> None:
+def test_no_object_in_the_notebook_solves_its_exercises(notebook: str) -> None:
     """Reject objects that a notebook's cells define and answers that avoid the task; wrong answers print at most 30
     lines.
     """
@@ -75,15 +76,15 @@ def test_no_object_of_the_notebook_passes_its_exercises(notebook: str) -> None:
 
 
 @pytest.mark.parametrize("exercise", ALL, ids=lambda exercise: exercise.number)
-def test_an_answer_of_another_type_is_named(exercise: Exercise) -> None:
+def test_the_type_of_a_wrong_answer_is_named(exercise: Exercise) -> None:
     said = exercise.check(b"no answer")
     assert not said.right
     assert exercise.answer in repr(said)
     assert "`bytes`" in repr(said)
 
 
-def test_notebooks_show_their_exercises() -> None:
-    """Each exercise has a cell in its notebook, behind which a cell is left to the reader."""
+def test_notebooks_contain_their_exercises() -> None:
+    """Each exercise has a cell in its notebook, followed by a cell for the reader."""
     shown = []
     for path in sorted(NOTEBOOKS.glob("*.ipynb")):
         cells = nbformat.read(path, as_version=4).cells
@@ -98,7 +99,7 @@ def test_notebooks_show_their_exercises() -> None:
     assert shown == [exercise.number for exercise in ALL]
 
 
-def test_hints_come_step_by_step() -> None:
+def test_hints_are_shown_one_at_a_time() -> None:
     exercise = ex.exercise("09.1")
     exercise.hint(0)
     steps = [exercise.hint().paragraphs for _ in range(len(exercise.hints) + 1)]
@@ -108,7 +109,7 @@ def test_hints_come_step_by_step() -> None:
         exercise.hint("2")  # type: ignore[arg-type]
 
 
-def test_an_unknown_exercise_is_named_with_those_near() -> None:
+def test_the_error_of_an_unknown_exercise_suggests_similar_ones() -> None:
     with pytest.raises(ex.UnknownNameError, match=r"unknown exercise '09\.11'") as caught:
         ex.exercise("09.11")
     assert "09.1" in str(caught.value)
@@ -116,14 +117,14 @@ def test_an_unknown_exercise_is_named_with_those_near() -> None:
         ex.exercise(6.1)  # type: ignore[arg-type]
 
 
-def test_the_solution_is_folded_in_html_and_runs_as_text() -> None:
+def test_the_solution_is_folded_in_html_and_its_text_runs() -> None:
     card = ex.exercise("09.1").solution()
     assert card.code == ex.exercise("09.1").source
     assert "<details><summary>" in card._repr_html_()
     assert "plan.register(x + 1)" in repr(card)
 
 
-def test_markup_in_a_name_is_text() -> None:
+def test_markup_in_a_name_is_escaped() -> None:
     said = Verdict("Exercise 1", [Finding(False, "`<b>` & <script>")])
     assert "<code>&lt;b&gt;</code> &amp; &lt;script&gt;" in said._repr_html_()
     assert "<script>" not in said._repr_html_()
@@ -135,12 +136,12 @@ def test_a_verdict_without_findings_is_not_right() -> None:
     assert Verdict("Exercise 1", [Finding(True, "so it is")])
 
 
-def test_an_exercise_of_ones_own_is_one_class(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A subclass with a number is found by ex.exercise."""
+def test_a_user_defined_exercise_is_one_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ex.exercise finds a subclass with a number."""
     monkeypatch.setattr("explorer.course.exercise_base._EXERCISES", Registry("exercise"))
 
     class Two(Exercise):
-        """Hand in 2."""
+        """Return 2."""
 
         number = "99.1"
         title, level, answer, accepts = "Two", 1, "a number", (int,)
@@ -171,28 +172,28 @@ class OrderOfNothing(ex.passes.Order):
         return []
 
 
-def test_an_answer_that_raises_is_told_so() -> None:
-    """The verdict of an answer that raises names the error and the line; it is no traceback of the engine."""
+def test_the_verdict_of_an_answer_that_raises_contains_the_error() -> None:
+    """It has the error and the line, without a traceback of the engine."""
     said = ex.exercise("18.4").check(OrderThatRaises)
     assert not said
     assert re.search(r"✗ Line \d+ of the answer, `return \[kernels\[len\(kernels\)\]\]`, raised", repr(said))
     assert "IndexError: list index out of range" in " ".join(repr(said).split())
 
 
-def test_an_answer_that_is_refused_is_told_so() -> None:
+def test_the_verdict_of_a_rejected_answer_contains_the_error() -> None:
     said = " ".join(repr(ex.exercise("18.4").check(OrderOfNothing)).split())
     assert "✗ The answer cannot be planned and run: DeclarationError: OrderOfNothing.sequence with []" in said
 
 
 @pytest.mark.parametrize(("answer", "said"), [(lambda x: x, "`<lambda>(x)`"), (lambda x, w: None, "`<lambda>(x, w)`")])
-def test_a_function_of_other_parameters_or_results_is_told_so(answer: Any, said: str) -> None:
-    """A check that calls a function fails itself where it has other parameters: that is the answer's error."""
+def test_the_verdict_of_a_function_with_another_signature_states_it(answer: Any, said: str) -> None:
+    """An exception while the check calls the function is the answer's error."""
     verdict = ex.exercise("05.1").check(answer)
     assert not verdict
     assert f"✗ Calling {said} with the arguments of the exercise raised TypeError" in repr(verdict)
 
 
-def test_a_plan_that_has_run_is_checked_as_any_other() -> None:
+def test_a_plan_that_has_run_is_checked_like_any_other() -> None:
     plan = ex.EvalPlan()
     plan.register(ex.tensor([1.0, 2.0]) + 1)
     verdict = ex.exercise("12.2").check(plan.eval())
@@ -200,11 +201,11 @@ def test_a_plan_that_has_run_is_checked_as_any_other() -> None:
     assert "Written:" in repr(verdict)
 
 
-def test_an_answer_without_elements_is_not_right() -> None:
+def test_an_empty_answer_is_not_right() -> None:
     assert not ex.exercise("14.4").check(ex.tensor([]))
 
 
-def test_an_error_of_the_check_itself_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exception_of_the_check_itself_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("explorer.course.chapters.notebook_09_fusion.recording_of", partial(divmod, 1))
     with pytest.raises(TypeError, match="divmod"):
         ex.exercise("09.1").check(ex.EvalPlan())

@@ -47,19 +47,19 @@ def test_values_are_converted_to_the_element_type() -> None:
 
 
 @pytest.mark.parametrize(("length", "position"), [(3, 3), (3, -1), (0, 0), (2.5, 0), (3, 1.5)])
-def test_one_hot_positions_lie_inside(length: Any, position: Any) -> None:
+def test_one_hot_positions_must_be_in_range(length: Any, position: Any) -> None:
     with pytest.raises(ex.OperandError):
         ex.BiasVector(length, position)
 
 
 def half(value: float) -> ex.Expr:
-    """An expression that holds no value yet."""
+    """Return an expression without a value."""
     return ex.tensor(2 * np.full(2, value, np.float32)) / 2
 
 
 @pytest.mark.spec("M-D4")
 @pytest.mark.parametrize("expressions", [1, 3, 4, 5, 9])
-def test_a_scalable_tensor_reversed_when_most_of_it_are_expressions(expressions: int) -> None:
+def test_a_reversed_scalable_tensor_of_mostly_expressions(expressions: int) -> None:
     held = ex.ScalableTensor((2,))
     held.push_back(np.zeros(2, np.float32))
     for number in range(1, 1 + expressions):
@@ -72,8 +72,8 @@ def test_a_scalable_tensor_reversed_when_most_of_it_are_expressions(expressions:
 
 @pytest.mark.spec("M-D4")
 @pytest.mark.parametrize("written", [False, True])
-def test_a_scalable_tensor_is_at_each_use_what_it_holds_then(written: bool) -> None:
-    """Whatever is pushed, cleared or grown between two uses; earlier uses keep what they were, expressions or not."""
+def test_each_use_of_a_scalable_tensor_has_its_content_at_that_time(written: bool) -> None:
+    """Later pushes, clears and growth do not affect earlier uses, with or without expressions."""
     held = ex.ScalableTensor((2,))
     used: list[ex.Expr] = []
     for number in range(9):  # memory grows at the first, the fifth and the ninth
@@ -96,7 +96,7 @@ def test_a_scalable_tensor_is_at_each_use_what_it_holds_then(written: bool) -> N
 
 
 @pytest.mark.spec("M-D9")
-def test_memory_read_in_another_order_is_not_the_same() -> None:
+def test_memory_read_in_another_order_is_different_data() -> None:
     square = np.arange(9.0).reshape(3, 3)
     assert ex.same(square, square[:])
     assert not ex.same(square, square.T)
@@ -105,7 +105,7 @@ def test_memory_read_in_another_order_is_not_the_same() -> None:
 
 @pytest.mark.spec("M-D9")
 def test_two_parameters_are_never_the_same() -> None:
-    """Each is given its own value, whatever they are called."""
+    """Each gets its own value, even if their names are equal."""
     first, second = (ex.operation("parameter")(kind=ex.tensor(1.0).type, title="x")() for _ in range(2))
     assert first.operation is second.operation
     assert ex.same(first, first)

@@ -1,4 +1,4 @@
-"""Tables from CSV files: headers, empty cells, and every mistake with its line."""
+"""Tables from CSV files: headers, empty cells, and errors with line numbers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_tables_are_loaded_with_headers_and_empty_cells(tmp_path: Path) -> None:
     assert value == pytest.approx(-27.5)
 
 
-def test_whether_the_first_row_is_a_header_can_be_said(tmp_path: Path) -> None:
+def test_the_header_can_be_given_explicitly(tmp_path: Path) -> None:
     path = table(tmp_path, "\ufeff1;2\r\n3;4\r\n")
     assert ex.load_csv(path, delimiter=";", dtype=np.int64).array.tolist() == [[1, 2], [3, 4]]
     assert ex.load_csv(path, delimiter=";", header=True).array.tolist() == [[3, 4]]
@@ -52,13 +52,13 @@ def test_whether_the_first_row_is_a_header_can_be_said(tmp_path: Path) -> None:
         ("1", {"delimiter": ""}, "the delimiter one character"),
     ],
 )
-def test_mistakes_are_told_with_their_line(tmp_path: Path, text: str, options: dict[str, Any], said: str) -> None:
+def test_errors_contain_their_line(tmp_path: Path, text: str, options: dict[str, Any], said: str) -> None:
     with pytest.raises(ex.ExplorerError) as caught:
         ex.load_csv(table(tmp_path, text), **options)
     assert said in str(caught.value)
 
 
-def test_files_that_are_no_text_are_refused(tmp_path: Path) -> None:
+def test_files_with_invalid_text_raise_an_error(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ex.FileError, match=r"t\.csv: the file cannot be read as CSV"):
         ex.load_csv(tmp_path / "t.csv")
@@ -67,7 +67,7 @@ def test_files_that_are_no_text_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cell", ["-129", "128"])
-def test_a_cell_beyond_an_integer_dtype_is_refused_at_either_end(tmp_path: Path, cell: str) -> None:
+def test_a_cell_outside_an_integer_dtype_raises_an_error(tmp_path: Path, cell: str) -> None:
     path = tmp_path / "limits.csv"
     path.write_text(f"-128,127\n1,{cell}\n", encoding="utf-8")
     with pytest.raises(ex.FileError, match="int8"):

@@ -1,4 +1,4 @@
-"""Pictures as networks take them: decoded safely, cut and normalised as torchvision does."""
+"""Images as network inputs: decoded safely, cropped and normalized as in torchvision."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def picture(folder: Path, pixels: Array, name: str = "p.png") -> Path:
         (100, 90, (256, 284), (16, 30, 240, 254)),
     ],
 )
-def test_a_picture_is_cut_and_normalised_as_torchvision_does(
+def test_an_image_is_cropped_and_normalized_as_in_torchvision(
     tmp_path: Path, height: int, width: int, resized: tuple[int, int], box: tuple[int, int, int, int]
 ) -> None:
-    """`ex.load_image` resizes the shorter side to 256, cuts the centre of 224 out and normalises for ImageNet."""
+    """`ex.load_image` resizes the shorter side to 256, crops the centre 224 and normalizes for ImageNet."""
     path = picture(tmp_path, noise(height, width))
     with Image.open(path) as image:
         levels = np.asarray(image.resize(resized, Image.Resampling.BILINEAR).crop(box)) / 255
@@ -52,7 +52,7 @@ def test_a_picture_is_cut_and_normalised_as_torchvision_does(
     np.testing.assert_allclose(result.array[0].transpose(1, 2, 0), (levels - MEAN) / STD, rtol=1e-6, atol=1e-6)
 
 
-def test_what_is_cut_out_need_not_be_square(tmp_path: Path) -> None:
+def test_the_crop_need_not_be_square(tmp_path: Path) -> None:
     pixels = noise(40, 40)
     for size in ((20, 40), (40, 20), (10, 40)):
         image = ex.load_image(picture(tmp_path, pixels), size, preset="none", crop=1.0, dtype=np.uint8)
@@ -63,7 +63,7 @@ def test_what_is_cut_out_need_not_be_square(tmp_path: Path) -> None:
 
 
 def test_presets_layouts_and_batches(tmp_path: Path) -> None:
-    """Levels stay whole, go from 0 to 1, or are normalised; channels come first or last; several are a batch."""
+    """Values are integers, in 0 … 1, or normalized; channels come first or last; several images are a batch."""
     first, second = noise(8, 8), noise(8, 8)[::-1]
     paths = [picture(tmp_path, first, "a.png"), picture(tmp_path, second, "b.png")]
     whole = ex.load_image(paths, 8, preset="none", crop=1, layout="NHWC")
@@ -75,8 +75,8 @@ def test_presets_layouts_and_batches(tmp_path: Path) -> None:
     assert ex.load_image(ASSETS / "digit_3.png", 64, channels=1, preset="0-1", crop=1).shape == (1, 1, 64, 64)
 
 
-def test_a_digit_s_picture_is_the_digit(tmp_path: Path) -> None:
-    """A picture of a digit, each pixel a square, is the digit again when its squares are averaged."""
+def test_an_upscaled_digit_is_restored_by_averaging(tmp_path: Path) -> None:
+    """Each pixel is a square in the image."""
     images, labels = (np.load(ASSETS / "digits.npz")[key] for key in ("images", "labels"))
     for digit in (3, 5, 8):
         path = ASSETS / f"digit_{digit}.png"
@@ -85,8 +85,8 @@ def test_a_digit_s_picture_is_the_digit(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr", "I;16", "I;16B"])
-def test_pictures_of_every_mode_show_what_they_show(tmp_path: Path, mode: str) -> None:
-    """Grey, palette, transparent and 16-bit pictures become the colours that a viewer shows."""
+def test_images_of_every_mode_have_the_displayed_colours(tmp_path: Path, mode: str) -> None:
+    """Test grey, palette, transparent and 16-bit images."""
     pixels = np.zeros((4, 4), np.uint8)
     pixels[:2] = 255
     if mode.startswith("I;16"):
@@ -102,7 +102,7 @@ def test_pictures_of_every_mode_show_what_they_show(tmp_path: Path, mode: str) -
     np.testing.assert_allclose(np.asarray(decode(tmp_path / f"p.{suffix}", 1)).astype(int), pixels, atol=3)
 
 
-def test_what_is_transparent_lies_on_white(tmp_path: Path) -> None:
+def test_transparent_pixels_are_blended_with_white(tmp_path: Path) -> None:
     pixels = np.zeros((2, 2, 4), np.uint8)
     pixels[0, 0] = [255, 0, 0, 255]
     pixels[1, 1] = [0, 0, 0, 128]
@@ -112,12 +112,12 @@ def test_what_is_transparent_lies_on_white(tmp_path: Path) -> None:
     assert result[1, 1].tolist() == [127, 127, 127]
 
 
-def test_a_photograph_is_turned_upright(tmp_path: Path) -> None:
+def test_a_photograph_is_rotated_upright(tmp_path: Path) -> None:
     pixels = np.zeros((4, 8), np.uint8)
     pixels[:, :4] = 255
     image = Image.fromarray(pixels)
     notes = Image.Exif()
-    notes[0x0112] = 6  # the camera was held on its side: the left is up
+    notes[0x0112] = 6  # the camera was rotated: left is up
     image.save(tmp_path / "p.png", exif=notes)
     result = np.asarray(decode(tmp_path / "p.png", 1))
     assert result.shape == (8, 4)
@@ -126,7 +126,7 @@ def test_a_photograph_is_turned_upright(tmp_path: Path) -> None:
 
 
 def claiming(width: int, height: int) -> bytes:
-    """A PNG that claims to be this large."""
+    """Return a PNG that claims a size."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
@@ -136,15 +136,15 @@ def claiming(width: int, height: int) -> bytes:
 
 
 @pytest.mark.parametrize("side", [8_200, 12_000, 60_000])
-def test_a_picture_that_claims_to_be_huge_is_refused(tmp_path: Path, side: int) -> None:
-    """A small file that claims millions of pixels too many is refused by name, and nothing is decoded."""
+def test_an_image_with_a_huge_claimed_size_raises_an_error(tmp_path: Path, side: int) -> None:
+    """The error has the file's name, and nothing is decoded."""
     (tmp_path / "bomb.png").write_bytes(claiming(side, side))
     with pytest.raises(ex.FileError, match=rf"bomb\.png.*(\n.*)*at most {MAX_PIXELS:,} pixels"):
         ex.load_image(tmp_path / "bomb.png")
 
 
-def test_broken_files_are_told_by_name(tmp_path: Path) -> None:
-    """What is no picture, is cut off, would start another program, or has no known range is refused by name."""
+def test_errors_of_broken_files_contain_their_name(tmp_path: Path) -> None:
+    """Test other and truncated files, formats that would start another program, and unknown ranges of values."""
     whole = picture(tmp_path, noise(64, 64)).read_bytes()
     jpeg = picture(tmp_path, noise(64, 64), "p.jpg").read_bytes()
     cases = {
@@ -173,7 +173,7 @@ def test_broken_files_are_told_by_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_damaged_pictures_end_in_one_kind_of_error(tmp_path: Path, seed: int) -> None:
+def test_damaged_images_raise_one_kind_of_error(tmp_path: Path, seed: int) -> None:
     random = np.random.default_rng(seed)
     wholes = [picture(tmp_path, noise(16, 16), f"p.{ending}").read_bytes() for ending in ("png", "jpg", "gif", "tiff")]
     for number in range(40):
@@ -182,7 +182,7 @@ def test_damaged_pictures_end_in_one_kind_of_error(tmp_path: Path, seed: int) ->
             data[random.integers(len(data))] = random.integers(256)
         path = tmp_path / "damaged.png"
         path.write_bytes(data)
-        with contextlib.suppress(ex.FileError):  # any other error fails
+        with contextlib.suppress(ex.FileError):  # any other error fails the test
             assert decode(path).mode == "RGB"
 
 
@@ -202,7 +202,7 @@ def test_damaged_pictures_end_in_one_kind_of_error(tmp_path: Path, seed: int) ->
         ({"size": 0}, "height 0"),
     ],
 )
-def test_wrong_arguments_are_refused_before_anything_is_read(changes: dict[str, Any], said: str) -> None:
+def test_invalid_arguments_raise_an_error_before_anything_is_read(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(ex.ExplorerError) as caught:
         ex.load_image("absent.png", **changes)
     assert said in str(caught.value)

@@ -1,4 +1,4 @@
-"""Write the golden recordings anew: ``python tests/golden/make.py``. Look at the difference before committing it."""
+"""Rewrite the golden recordings: ``python tests/golden/make.py``. Review the difference before committing it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small programs whose recordings are kept: what a plan decides about them is meant to stay."""
+"""Small programs with golden recordings, whose plan decisions are meant to stay."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from explorer.plan.passes import Inline
 
 
 def ramp(*shape: int) -> Any:
-    """Small different numbers of a shape, float32."""
+    """Return distinct small float32 numbers."""
     size = int(np.prod(shape))
     return (np.arange(size, dtype=np.float32).reshape(shape) - size / 2) / max(size, 1)
 
@@ -29,13 +29,13 @@ def losses(x: Any, w: Any) -> Any:
 
 
 def inverse_pair() -> list[Any]:
-    """MetaNN's example: log(exp(x)), with a declined decision beside it."""
+    """Return MetaNN's example log(exp(x)), together with a declined decision."""
     x = ex.tensor(ramp(2, 3), name="x")
     return [ex.log(ex.exp(x)) + 0, ex.exp(ex.log(x))]
 
 
 def perceptron() -> list[Any]:
-    """Two layers, their loss and its gradients."""
+    """Return two layers, their loss and its gradients."""
     x, t = ex.tensor(ramp(4, 5), name="x"), ex.tensor(np.eye(4, 3, dtype=np.float32), name="truth")
     w1, b1 = ex.tensor(ramp(5, 6), name="w1"), ex.tensor(ramp(6), name="b1")
     w2, b2 = ex.tensor(ramp(6, 3), name="w2"), ex.tensor(ramp(3), name="b2")
@@ -46,30 +46,30 @@ def perceptron() -> list[Any]:
 
 
 def batch() -> list[Any]:
-    """A loop over samples that is grouped, with the shared parameter's gradient."""
+    """Return a batched loop over samples, with the shared parameter's gradient."""
     w, b = ex.tensor(ramp(8, 8), name="w"), ex.tensor(ramp(8), name="b")
-    called = ex.function(layer)  # traced anew, so that its lines are those of this program
+    called = ex.function(layer)  # traced again, so that its lines are in this program
     rows = [called(ex.tensor(ramp(8) + n, name=f"x{n}"), w, b) for n in range(24)]
     loss = ex.add_n(*[row.sum() for row in rows])
     return [loss, ex.grad(loss, w)]
 
 
 def declined() -> list[Any]:
-    """What cannot be fused, merged or grouped, and why."""
+    """Return operations that cannot be fused, merged or batched."""
     a, b = ex.tensor(ramp(3, 4), name="a"), ex.tensor(ramp(4), name="b")
     shared = ex.sin(a)
     return [ex.exp(shared) * ex.cos(shared), a + ex.tanh(b), a.sum(axis=0) * b, ex.tanh(a)]
 
 
 def closed() -> list[Any]:
-    """Calls that are too large to open."""
+    """Return calls that are too large to open."""
     w = ex.tensor(ramp(3, 3), name="w")
     loss, p = ex.function(losses)(ex.tensor(ramp(2, 3), name="x"), w)
     return [loss, ex.relu(p), ex.grad(loss, w)]
 
 
 def structured() -> list[Any]:
-    """Zeros, constants and one-hot vectors."""
+    """Return zeros, constants and one-hot vectors."""
     x = ex.tensor(ramp(2, 2), name="x")
     zero = ex.ZeroTensor((2, 2))
     unused = ex.tensor(ramp(2), name="unused")
@@ -87,7 +87,7 @@ PROGRAMS: dict[str, tuple[Callable[[], list[Any]], dict[str, Any]]] = {
 
 
 def recorded(name: str, **further: Any) -> ex.Recording:
-    """The recording of a program, planned and not run; ``further`` are more options of its plan."""
+    """Return a program's recording, planned but not run; ``further`` are additional options of the plan."""
     build, options = PROGRAMS[name]
     plan = ex.EvalPlan(title=name, **options, **further)
     with recording_at(None, Place("golden", 1, name)):

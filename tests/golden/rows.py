@@ -1,7 +1,7 @@
-"""The rows of a recording that a reader would miss: without prose, times, places in the code, and idle passes.
+"""Essential rows of a recording: without prose, times, code locations, and idle passes.
 
-A stage is there if it changed something or decided something, and decisions name their stage, so that another pass, or
-another rule, changes only the rows that it changes.
+Only stages that changed or decided something are kept, and decisions refer to stages by name, so that a new pass or
+rule changes only the rows that it affects.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import explorer as ex
 from explorer.record import to_json
 
 LEFT_OUT = {"stages": ("purpose", "micros", "first", "last"), "decisions": ("reason", "location", "rule_index")}
-"""Table → the columns that a golden file leaves out: sentences, times, and numbers that other passes or rules shift."""
+"""table → columns omitted from golden files: sentences, times, and numbers that other passes or rules shift"""
 
 
 def rows(recording: ex.Recording) -> dict[str, Any]:
-    """The tables of a recording, without the columns that may change while every decision stays as it is."""
+    """Return the tables of a recording without columns that may change while all decisions stay."""
     tables = to_json(recording)
     tables.pop("explanations", None)
     tables.pop("source_texts", None)
@@ -33,7 +33,7 @@ def rows(recording: ex.Recording) -> dict[str, Any]:
 
 
 def _working(stages: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The stages that decided something, or after which the graph is another one."""
+    """Return the stages with decisions or changes of the graph."""
     counts = None
     for stage in stages:
         if stage["first"] < stage["last"] or stage["counts"] != counts:
@@ -42,13 +42,13 @@ def _working(stages: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def as_text(recording: ex.Recording) -> str:
-    """The JSON of the rows: a line for each row of a table, so that a difference names the row."""
+    """Return the rows as JSON with one line per row, so that a diff shows the row."""
     tables = ",\n".join(f"{json.dumps(name)}: {_table(table)}" for name, table in rows(recording).items())
     return "{\n" + tables + "\n}\n"
 
 
 def _table(table: Any) -> str:
-    """One table as JSON: a row or a column a line where there are several."""
+    """Return one table as JSON, with a line for each of several rows or columns."""
     if isinstance(table, list) and table and isinstance(table[0], dict):
         return "[\n" + ",\n".join(f"  {_line(row)}" for row in table) + "\n]"
     if isinstance(table, dict) and table:

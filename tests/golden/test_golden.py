@@ -1,4 +1,4 @@
-"""Golden recordings: what plans decide about small programs, in codes, facts, names and numbers, not in words."""
+"""Golden recordings: plan decisions about small programs, as codes, facts, names and numbers without prose."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ MAKE = "if the change is meant: python tests/golden/make.py"
 
 @pytest.mark.spec("P-14", "V-22")
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_a_plan_decides_as_it_did(name: str) -> None:
-    recorded(name)  # what is made once for all uses of a function does not tell who was first
+def test_a_plan_makes_the_golden_decisions(name: str) -> None:
+    recorded(name)  # nodes shared by all uses of a function do not record which use was first
     kept, now = (HERE / f"{name}.json").read_text(encoding="utf-8"), as_text(recorded(name))
     changed = unified_diff(
         kept.splitlines(), now.splitlines(), f"{name}.json", f"{name} as it is planned now", "", "", 0
@@ -34,7 +34,7 @@ def test_a_plan_decides_as_it_did(name: str) -> None:
 
 @pytest.mark.spec("P-14")
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_other_words_and_places_change_no_golden_file(name: str) -> None:
+def test_other_words_and_locations_change_no_golden_file(name: str) -> None:
     recording = recorded(name)
     before = as_text(recording)
     recording.decisions = [
@@ -47,7 +47,7 @@ def test_other_words_and_places_change_no_golden_file(name: str) -> None:
 
 
 @pytest.mark.spec("P-14")
-def test_decisions_of_rules_have_the_place_of_the_rule_in_the_chain() -> None:
+def test_decisions_of_rules_have_the_position_of_the_rule_in_the_chain() -> None:
     recording = recorded("inverse_pair")
     simplify = [stage.name for stage in recording.stages].index("simplify")
     asked = [decision for decision in recording.decisions if decision.stage == simplify]
@@ -78,7 +78,7 @@ def test_a_pass_that_changes_nothing_changes_no_golden_file(name: str) -> None:
 
 @pytest.mark.spec("P-16")
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_a_recording_holds_to_its_schema_and_is_read_back(name: str) -> None:
+def test_a_recording_conforms_to_its_schema_and_is_equal_after_reading(name: str) -> None:
     recording = recorded(name)
     plain = json.loads(json.dumps(to_json(recording)))
     jsonschema.validate(plain, json_schema())
@@ -87,7 +87,7 @@ def test_a_recording_holds_to_its_schema_and_is_read_back(name: str) -> None:
     assert text(again) == text(recording)
 
 
-def test_golden_files_are_those_of_the_programs_and_hold_no_prose() -> None:
+def test_golden_files_match_the_programs_and_contain_no_prose() -> None:
     assert {path.name for path in HERE.iterdir() if path.suffix in (".json", ".txt")} == {f"{n}.json" for n in PROGRAMS}
     for name in PROGRAMS:
         tables = json.loads((HERE / f"{name}.json").read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""The backward pass: shared operands, seeds, unreached inputs, declined decisions, and graphs that are deep."""
+"""The backward pass: shared operands, seeds, unreached inputs, declined decisions, and deep graphs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def x() -> ex.Tensor:
     return ex.tensor([1.0, 2.0, 3.0])
 
 
-def test_operands_that_are_shared_collect_all_gradients(x: ex.Tensor) -> None:
+def test_gradients_of_shared_operands_are_summed(x: ex.Tensor) -> None:
     y = np.tanh(x)
     loss = (y * y + y * x + x).sum()
     t = np.tanh([1.0, 2.0, 3.0])
@@ -36,8 +36,8 @@ def test_an_operand_used_twice_by_one_operation(x: ex.Tensor) -> None:
 
 @pytest.mark.parametrize("shape", [(), (1,), (3,), (1, 3), (2, 1), (4, 1, 1)])
 @pytest.mark.parametrize("operation", ["add", "subtract", "multiply", "divide", "maximum", "power"])
-def test_what_was_broadcast_is_summed_back(shape: tuple[int, ...], operation: str) -> None:
-    """The gradient of a broadcast operand is reduced back to its shape."""
+def test_gradients_of_broadcast_operands_are_summed(shape: tuple[int, ...], operation: str) -> None:
+    """They are reduced to the operand's shape."""
     generator = np.random.default_rng(0)
     a, b = generator.uniform(1, 2, shape), generator.uniform(1, 2, (2, 3))
     left, right = ex.tensor(a), ex.tensor(b)
@@ -52,8 +52,8 @@ def test_what_was_broadcast_is_summed_back(shape: tuple[int, ...], operation: st
         np.testing.assert_allclose(part, full.sum(axis=axes).reshape(part.shape), rtol=1e-13)
 
 
-def test_an_unreached_input_gets_the_structured_zero(x: ex.Tensor) -> None:
-    """An input that the loss does not depend on gets a zero that stores nothing and says why."""
+def test_an_unreached_input_has_the_structured_zero(x: ex.Tensor) -> None:
+    """A gradient of an input that the loss does not depend on stores nothing and has a reason."""
     other = ex.tensor(np.ones((2, 2), np.float32))
     reached, unreached = ex.grad(x.sum(), [x, other])
     assert isinstance(unreached.operation, Zero)
@@ -67,7 +67,7 @@ def test_an_unreached_input_gets_the_structured_zero(x: ex.Tensor) -> None:
     assert isinstance(ex.grad((x > 2).astype(np.float64).sum(), x).operation, Zero)
 
 
-def test_containers_keep_their_form(x: ex.Tensor) -> None:
+def test_containers_keep_their_structure(x: ex.Tensor) -> None:
     y = x * 2
     gradient = ex.grad((y * x).sum(), {"x": x, "more": (y, [x])})
     assert set(gradient) == {"x", "more"}
@@ -76,14 +76,14 @@ def test_containers_keep_their_form(x: ex.Tensor) -> None:
     np.testing.assert_array_equal(ex.evaluate(gradient["more"][1][0]), [4.0, 8.0, 12.0])
 
 
-def test_the_gradient_of_a_value_for_itself_is_the_seed(x: ex.Tensor) -> None:
+def test_the_gradient_of_a_value_with_respect_to_itself_is_the_seed(x: ex.Tensor) -> None:
     total = x.sum()
     assert float(ex.grad(total, total)) == 1.0
     np.testing.assert_array_equal(ex.evaluate(ex.grad(x, x, seed=np.array([1.0, 2.0, 4.0]))), [1.0, 2.0, 4.0])
 
 
 @pytest.mark.parametrize("seed", [np.array([1.0, 2.0, 4.0]), [1, 2, 4], ex.tensor([1.0, 2.0, 4.0])])
-def test_a_seed_weighs_the_elements(seed: Any, x: ex.Tensor) -> None:
+def test_a_seed_weights_the_elements(seed: Any, x: ex.Tensor) -> None:
     gradient = ex.grad(x * x, x, seed=seed)
     assert gradient.dtype == np.float64
     np.testing.assert_array_equal(ex.evaluate(gradient), [2.0, 8.0, 24.0])
@@ -108,14 +108,14 @@ def test_a_seed_weighs_the_elements(seed: Any, x: ex.Tensor) -> None:
         (lambda x: ex.grad(x.sum(), x, seed="a"), "fit the dtype"),
     ],
 )
-def test_what_has_no_gradient_is_refused(attempt: Any, rule: str, x: ex.Tensor) -> None:
+def test_values_without_a_gradient_raise_an_error(attempt: Any, rule: str, x: ex.Tensor) -> None:
     with pytest.raises(ex.OperandError, match=rule):
         attempt(x)
 
 
 @pytest.mark.parametrize("wrong", [lambda g: g.sum(), lambda g: g * ex.tensor(np.ones((2, 1)))])
-def test_a_gradient_of_the_wrong_shape_names_its_operation(wrong: Any, x: ex.Tensor) -> None:
-    """Smaller or larger: no axis of it is summed, as one that an elementwise operation broadcasts would be."""
+def test_the_error_of_a_gradient_with_the_wrong_shape_contains_its_operation(wrong: Any, x: ex.Tensor) -> None:
+    """Wrong axes are not summed, unlike broadcast axes of elementwise operations."""
     from explorer.core import registry
 
     class Wrong(ex.Operation):
@@ -144,7 +144,7 @@ def test_a_gradient_of_the_wrong_shape_names_its_operation(wrong: Any, x: ex.Ten
         del registry.operations["wrong"], registry.functions["wrong"]
 
 
-def test_gradients_at_the_edges_of_functions() -> None:
+def test_gradients_at_special_points() -> None:
     """x⁰, x², |x| and max(x, y) at 0 and at ties: no NaN where the derivative is 0 or shared."""
     zero = ex.tensor([0.0, -0.0])
     cases = {0: 0.0, 1: 1.0, 2: 0.0, 3: 0.0}
@@ -174,8 +174,8 @@ def test_a_chain_of_100_000_is_differentiated(x: ex.Tensor) -> None:
     assert len(gradient.operands) == 100_001
 
 
-def test_the_gradient_of_a_middle_value_stops_there(x: ex.Tensor) -> None:
-    """Asking for the gradient of a value records nothing below it."""
+def test_the_gradient_of_an_intermediate_value_stops_there(x: ex.Tensor) -> None:
+    """It records nothing below the value."""
     middle = ex.max_pool2d(x.reshape(1, 1, 1, 3), (1, 2), 1)
     first = ex.grad(middle.sum(), x)
     again = ex.grad((first * 2).sum(), first)
@@ -192,8 +192,8 @@ def test_a_gradient_has_the_dtype_of_its_input(given: str, other: str) -> None:
         np.testing.assert_array_equal(ex.evaluate(gradient), np.array([3, 4], given))
 
 
-def test_no_gradient_passes_through_whole_numbers(x: ex.Tensor) -> None:
-    """A rounded value is constant wherever it has a derivative: the number it is made of gets the structured zero."""
+def test_no_gradient_passes_through_integers(x: ex.Tensor) -> None:
+    """A rounded value is constant almost everywhere, so its input's gradient is the structured zero."""
     rounded = (x * 2.0).astype(np.int64)
     gradient = ex.grad((rounded * x).sum(), [x])[0]
     np.testing.assert_array_equal(ex.evaluate(gradient), [2.0, 4.0, 6.0])
@@ -205,8 +205,8 @@ def test_no_gradient_passes_through_whole_numbers(x: ex.Tensor) -> None:
     ("shape", "other"),
     [((1, 3), (1, 2, 3)), ((2, 1), (1, 2, 3)), ((1, 1), (4, 1, 3)), ((3,), (1, 1, 3)), ((), (1, 2)), ((1,), (0, 1))],
 )
-def test_only_axes_that_were_repeated_are_summed(shape: tuple[int, ...], other: tuple[int, ...]) -> None:
-    """Along the axes that were put before, and along those of size 1 that were repeated, and along no others."""
+def test_only_broadcast_axes_are_summed(shape: tuple[int, ...], other: tuple[int, ...]) -> None:
+    """These are prepended axes and repeated axes of size 1."""
     x, wide = ex.tensor(np.ones(shape)), np.random.default_rng(0).normal(size=other)
     gradient = ex.evaluate(ex.grad((x * ex.tensor(wide)).sum(), x))
     spread = np.broadcast_to(np.ones(shape), np.broadcast_shapes(shape, other)) * wide

@@ -1,4 +1,4 @@
-"""The gradient of a call: two functions made once, whatever is nested, captured or returned."""
+"""Gradients of calls: an augmented and a gradient function, created once, with nesting, captures and any outputs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ B = np.array([1.5, 0.25, -0.75])
 
 
 def same(build: Any, *arrays: Any) -> None:
-    """The gradients through calls equal those of the same operations written out."""
+    """Check that gradients through calls equal those of the same operations without calls."""
     results = []
     for wrap in (ex.function, lambda body: body):
         operands = [ex.tensor(array) for array in arrays]
@@ -56,8 +56,8 @@ def test_through_captured_values() -> None:
     same(build, A, B)
 
 
-def test_some_outputs_only() -> None:
-    """Where the loss takes one of several outputs, the others take no gradient."""
+def test_gradients_of_some_outputs() -> None:
+    """If the loss uses one of several outputs, the others have no gradient."""
 
     def build(wrap: Any, a: Any, b: Any) -> Any:
         f = wrap(lambda x, y: (x * y, np.sin(x), y + 1))
@@ -88,8 +88,8 @@ def test_second_gradients_through_calls() -> None:
     same(build, A, B)
 
 
-def test_second_gradients_through_a_nested_call_whose_outputs_are_all_that_its_gradient_needs() -> None:
-    """What the outer gradient keeps of it are its outputs one by one: a value with several is never one of several."""
+def test_second_gradients_through_a_nested_call_with_only_its_outputs_as_residuals() -> None:
+    """The outer gradient stores the outputs separately, because a tuple cannot be an element of a tuple."""
 
     def build(wrap: Any, a: Any, b: Any) -> Any:
         inner = wrap(lambda x: (np.tanh(x), np.exp(x)))
@@ -112,8 +112,8 @@ def test_a_gradient_inside_a_function() -> None:
     same(build, A, B)
 
 
-def test_operands_that_take_no_gradient() -> None:
-    """Integers, comparisons and operands that no output depends on."""
+def test_operands_without_a_gradient() -> None:
+    """Test integers, comparisons and operands that no output depends on."""
 
     @ex.function
     def f(x: Any, n: Any, unused: Any) -> Any:
@@ -126,8 +126,8 @@ def test_operands_that_take_no_gradient() -> None:
     assert nothing.operation.name == "zeros"
 
 
-def test_a_gradient_that_nobody_wants_is_not_built() -> None:
-    """Inside a call, and inside the calls in it: only the matrix product for the weights' gradient is recorded."""
+def test_an_unneeded_gradient_is_not_recorded() -> None:
+    """In a call and nested calls, only the matrix product for the weights' gradient is recorded."""
 
     @ex.function
     def product(x: Any, w: Any) -> Any:
@@ -149,7 +149,7 @@ def test_a_gradient_that_nobody_wants_is_not_built() -> None:
 
 
 def test_bodies_are_differentiated_once() -> None:
-    """A hundred calls share one augmented and one gradient body; the first, of an x without gradient, has its own."""
+    """A hundred calls share one augmented and one gradient body; the first, with an x without gradient, has its own."""
 
     @ex.function
     def layer(x: Any, w: Any) -> Any:
@@ -181,15 +181,15 @@ def test_gradients_through_calls_keep_the_dtype(dtype: Any) -> None:
     np.testing.assert_allclose(ex.evaluate(gx), B, rtol=1e-6)
 
 
-def test_operands_of_which_some_share_a_gradient_have_their_own() -> None:
+def test_operands_with_partly_shared_gradients() -> None:
     def build(wrap: Any, a: Any, b: Any, c: Any) -> Any:
         return wrap(lambda x, y, n, z: (x + y + n * 0 + z * z).sum())(a, b, ex.tensor([1, 2, 3]), c)
 
     same(build, A, B, A + B)
 
 
-def test_an_output_that_is_read_twice_collects_both_gradients() -> None:
-    """Also where each reader has the output from the call itself."""
+def test_gradients_of_an_output_with_two_readers_are_summed() -> None:
+    """This includes readers that have the output from separate items of the call."""
     x = ex.tensor(A)
     first, _ = ex.function(lambda a: (a * 2.0, a * 3.0))(x)
     (call,) = first.operands
@@ -199,7 +199,7 @@ def test_an_output_that_is_read_twice_collects_both_gradients() -> None:
 
 
 def accumulated(*nodes: Any) -> set[str]:
-    """The policies of what nodes are made of, inside of calls too."""
+    """Return the policies of nodes, including those inside calls."""
     results: set[str] = set()
     pending = reachable(nodes)
     while pending:
@@ -212,8 +212,8 @@ def accumulated(*nodes: Any) -> set[str]:
 
 
 @pytest.mark.spec("M-E9")
-def test_the_gradient_of_one_body_is_made_for_each_set_of_policies() -> None:
-    """Those of the scope in which it is taken; the body's own come before them."""
+def test_the_gradient_of_a_body_is_created_for_each_set_of_policies() -> None:
+    """It uses the scope's policies, unless the body has its own."""
     x, bias = ex.tensor(np.ones((4, 3), np.float16)), ex.tensor(np.ones(3, np.float16))
     add = ex.function(lambda a, b: (a + b) * 2)
     single, double = "AccumulationPolicy.dtype = float32", "AccumulationPolicy.dtype = float64"
@@ -228,8 +228,8 @@ def test_the_gradient_of_one_body_is_made_for_each_set_of_policies() -> None:
         assert accumulated(ex.grad(inside, bias, seed=x)) == {double}
 
 
-def test_the_gradient_of_a_call_stands_where_it_was_asked_for() -> None:
-    """What is computed once more for it stands beside the call, and leaves the place of the rest as it was."""
+def test_the_gradient_of_a_call_has_the_location_of_the_request() -> None:
+    """Its recomputed nodes are next to the call, and other nodes keep their location."""
     x = ex.tensor(A)
     with ex.scope("forward"):
         y = ex.function(lambda a: np.tanh(a) * a)(x)

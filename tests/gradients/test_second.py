@@ -1,4 +1,4 @@
-"""Second gradients where the first one is written with care: zeros, ties, and values whose logarithm is taken."""
+"""Second gradients at difficult points: zeros, ties, and values whose logarithm is used."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STEP = 1e-5
 
 
 def first(make: Callable[[Any], Any], x: Any, direction: Any) -> tuple[Any, Any]:
-    """The expression Σ direction · gradient, and the operand."""
+    """Return the expression Σ direction · gradient, and the operand."""
     operand = ex.tensor(x)
     y = make(operand)
     weights = np.random.default_rng(0).uniform(0.5, 1.5, y.shape)
@@ -40,7 +40,7 @@ def first(make: Callable[[Any], Any], x: Any, direction: Any) -> tuple[Any, Any]
     ],
 )
 def test_second_gradients_equal_differences_of_the_first(make: Callable[[Any], Any], x: Any) -> None:
-    """At zeros too: the gradient of a product is the product of the others, and so is that of its gradient."""
+    """At zeros, too, the gradient of a product is the product of the other elements, and so on."""
     x = np.asarray(x)
     direction = np.random.default_rng(1).uniform(0.5, 1.5, x.shape)
     total, operand = first(make, x, direction)
@@ -56,7 +56,7 @@ def test_second_gradients_equal_differences_of_the_first(make: Callable[[Any], A
 
 @pytest.mark.spec("C-18")
 def test_the_gradient_of_a_product_neither_overflows_nor_divides() -> None:
-    """Σ of all products of others, over any number of elements, of which some are 0 and some are huge."""
+    """It contains sums of products of the other elements, some of which are 0 and some huge."""
     x = ex.tensor(np.array([1e300, 1e300, 1e-300, 1e-300]))
     np.testing.assert_allclose(ex.evaluate(ex.grad(ex.prod(x), x)), [1e-300, 1e-300, 1e300, 1e300])
     for count in (1, 2, 3, 5, 8, 13):

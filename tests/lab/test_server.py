@@ -1,4 +1,4 @@
-"""The extension of Jupyter's server, in a server of its own: what it serves, what it refuses, and what it survives."""
+"""The Jupyter server extension on a separate server: what it serves, what it rejects, and fault tolerance."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ HOSTILE = '<img src=x onerror=alert(1)>"];evil[label="\u202e.onnx'
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Generator[Server]:
-    """A Jupyter server; its folder has a model, a link out of it, and more."""
+    """A Jupyter server whose folder has a model, a link to outside, and more."""
     home = tmp_path_factory.mktemp("jupyter")
     _fill(home / "models")
     with started(home, home / "models") as server:
@@ -78,8 +78,8 @@ def _model_of_hostile_names() -> bytes:
 
 @pytest.mark.spec("V-17")
 @pytest.mark.parametrize("name", ["digits.onnx", "digits.pnnx.param", "inside.onnx"])
-def test_a_model_s_view_is_the_one_of_its_plan(server: Server, name: str) -> None:
-    """The server answers with the view of a model's file, planned as `explorer show` plans it."""
+def test_the_view_of_a_model_equals_the_view_of_its_plan(server: Server, name: str) -> None:
+    """The server returns the view of a model's file, planned as in `explorer show`."""
     plan = ex.open(server.root / name).preview_plan()
     shown = server.answer(name)["payload"]
     assert len(shown["layout"].pop("turned")) > 0
@@ -87,8 +87,8 @@ def test_a_model_s_view_is_the_one_of_its_plan(server: Server, name: str) -> Non
 
 
 @pytest.mark.spec("V-6", "V-17")
-def test_a_weight_is_read_when_it_is_asked_for(server: Server) -> None:
-    """The value of a weight comes from the file beside the graph; where that is not there, it is said."""
+def test_a_weight_is_read_on_request(server: Server) -> None:
+    """Its value comes from the file next to the graph, and a missing file is reported."""
     recording = ex.open(server.root / "digits.pnnx.param").preview_plan().recording
     labels = [recording.label(node) for node in range(len(recording.nodes))]
     weight = labels.index("conv2.weight")
@@ -101,15 +101,15 @@ def test_a_weight_is_read_when_it_is_asked_for(server: Server) -> None:
     assert "changed" in server.answer("digits.onnx", "?node=99999")["value"]["problem"]
 
 
-def test_a_recording_is_shown_as_it_was_written(server: Server) -> None:
+def test_a_recording_is_shown_unchanged(server: Server) -> None:
     stages = server.answer("plan.explorer.json")["payload"]["recording"]["stages"]
     assert [stage["name"] for stage in stages][-1] == "run"
     assert "schema" in server.problem("old.explorer.json")["given"]
 
 
 @pytest.mark.parametrize("name", ["damaged.onnx", "old.explorer.json"])
-def test_a_file_that_is_no_model_is_a_problem_with_its_rule(server: Server, name: str) -> None:
-    """A damaged file is answered by what was given, the rule, and the fix."""
+def test_an_invalid_model_gives_a_problem_with_its_rule(server: Server, name: str) -> None:
+    """The response for a damaged file has the given value, the rule, and the fix."""
     result = server.problem(name)
     assert name in result["given"]
     assert result["rule"]
@@ -117,7 +117,7 @@ def test_a_file_that_is_no_model_is_a_problem_with_its_rule(server: Server, name
 
 
 def test_hostile_names_are_data(server: Server) -> None:
-    """Names of files and in files pass as JSON, with characters that reorder text made visible."""
+    """File names and names in files are sent as JSON, with visible bidi control characters."""
     shown = server.answer(HOSTILE)["payload"]
     assert "\u202e" not in json.dumps(shown, ensure_ascii=False)
     assert "<img src=x" in json.dumps(shown)
@@ -143,8 +143,8 @@ def test_hostile_names_are_data(server: Server) -> None:
         "",
     ],
 )
-def test_only_files_that_the_file_browser_shows_are_served(server: Server, path: str) -> None:
-    """Paths out of the folder, links out of it, hidden files and folders are refused alike."""
+def test_only_files_visible_in_the_file_browser_are_served(server: Server, path: str) -> None:
+    """Paths and links to outside the folder, and hidden files and folders, are rejected equally."""
     status, (answer,) = server.get(path)
     assert status in (403, 404)
     if "problem" in answer:
@@ -152,16 +152,16 @@ def test_only_files_that_the_file_browser_shows_are_served(server: Server, path:
     assert "payload" not in answer
 
 
-def test_nobody_without_the_token_is_answered(server: Server) -> None:
-    """Without the token, with a wrong one, or from a page of another site there is no answer."""
+def test_requests_without_the_token_are_rejected(server: Server) -> None:
+    """Test no token, a wrong one, and a page of another site."""
     assert server.get("digits.onnx", token="")[0] == 403
     assert server.get("digits.onnx", token="wrong")[0] == 403
     assert server.get("digits.onnx", token="", Origin="https://example.org")[0] in (403, 404)
 
 
 @pytest.mark.parametrize("name", UNOPENED)
-def test_only_endings_that_the_extension_opens_are_read(server: Server, name: str) -> None:
-    """A file of another ending is refused before a process reads it: a .pt2 never reaches torch's unpickler."""
+def test_only_supported_extensions_are_read(server: Server, name: str) -> None:
+    """Other files are rejected before a process reads them: a .pt2 never reaches torch's unpickler."""
     status, (answer,) = server.get(quote(name))
     assert status == 404
     assert ".onnx" in answer["problem"]["rule"]
@@ -169,8 +169,8 @@ def test_only_endings_that_the_extension_opens_are_read(server: Server, name: st
     assert {".pt2", ".pt"}.isdisjoint(ENDINGS)
 
 
-def test_pages_of_other_sites_are_not_answered(server: Server) -> None:
-    """With the reader's cookies only pages of the server, by its XSRF token or as the referrer, are answered."""
+def test_requests_from_other_sites_are_rejected(server: Server) -> None:
+    """With the user's cookies, a request also needs the server's XSRF token or referrer."""
     jar = CookieJar()
     browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(jar))
     browser.open(f"{server.url}/login?token={TOKEN}", timeout=30).close()
@@ -195,8 +195,8 @@ def test_pages_of_other_sites_are_not_answered(server: Server) -> None:
         assert status(**headers) in (403, 404), headers
 
 
-def test_the_server_opens_files_after_tabs_left_large_views(server: Server) -> None:
-    """Tabs that are closed while their view is sent give their slots back."""
+def test_the_server_opens_files_after_clients_disconnect_from_large_views(server: Server) -> None:
+    """Tabs closed while their view is sent release their slots."""
     for _ in range(3):
         client = server.ask("large.onnx")
         received = 0
@@ -208,7 +208,7 @@ def test_the_server_opens_files_after_tabs_left_large_views(server: Server) -> N
 
 @pytest.mark.parametrize(("begin", "item", "end"), [('{"stages":[', "{},", "{}]}"), ("[", "[],", "[]]")])
 def test_a_file_that_needs_too_much_memory_is_a_problem(tmp_path: Path, begin: str, item: str, end: str) -> None:
-    """The process of a file has a limit of memory, and the problem says how to raise it."""
+    """A file's process has a memory limit, and the problem contains how to raise it."""
     (tmp_path / "lists.json").write_text(begin + item * 10_000_000 + end)
     request = {"root": str(tmp_path), "path": "lists.json", "node": None}
     ((line,),) = read(ExplorerFiles(memory=1 << 29), request)
@@ -238,7 +238,7 @@ def test_a_node_is_a_number(server: Server) -> None:
 
 
 def read(files: ExplorerFiles, *requests: dict[str, Any]) -> list[list[Any]]:
-    """Let files answer requests, all at once; return their lines."""
+    """Process requests for files concurrently, and return their response lines."""
 
     async def run() -> list[list[Any]]:
         async def one(request: dict[str, Any]) -> list[Any]:
@@ -267,8 +267,8 @@ REQUEST = {"root": str(ASSETS), "path": "digits.onnx", "node": None}
 
 
 @pytest.mark.spec("V-17")
-def test_a_file_that_takes_too_long_is_ended(tmp_path: Path) -> None:
-    """After its deadline the process of a file is gone, and the answer says how to give it more time."""
+def test_reading_a_file_too_long_is_terminated(tmp_path: Path) -> None:
+    """After the deadline the process has ended, and the response contains how to extend it."""
     note = tmp_path / "pid"
     code = (
         f"import os, time; open({str(note)!r}, 'w').write(str(os.getpid())); print('{{', flush=True); time.sleep(600)"
@@ -281,7 +281,7 @@ def test_a_file_that_takes_too_long_is_ended(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("code", ["import os; os.abort()", "raise SystemExit(3)", "import sys; sys.stdin.close(); 1/0"])
-def test_a_process_that_dies_is_a_problem(code: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_process_that_crashes_is_a_problem(code: str, capfd: pytest.CaptureFixture[str]) -> None:
     ((line,),) = read(ExplorerFiles(worker=worker(code)), REQUEST)
     assert "ended with status" in line["problem"]["given"]
 
@@ -289,13 +289,13 @@ def test_a_process_that_dies_is_a_problem(code: str, capfd: pytest.CaptureFixtur
 ENDLESS = "import os, sys; sys.stdin.readline()\nwhile 1: os.write(1, bytes(65536))"
 
 
-def test_clients_that_leave_or_do_not_read_hold_no_slot() -> None:
-    """A client that is gone gives its slot back at once, and one that does not read at the deadline."""
+def test_clients_that_disconnect_or_do_not_read_release_their_slot() -> None:
+    """A disconnected client releases it immediately, and one that does not read at the deadline."""
 
     async def run() -> bytes:
         files = ExplorerFiles(worker=worker(ENDLESS), deadline=60.0)
         stuck = lambda _: asyncio.Event().wait()  # noqa: E731
-        for _ in range(4):  # twice as many as there are slots
+        for _ in range(4):  # twice the number of slots
             leaving = [asyncio.ensure_future(files.read(REQUEST, stuck)) for _ in range(2)]
             await asyncio.sleep(0.2)
             for reading in leaving:
@@ -320,7 +320,7 @@ def test_clients_that_leave_or_do_not_read_hold_no_slot() -> None:
 
 
 @pytest.mark.parametrize("sign", ["SIGKILL", "SIGSTOP", "SIGTERM"])
-def test_a_waiting_process_that_was_ended_or_stopped_costs_no_reading(sign: str) -> None:
+def test_an_idle_process_that_was_killed_or_stopped_loses_no_request(sign: str) -> None:
     async def run() -> list[bytes]:
         files, parts = ExplorerFiles(worker=worker("import sys; sys.stdin.readline(); print('{}')"), deadline=20.0), []
 
@@ -339,8 +339,8 @@ def test_a_waiting_process_that_was_ended_or_stopped_costs_no_reading(sign: str)
     assert b"".join(asyncio.run(run())).split() == [b"{}"] * 4
 
 
-def test_few_files_are_read_at_once(tmp_path: Path) -> None:
-    """However many tabs open, a few processes read."""
+def test_the_number_of_concurrent_readers_is_limited(tmp_path: Path) -> None:
+    """Many open tabs use only a few processes."""
     code = (
         "import os, sys, time; sys.stdin.readline(); folder = sys.argv[1];"
         "own = os.path.join(folder, str(os.getpid())); open(own, 'w').close(); time.sleep(0.2);"
@@ -366,13 +366,13 @@ def test_few_files_are_read_at_once(tmp_path: Path) -> None:
     assert max(asyncio.run(run())) <= 2
 
 
-def test_readings_that_end_together_prepare_one_process() -> None:
-    """Each would see that none is prepared; of two that were started one would live on until the server ends."""
+def test_requests_that_end_together_start_one_idle_process() -> None:
+    """Otherwise both would start one, and the second would run until the server ends."""
     started: list[asyncio.subprocess.Process] = []
 
     class Files(ExplorerFiles):
         async def _started(self) -> asyncio.subprocess.Process:
-            await asyncio.sleep(0.3)  # both readings have ended by then
+            await asyncio.sleep(0.3)  # both requests have ended by then
             started.append(await super()._started())
             return started[-1]
 
@@ -388,8 +388,8 @@ def test_readings_that_end_together_prepare_one_process() -> None:
 
 
 @pytest.mark.spec("V-17")
-def test_a_tab_that_is_closed_ends_its_reading(tmp_path: Path) -> None:
-    """A reading that nobody waits for any more is given up, and its process ended."""
+def test_a_closed_tab_ends_its_request(tmp_path: Path) -> None:
+    """The process of an abandoned request is terminated."""
     note = tmp_path / "pid"
     code = (
         f"import os, time; open({str(note)!r} + '~', 'w').write(str(os.getpid()));"
@@ -421,8 +421,8 @@ def test_a_tab_that_is_closed_ends_its_reading(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("V-17", "V-20")
-def test_a_reading_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that takes long is answered with progress before its view; one that is read at once without."""
+def test_a_long_request_reports_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Progress precedes the view only for a file that takes long."""
     request = {**REQUEST, "root": str(ASSETS)}
     monkeypatch.chdir(ASSETS)
     for patience, has_progress in ((0.0, True), (600.0, False)):
@@ -436,7 +436,7 @@ def test_a_reading_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_defect_of_a_reader_is_a_problem_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error that nobody foresaw is told as such, in one line, and is no end without an answer."""
+    """An unforeseen exception is reported in one line, so that every request gets a response."""
 
     def fail(path: Path) -> Any:
         raise ZeroDivisionError("by \x1b[31m zero")
@@ -450,14 +450,14 @@ def test_a_defect_of_a_reader_is_a_problem_too(monkeypatch: pytest.MonkeyPatch) 
     assert "fault of explorer" in line["problem"]["rule"]
 
 
-def test_the_server_imports_nothing_of_the_package() -> None:
-    """Jupyter's server loads the extension without the package, whose import takes time."""
+def test_the_server_does_not_import_the_package() -> None:
+    """Jupyter's server loads the extension quickly, since importing the package takes time."""
     code = "import explorer.lab.server_extension, sys; assert not {'explorer.core', 'numpy'} & {*sys.modules}"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_a_worker_ends_with_its_server() -> None:
-    """A process that waits, or reads, ends when its standard input is closed, as by a server that is killed."""
+    """An idle or reading process ends when its standard input is closed, as after the server is killed."""
     command = [sys.executable, "-P", "-m", "explorer.lab.model_worker"]
     done = subprocess.run(command, input=b"", capture_output=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (0, b"")

@@ -1,4 +1,4 @@
-"""``explorer check``: findings, those alike together, and a plan that is compared with a kept one."""
+"""``explorer check``: problems, similar ones together, and comparison of a plan with a saved one."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ MODEL = ASSETS / "digits.pnnx.param"
 
 
 @pytest.mark.spec("V-22")
-def test_a_model_is_compared_with_a_kept_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`explorer check MODEL --plan KEPT` has status 1 and names the decisions where a model's plan differs."""
+def test_a_model_is_compared_with_a_saved_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`explorer check MODEL --plan KEPT` has status 1 and names the decisions in which a model's plan differs."""
     kept = tmp_path / "digits.plan.json"
     assert main(["check", str(MODEL), "--plan", str(kept)]) == 2
     assert "--update" in capsys.readouterr().err
@@ -36,7 +36,7 @@ def test_a_model_is_compared_with_a_kept_plan(tmp_path: Path, capsys: pytest.Cap
     assert main(["check", str(changed), "--plan", str(kept)]) == 0
 
 
-def test_a_file_that_is_no_kept_plan_is_refused_and_a_model_is_not_overwritten(
+def test_an_invalid_plan_file_raises_an_error_and_a_model_is_not_overwritten(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = MODEL.read_bytes()
@@ -54,8 +54,8 @@ def test_a_file_that_is_no_kept_plan_is_refused_and_a_model_is_not_overwritten(
 
 @pytest.mark.spec("I-5")
 @pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2"])
-def test_weights_of_an_absent_file_are_one_finding(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Weights that cannot be read for one reason are one finding, with their number and the first names."""
+def test_weights_of_a_missing_file_are_one_problem(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Weights that cannot be read for one reason are one problem, with their number and the first names."""
     assert main(["check", str(ASSETS / "models" / f"{name}.onnx")]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 3
@@ -65,7 +65,7 @@ def test_weights_of_an_absent_file_are_one_finding(name: str, capsys: pytest.Cap
     assert lines[2].startswith(f"{name}: 1 finding in ")
 
 
-def test_weights_with_problems_of_their_own_are_findings_of_their_own(tmp_path: Path) -> None:
+def test_weights_with_different_problems_are_separate_problems(tmp_path: Path) -> None:
     path = tmp_path / "digits.pnnx.param"
     path.write_bytes(MODEL.read_bytes())
     net = ex.open(path, weights=MODEL.with_suffix(".bin"))
@@ -76,7 +76,7 @@ def test_weights_with_problems_of_their_own_are_findings_of_their_own(tmp_path: 
 
 
 @pytest.mark.parametrize(("unknown", "summary"), [(1, "1 finding in"), (2, "2 findings in")])
-def test_findings_are_counted(unknown: int, summary: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_problems_are_counted(unknown: int, summary: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = [f"my.Odd{number} o{number} 1 1 x y{number}" for number in range(unknown)]
     path = tmp_path / "n.param"
     path.write_text(f"7767517\n{unknown + 1} {unknown + 1}\npnnx.Input i 0 1 x #x=(2)f32\n" + "\n".join(lines) + "\n")
@@ -84,8 +84,8 @@ def test_findings_are_counted(unknown: int, summary: str, tmp_path: Path, capsys
     assert summary in capsys.readouterr().out.splitlines()[-1]
 
 
-def test_a_kept_plan_replaces_nothing_but_a_kept_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A file of another kind stays; a kept plan in which a merge left its marks is written anew."""
+def test_a_saved_plan_overwrites_only_a_saved_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Other files stay, but a saved plan with merge conflict markers is overwritten."""
     kept = tmp_path / "digits.json"
     assert main(["convert", str(MODEL), str(kept)]) == 0
     before = kept.read_bytes()
@@ -100,14 +100,14 @@ def test_a_kept_plan_replaces_nothing_but_a_kept_plan(tmp_path: Path, capsys: py
     assert plan.read_text() == whole
 
 
-def test_the_ending_of_a_model_may_be_in_capitals(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_extension_of_a_model_may_be_in_capitals(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     capital = tmp_path / "DIGITS.ONNX"
     capital.write_bytes((ASSETS / "digits.onnx").read_bytes())
     assert main(["check", str(capital)]) == 0
     assert capsys.readouterr().out.startswith("DIGITS: all ")
 
 
-def test_an_input_that_no_array_can_be_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_input_with_an_impossible_shape_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     length = "9" * 18
     lines = [f"pnnx.Input i 0 1 x #x=({length},{length})f32", "nn.ReLU r 1 1 x y", "pnnx.Output o 1 0 y"]
     file = tmp_path / "n.param"
@@ -116,7 +116,7 @@ def test_an_input_that_no_array_can_be_is_named(tmp_path: Path, capsys: pytest.C
     assert "n.param: input 'x' is an array of float32 with 2 axes: " in capsys.readouterr().err
 
 
-def test_a_net_without_inputs_and_one_without_operators_are_told_as_such(
+def test_nets_without_inputs_or_operators_are_described_as_such(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -130,8 +130,8 @@ def test_a_net_without_inputs_and_one_without_operators_are_told_as_such(
     assert capsys.readouterr().out == "plain: it has no operator, and can run: x 2 → x 2\n"
 
 
-def test_a_shape_for_a_length_names_its_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """--shape takes inputs: the name of a length leads to the input that has it."""
+def test_a_shape_given_for_a_length_names_the_right_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """--shape expects inputs, so the error for a length's name suggests the input that has it."""
     file = tmp_path / "n.onnx"
     ex.save(lambda x: ex.relu(x), file, {"x": ("batch", 3)})
     assert main(["check", str(file), "--shape", "batch=7"]) == 2

@@ -23,7 +23,7 @@ ASSETS = Path(__file__).parents[3] / "assets"
         ("digits.onnx", "d.onnx", " operators of onnx\n"),
     ],
 )
-def test_the_target_computes_what_the_source_does(
+def test_the_target_computes_the_same_as_the_source(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], source: str, target: str, said: str
 ) -> None:
     assert main(["convert", str(ASSETS / source), str(tmp_path / target)]) == 0
@@ -42,7 +42,7 @@ def test_the_target_computes_what_the_source_does(
         (str(ASSETS / "digits.onnx"), "the output digits.onnx is also an input"),
     ],
 )
-def test_what_cannot_be_written_is_refused_and_nothing_is_written(
+def test_a_net_that_cannot_be_written_raises_an_error_and_writes_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], target: str, said: str
 ) -> None:
     before = (ASSETS / "digits.onnx").read_bytes()
@@ -52,8 +52,8 @@ def test_what_cannot_be_written_is_refused_and_nothing_is_written(
     assert (ASSETS / "digits.onnx").read_bytes() == before
 
 
-def test_weights_do_not_replace_arrays_of_somebody_elses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The .npz beside a new .json may be anybody's data: it is replaced only where a model was saved with it."""
+def test_weights_do_not_overwrite_other_arrays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The .npz next to a new .json may contain other data, and is overwritten only if a model was saved with it."""
     data, target = tmp_path / "digits.npz", tmp_path / "digits.json"
     np.savez(data, images=np.arange(3))
     before = data.read_bytes()
@@ -64,15 +64,15 @@ def test_weights_do_not_replace_arrays_of_somebody_elses(tmp_path: Path, capsys:
     assert data.read_bytes() == before
     assert not target.exists()
     data.unlink()
-    for _ in range(2):  # its own weights it may replace
+    for _ in range(2):  # it may overwrite its own weights
         assert main(["convert", str(ASSETS / "digits.onnx"), str(target)]) == 0
     assert capsys.readouterr().out.splitlines()[-1].startswith(f"{target} with {data}: ")
     target.unlink()
     assert main(["convert", str(ASSETS / "digits.onnx"), str(target)]) == 0
 
 
-def test_weights_that_are_read_are_not_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The weights of the target would take the place of those that ``--weights`` names."""
+def test_weights_that_are_read_are_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The target's weights would overwrite the file given with ``--weights``."""
     weights, target = tmp_path / "c.pnnx.bin", tmp_path / "c.pnnx.param"
     weights.write_bytes((ASSETS / "digits.pnnx.bin").read_bytes())
     before = weights.read_bytes()

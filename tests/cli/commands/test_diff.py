@@ -1,4 +1,4 @@
-"""``explorer diff``: two models, or a model and the recording that was kept of it."""
+"""``explorer diff``: two models, or a model and a saved recording of it."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ MODEL = ASSETS / "digits.pnnx.param"
 
 
 @pytest.mark.spec("V-12")
-def test_a_model_beside_its_recording_has_no_difference(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A model and the recording that was kept of it are the same: status 0, with counts of both."""
+def test_a_model_equals_its_recording(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A model and its saved recording are the same: status 0, with counts of both."""
     kept = tmp_path / "kept.json"
     assert main(["show", str(MODEL), "-o", str(kept)]) == 0
     capsys.readouterr()
     assert main(["diff", str(kept), str(MODEL)]) == 0
     text = capsys.readouterr().out
     assert "the same graph of " in text
-    assert "weights" not in text  # a recording holds none
+    assert "weights" not in text  # a recording has none
     assert text.splitlines()[-1].startswith("kernels: ")
     assert text.splitlines()[-1].endswith(" the same, 0 places where not")
 
 
 @pytest.mark.spec("V-12", headline=True)
-def test_a_changed_model_is_told_operator_by_operator(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_changed_model_is_reported_operator_by_operator(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """List the differences between two models: added and removed operators with their lines, and exit status 1."""
     lines = MODEL.read_text().splitlines(keepends=True)
     changed = tmp_path / "digits.pnnx.param"
@@ -50,7 +50,7 @@ def test_a_changed_model_is_told_operator_by_operator(tmp_path: Path, capsys: py
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """A copy of the model in another folder, to be edited."""
+    """Copy the model to another folder for editing."""
     file = tmp_path / MODEL.name
     file.write_bytes(MODEL.read_bytes())
     file.with_suffix(".bin").write_bytes(MODEL.with_suffix(".bin").read_bytes())
@@ -58,8 +58,8 @@ def copy(tmp_path: Path) -> Path:
 
 
 @pytest.mark.spec("V-12")
-def test_a_copy_with_other_weights_is_told(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of two nets with one graph the weights are compared, value by value; --no-weights compares the graphs alone."""
+def test_a_copy_with_other_weights_is_reported(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """For two nets with one graph, weight values are compared; --no-weights compares only the graphs."""
     assert main(["diff", str(MODEL), str(copy)]) == 0
     assert capsys.readouterr().out.endswith("weights: 12 with the same values, 0 with others\n")
     net = open_model(copy)
@@ -77,10 +77,10 @@ def test_a_copy_with_other_weights_is_told(copy: Path, capsys: pytest.CaptureFix
 
 
 @pytest.mark.spec("V-12")
-def test_a_model_whose_weights_are_not_there_is_compared_without(
+def test_a_model_without_its_weights_raises_an_error_with_the_fix(
     copy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Where a file of weights is missing, the message says so and how to compare the graphs alone."""
+    """The message contains the missing file and how to compare only the graphs."""
     copy.with_suffix(".bin").unlink()
     assert main(["diff", str(MODEL), str(copy)]) == 2
     said = capsys.readouterr().err
@@ -92,7 +92,7 @@ def test_a_model_whose_weights_are_not_there_is_compared_without(
 
 @pytest.mark.spec("V-12", "V-14")
 def test_a_comparison_is_written_as_a_page(copy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The output is a page that steps through both, or the text; the status stays that of the comparison."""
+    """The output is a page that steps through both, or the text; the exit status is the comparison's."""
     page, text = tmp_path / "both.html", tmp_path / "both.txt"
     assert main(["diff", str(MODEL), str(copy), "-o", str(page)]) == 0
     said = capsys.readouterr().err
@@ -107,7 +107,7 @@ def test_a_comparison_is_written_as_a_page(copy: Path, tmp_path: Path, capsys: p
 
 
 @pytest.mark.spec("V-12")
-def test_nets_in_json_are_compared_as_other_files_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nets_in_json_are_compared_like_other_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     net = ex.open(MODEL)
     net.save(tmp_path / "digits.json")
     assert main(["diff", str(MODEL), str(tmp_path / "digits.json"), "--no-weights"]) == 0
@@ -115,8 +115,8 @@ def test_nets_in_json_are_compared_as_other_files_are(tmp_path: Path, capsys: py
 
 
 @pytest.mark.spec("V-12")
-def test_a_file_that_is_no_recording_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A .json file that is no recording gives one message that says how to write one."""
+def test_an_invalid_recording_raises_an_error_with_the_fix(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The error for another .json file explains how to write a recording."""
     wrong = tmp_path / "wrong.json"
     wrong.write_text("[]")
     assert main(["diff", str(MODEL), str(wrong)]) == 2

@@ -1,4 +1,4 @@
-"""``explorer run``: what is missing, or has no effect, is refused before the model runs."""
+"""``explorer run``: missing or ineffective options raise an error before the model runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from explorer.cli import main
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A net that takes b from a, one without inputs, and arrays."""
+    """Write a net that subtracts b from a, one without inputs, and arrays."""
     monkeypatch.chdir(tmp_path)
     ex.save(lambda a, b: a - b, "two.onnx", {"a": (2,), "b": (2,)})
     ex.save({"y": ex.relu(ex.tensor(np.float32([-1, 2])))}, "none.onnx")
@@ -24,8 +24,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_arrays_of_one_name_are_taken_in_order(capsys: pytest.CaptureFixture[str]) -> None:
-    """Two files in.npy of two folders are two arrays; of more than the net takes, one must go."""
+def test_arrays_with_one_name_are_assigned_in_order(capsys: pytest.CaptureFixture[str]) -> None:
+    """Two files in.npy from two folders are two arrays; more arrays than inputs raise an error."""
     assert main(["run", "two.onnx", "--input", "a/in.npy", "--input", "b/in.npy", "-o", "out.npz"]) == 0
     assert "inputs in order: in as 'a', in as 'b'" in capsys.readouterr().err
     np.testing.assert_array_equal([*np.load("out.npz").values()], [[1, 4]])
@@ -35,7 +35,7 @@ def test_arrays_of_one_name_are_taken_in_order(capsys: pytest.CaptureFixture[str
     assert "fix: omit one of the files that contain 'a'" in text
 
 
-def test_a_net_without_inputs_runs_without(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_net_without_inputs_runs_without_arrays(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "none.onnx", "-o", "out.npz"]) == 0
     np.testing.assert_array_equal([*np.load("out.npz").values()], [[0, 2]])
     assert main(["run", "none.onnx", "--input", "two.npz"]) == 2
@@ -71,12 +71,12 @@ def test_what_is_wrong_is_said_before_the_run(
     assert text.out == ""
 
 
-def test_show_takes_options_of_pictures_with_pictures_alone(capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_accepts_image_options_only_with_images(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", "two.onnx", "--size", "8x8"]) == 2
     assert "--size must be given together with a picture" in capsys.readouterr().err
 
 
-def test_the_outputs_do_not_replace_the_reference(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_outputs_do_not_overwrite_the_reference(capsys: pytest.CaptureFixture[str]) -> None:
     np.savez("reference.npz", y=np.zeros(3, np.float32))
     before = Path("reference.npz").read_bytes()
     assert main(["run", "two.onnx", "--compare", "reference.npz", "-o", "reference.npz"]) == 2
@@ -84,6 +84,6 @@ def test_the_outputs_do_not_replace_the_reference(capsys: pytest.CaptureFixture[
     assert Path("reference.npz").read_bytes() == before
 
 
-def test_an_output_with_too_long_a_name_is_refused_with_the_fix(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_output_with_too_long_a_name_raises_an_error_with_the_fix(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "two.onnx", "-o", "n" * 300 + ".npz"]) == 2
     assert "give it a shorter name" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Stripping of notebooks: the picture stays, the reference to a widget that is gone does not."""
+"""Stripping of notebooks: pictures are kept, and references to widgets without a kernel are removed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STATE = "application/vnd.jupyter.widget-state+json"
 
 
 def notebook(*outputs: dict[str, object]) -> nbformat.NotebookNode:
-    """A notebook as nbconvert --execute writes it: outputs with widgets, and the widgets' state."""
+    """A notebook as written by nbconvert --execute: outputs with widgets, and the widgets' state."""
     cell = nbformat.v4.new_code_cell("view")
     cell.outputs = [nbformat.v4.new_output("display_data", data=data) for data in outputs]
     document = nbformat.v4.new_notebook(cells=[cell])
@@ -43,7 +43,7 @@ def view() -> dict[str, object]:
 
 @pytest.mark.spec("V-15", "V-22")
 def test_a_notebook_keeps_its_pictures_and_loses_its_widgets(tmp_path: Path, view, capsys) -> None:
-    """`explorer strip` removes widgets and their state where a picture stands, in place; the rest stays as it is."""
+    """`explorer strip` removes widgets that have a picture, and their state, in place; the rest is unchanged."""
     path = written(tmp_path, notebook(view, {"text/plain": "3"}))
     assert main(["strip", str(path)]) == 0
     assert capsys.readouterr().out == f"{path}: stripped\n"
@@ -67,7 +67,7 @@ def test_a_widget_without_a_picture_keeps_its_state(tmp_path: Path, view) -> Non
     assert STATE in after.metadata.widgets
 
 
-def test_a_check_changes_nothing_and_says_what_it_found(tmp_path: Path, view, capsys) -> None:
+def test_a_check_changes_nothing_and_reports_its_findings(tmp_path: Path, view, capsys) -> None:
     path = written(tmp_path, notebook(view))
     before = path.read_bytes()
     assert main(["strip", "--check", str(path)]) == 1
@@ -78,8 +78,8 @@ def test_a_check_changes_nothing_and_says_what_it_found(tmp_path: Path, view, ca
 
 
 @pytest.mark.spec("V-22")
-def test_what_differs_from_run_to_run_is_removed(tmp_path: Path) -> None:
-    """Times, the interpreter's version, a machine's name of the kernel and the traces of progress bars are removed."""
+def test_content_that_differs_between_runs_is_removed(tmp_path: Path) -> None:
+    """Times, the interpreter's version, a machine-specific kernel name and output of progress bars are removed."""
     clean = notebook({"text/plain": "3"})
     clean.cells[0].metadata = {"tags": ["raises-exception"], "scrolled": True}
     clean.metadata = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}, "title": "x"}
@@ -107,7 +107,7 @@ def test_what_differs_from_run_to_run_is_removed(tmp_path: Path) -> None:
         '{"nbformat": 4, "cells": 1, "metadata": {}}',
     ],
 )
-def test_what_is_no_notebook_is_refused_and_kept(tmp_path: Path, text: str, capsys) -> None:
+def test_an_invalid_notebook_raises_an_error_and_is_unchanged(tmp_path: Path, text: str, capsys) -> None:
     path = tmp_path / "x.ipynb"
     path.write_text(text)
     assert main(["strip", str(path)]) == 2
@@ -115,13 +115,13 @@ def test_what_is_no_notebook_is_refused_and_kept(tmp_path: Path, text: str, caps
     assert path.read_text() == text
 
 
-def test_our_own_notebooks_have_nothing_to_strip(capsys) -> None:
+def test_the_notebooks_of_the_project_are_stripped(capsys) -> None:
     paths = sorted((Path(__file__).parents[3] / "notebooks").glob("*.ipynb"))
     assert main(["strip", "--check", *map(str, paths)]) == 0
 
 
 @pytest.mark.parametrize("wrong", ["[]", None])
-def test_one_wrong_file_keeps_all_notebooks_as_they_are(tmp_path: Path, view, wrong: str | None) -> None:
+def test_one_invalid_file_keeps_all_notebooks_unchanged(tmp_path: Path, view, wrong: str | None) -> None:
     path, other = written(tmp_path, notebook(view)), tmp_path / "other.ipynb"
     if wrong is not None:
         other.write_text(wrong)
@@ -131,7 +131,7 @@ def test_one_wrong_file_keeps_all_notebooks_as_they_are(tmp_path: Path, view, wr
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pipes in folders")
-def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path, capsys) -> None:
+def test_a_pipe_raises_an_error_without_waiting(tmp_path: Path, capsys) -> None:
     path = tmp_path / "x.ipynb"
     os.mkfifo(path)
     assert main(["strip", str(path)]) == 2
@@ -139,8 +139,8 @@ def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path, capsys) -> None:
 
 
 @pytest.mark.spec("V-15", "V-16")
-def test_a_stripped_notebook_becomes_a_page_that_holds_its_picture(tmp_path: Path, view) -> None:
-    """After `explorer strip`, the page that nbconvert makes holds the picture itself, for readers without a network."""
+def test_a_stripped_notebook_is_converted_to_a_page_with_its_picture(tmp_path: Path, view) -> None:
+    """The page from nbconvert contains the picture itself, for readers without a network."""
     path = written(tmp_path, notebook(view))
     assert main(["strip", str(path)]) == 0
     page, _ = HTMLExporter().from_filename(str(path))

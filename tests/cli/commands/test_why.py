@@ -1,4 +1,4 @@
-"""``explorer why``: an operator's nodes are told as one."""
+"""``explorer why``: an operator's nodes are explained together."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ MODEL = str(Path(__file__).parents[3] / "assets" / "digits.pnnx.param")
 
 
 @pytest.mark.spec("V-2")
-def test_an_operator_has_one_heading_its_decisions_once_and_its_silent_nodes_last(
+def test_an_operator_has_one_heading_with_decisions_kernels_and_other_nodes(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """`explorer why` tells an operator once: where it is, then decisions, kernels, and the nodes without any."""
+    """`explorer why` shows the location once, then decisions, kernels, and the nodes without any."""
     assert main(["why", MODEL, "conv2"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "conv2: 5 nodes"
@@ -29,7 +29,7 @@ def test_an_operator_has_one_heading_its_decisions_once_and_its_silent_nodes_las
 
 
 @pytest.mark.spec("V-2")
-def test_facts_of_the_whole_plans_memory_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+def test_facts_about_the_memory_of_the_whole_plan_are_omitted(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["why", MODEL, "conv2"]) == 0
     lines = capsys.readouterr().out.splitlines()
     place = next(number for number, line in enumerate(lines) if line.startswith("  buffers ✓ Pack "))
@@ -39,7 +39,7 @@ def test_facts_of_the_whole_plans_memory_are_left_out(capsys: pytest.CaptureFixt
 
 
 @pytest.mark.spec("V-2")
-def test_an_operator_of_one_node_is_told_as_that_node(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_operator_of_one_node_is_explained_as_that_node(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["why", MODEL, "softmax"]) == 0
     assert capsys.readouterr().out.startswith("softmax · 1×10 float32\nrecorded at digits.pnnx.param line 18: ")
 
@@ -48,8 +48,8 @@ ONNX = str(Path(MODEL).with_name("digits.onnx"))
 
 
 @pytest.mark.spec("V-2")
-def test_a_box_is_asked_for_by_the_name_that_the_picture_shows(capsys: pytest.CaptureFixture[str]) -> None:
-    """`residual` is no operator of the file: all that the box holds is told, and `residual / conv1` a part of it."""
+def test_a_box_is_explained_by_the_name_in_the_picture(capsys: pytest.CaptureFixture[str]) -> None:
+    """`residual` is a box and no operator: its whole content is explained, and `residual / conv1` is a part of it."""
     assert main(["why", ONNX, "pool"]) == 0
     assert capsys.readouterr().out.startswith("max_pool2d · 1×12×4×4 float32\n")
     assert main(["why", ONNX, "residual"]) == 0
@@ -63,7 +63,7 @@ def test_a_box_is_asked_for_by_the_name_that_the_picture_shows(capsys: pytest.Ca
 
 @pytest.mark.spec("V-2")
 @pytest.mark.parametrize(("name", "fix"), [("maxpool", "its operators are /pool/MaxPool"), ("pol", "known: pool")])
-def test_a_type_in_any_case_and_a_misspelt_box_lead_to_names(
+def test_a_type_in_any_case_and_a_misspelt_box_give_suggestions(
     capsys: pytest.CaptureFixture[str], name: str, fix: str
 ) -> None:
     assert main(["why", ONNX, name]) == 2
@@ -71,8 +71,8 @@ def test_a_type_in_any_case_and_a_misspelt_box_lead_to_names(
 
 
 @pytest.mark.spec("V-2")
-def test_an_operator_whose_work_another_one_does_is_not_called_removed(capsys: pytest.CaptureFixture[str]) -> None:
-    """The relu before a pooling is computed behind it: it is absorbed there, and the kernel that does it is named."""
+def test_an_operator_computed_by_another_one_is_not_reported_as_removed(capsys: pytest.CaptureFixture[str]) -> None:
+    """The relu before a pooling is absorbed by it, and the kernel that computes it is named."""
     assert main(["why", ONNX, "/relu2/Relu"]) == 0
     text = capsys.readouterr().out
     assert "absorbed: what replaced its readers does its work" in text
@@ -81,10 +81,10 @@ def test_an_operator_whose_work_another_one_does_is_not_called_removed(capsys: p
 
 
 @pytest.mark.parametrize("name", ["mm", "y"])
-def test_an_operator_that_cannot_run_is_told_with_the_reason(
+def test_an_operator_that_cannot_run_is_explained_with_the_reason(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The operator, or its operand, ends with what keeps it from running, the rule and the fix."""
+    """The explanation of the operator, or of its operand, ends with the reason, the rule and the fix."""
     file = tmp_path / "n.param"
     lines = ["pnnx.Input i 0 1 a #a=(2,5)f32", "pnnx.Input j 0 1 b #b=(4,3)f32"]
     lines += ["torch.matmul mm 2 1 a b y #y=(2,3)f32", "nn.ReLU r 1 1 y z", "pnnx.Output o 1 0 z"]
@@ -101,7 +101,7 @@ def test_an_operator_that_cannot_run_is_told_with_the_reason(
 
 
 @pytest.mark.spec("V-2")
-def test_an_operator_inside_a_loop_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_operator_inside_a_loop_is_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     body = helper.make_graph(
         [helper.make_node("Identity", ["go"], ["on"], "again"), helper.make_node("Tanh", ["s"], ["t"], "inside")],
         "body",

@@ -1,4 +1,4 @@
-"""Arrays of the command line: which input each is for, and under which names outputs are written."""
+"""Arrays of the command line: their assignment to inputs, and the names of outputs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from explorer.cli.support.array_files import npz
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A net that takes b from a."""
+    """Write a net that subtracts b from a."""
     monkeypatch.chdir(tmp_path)
     lines = ["pnnx.Input i 0 1 a #a=(2)f32", "pnnx.Input j 0 1 b #b=(2)f32"]
     lines += ["pnnx.Expression s 2 1 a b y expr=sub(@0,@1)", "pnnx.Output o 1 0 y"]
@@ -27,8 +27,8 @@ ONE, TWO = np.float32([1, 1]), np.float32([2, 5])
 
 
 @pytest.mark.spec("I-11")
-def test_arrays_are_inputs_by_their_names_else_in_order(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Names decide, whatever the order; where not all of them are there, as many arrays are taken in order."""
+def test_arrays_are_assigned_by_name_or_else_in_order(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Names decide in any order; unless all of them match, the arrays are assigned in order."""
     cases = [
         ({"b": ONE, "a": TWO}, [1, 4], ""),
         ({"b": ONE, "more": ONE, "a": TWO}, [1, 4], ""),
@@ -47,8 +47,8 @@ def test_arrays_are_inputs_by_their_names_else_in_order(folder: Path, capsys: py
     assert not Path("none.npz").exists()
 
 
-def test_an_output_may_stand_beside_an_input_of_its_name(folder: Path) -> None:
-    """Arrays have no weights beside them: in.npz may be written where in.npy is read."""
+def test_an_output_may_be_next_to_an_input_with_its_name(folder: Path) -> None:
+    """in.npz may be written next to in.npy, because arrays have no weights files."""
     np.save("a.npy", ONE)
     np.save("b.npy", TWO)
     assert main(["run", "n.param", "--input", "a.npy", "--input", "b.npy", "-o", "a.npz"]) == 0
@@ -72,20 +72,20 @@ def test_an_output_may_stand_beside_an_input_of_its_name(folder: Path) -> None:
     ],
 )
 def test_an_entry_of_the_archive_is_a_plain_file_name(name: str, kept: str) -> None:
-    """Who unpacks outputs writes into the folder that he names, and into no other."""
+    """Unpacking outputs writes only into the chosen folder."""
     with np.load(io.BytesIO(npz({name: ONE}))) as result:
         assert result.files == [kept]
         np.testing.assert_array_equal(result[kept], ONE)
 
 
-def test_objects_are_not_written() -> None:
-    """A file of arrays holds no pickles, which run code where they are read."""
+def test_object_arrays_are_not_written() -> None:
+    """Array files contain no pickles, which could run code when they are read."""
     with pytest.raises(ValueError, match="allow_pickle"):
         npz({"odd": np.array([{}], object)})
 
 
-def test_members_of_a_sequence_are_arrays_by_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A sequence ``q`` is read from the arrays q.0, q.1, … of a file, and one that comes out is written so."""
+def test_elements_of_a_sequence_are_numbered_arrays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A sequence ``q`` is read from the arrays q.0, q.1, … of a file, and written likewise."""
     sequence = helper.make_sequence_type_proto(helper.make_tensor_type_proto(TensorProto.FLOAT, [None]))
     graph = helper.make_graph(
         [helper.make_node("Identity", ["q"], ["y"])],

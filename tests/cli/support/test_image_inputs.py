@@ -1,4 +1,4 @@
-"""The command line on pictures: what they are taken for, with labels, and what is refused."""
+"""Images on the command line: conversion to inputs, labels, and errors."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def net(folder: Path, shape: str, *, kind: str = "nn.ReLU", classes: str = "") -> str:
-    """A net that passes on what it is given."""
+    """Write a net that returns its input."""
     lines = [f"pnnx.Input i 0 1 x #x={shape}", f"{kind} r 1 1 x y{classes}", "pnnx.Output o 1 0 y"]
     (folder / "n.param").write_text("\n".join(["7767517", "3 2", *lines]) + "\n")
     return "n.param"
 
 
 @pytest.mark.spec("I-11", headline=True)
-def test_a_picture_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_image_is_classified(capsys: pytest.CaptureFixture[str]) -> None:
     """Classify real images: explorer run --input digit.png --top 2 --labels …."""
     arguments = ["run", MODEL, "--input", THREE, "--input", EIGHT, "--top", "2", "--labels", "labels.txt", *AS_DIGITS]
     assert main([*arguments, "-o", "out.npz"]) == 0
@@ -45,7 +45,7 @@ def test_a_picture_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert np.load("out.npz")["15"].argmax(axis=1).tolist() == [3, 8]
 
 
-def test_a_picture_is_shown_inside_the_net(folder: Path) -> None:
+def test_an_image_is_shown_in_the_net(folder: Path) -> None:
     assert main(["show", MODEL, "--input", THREE, *AS_DIGITS, "-o", "out.json"]) == 0
     recording = loads((folder / "out.json").read_text())
     assert recording.run is not None
@@ -53,7 +53,7 @@ def test_a_picture_is_shown_inside_the_net(folder: Path) -> None:
 
 
 def test_scores_become_probabilities(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Scores become probabilities, logarithms are undone, probabilities stay; what was done is said."""
+    """Scores become probabilities, logarithms are exponentiated, probabilities stay; the conversion is printed."""
     scores = np.array([[0.0, 2.0, 1.0]], np.float32)
     chances = np.exp(scores) / np.exp(scores).sum()
     path = net(folder, "(?,3)f32", kind="nn.Identity")
@@ -72,8 +72,8 @@ def test_scores_become_probabilities(folder: Path, capsys: pytest.CaptureFixture
     assert "softmax applied" in capsys.readouterr().out
 
 
-def test_the_net_says_how_pictures_are_made(folder: Path) -> None:
-    """Height, width, channels, order of axes and dtype are those that the net notes of its input."""
+def test_the_net_determines_the_image_format(folder: Path) -> None:
+    """Height, width, channels, axis order and dtype come from the net's declared input."""
     pixels = np.random.default_rng(3).integers(0, 256, (6, 4, 3), np.uint8)
     Image.fromarray(pixels).save("p.png")
     whole = ["--preset", "none", "--crop", "1", "-o", "out.npz"]
@@ -91,8 +91,8 @@ def test_the_net_says_how_pictures_are_made(folder: Path) -> None:
         np.testing.assert_array_equal(result, expected)
 
 
-def test_channels_stand_first_where_both_ends_could_be_channels(folder: Path) -> None:
-    """A net of 3×6×3 takes pictures 6 high and 3 wide, not 3 high and 6 wide: exporters write channels first."""
+def test_channels_come_first_if_the_axis_order_is_ambiguous(folder: Path) -> None:
+    """A net of 3×6×3 gets images 6 high and 3 wide, because exporters write channels first."""
     pixels = np.random.default_rng(3).integers(0, 256, (6, 3, 3), np.uint8)
     Image.fromarray(pixels).save("p.png")
     path = net(folder, "(1,3,6,3)u8", kind="nn.Identity")
@@ -103,16 +103,16 @@ def test_channels_stand_first_where_both_ends_could_be_channels(folder: Path) ->
 @pytest.mark.parametrize(
     ("size", "sides"), [("1", (1, 1)), ("224", (224, 224)), ("1x2", (1, 2)), ("2X1", (2, 1)), ("16384x3", (16384, 3))]
 )
-def test_a_size_is_its_height_and_its_width(size: str, sides: tuple[int, int]) -> None:
-    """One side is both; height comes first; one pixel is a size."""
+def test_a_size_is_height_and_width(size: str, sides: tuple[int, int]) -> None:
+    """One number is both, height comes first, and one pixel is a valid size."""
     assert parser().parse_args(["run", MODEL, "--input", THREE, "--size", size]).size == sides
 
 
 @pytest.mark.parametrize(
     "size", ["0", "0x8", "8x0", "8x8x8", "x8", "8x", "-8", "8.0", "16385", "8x16385", "9" * 50, ""]
 )
-def test_a_size_is_one_side_or_two(size: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A size of no pixels, of more sides than two, or of more pixels than a picture has is refused."""
+def test_an_invalid_size_raises_an_error(size: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Test zero pixels, more than two numbers, and more pixels than an image may have."""
     with pytest.raises(SystemExit) as ended:
         main(["run", MODEL, "--input", THREE, f"--size={size}"])
     assert ended.value.code == 2
@@ -164,7 +164,7 @@ def test_what_is_wrong_with_pictures_is_said_in_one_message(
     assert not (folder / "out.npz").exists()
 
 
-def test_labels_cannot_command_a_terminal(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_labels_cannot_control_a_terminal(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "labels.txt").write_text("\n".join("\x1b[31m" + word for word in WORDS))
     arguments = ["run", MODEL, "--input", THREE, "--top", "1", "--labels", "labels.txt", *AS_DIGITS]
     assert main(arguments) == 0
@@ -173,8 +173,8 @@ def test_labels_cannot_command_a_terminal(folder: Path, capsys: pytest.CaptureFi
     assert "three" in said
 
 
-def test_an_input_without_a_noted_shape_takes_pictures_of_the_given_size(folder: Path) -> None:
-    """A net that notes no shape leaves every axis open: pictures have three channels and the size that is asked for."""
+def test_an_input_without_a_declared_shape_gets_images_of_the_given_size(folder: Path) -> None:
+    """All axes are unknown, so images have three channels and the given size."""
     lines = ["7767517", "3 2", "pnnx.Input i 0 1 x", "nn.ReLU r 1 1 x y", "pnnx.Output o 1 0 y"]
     (folder / "n.param").write_text("\n".join(lines) + "\n")
     assert main(["run", "n.param", "--input", THREE, "--size", "5x7", *AS_DIGITS, "-o", "out.npz"]) == 0

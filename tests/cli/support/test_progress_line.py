@@ -1,4 +1,4 @@
-"""The command line on a terminal: a line tells how far it is, and Ctrl-C ends it cleanly."""
+"""Progress on a terminal: a line shows the progress, and Ctrl-C ends the command cleanly."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MODEL = str(Path(__file__).parents[3] / "assets" / "digits.pnnx.param")
 ARRAYS = MODEL.replace(".pnnx.param", ".npz:images")
 
 
-def test_a_line_tells_where_the_work_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_shows_the_current_work(monkeypatch: pytest.MonkeyPatch) -> None:
     assert progress_text(ex.Progress("planning", "fuse (9 nodes)")) == "planning fuse (9 nodes)"
     text = progress_text(ex.Progress("running", "conv2d\x1b[31m", 6, 12))
     assert text == f"▕{'█' * 12}{' ' * 12}▏ 6/12 running conv2d\\x1b[31m"
@@ -46,7 +46,7 @@ sys.exit(main(sys.argv[2:]))
 
 
 def on_a_terminal(*arguments: str, interrupt: bool) -> tuple[int, str]:
-    """The exit status and all that was written to the terminal; interrupted once the line is there."""
+    """Return the exit status and all terminal output; interrupt the command once the line is shown."""
     terminal, end = pty.openpty()
     command = [sys.executable, "-c", SLOW, *arguments]
     process = subprocess.Popen(command, stdin=end, stdout=end, stderr=end, start_new_session=True)
@@ -65,8 +65,8 @@ def on_a_terminal(*arguments: str, interrupt: bool) -> tuple[int, str]:
 
 
 @pytest.mark.spec("V-20")
-def test_the_line_appears_on_long_runs_and_is_gone_in_the_end() -> None:
-    """On a terminal a run that takes longer than a second shows a bar and its operation, and leaves nothing of it."""
+def test_the_line_appears_in_long_runs_and_is_removed_at_the_end() -> None:
+    """A run longer than a second shows a bar with its operation, and leaves nothing of it."""
     status, written = on_a_terminal("0.15", "run", MODEL, "--input", ARRAYS, "--top", "1", interrupt=False)
     assert status == 0
     drawn, *_, result = written.split("\r\x1b[K")
@@ -78,7 +78,7 @@ def test_the_line_appears_on_long_runs_and_is_gone_in_the_end() -> None:
 
 @pytest.mark.spec("V-20")
 def test_an_interrupt_ends_the_command_cleanly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C during a long run: the line is taken away, exit status 130, and no file is written."""
+    """After Ctrl-C during a long run, the line is removed, the exit status is 130, and no file is written."""
     monkeypatch.chdir(tmp_path)
     status, written = on_a_terminal("0.3", "run", MODEL, "--input", ARRAYS, "-o", "out.npz", interrupt=True)
     assert status == 130

@@ -1,4 +1,4 @@
-"""What reaches a terminal: no control character of a file or a name, whatever command shows it; closed streams."""
+"""Terminal output: no control characters of files or names in any command, and closed streams."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def evil_onnx(path: str, *, runs: bool) -> None:
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Files with hostile names in them, and in their own."""
+    """Write files with hostile contents and names."""
     monkeypatch.chdir(tmp_path)
     evil_onnx("runs.onnx", runs=True)
     evil_onnx("odd.onnx", runs=False)
@@ -78,11 +78,11 @@ COMMANDS = [
 
 @pytest.mark.spec("I-5", "V-14")
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command)[:40].encode().hex()[:40])
-def test_no_command_passes_a_control_character_on(command: list[str], capfd: pytest.CaptureFixture[str]) -> None:
-    """Each command on files of hostile names: no escape sequence, override or forged line reaches a terminal."""
+def test_no_command_prints_a_control_character(command: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    """With hostile files, no escape sequence, bidi override or forged line reaches a terminal."""
     try:
         status = main(command)
-    except SystemExit as ended:  # argparse's
+    except SystemExit as ended:  # from argparse
         status = int(ended.code or 0)
     said = capfd.readouterr()
     assert status in (0, 1, 2)
@@ -94,7 +94,7 @@ def test_no_command_passes_a_control_character_on(command: list[str], capfd: pyt
     assert "unexpected" not in said.err
 
 
-def test_what_prints_by_itself_is_shown_too(capfd: pytest.CaptureFixture[str]) -> None:
+def test_output_of_other_printers_is_escaped_too(capfd: pytest.CaptureFixture[str]) -> None:
 
     with terminal():
         sys.stderr.write(warnings.formatwarning(EVIL, UserWarning, EVIL, 1))
@@ -104,8 +104,8 @@ def test_what_prints_by_itself_is_shown_too(capfd: pytest.CaptureFixture[str]) -
     assert said.out == "\\x1b]0;pwn\\x07\\x1b[31mRED\\u202e\\x9b\\r\nforged\n"
 
 
-def test_errors_show_names_in_tracebacks_and_notebooks() -> None:
-    """Messages of explorer's own errors are safe wherever they are shown; so are the texts of nets and operators."""
+def test_errors_escape_names_in_tracebacks_and_notebooks() -> None:
+    """Messages of explorer's errors are safe everywhere, and so are the text forms of nets and operators."""
     net = ex.open("runs.onnx")
     shown = [repr(net), *(repr(operator) for operator in net.operators.values())]
     odd = ex.open("odd.onnx")
@@ -125,7 +125,7 @@ def test_errors_show_names_in_tracebacks_and_notebooks() -> None:
 
 
 def prints(source: Path) -> list[str]:
-    """The places of a package, but for the one, where something is printed or a standard stream is written."""
+    """Return the locations in a package, outside the module for it, that print or write to a standard stream."""
     results = []
     for path in sorted(source.rglob("*.py")):
         if path.relative_to(source).as_posix() == "cli/support/terminal.py":
@@ -139,10 +139,10 @@ def prints(source: Path) -> list[str]:
     return results
 
 
-def test_text_leaves_in_one_place() -> None:
-    """Nothing is printed but by the terminal's functions, an interrupt's constant line, and JSON in a server's pipe.
+def test_only_one_module_prints() -> None:
+    """Exceptions are an interrupt's constant line, and JSON in a server's pipe.
 
-    A tensor's ``show`` and ``show_shapes`` print numbers alone.
+    A tensor's ``show`` and ``show_shapes`` print only numbers.
     """
     allowed = {
         "core/ir/tensor.py: print('{} channels, {} rows, {} columns'.format(*self.shapes))",
@@ -154,7 +154,7 @@ def test_text_leaves_in_one_place() -> None:
     assert set(prints(SOURCE)) == allowed
 
 
-def test_a_print_elsewhere_is_found(tmp_path: Path) -> None:
+def test_a_print_in_another_module_is_found(tmp_path: Path) -> None:
     (tmp_path / "new.py").write_text("import sys\nprint(1)\nsys.stdout.write('')\n")
     assert len(prints(tmp_path)) == 2
 
@@ -183,25 +183,25 @@ def shell(command: str) -> subprocess.CompletedProcess[str]:
     ],
 )
 def test_closed_and_full_streams_give_a_status_and_no_traceback(command: str, status: int, said: str) -> None:
-    """Closed, full and broken standard streams: the command does its work, and its status says so."""
+    """With closed, full and broken standard streams the command works, and its status reports them."""
     done = shell(command)
     assert done.returncode == status, done.stderr
     assert done.stderr == said
 
 
-def test_a_reader_who_leaves_does_not_end_the_work(folder: Path) -> None:
+def test_a_closed_pipe_does_not_end_the_work(folder: Path) -> None:
     done = shell("$EXPLORER run runs.onnx --input one.npz --plan -o out.npz | head -0")
     assert done.returncode == 0
     assert (folder / "out.npz").exists()
 
 
-def test_an_outlet_writes_what_its_encoding_lacks_as_escapes(tmp_path: Path) -> None:
+def test_characters_missing_in_an_encoding_are_written_as_escapes(tmp_path: Path) -> None:
     with (tmp_path / "out").open("w", encoding="ascii") as file:
         Outlet(file).write("a × b\n")
     assert (tmp_path / "out").read_text() == "a \\xd7 b\n"
 
 
-def test_a_line_that_is_drawn_over_is_seen_at_once() -> None:
+def test_a_line_that_is_overwritten_is_flushed() -> None:
     seen = io.BytesIO()
     outlet = Outlet(io.TextIOWrapper(io.BufferedWriter(Kept(seen)), encoding="utf-8"))
     outlet.draw_over("half done")
@@ -209,7 +209,7 @@ def test_a_line_that_is_drawn_over_is_seen_at_once() -> None:
 
 
 class Kept(io.RawIOBase):
-    """A file whose bytes are kept elsewhere."""
+    """A file that stores its bytes elsewhere."""
 
     def __init__(self, seen: io.BytesIO) -> None:
         self._seen = seen
@@ -221,14 +221,14 @@ class Kept(io.RawIOBase):
         return self._seen.write(bytes(data))
 
 
-def test_an_error_of_the_system_without_a_file_says_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_system_error_without_a_file_keeps_its_message(capsys: pytest.CaptureFixture[str]) -> None:
     print_error(OSError("no space left"))
     print_error(OSError(2, "No such file", "a.onnx"))
     assert capsys.readouterr().err == "explorer: no space left\nexplorer: a.onnx: No such file\n"
 
 
 def test_no_file_gets_the_descriptor_of_a_closed_stream() -> None:
-    """What a command writes into its file and what it says cannot mix, whatever stream it was started without."""
+    """The command's output file and its messages never mix, whichever stream was closed at the start."""
     program = (
         "import os, sys\n"
         "for number in (0, 1):\n    os.close(number)\n"
@@ -240,8 +240,8 @@ def test_no_file_gets_the_descriptor_of_a_closed_stream() -> None:
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
-def test_an_outlet_that_outlives_its_stream_is_collected_in_silence() -> None:
-    """Python flushes what it collects: a stream that was closed before has nothing left to be flushed."""
+def test_an_outlet_that_outlives_its_stream_is_collected_silently() -> None:
+    """Python flushes what it collects, but a stream closed before has nothing left to flush."""
     stream = io.StringIO()
     outlet = Outlet(stream)
     outlet.write("a line\n")

@@ -1,4 +1,4 @@
-"""Composites at their borders: stable in spite of layers, wide, deep, of users' element types and devices."""
+"""Composites in extreme cases: stability, width, depth, and user-defined element types and devices."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BOTH = [layers.PUpdate, layers.PFeedbackOutput]
 
 
 class CrossEntropy(layers.Composite):
-    """Softmax, then the loss: as one would declare it, without a stable twin."""
+    """Softmax followed by the loss, as declared by a user without a stable variant."""
 
     topology: ClassVar[Topology] = Topology(
         Sublayer("probability", layers.Softmax),
@@ -32,7 +32,7 @@ class CrossEntropy(layers.Composite):
 
 @pytest.mark.spec("P-12", headline=True)
 @pytest.mark.spec("M-E7", "M-L2")
-def test_layers_are_as_stable_as_what_is_written_by_hand() -> None:
+def test_layers_are_as_stable_as_plain_functions() -> None:
     """Compose softmax and loss from layers; values and gradients stay finite and correct at ±10⁴."""
     x, truth = np.array([[1e4, -1e4, 0.0], [5.0, 5.0, -1e4]]), np.eye(3)[[1, 0]]
     expected = np.array([[0.5, -0.5, 0.0], [-0.25, 0.25, 0.0]])
@@ -48,7 +48,7 @@ def test_layers_are_as_stable_as_what_is_written_by_hand() -> None:
 
 
 def chain(length: int) -> layers.Composite:
-    """Biases of 1, one after the other."""
+    """Return a chain of biases of 1."""
     clauses: list[Any] = [InConnect("input", "s0", "input"), OutConnect(f"s{length - 1}", "output", "output")]
     clauses += [Sublayer(f"s{index}", layers.Bias) for index in range(length)]
     clauses += [InternalConnect(f"s{index}", "output", f"s{index + 1}", "input") for index in range(length - 1)]
@@ -64,8 +64,8 @@ def chain(length: int) -> layers.Composite:
 
 @pytest.mark.spec("M-L13")
 @pytest.mark.parametrize("before", [(), ("s0",), ("s1",), ("s2",), ("s0", "s2"), ("s0", "s1", "s2", "s3")])
-def test_gradients_come_back_to_what_updates_however_far(before: tuple[str, ...]) -> None:
-    """Of four sublayers any may update: each behind the first of these feeds back, also where it has no parameters."""
+def test_gradients_reach_every_updating_sublayer(before: tuple[str, ...]) -> None:
+    """Any of four sublayers may update; each one after the first of them feeds back, even without parameters."""
     kinds = (layers.Bias, layers.Tanh, layers.Bias, layers.Sigmoid)
     names = ("s0", "s1", "s2", "s3")
 
@@ -102,7 +102,7 @@ def test_gradients_come_back_to_what_updates_however_far(before: tuple[str, ...]
 
 
 def nested(depth: int) -> layers.Composite:
-    """One bias of 1 inside many composites."""
+    """Return one bias of 1 nested in many composites."""
     kind: type[layers.Layer] = layers.Bias
     given: dict[str, Any] = {"features": 2}
     for _ in range(depth):
@@ -115,8 +115,9 @@ def nested(depth: int) -> layers.Composite:
 
 
 @pytest.mark.parametrize(("make", "size", "added"), [(chain, 1000, 1000), (nested, 60, 1)])
-def test_composites_are_wide_and_deep(make: Any, size: int, added: int) -> None:
-    """A composite of 1000 sublayers, or one inside sixty others, is made, fed forward and backward, and evaluated."""
+def test_composites_may_be_wide_and_deep(make: Any, size: int, added: int) -> None:
+    """A composite of 1000 sublayers, and one nested sixty times, is created, fed forward and backward, and
+    evaluated."""
     layer = make(size)
     layer.init(layers.Initializer(filler=layers.Constant(1.0)))
     y = layer(np.zeros(2, np.float32))
@@ -143,8 +144,8 @@ class Eighths(ex.ElementType):
 
 
 @pytest.mark.spec("M-L14", "M-D10")
-def test_parameters_of_any_element_type_and_device() -> None:
-    """A policy chooses the element type and device of parameters: NumPy's dtypes by any name, or a user's own."""
+def test_parameters_may_have_any_element_type_and_device() -> None:
+    """A policy selects them: NumPy dtypes under any name, or user-defined types."""
     eighths = Eighths("layers_eighths")
     layer = layers.Linear("l", 2, 1, policies=[*BOTH, layers.ParameterPolicy.dtype(eighths.dtype)], train=True)
     layer.init(layers.Initializer(filler=layers.Constant(0.3)))
