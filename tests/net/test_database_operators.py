@@ -1,4 +1,4 @@
-"""Operators on blobs of any type: loading, storing, reading records, and those that users declare."""
+"""Operators on blobs of any type: loading, storing, reading records, and user-defined ones."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def database(tmp_path: Path) -> str:
 
 
 @pytest.mark.spec("C-5", "C-4")
-def test_rows_are_read_batch_by_batch_and_again_from_the_first(database: str) -> None:
-    """A reader is a blob: one net makes it, another one reads it by its class, and computes on what it read."""
+def test_rows_are_read_in_batches_and_again_from_the_first(database: str) -> None:
+    """A reader is a blob: one net creates it, and another reads batches from it and computes on them."""
     workspace = ex.Workspace()
     workspace.run_operator_once("CreateDB", [], "reader", db_name=database)
     assert workspace.blob("reader").is_type(ex.DBReader)
@@ -94,7 +94,7 @@ def _training(folder: Path) -> ex.Net:
 
 
 @pytest.mark.spec("C-5", "C-17", headline=True)
-def test_training_is_stored_every_so_many_steps_and_goes_on_from_there(tmp_path: Path) -> None:
+def test_training_is_saved_periodically_and_resumed(tmp_path: Path) -> None:
     """Write forward, gradient, update, saving and loading as operators of nets, and resume training from a file."""
 
     def workspace() -> ex.Workspace:
@@ -142,7 +142,7 @@ def test_blobs_are_saved_under_their_names_and_loaded(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("C-5", "C-4")
-def test_errors_name_the_operator_the_blob_and_both_types(tmp_path: Path, database: str) -> None:
+def test_errors_contain_the_operator_the_blob_and_both_types(tmp_path: Path, database: str) -> None:
     workspace = ex.Workspace()
     workspace.feed_blob("words", {"a": 1})
     with refused(ex.OperandError, "(TensorProtosDBInput)", "the blob 'words' holds a dict", "must hold a DBReader"):
@@ -174,7 +174,7 @@ def test_errors_name_the_operator_the_blob_and_both_types(tmp_path: Path, databa
 
 
 @pytest.mark.spec("C-4", "C-21")
-def test_an_operator_of_ones_own_reaches_blobs_of_any_type_by_their_places() -> None:
+def test_a_user_defined_operator_accesses_blobs_of_any_type_by_position() -> None:
     @ex.blob_operator("Tally", inputs=(2,), outputs=(1, 2))
     def tally(op: BlobOperator, *, times: int = 1) -> None:
         """Count a word in a dict, and double a tensor."""
@@ -204,7 +204,7 @@ def test_an_operator_of_ones_own_reaches_blobs_of_any_type_by_their_places() -> 
 
     @ex.blob_operator("Beyond", outputs=(1,))
     def beyond(op: BlobOperator) -> None:
-        """Ask for an input that is not there."""
+        """Read an input that does not exist."""
         op.input(1, str)
 
     with refused(ex.OperandError, "'beyond' (Beyond)", "number 1 of 1 inputs: word", "give it 2"):
@@ -212,7 +212,7 @@ def test_an_operator_of_ones_own_reaches_blobs_of_any_type_by_their_places() -> 
 
 
 @pytest.mark.spec("C-5")
-def test_a_type_of_database_is_registered() -> None:
+def test_a_user_defined_database_type_is_registered() -> None:
     class Memory:
         """Arrays in a dict."""
 
@@ -237,7 +237,7 @@ def test_a_type_of_database_is_registered() -> None:
 
 
 @pytest.mark.spec("C-5", "C-16")
-def test_operators_on_blobs_are_drawn_and_say_where_they_run() -> None:
+def test_operators_on_blobs_are_drawn_with_their_device() -> None:
     net = ex.Net("drawn")
     net.CreateDB([], "reader", db_name="x.npz")
     recording = net.explore().recording

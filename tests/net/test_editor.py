@@ -1,4 +1,4 @@
-"""Nets written by operators' names: what a declaration gives, and what is refused."""
+"""Nets written with operators' names: what a declaration provides, and errors."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def test_one_declaration_gives_constructor_schema_help_and_gradient() -> None:
 
 
 @pytest.mark.spec("C-6")
-def test_a_type_is_declared_once_and_unknown_ones_list_the_near() -> None:
-    """A second declaration of a type raises; the same function again replaces it; unknown names list near ones."""
+def test_a_type_is_declared_once_and_unknown_ones_list_similar_ones() -> None:
+    """A second declaration of a type raises an error, but the same function may be declared again."""
     mine = table()
 
     def declare(factor: float) -> None:
@@ -73,7 +73,7 @@ def test_a_type_is_declared_once_and_unknown_ones_list_the_near() -> None:
 
     with pytest.raises(UnknownNameError, match=r"unknown operator type of mine 'Grwo'\n.*Grow"):
         net.add("Grwo", "x")
-    with pytest.raises(AttributeError, match=r"^(?!.*near names: .*\b_)"):  # names of private attributes are no hints
+    with pytest.raises(AttributeError, match=r"^(?!.*near names: .*\b_)"):  # private attributes are no suggestions
         net.lock  # noqa: B018
     with pytest.raises(AttributeError, match=r"no operator type 'Grwo'; near names: Grow$"):
         net.Grwo  # noqa: B018
@@ -88,7 +88,8 @@ def test_a_type_is_declared_once_and_unknown_ones_list_the_near() -> None:
 
 @pytest.mark.spec("C-7")
 def test_a_schema_is_read_from_the_signature() -> None:
-    """Numbers of blobs (fixed, ranges, any, sets), arguments with types, defaults and words, weights, in place."""
+    """Test numbers of blobs (fixed, ranges, any, sets), arguments with types, defaults and docs, weights, and
+    in-place."""
 
     def typed(
         a: ex.Expr,
@@ -98,7 +99,7 @@ def test_a_schema_is_read_from_the_signature() -> None:
         mode: Literal["near", "far"] = "near",
         values: Tensor | None = None,
     ) -> tuple[ex.Expr, ex.Expr]:
-        """What it does."""
+        """Do something."""
         raise NotImplementedError
 
     schema = OperatorSchema.of("Typed", typed, inputs={1, 3}, in_place=((0, 1),), enforced=((1, 0),))
@@ -130,7 +131,7 @@ def test_a_schema_is_read_from_the_signature() -> None:
         (str, ["x"], [b"x"]),
     ],
 )
-def test_arguments_are_of_their_types(kind: object, yes: list[object], no: list[object]) -> None:
+def test_arguments_must_have_their_types(kind: object, yes: list[object], no: list[object]) -> None:
     assert all(accepts(kind, value) for value in yes)
     assert not any(accepts(kind, value) for value in no)
 
@@ -171,7 +172,7 @@ def test_a_wrong_operator_is_refused_when_it_is_added(wrong: Callable[[ex.Net], 
 
 
 @pytest.mark.spec("C-7", headline=True)
-def test_a_schema_is_verified_when_a_net_is_built() -> None:
+def test_schemas_are_verified_when_a_net_is_built() -> None:
     """Verify the schemas of operators when a net is built, before anything is computed."""
     operator = OperatorDefinition("Softmax", "s", ("x",), ("y",), {"axs": 1})
     types = {"x": BlobType((2, 3), "float32")}
@@ -182,7 +183,7 @@ def test_a_schema_is_verified_when_a_net_is_built() -> None:
     assert "axs" in net.check()[0]
 
 
-def test_in_place_is_enforced_where_a_type_says_so() -> None:
+def test_in_place_is_enforced_for_types_that_require_it() -> None:
     mine = table()
 
     @mine.declare("Update", enforced=((0, 0),))
@@ -198,8 +199,8 @@ def test_in_place_is_enforced_where_a_type_says_so() -> None:
     assert net.run([3], [1]).tolist() == [2]
 
 
-def test_an_output_writes_over_the_inputs_that_its_type_allows_and_over_no_other() -> None:
-    """In place is allowed pair by pair: an input that another output may overwrite is not overwritten by this one."""
+def test_an_output_overwrites_only_the_inputs_that_its_type_allows() -> None:
+    """In-place is allowed for pairs: an input that another output may overwrite is not overwritten by this one."""
 
     def pair(a: ex.Expr, b: ex.Expr) -> tuple[ex.Expr, ex.Expr]:
         raise NotImplementedError
@@ -213,8 +214,8 @@ def test_an_output_writes_over_the_inputs_that_its_type_allows_and_over_no_other
             schema.check(OperatorDefinition("Pair", "n", ("x", "y"), outputs))
 
 
-def test_every_weight_that_a_type_needs_is_there() -> None:
-    """One weight does not stand for another; a weight that may be left out may be."""
+def test_every_required_weight_must_be_given() -> None:
+    """One weight does not replace another; an optional one may be missing."""
 
     def weighted(x: ex.Expr, *, scale: Tensor, shift: Tensor, more: Tensor | None = None) -> ex.Expr:
         raise NotImplementedError
@@ -244,7 +245,7 @@ def test_every_registered_type_is_a_method_with_completion_help_and_list() -> No
         assert repr(method) == f"<operator type {schema}>"
 
 
-def test_outputs_and_operators_get_names_and_give_them() -> None:
+def test_outputs_and_operators_get_unique_names() -> None:
     net = base()
     assert net.Relu("x") == "relu"
     assert net.Relu("x") == "relu_1"
@@ -266,12 +267,12 @@ def test_outputs_and_operators_get_names_and_give_them() -> None:
         ("aten::addmm", "addmm"),
     ],
 )
-def test_a_name_is_made_of_the_types_own_word(type: str, name: str) -> None:
-    """Words that run together are told apart, but those of a family of types as its users write them."""
+def test_a_generated_name_comes_from_the_type(type: str, name: str) -> None:
+    """Words in camel case are separated, except for established names of operator families."""
     assert own_name_of(type) == name
 
 
-def test_what_was_written_where_is_said() -> None:
+def test_operators_record_their_source_line() -> None:
     net = base()
     net.Relu("x", "y")
     operator = net.definition.operator("relu")
@@ -282,7 +283,7 @@ def test_what_was_written_where_is_said() -> None:
 
 
 @pytest.mark.soak
-def test_thousands_of_operators_are_written_one_by_one() -> None:
+def test_thousands_of_operators_are_added_one_by_one() -> None:
     net = ex.Net("long")
     net.input("x", (2,))
     for _ in range(20_000):
@@ -300,7 +301,7 @@ def test_accuracy_must_not_be_differentiated() -> None:
 
 
 @pytest.mark.spec("C-5")
-def test_a_convolutions_kernel_is_that_of_its_filters() -> None:
+def test_the_kernel_of_a_convolution_must_match_its_filters() -> None:
     net = ex.Net("n")
     net.Conv([net.input("x", (1, 1, 5, 5)), net.input("w", (1, 1, 3, 3))], "y", kernel=2)
     net.output("y")
@@ -312,7 +313,7 @@ x43 = rng.normal(size=(4, 3)).astype(np.float32)
 image = rng.normal(size=(2, 4, 6, 6)).astype(np.float32)
 labels = np.array([2, 0, 1, 1])
 ranked = np.array([[0, 1, np.inf], [5, 5, 1], [3, 2, 1], [9, -np.inf, 8]], np.float32)
-"""the label's number is the first, the first of two equal ones, the second, the third"""
+"""the label's score is first, first of two equal ones, second, third"""
 
 
 def softmax(x: np.ndarray) -> np.ndarray:
@@ -371,7 +372,7 @@ def softmax(x: np.ndarray) -> np.ndarray:
          lambda p, n: -np.log(p[np.arange(4), n[:, 0]])),
     ],
 )  # fmt: skip
-def test_every_type_computes_what_its_words_say(
+def test_every_type_computes_its_documented_formula(
     type: str, inputs: list[np.ndarray], arguments: dict[str, object], expected: Callable[..., np.ndarray]
 ) -> None:
     """Each of explorer's own operator types equals its definition in NumPy."""
@@ -382,8 +383,8 @@ def test_every_type_computes_what_its_words_say(
     np.testing.assert_allclose(result, expected(*inputs), rtol=2e-5, atol=1e-6)
 
 
-def test_every_type_is_shown_above() -> None:
-    marks = test_every_type_computes_what_its_words_say.pytestmark  # type: ignore[attr-defined]
+def test_every_type_is_tested_above() -> None:
+    marks = test_every_type_computes_its_documented_formula.pytestmark  # type: ignore[attr-defined]
     shown = {case[0] for mark in marks if mark.name == "parametrize" for case in mark.args[1]}
     several_outputs_or_none = {"GivenTensorFill", "Split", "SoftmaxWithLoss"}
     fills = {"UniformFill", "GaussianFill", "XavierFill", "MSRAFill", "UniqueUniformFill"}
@@ -411,7 +412,7 @@ def test_several_outputs_and_constants() -> None:
     np.testing.assert_array_equal(np.hstack([result["left"], result["right"]]), x43 + 1)
 
 
-def test_stacks_of_unequal_length_are_multiplied_only_where_that_is_asked_for() -> None:
+def test_stacks_of_unequal_length_are_multiplied_only_on_request() -> None:
     net = ex.Net("one")
     net.input("a", (2, 4, 3), "float32")
     net.input("b", (3, 5), "float32")
@@ -447,7 +448,7 @@ def test_arguments_that_do_not_fit_are_refused_when_the_net_is_built(
 
 @pytest.mark.spec("I-2")
 def test_a_written_net_has_the_states_of_any_net() -> None:
-    """Writing on takes a built net back to NeedBuild."""
+    """Adding operators resets a built net to NeedBuild."""
     net = base()
     net.output(net.Relu("x", "y"))
     net.build()
@@ -459,8 +460,8 @@ def test_a_written_net_has_the_states_of_any_net() -> None:
 
 
 @pytest.mark.spec("I-2")
-def test_a_type_that_is_registered_takes_a_net_back_to_its_first_state() -> None:
-    """What was checked and built before may mean something else now: by the new builder it is checked and built."""
+def test_registering_a_type_resets_a_net() -> None:
+    """Earlier checks and builds are repeated with the new builder."""
     mine = table()
 
     def scaled(factor: float) -> Callable[[OperatorContext], ex.Expr]:
@@ -481,8 +482,8 @@ def test_a_type_that_is_registered_takes_a_net_back_to_its_first_state() -> None
 @pytest.mark.spec("I-9")
 @pytest.mark.parametrize("outputs", [1, 2, 3])
 @pytest.mark.parametrize("values", range(5))
-def test_a_builder_returns_a_value_for_each_output(values: int, outputs: int) -> None:
-    """A tuple has as many values as the operator has outputs; for one output it is that output's own value."""
+def test_a_builder_returns_one_value_for_each_output(values: int, outputs: int) -> None:
+    """A tuple has a value for each of several outputs; a single output is returned directly."""
     mine = table()
 
     @mine.register("my.Several")
@@ -508,7 +509,7 @@ def test_a_builder_returns_a_value_for_each_output(values: int, outputs: int) ->
 
 @pytest.mark.spec("C-19", "I-2")
 def test_a_written_net_is_planned_run_and_explored() -> None:
-    """Blobs written in place and several outputs are drawn with their versions, planned and run like any net."""
+    """Blobs written in place and operators with several outputs behave as in any net."""
     net = ex.Net("towers")
     net.input("x", (None, 4))
     net.GivenTensorFill([], "w", values=np.eye(4, dtype=np.float32), name="dense.weight")
@@ -532,7 +533,7 @@ def test_a_written_net_is_planned_run_and_explored() -> None:
         assert said in kinds, said
 
 
-def test_gradients_stop_where_asked() -> None:
+def test_gradients_stop_at_stop_gradient() -> None:
     net = ex.Net("n")
     net.input("x", (2,))
     net.StopGradient("x", "s")
@@ -541,7 +542,7 @@ def test_gradients_stop_where_asked() -> None:
     assert ex.evaluate(ex.grad(net.build(x).sum(), [x])[0]).tolist() == [2, 3]
 
 
-def test_a_net_without_outputs_is_refused_when_it_is_built() -> None:
+def test_building_a_net_without_outputs_raises_an_error() -> None:
     net = base()
     net.Relu("x", "y")
     for ask in (net.build, lambda: net.run(np.ones((2, 3), np.float32))):
@@ -550,7 +551,7 @@ def test_a_net_without_outputs_is_refused_when_it_is_built() -> None:
     assert net.preview_plan().recording.nodes
 
 
-def test_a_net_without_its_table_is_refused() -> None:
+def test_a_net_without_its_table_raises_an_error() -> None:
     definition = NetDefinition.of("d", [], [], [], dialect="pnnx")
     with pytest.raises(OperandError, match=r"dialect 'pnnx' with no table"):
         ex.Net(definition)

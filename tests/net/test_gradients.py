@@ -1,4 +1,4 @@
-"""Gradients by name: Caffe2's names, the values of ex.grad, and what an overwritten version does."""
+"""Named gradients: Caffe2's names, values equal to ex.grad's, and overwritten versions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DRAW = np.random.default_rng(3)
 
 
 def mlp() -> Net:
-    """Two layers whose activation is written in place, and a loss."""
+    """Return a net of two layers with an in-place activation and a loss."""
     net = ex.Net("mlp")
     net.input("x", (None, 4), "float64")
     net.input("label", (None,), "int64")
@@ -69,7 +69,7 @@ def test_gradients_have_caffe2s_names_and_ex_grads_values() -> None:
 
 
 @pytest.mark.spec("C-9")
-def test_parts_of_a_blob_that_is_read_several_times_are_summed() -> None:
+def test_gradients_of_several_readers_of_a_blob_are_summed() -> None:
     """``x_grad`` is the sum of itself and of ``_x_grad_autosplit_0``, …."""
     net = ex.Net("thrice")
     net.input("x", (3,), "float64")
@@ -89,7 +89,7 @@ def test_parts_of_a_blob_that_is_read_several_times_are_summed() -> None:
 
 
 @pytest.mark.spec("C-9")
-def test_gradients_begin_with_given_blobs() -> None:
+def test_gradients_start_from_given_blobs() -> None:
     net = ex.Net("given")
     net.input("x", (3,), "float64")
     net.input("dy", (3,), "float64")
@@ -102,7 +102,7 @@ def test_gradients_begin_with_given_blobs() -> None:
 
 
 @pytest.mark.spec("C-9")
-def test_a_gradient_that_needs_an_overwritten_version_is_refused_with_its_history() -> None:
+def test_a_gradient_that_needs_an_overwritten_version_raises_an_error_with_its_history() -> None:
     net = ex.Net("lost")
     net.input("x", (2, 3), "float64")
     net.Mul(["x", "x"], "h")
@@ -139,7 +139,7 @@ def test_an_operator_type_gives_one_of_three_answers() -> None:
 
 
 @pytest.mark.spec("C-9")
-def test_wrong_blobs_are_named() -> None:
+def test_errors_contain_wrong_blobs() -> None:
     net = mlp()
     with pytest.raises(ex.UnknownNameError, match="los"):
         net.add_gradient_operators(["los"])
@@ -156,7 +156,7 @@ IN_PLACE = sorted(name for name in TABLE.types() if (schema := TABLE.schema(name
 
 @pytest.mark.spec("C-9")
 @pytest.mark.parametrize("type", IN_PLACE)
-def test_the_gradient_of_what_is_written_in_place_follows_from_its_output(type: str) -> None:
+def test_the_gradient_of_an_in_place_operator_uses_its_output(type: str) -> None:
     def gradient(in_place: bool) -> Any:
         net = ex.Net("one")
         net.input("x", (2, 3), "float64")
@@ -214,13 +214,13 @@ ELSEWHERE = {
     *("Allreduce", "Broadcast", "Allgather", "NCCLAllreduce", "NCCLBroadcast", "CopyToDevice"),
 }
 """types with labels, indices or statistics among their operands, tested above and in operators/test_training.py, and
-those of several devices, tested in operators/test_collectives.py"""
+types for several devices, tested in operators/test_collectives.py"""
 
 
 @pytest.mark.spec("C-8", "C-18")
 @pytest.mark.parametrize("type", sorted(DIFFERENTIABLE))
 def test_a_gradient_operator_computes_the_gradient_of_its_expressions(type: str) -> None:
-    """Each type has a gradient type by itself, whose values are those of differences."""
+    """Each separate gradient type equals finite differences."""
     operands = [np.random.default_rng(2).random(shape) + 0.5 for shape in DIFFERENTIABLE[type]]
     names = [f"x{at}" for at in range(len(operands))]
     net = ex.Net("one")
@@ -247,7 +247,7 @@ def test_a_gradient_operator_computes_the_gradient_of_its_expressions(type: str)
         assert results[gradients[name]][index] == pytest.approx(difference, rel=1e-5, abs=1e-9)
 
 
-def test_every_type_with_a_gradient_of_its_own_is_tested() -> None:
+def test_every_type_with_a_gradient_type_is_tested() -> None:
     own = {
         name
         for name in TABLE.types()
@@ -266,25 +266,25 @@ def test_nets_with_gradients_are_saved(tmp_path: Any) -> None:
 
 
 @pytest.mark.parametrize("outputs", [3, 0.5])
-def test_what_is_no_name_of_a_blob_is_refused(outputs: Any) -> None:
+def test_an_invalid_blob_name_raises_an_error(outputs: Any) -> None:
     with pytest.raises(ex.OperandError, match="outputs must be a blob's name, or names"):
         mlp().add_gradient_operators(outputs)
 
 
-def test_an_empty_name_is_no_blobs() -> None:
+def test_an_empty_blob_name_raises_an_error() -> None:
     with pytest.raises(ex.UnknownNameError, match="unknown blob"):
         mlp().add_gradient_operators("")
 
 
-def test_one_blob_may_be_named_alone() -> None:
-    """A name is a name and no sequence of letters."""
+def test_one_blob_may_be_given_as_a_string() -> None:
+    """A string is not treated as a sequence of letters."""
     net, other = mlp(), mlp()
     assert net.add_gradient_operators("loss") == other.add_gradient_operators(["loss"])
 
 
 @pytest.mark.spec("C-5")
-def test_scores_of_minus_infinity_rule_classes_out() -> None:
-    """SoftmaxWithLoss of a masked score has the loss and the gradients of the scores without it."""
+def test_scores_of_minus_infinity_exclude_classes() -> None:
+    """With a masked score, SoftmaxWithLoss has the loss and gradients of the remaining scores."""
     net = ex.Net("masked")
     net.input("scores", (2, 3))
     net.input("label", (2,), "int64")
@@ -299,8 +299,8 @@ def test_scores_of_minus_infinity_rule_classes_out() -> None:
 
 @pytest.mark.spec("C-10")
 @pytest.mark.parametrize("executor", ["simple", "dag", "async"])
-def test_a_failure_names_the_operator(executor: str) -> None:
-    """The first failure is raised with the operator's name and type, beside the line that wrote it."""
+def test_the_error_of_a_failed_gradient_contains_the_operator(executor: str) -> None:
+    """The first failure is raised with the operator's name, type, and the line that added it."""
     net = ex.Net("costly")
     net.input("probability", (2, 3))
     net.input("label", (2,), "int64")

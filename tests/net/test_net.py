@@ -1,4 +1,4 @@
-"""Nets from files: built, run, cut, planned and looked at; every operand by its name."""
+"""Nets from files: built, run, cut, planned and inspected, with every operand by name."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def digits(level: str = LEVELS[0]) -> Net:
 
 
 def write(folder: Path, *lines: str, operands: int = 0, name: str = "net.param") -> Path:
-    """A file of these operators; the counts are made."""
+    """Write a file of these operators with correct counts."""
     names = {word for line in lines for word in line.split()[4 : 4 + sum(map(int, line.split()[2:4]))]}
     path = folder / name
     path.write_text("\n".join(["7767517", f"{len(lines)} {len(names)}", *lines]) + "\n")
@@ -41,8 +41,8 @@ OUTPUT = "pnnx.Output out 1 0 y"
 @pytest.mark.spec("I-1", "I-3")
 @pytest.mark.parametrize("batch", [1, 5, 12])
 @pytest.mark.parametrize("level", LEVELS)
-def test_the_digits_come_out_as_torch_computes_them(level: str, batch: int) -> None:
-    """A file runs for any batch, at both levels of pnnx, and gives torch's outputs."""
+def test_the_digits_model_equals_torch(level: str, batch: int) -> None:
+    """A file runs for any batch size, at both levels of pnnx, and gives torch's outputs."""
     result = digits(level).run(images[:batch])
     assert result.shape == (batch, 10)
     np.testing.assert_allclose(result, reference["probability"][:batch], atol=1e-5, rtol=0)
@@ -50,7 +50,7 @@ def test_the_digits_come_out_as_torch_computes_them(level: str, batch: int) -> N
 
 @pytest.mark.spec("I-3")
 def test_every_operand_is_found_by_its_name() -> None:
-    """Every operand by name has the value that torch computed for it."""
+    """It has the value that torch computed."""
     net = digits()
     names = [name for name in net.operands if name != "0"]
     result = net.cut(outputs=names).run(images[:3])
@@ -61,7 +61,7 @@ def test_every_operand_is_found_by_its_name() -> None:
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_gradients_through_a_file_are_torchs(level: str) -> None:
+def test_gradients_through_a_file_equal_torch(level: str) -> None:
     net = digits(level)
     probability = net.build(images)
     truth = np.eye(10, dtype=np.float32)[reference["labels"]]
@@ -94,8 +94,9 @@ def test_a_net_knows_its_operators_and_operands() -> None:
 
 
 @pytest.mark.spec("I-2")
-def test_states_follow_what_is_done(caplog: pytest.LogCaptureFixture) -> None:
-    """NeedInit → NeedBuild → Complete: build inits when needed; building twice says so and returns what there is."""
+def test_states_change_with_init_and_build(caplog: pytest.LogCaptureFixture) -> None:
+    """NeedInit → NeedBuild → Complete: build calls init if needed, and building again logs and returns the existing
+    build."""
     net = digits()
     assert net.state is NetState.NEED_INIT
     net.init()
@@ -111,8 +112,8 @@ def test_states_follow_what_is_done(caplog: pytest.LogCaptureFixture) -> None:
 
 
 @pytest.mark.spec("I-2")
-def test_the_builds_that_were_made_last_are_kept() -> None:
-    """A net that runs for many shapes holds a few builds: the oldest goes, and is made anew when it is asked for."""
+def test_the_most_recent_builds_are_kept() -> None:
+    """A net keeps a few builds for different shapes; the oldest one is removed, and built again when needed."""
     net = digits()
     built = [net.build((batch, 1, 8, 8)) for batch in range(1, KEPT + 3)]
     for batch in range(3, KEPT + 3):
@@ -121,7 +122,7 @@ def test_the_builds_that_were_made_last_are_kept() -> None:
     assert net.build((1, 1, 8, 8)).shape == built[0].shape
 
 
-def test_building_for_the_files_shapes_needs_them_all(tmp_path: Path) -> None:
+def test_building_without_inputs_needs_all_shapes_in_the_file(tmp_path: Path) -> None:
     with pytest.raises(ex.OperandError, match=r"\(\?, 1, 8, 8\).*\n.*\n.*net\.build"):
         digits().build()
     path = write(tmp_path, "pnnx.Input in 0 1 x #x=(2,3)f32", "nn.ReLU relu 1 1 x y", OUTPUT)
@@ -129,7 +130,7 @@ def test_building_for_the_files_shapes_needs_them_all(tmp_path: Path) -> None:
 
 
 def test_inputs_are_given_in_order_or_by_name(tmp_path: Path) -> None:
-    """Inputs by order, keyword or dict; a bare array for one output, a dict by name for several."""
+    """Test positional, keyword and dict inputs; one output is an array, several are a dict."""
     path = write(
         tmp_path,
         "pnnx.Input a 0 1 x #x=(3)f32",
@@ -192,8 +193,8 @@ def test_lengths_of_one_name_are_equal(tmp_path: Path) -> None:
         net.run(one, two)
 
 
-def test_results_are_the_users_own(tmp_path: Path) -> None:
-    """A second run leaves the first one's results alone, and a net that hands on its input hands on a copy."""
+def test_results_are_not_shared(tmp_path: Path) -> None:
+    """A second run does not change the first one's results, and an input that is an output is copied."""
     net = digits()
     first = net.run(images[:2])
     kept = first.copy()
@@ -241,8 +242,8 @@ def test_any_operands_are_ends() -> None:
 
 
 @pytest.mark.spec("I-14")
-def test_a_cut_net_takes_what_its_outputs_need_or_what_is_named() -> None:
-    """Without inputs named, those that no output needs are left out; named ones stay, needed or not."""
+def test_a_cut_net_has_needed_or_named_inputs() -> None:
+    """Unnamed inputs that no output needs are removed; named ones stay."""
     net = ex.Net("n")
     for name in "ab":
         net.input(name, (1,))
@@ -277,7 +278,7 @@ def test_weights_are_read_replaced_and_released() -> None:
         net["conv2"].kernel = np.zeros(3)
 
 
-def test_nodes_lead_to_their_line_in_the_file() -> None:
+def test_nodes_refer_to_their_line_in_the_file() -> None:
     net = digits()
     y = net.operand("9", (1, 1, 8, 8))
     assert y.place is not None
@@ -294,7 +295,7 @@ def test_nodes_lead_to_their_line_in_the_file() -> None:
 
 @pytest.mark.spec("I-4", "I-10")
 def test_a_plan_of_a_net_reuses_buffers_and_is_measured() -> None:
-    """Buffers are reused from live ranges: a run with reuse gives what a run of each operand alone gives."""
+    """With buffers reused within live ranges, a run equals separate runs for each operand."""
     net = digits()
     plan = net.plan(images[:3], record="values")
     schedule = plan.recording.schedule
@@ -312,7 +313,7 @@ def test_a_plan_of_a_net_reuses_buffers_and_is_measured() -> None:
 
 
 @pytest.mark.spec("I-5", headline=True)
-def test_all_unknown_types_are_named_at_once_and_drawn(tmp_path: Path) -> None:
+def test_all_unknown_types_are_reported_together_and_drawn(tmp_path: Path) -> None:
     """List all unknown operators before a run, with lines and suggestions, and draw the graph anyway."""
     path = write(
         tmp_path,
@@ -348,7 +349,7 @@ def test_all_unknown_types_are_named_at_once_and_drawn(tmp_path: Path) -> None:
     assert sigmoid.shape == (1, 3)
 
 
-def test_an_opaque_operation_neither_runs_nor_has_a_gradient() -> None:
+def test_an_opaque_operation_cannot_run_and_has_no_gradient() -> None:
     x = ex.tensor(np.ones(3))
     y = Opaque("my.Thing", (x.tensor_type,), "unknown", "", "", "thing", "pnnx")(x)
     with pytest.raises(ex.ExplorerError, match=r"operator 'thing' of type my\.Thing \(pnnx\) is drawn, .*: unknown"):
@@ -358,22 +359,22 @@ def test_an_opaque_operation_neither_runs_nor_has_a_gradient() -> None:
 
 
 @pytest.mark.spec("I-5", "V-5")
-def test_the_noted_result_of_an_operator_that_cannot_run_takes_its_place_in_memory(tmp_path: Path) -> None:
-    """The peak of a model counts what its file notes of an unknown operator, which writes an array of its own."""
+def test_the_declared_result_of_an_unsupported_operator_counts_toward_the_peak(tmp_path: Path) -> None:
+    """The operator is treated as one that allocates its result."""
     rows = ["nn.Tanh t 1 1 x a #a=(?,3)f32", "{} f 1 1 a b #b=(?,3)f32", "nn.Sigmoid s 1 1 b y #y=(?,3)f32", OUTPUT]
     known, unknown = [
         ex.open(write(tmp_path, INPUT, *[row.format(kind) for row in rows])).preview_plan().recording.schedule
         for kind in ("nn.LogSigmoid", "my.Thing")
     ]
     assert unknown.kernels[1].bytes == 12
-    # Two places of the arena, each of 64 bytes at least, and the result of 12.
+    # two slots of at least 64 bytes in the arena, and the result of 12 bytes
     assert (unknown.peak, unknown.peak_without_reuse) == (140, 140)
     assert known.peak <= unknown.peak
 
 
 @pytest.mark.spec("I-5")
-def test_a_drawn_operator_that_a_run_needs_says_what_to_do(tmp_path: Path) -> None:
-    """A run that needs an operator that is only drawn names it, its type and format, why, and the fix that fits."""
+def test_running_a_drawn_operator_raises_an_error_with_the_fix(tmp_path: Path) -> None:
+    """The error has the operator's name, type and format, the reason, and the appropriate fix."""
     lines = [
         "7767517",
         "5 3",
@@ -399,7 +400,7 @@ def test_a_drawn_operator_that_a_run_needs_says_what_to_do(tmp_path: Path) -> No
         net.run()
 
 
-def test_a_file_without_its_weights_is_looked_at_but_not_run(tmp_path: Path) -> None:
+def test_a_file_without_its_weights_can_be_inspected_but_not_run(tmp_path: Path) -> None:
     path = tmp_path / "alone.pnnx.param"
     path.write_bytes((ASSETS / LEVELS[0]).read_bytes())
     net = ex.open(path)
@@ -409,8 +410,8 @@ def test_a_file_without_its_weights_is_looked_at_but_not_run(tmp_path: Path) -> 
     assert "absent" in net.check()[0]
 
 
-def test_absent_weights_are_the_first_finding(tmp_path: Path) -> None:
-    """They concern all operators: they come before what is wrong with the first one."""
+def test_missing_weights_are_the_first_problem(tmp_path: Path) -> None:
+    """They concern all operators, so they precede problems of single ones."""
     path = write(tmp_path, INPUT, "my.First f 1 1 x a @w=(3)f32", "my.Second s 1 1 a y", OUTPUT)
     findings = ex.open(path).check()
     assert [part in line for part, line in zip(("absent", "my.First", "my.Second"), findings, strict=True)] == [
@@ -419,7 +420,7 @@ def test_absent_weights_are_the_first_finding(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("I-3")
-def test_nodes_are_found_by_the_names_of_operators_operands_and_weights() -> None:
+def test_nodes_are_found_by_names_of_operators_operands_and_weights() -> None:
     net = digits()
     assert net.nodes("fc1.weight") == [net["fc1"].weight]
     assert net.nodes("conv2")[-1] is net.nodes("3")[-1]
@@ -430,8 +431,8 @@ def test_nodes_are_found_by_the_names_of_operators_operands_and_weights() -> Non
 
 
 @pytest.mark.spec("I-15")
-def test_weights_that_are_all_given_need_no_file(tmp_path: Path) -> None:
-    """A net whose weights' file is absent runs once every weight is given, and says what is missing before."""
+def test_a_net_runs_without_its_weights_file_if_all_weights_are_given(tmp_path: Path) -> None:
+    """Until then it lists the missing ones."""
     param = tmp_path / "digits.pnnx.param"
     param.write_text((ASSETS / "digits.pnnx.param").read_text())
     whole, net = digits(), ex.open(param)
@@ -446,7 +447,7 @@ def test_weights_that_are_all_given_need_no_file(tmp_path: Path) -> None:
     np.testing.assert_array_equal(net.run(images), whole.run(images))
 
 
-def test_what_disagrees_with_the_files_notes_is_found(tmp_path: Path) -> None:
+def test_contradictions_of_the_types_in_the_file_are_reported(tmp_path: Path) -> None:
     path = write(tmp_path, INPUT, "nn.ReLU r 1 1 x a #a=(?,4)f32", "torch.mean m 1 1 a y dim=(7) #y=(?)f32", OUTPUT)
     findings = ex.open(path).check()
     assert findings[0] == "operand 'a' of operator 'r' (line 4): shape (1, 3) where the file notes (?, 4)"
@@ -454,7 +455,7 @@ def test_what_disagrees_with_the_files_notes_is_found(tmp_path: Path) -> None:
     assert len(findings) == 2
 
 
-def test_looking_reads_no_weight_and_says_what_unknown_lengths_are() -> None:
+def test_inspecting_reads_no_weight_and_reports_unknown_lengths() -> None:
     net = digits()
     plan = net.preview_plan()
     assert plan.recording.title == "digits (? = 1)"
@@ -467,8 +468,8 @@ def test_looking_reads_no_weight_and_says_what_unknown_lengths_are() -> None:
     assert ex.explore(net).recording.title == "digits (? = 1)"
 
 
-def test_a_net_says_what_it_is_in_words(tmp_path: Path) -> None:
-    """Operators, inputs, outputs and state; a table of weights has no graph."""
+def test_the_repr_of_a_net(tmp_path: Path) -> None:
+    """It has operators, inputs, outputs and state; a table of weights has no graph."""
     net = ex.Net("half")
     net.input("x", (2,))
     assert repr(net) == "<net 'half': 0 operators, x (2,) → nothing; not checked yet>"

@@ -1,4 +1,4 @@
-"""Nets on devices: weights and constants lie there, and runs give what they give on cpu."""
+"""Nets on devices: their weights and constants are there, and results equal those on the CPU."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FILES = [
 
 
 def example(net: Any) -> dict[str, Array]:
-    """Arrays of the shapes and dtypes that a net's file notes."""
+    """Return arrays with the shapes and dtypes in a net's file."""
     generator, arrays = np.random.default_rng(0), {}
     for name, shape in net.example_shapes().items():
         dtype = np.dtype(net.inputs[name].dtype or "float32")
@@ -37,7 +37,7 @@ def values(result: Any) -> list[Array]:
 
 
 def copies() -> list[str]:
-    """Copies to and from the accelerator, and on it, that were asked for since the last look."""
+    """Return the copies to, from and on the accelerator since the last call."""
     entries = [entry for entry in accelerator.log if entry.startswith(("write", "read", "direct"))]
     accelerator.log.clear()
     return entries
@@ -47,7 +47,7 @@ def copies() -> list[str]:
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("file", FILES)
 def test_a_model_file_runs_on_a_device(file: str, device: str) -> None:
-    """After net.to_device() its weights and constants lie there; outputs are NumPy's, as on cpu."""
+    """After net.to_device() weights and constants are on the device; outputs are NumPy arrays, as on the CPU."""
     net = ex.open(ASSETS / file)
     arrays = example(net)
     expected = values(net.run(arrays))
@@ -63,7 +63,7 @@ def test_a_model_file_runs_on_a_device(file: str, device: str) -> None:
 
 @pytest.mark.spec("C-1", "I-1")
 def test_weights_are_copied_to_a_device_once() -> None:
-    """At the first run; later ones copy the input there and the output back, and keep no second copy on cpu."""
+    """They are copied in the first run; later ones copy only input and output, and keep no second copy on the CPU."""
     net = ex.open(ASSETS / "digits.onnx").to_device("accelerator")
     weights = [weight for operator in net.operators.values() for weight in operator.weights]
     copies()
@@ -71,15 +71,15 @@ def test_weights_are_copied_to_a_device_once() -> None:
     assert len([entry for entry in copies() if entry.startswith("write")]) >= len(weights) > 1
     net.run(IMAGES)
     assert copies() == [f"write {IMAGES.nbytes}", "read 120"]
-    # another batch is another program, with the same weights on the device
+    # another batch size needs another program, with the same weights on the device
     net.run(IMAGES[:2])
     assert sum(entry.startswith("write") for entry in copies()) == 1
 
 
 @pytest.mark.spec("C-1", "I-3")
 @pytest.mark.parametrize("device", DEVICES)
-def test_a_net_runs_where_its_inputs_are(device: str) -> None:
-    """Tensors on a device take the net there, with its weights; arrays run on cpu as before."""
+def test_a_net_runs_on_the_device_of_its_inputs(device: str) -> None:
+    """Tensors on a device move the net and its weights there; arrays still run on the CPU."""
     net = ex.open(ASSETS / "digits.onnx")
     expected = net.run(IMAGES)
     x = ex.tensor(IMAGES, device=device)
@@ -97,7 +97,7 @@ def test_a_net_runs_where_its_inputs_are(device: str) -> None:
 
 
 @pytest.mark.spec("C-1")
-def test_a_replaced_weight_follows_to_the_device() -> None:
+def test_a_replaced_weight_is_copied_to_the_device() -> None:
     net, expected = ex.open(ASSETS / "digits.onnx").to_device("accelerator"), ex.open(ASSETS / "digits.onnx")
     net.run(IMAGES)
     for each in (net, expected):
@@ -109,7 +109,7 @@ def test_a_replaced_weight_follows_to_the_device() -> None:
 
 
 @pytest.mark.spec("C-1")
-def test_inputs_on_another_device_are_refused_by_name() -> None:
+def test_inputs_on_another_device_raise_an_error_with_their_name() -> None:
     net = ex.open(ASSETS / "digits.onnx").to_device("accelerator")
     with refused(ex.OperandError, "an input on cpu", "net 'digits' on accelerator", "x.to_device('accelerator')"):
         net.build(ex.tensor(IMAGES))
@@ -127,8 +127,8 @@ def test_inputs_on_another_device_are_refused_by_name() -> None:
         ("vectors", "SVMc", "texts lie on cpu alone"),
     ],
 )
-def test_an_operator_that_a_device_cannot_do_is_named(file: str, name: str, problem: str) -> None:
-    """The error names the operator of the file, the operation, and net.to_device('cpu'), after which it runs."""
+def test_the_error_of_an_operator_unsupported_on_a_device_contains_the_fix(file: str, name: str, problem: str) -> None:
+    """It has the operator in the file, the operation, and net.to_device('cpu'), after which the net runs."""
     net = ex.open(SKLEARN / f"{file}.onnx")
     arrays = example(net)
     expected = values(net.run(arrays))
@@ -140,8 +140,8 @@ def test_an_operator_that_a_device_cannot_do_is_named(file: str, name: str, prob
 
 
 @pytest.mark.spec("C-1", "I-3")
-def test_operands_of_a_net_on_a_device_are_compared_and_watched() -> None:
-    """Values inside fused kernels, too, which are computed there and read."""
+def test_operands_of_a_net_on_a_device_are_compared_and_recorded() -> None:
+    """Values inside fused kernels are included."""
     there, here = ex.open(ASSETS / "digits.onnx").to_device("accelerator"), ex.open(ASSETS / "digits.onnx")
     assert "all agree" in str(there.compare(here, IMAGES))
     assert "all agree" in str(here.compare(there, IMAGES))
@@ -155,8 +155,8 @@ def test_operands_of_a_net_on_a_device_are_compared_and_watched() -> None:
 
 @pytest.mark.spec("C-1")
 @pytest.mark.parametrize("device", DEVICES)
-def test_constants_and_draws_follow_to_a_device(device: str) -> None:
-    """Random numbers are those that cpu draws."""
+def test_constants_and_random_numbers_on_a_device(device: str) -> None:
+    """Random numbers equal those on the CPU."""
 
     def net(place: str) -> Any:
         written = ex.Net("written")
@@ -173,7 +173,7 @@ def test_constants_and_draws_follow_to_a_device(device: str) -> None:
 
 
 @pytest.mark.spec("C-1")
-def test_an_array_beside_a_tensor_on_a_device_is_placed_there() -> None:
+def test_an_array_given_with_a_tensor_is_copied_to_its_device() -> None:
     net = ex.Net("sum")
     net.output(net.Add([net.input("x", (3,)), net.input("y", (3,))], "z"))
     x, y = np.arange(3, dtype=np.float32), np.ones(3, np.float32)

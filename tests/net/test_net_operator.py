@@ -1,4 +1,4 @@
-"""Operators as users hold them: neighbours, layer, kinds of arguments, operands' parameters, weights taken."""
+"""Operator objects: neighbours, layer, kinds of arguments, operands' parameters, weights."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def digits() -> Net:
 
 
 def opened(folder: Path, *lines: str) -> Net:
-    """The net of a file of these operators between the input x and the output y."""
+    """Return the net of a file with these operators between the input x and the output y."""
     lines = ("pnnx.Input in 0 1 x #x=(%batch,4,?)f32", *lines, "pnnx.Output out 1 0 y")
     names = {word for line in lines for word in line.split()[4 : 4 + sum(map(int, line.split()[2:4]))]}
     path = folder / "net.param"
@@ -34,8 +34,8 @@ def opened(folder: Path, *lines: str) -> Net:
 
 
 @pytest.mark.spec("I-2")
-def test_an_operator_knows_its_neighbours_and_its_layer(tmp_path: Path) -> None:
-    """An operator knows the operators before and after it by name, and the function that records what it computes."""
+def test_an_operator_has_neighbours_and_a_layer(tmp_path: Path) -> None:
+    """They are the operators before and after it by name, and the function that records its computation."""
     net = opened(
         tmp_path,
         "nn.ReLU first 1 1 x a",
@@ -52,7 +52,7 @@ def test_an_operator_knows_its_neighbours_and_its_layer(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("I-2")
-def test_neighbours_are_those_of_the_versions_that_are_read() -> None:
+def test_neighbours_are_determined_by_the_versions_that_are_read() -> None:
     net = ex.Net("rewriting")
     net.input("x", (3,))
     net.Relu("x", "x", name="first")
@@ -66,16 +66,16 @@ def test_neighbours_are_those_of_the_versions_that_are_read() -> None:
 
 
 @pytest.mark.spec("I-2")
-def test_an_operand_has_the_parameters_that_its_file_notes(tmp_path: Path) -> None:
-    """The names of unknown lengths are an operand's parameters, under the keys that PNNX gives them."""
+def test_an_operand_has_the_parameters_in_its_file(tmp_path: Path) -> None:
+    """They are the names of unknown lengths, under PNNX's keys."""
     net = opened(tmp_path, "nn.ReLU relu 1 1 x y")
     assert net.operands["x"].params == {"__shape__0": "batch"}
     assert net.operands["y"].params == {}
 
 
 @pytest.mark.spec("I-2")
-def test_a_graph_that_is_built_is_not_built_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The second build for the same inputs is the first one, and logged as such; an edit builds anew."""
+def test_a_graph_is_not_built_twice(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The second build for the same inputs returns the first one and logs that; an edit builds again."""
     net = opened(tmp_path, "nn.ReLU relu 1 1 x y")
     with caplog.at_level("INFO", logger="explorer"):
         first = net.build((1, 4, 2))
@@ -88,8 +88,8 @@ def test_a_graph_that_is_built_is_not_built_again(tmp_path: Path, caplog: pytest
 
 
 @pytest.mark.spec("I-2")
-def test_a_graph_that_cannot_be_built_names_net_or_operator(tmp_path: Path) -> None:
-    """An empty graph, an operator that reads nothing where it must, one whose making fails: an error each, by name."""
+def test_the_error_of_a_failed_build_contains_net_or_operator(tmp_path: Path) -> None:
+    """Test an empty graph, an operator without its operands, and one whose builder fails."""
     with pytest.raises(ex.OperandError, match="'empty' has no operators"):
         ex.Net("empty").build()
     loose = opened(tmp_path, "nn.ReLU loose 0 1 y")
@@ -101,8 +101,8 @@ def test_a_graph_that_cannot_be_built_names_net_or_operator(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("value", [(True, False), (1, True), (1, 2.0), (1.0, "a"), ((1,), (2,)), (None,), 1j, (1j,)])
-def test_lists_of_what_pnnx_has_no_word_for_are_others(value: Any) -> None:
-    """Truth values are no numbers: a list of them, or of both, is none of PNNX's lists."""
+def test_lists_that_pnnx_cannot_express_have_the_kind_others(value: Any) -> None:
+    """Lists of booleans, or of booleans and numbers, are none of PNNX's lists."""
     assert argument_kind(value) is ArgumentKind.OTHER
 
 
@@ -158,7 +158,7 @@ def test_graph_and_weights_are_opened_from_files_apart(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("I-18")
-def test_files_of_a_net_in_json_lie_apart_too(tmp_path: Path) -> None:
+def test_files_of_a_json_net_may_be_in_different_folders(tmp_path: Path) -> None:
     digits_net = digits()
     digits_net.save(tmp_path / "net.pnnx.param")
     net = ex.Net("written")
@@ -179,15 +179,15 @@ def test_files_of_a_net_in_json_lie_apart_too(tmp_path: Path) -> None:
 
 @pytest.mark.spec("I-18")
 @pytest.mark.parametrize("arguments", [("a.param", "a.bin"), ("a.onnx",), (Path("a.json"),)])
-def test_a_net_of_a_file_is_opened(arguments: tuple[object, ...]) -> None:
-    """``ex.Net("a.param", "a.bin")`` says that a model's file is opened by ``ex.open``."""
+def test_constructing_a_net_from_files_raises_an_error_with_the_fix(arguments: tuple[object, ...]) -> None:
+    """``ex.Net("a.param", "a.bin")`` suggests ``ex.open``."""
     with pytest.raises(ex.OperandError, match=r"ex\.open\('a\."):
         ex.Net(*arguments)
 
 
 @pytest.mark.spec("I-15")
-def test_weights_take_flat_lists_and_are_read_and_released_in_one_call() -> None:
-    """A flat list of numbers fills a weight; ``take`` reads and releases at once, and checks elements and dtype."""
+def test_weights_accept_flat_lists_and_take_reads_and_releases_them() -> None:
+    """``take`` also checks the number of elements and the dtype."""
     net = digits()
     size = net["fc2"].weight.shape
     net["fc2"].weights["weight"] = [0.0] * (size[0] * size[1])
@@ -209,7 +209,7 @@ def test_weights_take_flat_lists_and_are_read_and_released_in_one_call() -> None
 
 
 @pytest.mark.spec("I-15")
-def test_an_empty_weight_is_not_taken() -> None:
+def test_taking_an_empty_weight_raises_an_error() -> None:
     net = ex.Net("empty")
     net.GivenTensorFill([], "w", name="fill", values=np.zeros((0, 3), np.float32))
     net.output("w")
@@ -233,8 +233,8 @@ def test_a_list_of_samples_is_stacked() -> None:
 
 @pytest.mark.spec("I-17", "I-10")
 @pytest.mark.parametrize("executor", ["simple", "dag"])
-def test_a_run_logs_each_operator_where_debug_is_on(executor: str, caplog: pytest.LogCaptureFixture) -> None:
-    """With the logger at DEBUG each operator's name, shapes and time are logged as it runs; else nothing is."""
+def test_a_run_logs_each_operator_at_debug_level(executor: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Each operator's name, shapes and time are logged; otherwise nothing is."""
     net = digits()
     with caplog.at_level(logging.INFO, "explorer.net"):
         expected = net.run(images[:3], executor=executor)

@@ -1,4 +1,4 @@
-"""Patterns found in nets, and replaced there by operators of the net's own types."""
+"""Patterns found in nets, and replaced with operators of the net's own types."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ X = np.linspace(-1, 1, 2 * 64, dtype="float32").reshape(2, 1, 8, 8)
 
 
 def gated() -> ex.Net:
-    """A net in explorer's types: y = x · sigmoid(x) twice, of which the first sigmoid has another reader."""
+    """Return a net in explorer's types with y = x · sigmoid(x) twice; the first sigmoid has another reader."""
     net = ex.Net("gated")
     net.input("x", (2, 3))
     net.Sigmoid("x", "s", name="gate")
@@ -63,8 +63,8 @@ def test_a_pattern_is_found_and_replaced_in_a_net(
     np.testing.assert_array_equal(ex.open(path).run(X), expected)
 
 
-def test_operators_that_nobody_reads_any_more_are_removed() -> None:
-    """An operator of a match stays while another one reads it."""
+def test_operators_without_readers_are_removed() -> None:
+    """An operator of a match stays if another one reads it."""
     net, silu = gated(), ex.pattern("x * sigmoid(x)")
     assert [match.operators for match in silu.find(net)] == [("gate", "first"), ("sigmoid", "second")]
     edited = silu.replace(net, "Tanh(x)")
@@ -73,8 +73,8 @@ def test_operators_that_nobody_reads_any_more_are_removed() -> None:
     np.testing.assert_allclose(edited.run(x), np.tanh(np.tanh(x)) + 1 / (1 + np.exp(-x)), rtol=1e-6)
 
 
-def test_a_blob_that_is_written_again_is_read_in_its_version() -> None:
-    """A replacement reads the version that the match read, or is refused with the history of the blob."""
+def test_a_rewritten_blob_is_read_in_the_version_of_the_match() -> None:
+    """The replacement reads the same version, or an error has the blob's history."""
     net = ex.Net("in place")
     net.input("x", (3,))
     net.Relu("x", "x")
@@ -109,7 +109,7 @@ def test_a_blob_that_is_written_again_is_read_in_its_version() -> None:
         ("x * sigmoid(x)", lambda x: x, "must be a string with a formula of the net's operator types"),
     ],
 )
-def test_a_replacement_that_does_not_fit_is_refused(pattern: str, formula: str, message: str) -> None:
+def test_an_invalid_replacement_raises_an_error(pattern: str, formula: str, message: str) -> None:
     net = gated()
     before = net.text()
     with pytest.raises(ex.ExplorerError, match=message):
@@ -117,7 +117,7 @@ def test_a_replacement_that_does_not_fit_is_refused(pattern: str, formula: str, 
     assert net.text() == before
 
 
-def test_a_match_within_an_operator_is_found_and_not_replaced() -> None:
+def test_a_match_within_an_operator_is_found_but_not_replaced() -> None:
     """Part of an operator cannot be replaced in a net: the error names the operator and the value."""
     net = ex.open(ASSETS / "digits.onnx")
     assert ex.pattern("a + b").find(net)[0].operators == ("/conv1/Conv",)

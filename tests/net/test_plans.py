@@ -1,4 +1,4 @@
-"""Plans of nets: one for what runs and what is shown; lengths that a file leaves open are chosen so that all fits."""
+"""Plans of nets: one plan for running and showing; unknown lengths in a file get matching example values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def rules(recording: ex.Recording) -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.spec("I-10", "I-11", headline=True)
-def test_what_is_explored_is_the_plan_that_runs() -> None:
+def test_the_explored_plan_is_the_plan_that_runs() -> None:
     """Record the time and values of each operator of a net in the plan that net.run uses."""
     net = opened("resnet18")
     wanted = net.run(picture)
@@ -48,7 +48,7 @@ def test_what_is_explored_is_the_plan_that_runs() -> None:
 
 @pytest.mark.spec("I-10")
 def test_a_plan_of_arrays_is_run_on_them_and_on_others() -> None:
-    """`net.plan(x).eval()` runs on x; another value of its parameter is given to eval."""
+    """`net.plan(x).eval()` runs on x; eval accepts another value for its parameter."""
     net = opened("convbn")
     first, second = (np.full((1, 3, 32, 32), value, np.float32) for value in (0.5, -1.0))
     plan = net.plan(first, record="values").eval()
@@ -67,15 +67,15 @@ def test_a_plan_of_arrays_is_run_on_them_and_on_others() -> None:
         net.plan(first[:, :, 1:])
 
 
-def test_a_plan_has_its_own_options_and_follows_the_links() -> None:
-    """What was run before a rule was declared runs by it afterwards, as what is shown does."""
+def test_a_plan_has_its_own_options_and_uses_new_rules() -> None:
+    """Nets that ran before a rule was declared use it afterwards, in runs and in views."""
     net, x = opened("convbn"), np.ones((1, 3, 32, 32), np.float32)
     plain = net.plan(x)
     wanted = net.run(x)
     assert net.plan(x, without="fuse").planned is not plain.planned
 
     class FirstOfASum(ex.Rule):
-        """Takes every sum for its first operand."""
+        """Replace every sum with its first operand."""
 
         numerics = "exact"
         roots = (Add,)
@@ -104,8 +104,10 @@ def test_a_plan_has_its_own_options_and_follows_the_links() -> None:
         ("digits.onnx", (1, 1, 8, 8), "digits (batch = 1)"),
     ],
 )
-def test_a_file_of_open_lengths_is_looked_at_as_it_is_meant(file: str, shape: tuple[int, ...], title: str) -> None:
-    """A classifier whose file leaves height and width open is drawn for one picture of 224 × 224, and says so."""
+def test_a_file_with_unknown_lengths_is_drawn_for_a_plausible_input(
+    file: str, shape: tuple[int, ...], title: str
+) -> None:
+    """For a classifier with unknown height and width it is one image of 224 × 224, and this is reported."""
     net = ex.open(MODELS.parent / file)
     assert list(net.example_shapes().values()) == [shape]
     recording = net.preview_plan().recording
@@ -118,7 +120,7 @@ def test_a_file_of_open_lengths_is_looked_at_as_it_is_meant(file: str, shape: tu
 
 
 def written(*shape: Dimension, flat: int = 0, pools: int = 0) -> Net:
-    """A net of an input of this shape; ``flat`` inputs of a last product are asked for, after so many halvings."""
+    """Return a net for this input shape, with halvings and a final product for ``flat`` inputs."""
     value = [("nn.MaxPool2d", {"kernel_size": (2, 2), "stride": (2, 2)})] * pools
     if flat:
         value.append(("torch.flatten", {"start_dim": 1, "end_dim": -1}))
@@ -145,5 +147,5 @@ def written(*shape: Dimension, flat: int = 0, pools: int = 0) -> Net:
         (written(None, None, None, None, pools=1), (1, 3, 224, 224)),
     ],
 )
-def test_open_lengths_are_those_of_one_picture_or_a_short_sequence(net: Net, shape: tuple[int, ...]) -> None:
+def test_unknown_lengths_become_one_image_or_a_short_sequence(net: Net, shape: tuple[int, ...]) -> None:
     assert net.example_shapes() == {"0": shape}

@@ -1,4 +1,4 @@
-"""Nets as text, and the times of their operators."""
+"""Text form of nets, and times of their operators."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def test_each_operator_and_each_type_has_its_time() -> None:
 
 
 @pytest.mark.spec("C-16")
-def test_times_are_medians_of_the_operators_whatever_scopes_they_open() -> None:
-    """Of runs of 1, 9 and 3 µs a kernel takes 3; what an operator records in a scope of its own is the operator's."""
+def test_times_are_medians_assigned_to_operators() -> None:
+    """A kernel with runs of 1, 9 and 3 µs takes 3; operations in an operator's own scope belong to the operator."""
     micros = iter((0, 1, 9, 3))  # the first run is not measured
 
     def timed(program: Any, observer: Any) -> Any:
@@ -70,7 +70,7 @@ def test_times_are_medians_of_the_operators_whatever_scopes_they_open() -> None:
 
 
 @pytest.mark.spec("C-16")
-def test_a_profile_leaves_the_net_as_it_was() -> None:
+def test_a_profile_does_not_change_the_net() -> None:
     net = ex.open(ASSETS / "digits.onnx")
     images = np.load(ASSETS / "digits.npz")["images"]
     before = net.run(images)
@@ -84,7 +84,7 @@ def test_a_profile_leaves_the_net_as_it_was() -> None:
 
 @pytest.mark.spec("C-16")
 def test_a_net_is_printed() -> None:
-    """Its text has a line for each operator: outputs, type, what it reads by name, arguments, weights."""
+    """The text has a line for each operator, with outputs, type, named inputs, arguments and weights."""
     net = ex.Net("mlp")
     net.input("x", (None, 4))
     net.GivenTensorFill([], "w", values=np.ones((3, 4), "float32"))
@@ -102,7 +102,7 @@ def test_a_net_is_printed() -> None:
 
 
 @pytest.mark.spec("C-16")
-def test_a_hostile_name_is_made_visible() -> None:
+def test_a_hostile_name_is_escaped() -> None:
     net = ex.Net("a\nb")
     net.input("x", (1,))
     net.output(net.Relu("x", "y\u202e"))

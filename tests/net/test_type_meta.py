@@ -1,4 +1,4 @@
-"""Type meta: one for each type, and the lives of elements in a block: constructed, copied, destructed, freed."""
+"""Type metadata: one object for each type, and the lifetime of elements in a block."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ EVENTS: list[str] = []
 
 
 class Telling(ex.Device):
-    """Memory whose end is told."""
+    """Memory that reports when it is freed."""
 
     def delete(self, memory: Any) -> None:
         EVENTS.append(f"delete {memory.nbytes}")
 
 
 class Counter:
-    """A value that is told of."""
+    """A value that reports its construction and destruction."""
 
     made = 0
 
@@ -39,8 +39,8 @@ def _end(counter: Counter) -> None:
 
 
 @pytest.mark.spec("C-3")
-def test_a_type_has_one_meta() -> None:
-    """Dtypes by any of their names, and classes; each has an id of its own."""
+def test_a_type_has_one_metadata_object() -> None:
+    """Dtypes may be given by any name, and classes are supported; each has a unique id."""
     of_number = ex.TypeMeta.make("float32")
     assert all(ex.TypeMeta.make(name) is of_number for name in (np.float32, np.dtype("f4"), "f4"))
     assert (of_number.itemsize, of_number.type) == (4, np.dtype("float32"))
@@ -52,7 +52,7 @@ def test_a_type_has_one_meta() -> None:
     values: list[Any] = []
 
     class Common:
-        """A class that several threads ask for."""
+        """A class that several threads request."""
 
     threads = [threading.Thread(target=lambda: values.append(ex.TypeMeta.make(Common))) for _ in range(8)]
     for thread in threads:
@@ -87,7 +87,7 @@ def test_elements_are_constructed_copied_and_destructed_in_order_and_then_freed(
 
 
 @pytest.mark.spec("C-3")
-def test_numbers_lie_in_memory_as_they_are() -> None:
+def test_numbers_are_copied_bytewise() -> None:
     meta = ex.TypeMeta.make("int16")
     block, target = meta.allocate(4), meta.allocate(4)
     source = block.array((4,), np.int16)
@@ -105,9 +105,9 @@ def test_numbers_lie_in_memory_as_they_are() -> None:
 
 
 @pytest.mark.spec("C-3")
-def test_a_type_must_be_one_whose_objects_are_made_and_copied() -> None:
+def test_a_type_must_be_constructible_and_copyable() -> None:
     class Unique:
-        """A class whose objects are not copied."""
+        """A class whose objects cannot be copied."""
 
         def __deepcopy__(self, memo: Any) -> Any:
             raise TypeError("there is one of each")
@@ -142,9 +142,9 @@ def test_a_type_must_be_one_whose_objects_are_made_and_copied() -> None:
 
 
 @pytest.mark.spec("C-3")
-def test_elements_made_before_a_constructor_fails_are_ended() -> None:
+def test_elements_constructed_before_a_failure_are_destructed() -> None:
     class Third:
-        """A class of which two objects can be made."""
+        """A class of which only two objects can be constructed."""
 
         count = 0
 
@@ -161,6 +161,6 @@ def test_elements_made_before_a_constructor_fails_are_ended() -> None:
 
 
 @pytest.mark.spec("C-3")
-def test_nothing_is_no_type() -> None:
+def test_none_is_not_a_type() -> None:
     with pytest.raises(ex.OperandError, match="a dtype of numbers or a class"):
         ex.TypeMeta.make(None)

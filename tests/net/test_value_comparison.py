@@ -1,4 +1,4 @@
-"""Values of a net beside a reference's: the first operator that differs, by how much, and where it is seen."""
+"""Comparison of a net's values with a reference: the first different operator, by how much, and in a view."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def opened(name: str = "digits.onnx") -> Net:
 
 
 def changed() -> Net:
-    """The digits' net with weights of its first layer after the residual block 1 % too large."""
+    """Return the digits net with the weights of the first layer after the residual block increased by 1 %."""
     net = opened()
     net["/fc1/Gemm"].weights["B"] = ex.evaluate(net["/fc1/Gemm"].weights["B"]) * np.float32(1.01)
     return net
@@ -51,8 +51,8 @@ def test_the_first_operator_that_differs_is_named_with_both_values() -> None:
 
 
 @pytest.mark.spec("I-20")
-def test_a_quantised_net_is_compared_again_and_again() -> None:
-    """Each comparison runs a program of its own: constants that a program has let go of are seen, too."""
+def test_a_quantized_net_can_be_compared_repeatedly() -> None:
+    """Each comparison runs a separate program, so that freed constants are included, too."""
     net = opened("digits_int8.onnx")
     for _ in range(2):
         comparison = net.compare("onnx.reference", images)
@@ -62,19 +62,19 @@ def test_a_quantised_net_is_compared_again_and_again() -> None:
 
 @pytest.mark.spec("I-20")
 @pytest.mark.parametrize("executor", ["simple", "dag", "async"])
-def test_a_net_agrees_with_the_standards_evaluator(executor: str) -> None:
-    """`net.compare("onnx.reference", x)` runs the net's own file in the onnx package's evaluator, step by step."""
+def test_a_net_equals_the_reference_evaluator(executor: str) -> None:
+    """`net.compare("onnx.reference", x)` runs the net's file step by step in the onnx package's evaluator."""
     comparison = opened().compare("onnx.reference", images, executor=executor)
     assert comparison.equal
     assert len(comparison.rows) == 14
-    assert comparison.absent == ("/relu2/Relu_output_0",)  # the plan takes the maximum before the relu
+    assert comparison.absent == ("/relu2/Relu_output_0",)  # the plan moves the maximum before the relu
     assert max(row.error for row in comparison.rows) < 1e-6
     assert "14 operands compared, all agree" in str(comparison)
 
 
 @pytest.mark.spec("I-20")
-def test_arrays_by_operand_are_a_reference() -> None:
-    """A reference may be arrays by operand's name, as another framework's hooks collect them, with the inputs."""
+def test_a_dict_of_arrays_is_a_reference() -> None:
+    """It maps names of operands to arrays, as hooks of another framework collect them, and includes the inputs."""
     kept = {key.removeprefix("activation/"): digits[key] for key in digits if key.startswith("activation/")}
     net = opened("digits.pnnx.param")
     assert net.compare(kept, images[:3]).equal
@@ -84,8 +84,8 @@ def test_arrays_by_operand_are_a_reference() -> None:
 
 
 @pytest.mark.spec("I-20")
-def test_outputs_of_a_net_of_another_format_are_compared_in_order() -> None:
-    """Two formats of one net name operands differently: their outputs are compared all the same."""
+def test_outputs_of_a_net_in_another_format_are_compared_in_order() -> None:
+    """Different formats name operands differently, so only outputs are compared."""
     comparison = opened("digits.pnnx.param").compare(opened(), images)
     assert [row.operator for row in comparison.rows] == ["softmax"]
     assert comparison.equal
@@ -93,7 +93,7 @@ def test_outputs_of_a_net_of_another_format_are_compared_in_order() -> None:
 
 
 @pytest.mark.spec("I-20")
-def test_a_net_with_other_inputs_is_no_reference() -> None:
+def test_a_net_with_other_inputs_raises_an_error() -> None:
     other = ex.Net("other")
     other.output(other.Relu(other.input("x", (2,), "int64"), "y"))
     with pytest.raises(ex.OperandError, match="'other' as a reference of net 'digits'") as caught:
@@ -103,7 +103,7 @@ def test_a_net_with_other_inputs_is_no_reference() -> None:
 
 
 class Session(SimpleNamespace):
-    """Session with the two methods of onnxruntime's that are asked for."""
+    """Session with the two methods of onnxruntime sessions that are used."""
 
     def get_outputs(self) -> list[Any]:
         return [SimpleNamespace(name="probability")]
@@ -114,8 +114,8 @@ class Session(SimpleNamespace):
 
 
 @pytest.mark.spec("I-20")
-def test_a_sessions_outputs_are_compared() -> None:
-    """An InferenceSession hands out outputs alone, which are compared; none of its privates is asked for."""
+def test_outputs_of_a_session_are_compared() -> None:
+    """An InferenceSession has only outputs, and none of its private attributes is read."""
     comparison = opened().compare(Session(net=opened()), images)
     assert [row.name for row in comparison.rows] == ["probability"]
     assert comparison.rows[0].error == pytest.approx(0.5)
@@ -131,7 +131,7 @@ def test_a_sessions_outputs_are_compared() -> None:
         ([0.0, 0.0], [0.0, 1e-3], "relative error 1"),
     ],
 )
-def test_values_differ_by_shape_by_strange_elements_and_by_size(value: Any, reference: Any, words: str) -> None:
+def test_values_differ_by_shape_special_elements_or_size(value: Any, reference: Any, words: str) -> None:
     net = ex.Net("positive")
     net.output(net.Copy(net.input("x", (2,)), "y"))
     x = np.array(value, "float32")
@@ -139,7 +139,7 @@ def test_values_differ_by_shape_by_strange_elements_and_by_size(value: Any, refe
     assert (first.problem if first else "")[: len(words)] == words
 
 
-def test_whole_numbers_must_be_equal_unless_a_tolerance_is_given() -> None:
+def test_integers_must_be_equal_without_a_tolerance() -> None:
     net = ex.Net("same")
     net.output(net.Copy(net.input("x", (2,), dtype="int64"), "y"))
     x = np.array([1, 10**6])
@@ -151,8 +151,8 @@ def test_whole_numbers_must_be_equal_unless_a_tolerance_is_given() -> None:
 
 
 @pytest.mark.spec("I-20")
-def test_the_view_of_a_comparison_marks_the_first_operator_that_differs() -> None:
-    """`comparison.explore()` colours the graph by relative error and selects the first operator that differs."""
+def test_the_view_of_a_comparison_selects_the_first_different_operator() -> None:
+    """`comparison.explore()` colours the graph by relative error."""
     view = changed().compare(opened(), images).explore()
     assert view.selected_scope == "fc1 / Gemm"
     (metric,) = view.state.overlays
@@ -170,7 +170,7 @@ def test_an_operator_is_found_by_its_name_in_the_file() -> None:
     assert view.selected_scope == "fc1 / Gemm"
 
 
-def test_what_cannot_be_a_reference_is_said() -> None:
+def test_an_invalid_reference_raises_an_error() -> None:
     net = opened()
     with pytest.raises(ex.OperandError, match=r"must be a net, 'onnxruntime', 'onnx\.reference', an InferenceSession"):
         net.compare(5, images)

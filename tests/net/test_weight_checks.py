@@ -1,4 +1,4 @@
-"""Plans of nets look at the values of weights before they change them."""
+"""Plans of nets check the values of weights before they change them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GOOD = {"scale": (1.0, 2.0), "shift": (-1.0, 1.0), "mean": (-1.0, 1.0), "varianc
 
 
 def opened(tmp_path: Any, nodes: list[Any], weights: dict[str, Any], shape: tuple[Any, ...], rank: int) -> ex.Net:
-    """A net of a file with one input x and one output y."""
+    """Return a net from a file with one input x and one output y."""
     given = helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)
     asked = helper.make_tensor_value_info("y", TensorProto.FLOAT, [None] * rank)
     held = [numpy_helper.from_array(np.asarray(value, np.float32), name) for name, value in weights.items()]
@@ -30,7 +30,7 @@ def opened(tmp_path: Any, nodes: list[Any], weights: dict[str, Any], shape: tupl
 
 
 def normed(tmp_path: Any, **changed: tuple[float, float]) -> tuple[ex.Net, dict[str, Any]]:
-    """A convolution with a batch normalization after it, whose statistics lie in some ranges."""
+    """Return a convolution with a batch normalization whose statistics are in given ranges."""
     stored = {name: RANDOM.uniform(*ends, 4).astype(np.float32) for name, ends in {**GOOD, **changed}.items()}
     nodes = [
         helper.make_node("Conv", ["x", "w"], ["c"]),
@@ -79,8 +79,9 @@ def test_a_batch_normalization_moves_into_the_convolution_before_it_if_its_value
     ],
     ids=str,
 )
-def test_values_that_would_do_harm_are_declined_with_the_numbers(tmp_path: Any, changed: Any) -> None:
-    """A weight that overflows or underflows, and a constant that drowns the product, are told; the net is as bare."""
+def test_harmful_values_are_declined_with_the_numbers(tmp_path: Any, changed: Any) -> None:
+    """Test a weight that overflows or underflows, and a constant much larger than the product; values equal the bare
+    plan's."""
     with np.errstate(all="ignore"):
         nodes = {name: np.full(4, ends[0], np.float32) for name, ends in changed.items()}
         stored = {**{name: np.full(4, ends[0], np.float32) for name, ends in GOOD.items()}, **nodes}
@@ -105,8 +106,8 @@ def test_values_that_would_do_harm_are_declined_with_the_numbers(tmp_path: Any, 
 
 
 @pytest.mark.spec("U-3")
-def test_a_plan_is_made_anew_when_a_weight_changes(tmp_path: Any) -> None:
-    """What was harmless before is looked at again."""
+def test_a_plan_is_made_again_when_a_weight_changes(tmp_path: Any) -> None:
+    """A previously harmless value is checked again."""
     net, _ = normed(tmp_path)
     assert "factor_into_weights" in codes(net)[0]
     net.run(IMAGES)
@@ -118,8 +119,8 @@ def test_a_plan_is_made_anew_when_a_weight_changes(tmp_path: Any) -> None:
 
 @pytest.mark.spec("U-3")
 @pytest.mark.parametrize("numerics", ["safe", "fast"])
-def test_standardised_inputs_keep_their_digits(tmp_path: Any, numerics: Any) -> None:
-    """(x − m) / s @ W crosses the product only where it is asked for: m may be as large as it likes."""
+def test_standardized_inputs_keep_their_digits(tmp_path: Any, numerics: Any) -> None:
+    """In (x − m) / s @ W, m moves past the product only on request, because m may be large."""
     mean, deviation, weights = np.full(8, 101325.0), np.full(8, 2.0), RANDOM.normal(size=(8, 4))
     nodes = [
         helper.make_node("Sub", ["x", "m"], ["a"]),
@@ -138,8 +139,8 @@ def test_standardised_inputs_keep_their_digits(tmp_path: Any, numerics: Any) -> 
 
 
 @pytest.mark.spec("U-3")
-def test_adding_and_subtracting_a_large_number_still_rounds_to_integers(tmp_path: Any) -> None:
-    """x @ W + 1.5·2²³ − 1.5·2²³ is how a program rounds; the two constants are not added to 0 first."""
+def test_rounding_with_a_large_number_still_works(tmp_path: Any) -> None:
+    """Programs round with x @ W + 1.5·2²³ − 1.5·2²³, whose constants must not be combined to 0."""
     large, weights = np.float32(1.5 * 2**23), RANDOM.normal(size=(3, 2))
     nodes = [
         helper.make_node("MatMul", ["x", "W"], ["a"]),
@@ -153,8 +154,8 @@ def test_adding_and_subtracting_a_large_number_still_rounds_to_integers(tmp_path
 
 
 @pytest.mark.spec("U-3")
-def test_constants_far_larger_than_the_weights_of_a_file_are_not_made_to_look_at_them(tmp_path: Any) -> None:
-    """A small file may say that a scale is a sum over millions of numbers: its plan does not compute them."""
+def test_constants_far_larger_than_the_weights_are_not_computed_to_check_them(tmp_path: Any) -> None:
+    """A small file may declare a scale that is a sum of millions of numbers."""
     nodes = [
         helper.make_node("ConstantOfShape", ["length"], ["long"]),
         helper.make_node("ReduceSum", ["long"], ["sum"], keepdims=0),

@@ -1,4 +1,4 @@
-"""Workspaces, blobs and model helpers: training by operators' names."""
+"""Workspaces, blobs and model helpers: training through operators' names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def positive(name: str = "positive") -> Any:
 
 
 @pytest.mark.spec("C-11", headline=True)
-def test_nets_read_and_leave_blobs() -> None:
+def test_nets_read_and_write_blobs() -> None:
     """Feed and fetch blobs of a workspace by name; nets read their inputs there and store their results there."""
     workspace = ex.Workspace()
     workspace.feed_blob("x", [1.0, -2.0])
@@ -35,7 +35,7 @@ def test_nets_read_and_leave_blobs() -> None:
 
 
 @pytest.mark.spec("C-11")
-def test_a_name_twice_and_a_missing_input_are_refused() -> None:
+def test_a_duplicate_name_and_a_missing_input_raise_an_error() -> None:
     workspace = ex.Workspace()
     with pytest.raises(ex.StateError, match="without the blob 'x'"):
         workspace.create_net(positive())
@@ -59,7 +59,7 @@ def test_a_name_twice_and_a_missing_input_are_refused() -> None:
 
 
 @pytest.mark.spec("C-11")
-def test_a_net_runs_several_times_on_what_it_has_written() -> None:
+def test_a_net_runs_repeatedly_on_its_own_results() -> None:
     workspace = ex.Workspace()
     workspace.feed_blob("n", np.zeros(()))
     count = ex.Net("count")
@@ -71,7 +71,7 @@ def test_a_net_runs_several_times_on_what_it_has_written() -> None:
 
 
 @pytest.mark.spec("C-11")
-def test_where_a_net_fails_the_workspace_is_as_it_was() -> None:
+def test_a_failing_net_does_not_change_the_workspace() -> None:
     workspace = ex.Workspace()
     workspace.feed_blob("x", np.array([1.0, 2.0]))
     workspace.feed_blob("at", np.array([5]))
@@ -119,7 +119,7 @@ def test_a_blob_holds_one_value_of_any_type() -> None:
 
 
 def digits_by_name(update: Any) -> tuple[Any, Any, np.ndarray]:
-    """A classifier written by names, its workspace, and the losses of its steps."""
+    """Return a classifier defined by names, its workspace, and the losses of its steps."""
     model = ex.ModelHelper("mlp")
     net = model.net
     net.input("x", (16, 4))
@@ -204,8 +204,8 @@ def test_a_parameter_is_created_once() -> None:
 
 
 @pytest.mark.spec("C-5")
-def test_fills_draw_by_seed_and_name() -> None:
-    """The numbers of a fill follow from its seed and the name of its blob, on every machine and in every order."""
+def test_fills_depend_on_seed_and_name() -> None:
+    """The random numbers are equal on every machine and in every order."""
 
     def filled(*names: str, type: str = "UniformFill", seed: int = 0, shape: Any = (1000,), **arguments: Any) -> Any:
         net = ex.Net("fills")
@@ -238,8 +238,8 @@ def test_fills_draw_by_seed_and_name() -> None:
     ],
     ids=["Adagrad", "RmsProp", "Ftrl", "Adam"],
 )
-def test_an_update_by_name_is_the_optimizers(type: str, optimizer: Any, arguments: Any) -> None:
-    """The rule is written once: the operator of a net and the optimizer make the same steps, to the last bit."""
+def test_an_update_operator_equals_the_optimizer(type: str, optimizer: Any, arguments: Any) -> None:
+    """They share one rule, so that steps are equal to the last bit."""
     held = ex.layers.Parameter("w", ex.tensor([1.0, -2.0, 3.0]))
     optimizer.attach({"w": held})
     workspace, net = ex.Workspace(), ex.Net("update")
@@ -262,8 +262,8 @@ def test_an_update_by_name_is_the_optimizers(type: str, optimizer: Any, argument
 
 
 @pytest.mark.spec("C-5")
-def test_rates_and_weighted_sums_by_name() -> None:
-    """A LearningRate follows its policy, a WeightedSum adds blobs by their weights: gradient descent by names."""
+def test_learning_rates_and_weighted_sums() -> None:
+    """LearningRate follows its policy, and WeightedSum adds weighted blobs: gradient descent with operators."""
     for policy, arguments, wanted in (
         ("fixed", {}, 0.5),
         ("step", {"stepsize": 3, "gamma": 0.1}, 0.5 * 0.1**2),
@@ -289,7 +289,7 @@ def test_rates_and_weighted_sums_by_name() -> None:
 
 
 @pytest.mark.spec("C-11")
-def test_values_that_a_net_cannot_read_are_named() -> None:
+def test_errors_of_unsupported_values_contain_the_blob() -> None:
     workspace = ex.Workspace()
     with pytest.raises(ex.OperandError, match="must make a regular array"):
         workspace.feed_blob("x", [[1.0], [1.0, 2.0]])
@@ -309,7 +309,7 @@ def test_values_that_a_net_cannot_read_are_named() -> None:
 
 
 @pytest.mark.spec("C-5")
-def test_updates_refuse_what_does_not_fit() -> None:
+def test_mismatching_updates_raise_an_error() -> None:
     net = ex.Net("n")
     for name, shape in (("w", (2,)), ("m", (3,)), ("g", (2,)), ("rate", (2,))):
         net.input(name, shape)

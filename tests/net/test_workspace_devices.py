@@ -1,4 +1,4 @@
-"""Workspaces with blobs on devices: nets that read them run there, and leave their results there."""
+"""Workspaces with blobs on devices: nets that read them run there, and store their results there."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ X = np.arange(-3, 3, dtype=np.float32).reshape(2, 3)
 
 
 def copies() -> list[str]:
-    """Copies to and from the accelerator since the last look."""
+    """Return the copies to and from the accelerator since the last call."""
     entries = [entry for entry in accelerator.log if entry.startswith(("write", "read"))]
     accelerator.log.clear()
     return entries
 
 
 def squashed() -> Any:
-    """A net of two operators, y after x and z after y."""
+    """Return a net of two operators, from x to y to z."""
     net = ex.Net("squashed")
     net.input("x", (2, 3), "float32")
     net.Relu("x", "y")
@@ -35,7 +35,7 @@ def squashed() -> Any:
 @pytest.mark.spec("C-1", "C-11")
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("way", ["fed there", "a tensor", "a net there"])
-def test_nets_run_where_their_blobs_are_and_leave_results_there(way: str, device: str) -> None:
+def test_nets_run_on_the_device_of_their_blobs_and_store_results_there(way: str, device: str) -> None:
     workspace, net = ex.Workspace(), squashed()
     if way == "fed there":
         workspace.feed_blob("x", X, device=device)
@@ -55,8 +55,8 @@ def test_nets_run_where_their_blobs_are_and_leave_results_there(way: str, device
 
 
 @pytest.mark.spec("C-1", "C-11")
-def test_blobs_go_from_net_to_net_without_a_copy() -> None:
-    """One copy brings the input there, one brings back what is fetched; operators by themselves stay there, too."""
+def test_blobs_pass_between_nets_without_a_copy() -> None:
+    """Only the input and fetched results are copied; single operators stay on the device, too."""
     workspace = ex.Workspace()
     copies()
     workspace.feed_blob("x", X, device="accelerator")
@@ -77,7 +77,7 @@ def test_blobs_go_from_net_to_net_without_a_copy() -> None:
 @pytest.mark.spec("C-1", "C-5", "C-9", "C-11")
 @pytest.mark.parametrize("device", DEVICES)
 def test_parameters_in_a_workspace_are_trained_on_a_device(device: str) -> None:
-    """Forward, gradients by name and update are one net, which writes over the parameter; batches come from cpu."""
+    """Forward, named gradients and update are one net, which overwrites the parameter; batches come from the CPU."""
     results = {}
     for place in ("cpu", device):
         workspace, net = ex.Workspace(), ex.Net("step")
@@ -103,7 +103,7 @@ def test_parameters_in_a_workspace_are_trained_on_a_device(device: str) -> None:
 
 @pytest.mark.spec("C-1", "C-5")
 def test_blobs_on_a_device_are_saved_and_loaded(tmp_path: Path) -> None:
-    """Operators on blobs get NumPy's arrays; what is loaded is on cpu."""
+    """Operators on blobs receive NumPy arrays, and loaded blobs are on the CPU."""
     workspace = ex.Workspace()
     workspace.feed_blob("x", X, device="accelerator")
     net = ex.Net("store")
@@ -117,7 +117,7 @@ def test_blobs_on_a_device_are_saved_and_loaded(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("C-11")
-def test_a_device_that_is_none_is_refused_before_the_blob_changes() -> None:
+def test_an_invalid_device_raises_an_error_before_the_blob_changes() -> None:
     workspace = ex.Workspace()
     workspace.feed_blob("x", X)
     with pytest.raises(ex.UnknownNameError, match="accelerater"):

@@ -1,4 +1,4 @@
-"""Names of dimensions: those that a file declares for the very value, and no others."""
+"""Names of dimensions: only the names that a file declares for a value."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ from tests.formats.onnx.models import FLOAT, model, node, opened
 
 
 def labelled(recording: ex.Recording) -> dict[str, str]:
-    """The types of the nodes by their names, of those that were recorded."""
+    """Return the types of the recorded nodes by their names."""
     nodes = recording.nodes
     return {nodes.label[n]: recording.named_type_text(n) for n in range(len(nodes)) if nodes.born[n] < 0}
 
 
 def net_of(tmp_path: Path) -> ex.Net:
-    """A net of two named lengths, which a hidden value declares in another order, and others do not declare."""
+    """Return a net with two named lengths, which a hidden value declares in another order, and others do not
+    declare."""
     nodes = [
         node("Transpose", ["x"], ["t"], perm=[1, 0, 2]),
         node("Relu", ["t"], ["r"]),
@@ -44,28 +45,28 @@ def net_of(tmp_path: Path) -> ex.Net:
 
 
 @pytest.mark.spec("I-2", "V-7")
-def test_a_dimension_is_called_as_the_file_calls_it_and_never_by_its_length(tmp_path: Path) -> None:
+def test_a_dimension_has_the_name_in_the_file_independent_of_its_length(tmp_path: Path) -> None:
     net = net_of(tmp_path)
     recording = net.plan((2, 16, 64), (16, 2, 64)).recording
     assert labelled(recording) == {
         "x": "batch=2×seq=16×64 float32",
-        "other": "16×2×64 float32",  # two open lengths, which nobody says to be those of x
+        "other": "16×2×64 float32",  # two unnamed unknown lengths, which need not be those of x
         "transpose": "seq=16×batch=2×64 float32",
-        "relu": "frames=16×2×64 float32",  # its second is 2 long, and seq is 16
+        "relu": "frames=16×2×64 float32",  # the second is 2, and seq is 16
         "tanh": "16×2×64 float32",
         "add": "16×2×64 float32",
     }
     declared = {recording.nodes.label[n]: (row.shape, row.origin) for n, row in recording.dimensions.items()}
     assert declared["other"] == ("?×?×64", "input 'other' of m.onnx")
     assert declared["transpose"] == ("seq×batch×64", "operand 't' of m.onnx")
-    # open lengths of an operand inside, which no name of the file's tells
+    # unknown lengths of an inner operand, which no name in the file determines
     assert "tanh" not in declared
     assert "add" not in declared
 
 
 @pytest.mark.spec("V-7")
 def test_equal_lengths_do_not_share_a_name(tmp_path: Path) -> None:
-    """Where batch and seq are both 4, and so is what nobody named, each is called as it is declared."""
+    """If batch, seq and an unnamed length are all 4, each keeps its declared name."""
     types = labelled(net_of(tmp_path).plan((4, 4, 64), (4, 4, 64)).recording)
     assert types["x"] == "batch=4×seq=4×64 float32"
     assert types["transpose"] == "seq=4×batch=4×64 float32"
@@ -73,8 +74,8 @@ def test_equal_lengths_do_not_share_a_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("V-7", "V-16")
-def test_names_are_shown_wherever_a_shape_is(tmp_path: Path) -> None:
-    """Nodes, text, DOT and the panel's tables have the names; a picture's edges take their labels from the nodes."""
+def test_names_are_shown_with_every_shape(tmp_path: Path) -> None:
+    """Nodes, text, DOT and the panel's tables have the names; edges in pictures use the nodes' labels."""
     recording = net_of(tmp_path).preview_plan().recording
     x = recording.nodes.label.index("x")
     drawn = build_model(recording)
@@ -91,8 +92,8 @@ def test_names_are_shown_wherever_a_shape_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("V-7")
-def test_what_stands_in_the_place_of_a_value_has_its_names(tmp_path: Path) -> None:
-    """A rule's replacement of a declared value has its dimensions; the plan itself knows no names."""
+def test_the_replacement_of_a_value_has_its_dimension_names(tmp_path: Path) -> None:
+    """The plan itself does not know the names."""
     nodes = [node("Relu", ["x"], ["a"]), node("Relu", ["a"], ["y"])]
     proto = model(nodes, {"x": (FLOAT, ["batch", 3])}, ["y"])
     plain = opened(proto, tmp_path, "plain.onnx").plan((2, 3)).recording
@@ -106,14 +107,14 @@ def test_what_stands_in_the_place_of_a_value_has_its_names(tmp_path: Path) -> No
 
 
 @pytest.mark.spec("V-12")
-def test_a_file_with_names_and_one_without_are_the_same_program(tmp_path: Path) -> None:
+def test_files_with_and_without_names_are_the_same_program(tmp_path: Path) -> None:
     proto = model([node("Relu", ["x"], ["y"])], {"x": (FLOAT, ["batch", 3])}, ["y"])
     other = model([node("Relu", ["x"], ["y"])], {"x": (FLOAT, [1, 3])}, ["y"])
     named, plain = opened(proto, tmp_path, "a.onnx"), opened(other, tmp_path, "b.onnx")
     assert compare(named.preview_plan().recording, plain.preview_plan().recording).equal
 
 
-def test_names_are_kept_in_files_and_checked(tmp_path: Path) -> None:
+def test_names_are_stored_in_files_and_checked(tmp_path: Path) -> None:
     recording = net_of(tmp_path).preview_plan().recording
     plain = to_json(recording)
     assert from_json(plain).dimensions == recording.dimensions
@@ -123,7 +124,7 @@ def test_names_are_kept_in_files_and_checked(tmp_path: Path) -> None:
         from_json(plain)
 
 
-def test_names_go_with_their_expressions(tmp_path: Path) -> None:
+def test_names_belong_to_their_expressions(tmp_path: Path) -> None:
     net = net_of(tmp_path)
     y = net.build(np.zeros((2, 16, 64), "float32"), np.zeros((16, 2, 64), "float32"))
     assert len(dimension_declarations._declared) >= 4
@@ -136,7 +137,7 @@ def test_names_go_with_their_expressions(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("V-7")
-def test_the_history_of_a_node_says_where_its_names_are_declared(tmp_path: Path) -> None:
+def test_the_history_of_a_node_shows_where_its_names_are_declared(tmp_path: Path) -> None:
     recording = net_of(tmp_path).preview_plan().recording
     text = why(recording, recording.nodes.label.index("x"))
     assert "x · batch=1×seq=16×64 float32\n" in text

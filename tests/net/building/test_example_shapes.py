@@ -1,4 +1,4 @@
-"""Lengths that a file leaves open, tried until the operators fit one another: as often as the net's size allows."""
+"""Example values for unknown lengths, tried until the operators match, with fewer attempts for larger nets."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from explorer.net.definition.definition import BlobType, NetDefinition, Operator
     ("text", "most"), [("add(@0,@1)", 100), ("add(" * 20_000 + "@0,@1)" + ",1)" * 19_999 + " " * 200_000, 4)]
 )
 @pytest.mark.spec("I-2")
-def test_a_net_that_costs_much_to_build_is_tried_with_few_lengths(text: str, most: int) -> None:
-    """Where no lengths fit, a short expression is tried with all of them, one of 300 KB with few."""
+def test_an_expensive_net_is_tried_with_few_lengths(text: str, most: int) -> None:
+    """If no lengths match, a short expression is tried with all of them, and one of 300 KB with few."""
     operator = OperatorDefinition("pnnx.Expression", "e", ("x", "y"), ("z",), {"expr": text})
     types = {"x": BlobType((1, 4, None, 6), "float32"), "y": BlobType((1, 4, 7, 5), "float32")}
     definition = NetDefinition.of("n", [operator], ["x", "y"], ["z"], types, dialect="pnnx")

@@ -1,4 +1,4 @@
-"""Inputs of nets: which numbers a dtype takes, and shapes that are said."""
+"""Inputs of nets: numbers that a dtype accepts, and explicitly given shapes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.formats.onnx.models import FLOAT, INT64, model, node, opened
 
 
 def held(dtype: str, value: Any) -> Any:
-    """An input of this dtype."""
+    """Return an input of this dtype."""
     return as_array(BlobDefinition("x", None, dtype, None, (), "x"), value)
 
 
@@ -32,8 +32,8 @@ def held(dtype: str, value: Any) -> Any:
         ("float32", np.array(["1"])), ("float32", np.array(["2000-01-01"], "M8[D]")),
     ],
 )  # fmt: skip
-def test_numbers_that_a_dtype_cannot_hold_are_refused(dtype: str, value: Any) -> None:
-    """Lists are converted exactly or refused by the input's name: no part, sign or size of a number is lost."""
+def test_numbers_that_a_dtype_cannot_represent_raise_an_error(dtype: str, value: Any) -> None:
+    """Lists are converted exactly, without loss of fraction, sign or size, or raise an error with the input's name."""
     with pytest.raises(ex.OperandError, match=r"input 'x' (is|has) ") as raised:
         held(dtype, value)
     assert dtype in raised.value.rule
@@ -53,12 +53,12 @@ def test_numbers_that_a_dtype_cannot_hold_are_refused(dtype: str, value: Any) ->
         ("float32", 3, np.array(3, np.float32)),
     ],
 )
-def test_numbers_without_a_dtype_get_that_of_the_file(dtype: str, value: Any, result: Any) -> None:
+def test_numbers_without_a_dtype_get_the_dtype_in_the_file(dtype: str, value: Any, result: Any) -> None:
     np.testing.assert_array_equal(held(dtype, value), result, strict=True)
 
 
 def test_samples_in_a_list_keep_their_dtype(tmp_path: Path) -> None:
-    """A list of arrays is stacked, and refused like one array where the dtype is another."""
+    """A list of arrays is stacked, and raises the same error as one array of another dtype."""
     net = opened(model([node("Relu", ["x"], ["y"])], {"x": (FLOAT, ["n", 2])}, ["y"]), tmp_path)
     sample = np.array([1, -1], np.float32)
     assert net.run([sample, sample]).tolist() == [[1, 0], [1, 0]]
@@ -67,14 +67,14 @@ def test_samples_in_a_list_keep_their_dtype(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("code", ["INT4", "FLOAT8E4M3FN", "INT64", "BOOL", "FLOAT16"])
-def test_arrays_of_another_dtype_than_the_file_declares_are_refused(code: str, tmp_path: Path) -> None:
-    """Narrow ones, too: nothing is converted in silence."""
+def test_arrays_of_another_dtype_than_declared_raise_an_error(code: str, tmp_path: Path) -> None:
+    """Narrower dtypes are included: nothing is converted silently."""
     proto = model([node("Identity", ["x"], ["y"])], {"x": (getattr(TensorProto, code), [1])}, ["y"], opset=23)
     with pytest.raises(ex.OperandError, match="input 'x' of net 'm' is float32"):
         opened(proto, tmp_path).run(np.ones(1, np.float32))
 
 
-def test_lengths_that_are_written_with_a_question_mark_are_different_ones(tmp_path: Path) -> None:
+def test_lengths_written_as_a_question_mark_are_independent(tmp_path: Path) -> None:
     """Paddle's exporter writes "?" for each unknown length."""
     proto = model([node("Relu", ["x"], ["y"])], {"x": (FLOAT, ["?", "?"])}, ["y"])
     net = opened(proto, tmp_path)
@@ -83,15 +83,15 @@ def test_lengths_that_are_written_with_a_question_mark_are_different_ones(tmp_pa
 
 
 def two(folder: Path) -> ex.Net:
-    """tokens and mask of one length, which a third input adds 100 numbers to."""
+    """Return a net with tokens and mask of one length, to which a third input adds 100 numbers."""
     nodes = [node("Add", ["tokens", "mask"], ["a"], "add"), node("Concat", ["a", "more"], ["y"], "join", axis=1)]
     inputs = {"tokens": (INT64, [1, "seq"]), "mask": (INT64, [1, "seq"]), "more": (INT64, [1, "rest"])}
     return opened(model(nodes, inputs, ["y"]), folder)
 
 
 @pytest.mark.spec("V-22")
-def test_shapes_of_inputs_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`net.assume(tokens=(1, 576))`, `explorer check FILE --shape tokens=1x576`: a net is looked at with this."""
+def test_shapes_of_inputs_can_be_assumed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`net.assume(tokens=(1, 576))` and `explorer check FILE --shape tokens=1x576` use the shape to inspect a net."""
     net = two(tmp_path).assume(tokens=(1, 576))
     shapes = net.example_shapes()
     assert (shapes["tokens"], shapes["mask"]) == ((1, 576), (1, 576))
@@ -108,8 +108,8 @@ def test_shapes_of_inputs_are_said(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "1×580" in capsys.readouterr().out
 
 
-def test_shapes_that_do_not_fit_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """By the input's name: another rank or length, lengths of one name that differ, no input, no shape."""
+def test_mismatching_shapes_raise_an_error_with_the_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Test another rank or length, different lengths of one name, an unknown input, and no shape."""
     net = two(tmp_path)
     for shapes, said in (
         ({"tokens": (2, 5)}, "'tokens'"),
@@ -128,8 +128,8 @@ def test_shapes_that_do_not_fit_are_refused(tmp_path: Path, capsys: pytest.Captu
     assert "'tokens=1xa' is no shape of an input: tokens=1x576" in capsys.readouterr().err
 
 
-def test_a_reason_is_told_once_with_its_count(tmp_path: Path) -> None:
-    """Operators of one type that cannot run for one reason are one finding; others are findings of their own."""
+def test_a_reason_is_reported_once_with_its_count(tmp_path: Path) -> None:
+    """Operators of one type with one reason are one problem; others are separate."""
     nodes = [node("Softmax", ["x"], [f"y{number}"], f"s{number}", axis=7) for number in range(9)]
     nodes.append(node("Softmax", ["x"], ["z"], "other", axis=8))
     net = opened(model(nodes, {"x": (FLOAT, [2, 2])}, [f"y{number}" for number in range(9)]), tmp_path)
@@ -140,8 +140,8 @@ def test_a_reason_is_told_once_with_its_count(tmp_path: Path) -> None:
     assert "same" not in second
 
 
-def test_what_follows_from_a_wrong_note_is_no_finding(tmp_path: Path) -> None:
-    """The first operand that differs from its note is told, not those that are computed of it."""
+def test_consequences_of_a_wrong_declared_type_are_not_reported(tmp_path: Path) -> None:
+    """Only the first operand that differs from its declared type is reported."""
     lines = [
         "pnnx.Input in 0 1 x #x=(2,3)f32",
         "nn.ReLU a 1 1 x y #y=(2,4)f32",

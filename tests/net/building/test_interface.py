@@ -1,4 +1,4 @@
-"""Interfaces of nets in recordings: inputs and outputs with the names and in the order of the definition."""
+"""Interfaces of nets in recordings: inputs and outputs with the definition's names and order."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from tests.formats.onnx.models import FLOAT, model, node, opened
 
 
 def exchanged():
-    """A net that reads its inputs from the last to the first, and whose outputs are results of operations."""
+    """Return a net that reads its inputs in reverse order, and whose outputs are results of operations."""
     net = ex.Net("exchanged")
     for name in ("first", "second", "third"):
         net.input(name, (2,))
@@ -19,7 +19,7 @@ def rows(recording):
     return [(row.direction, row.name, recording.nodes.label[row.node]) for row in recording.interface]
 
 
-def test_inputs_and_outputs_are_those_of_the_definition():
+def test_inputs_and_outputs_equal_the_definition():
     net = exchanged()
     inputs, outputs = ["first", "second", "third"], list(net.outputs)
     expected = [("input", name, name) for name in inputs] + [
@@ -31,13 +31,13 @@ def test_inputs_and_outputs_are_those_of_the_definition():
     assert rows(plan.eval().recording) == expected
 
 
-def test_a_plan_that_takes_other_expressions_has_no_interface():
+def test_a_plan_of_other_expressions_has_no_interface():
     plan = exchanged().plan(*np.ones((3, 2), np.float32)).eval()
     plan.register(ex.tanh(ex.tensor([1.0])))
     assert plan.eval().recording.interface == []
 
 
-def test_members_of_a_sequence_are_named_one_by_one(tmp_path):
+def test_elements_of_a_sequence_are_named_separately(tmp_path):
     nodes = [node("Neg", ["x"], ["a"]), node("SequenceConstruct", ["a", "x"], ["parts"])]
     net = opened(model(nodes, {"x": (FLOAT, [2])}, ("parts",)), tmp_path)
     assert rows(net.plan(np.ones(2, np.float32)).recording) == [

@@ -1,4 +1,4 @@
-"""The weights of a net: where they stand in its graph, how they are replaced, and which are one."""
+"""Weights of a net: their boxes in its graph, replacement, and sharing."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ DIGITS = Path(__file__).parents[3] / "assets" / "digits.pnnx.param"
 
 
 @pytest.mark.spec("I-15", "V-7")
-def test_a_weight_stands_in_its_operators_box_whoever_touched_it() -> None:
-    """A weight that was read or replaced before the net was built is drawn inside its operator, as any other."""
+def test_a_weight_is_in_the_box_of_its_operator() -> None:
+    """This includes a weight that was read or replaced before the net was built."""
     net, other = ex.open(DIGITS), ex.open(DIGITS)
     other["fc1"].weight = np.array(other["fc1"].weight.array)
     assert other["conv2"].bias.scope is None
@@ -35,8 +35,8 @@ def test_a_weight_stands_in_its_operators_box_whoever_touched_it() -> None:
 
 
 @pytest.mark.spec("I-15")
-def test_a_weight_that_is_replaced_is_an_array_of_the_nets_own() -> None:
-    """What is written to an array after it was assigned does not reach the net, nor the other way round."""
+def test_a_replaced_weight_is_copied() -> None:
+    """Writing to the assigned array does not change the net, and vice versa."""
     net = ex.open(DIGITS)
     given = np.array(net["fc1"].weight.array)
     net["fc1"].weight = given
@@ -57,8 +57,8 @@ def test_a_weight_that_is_replaced_is_an_array_of_the_nets_own() -> None:
         lambda held: held.reshape(-1).tolist()[1:],
     ],
 )
-def test_a_weight_of_another_shape_or_dtype_is_refused(wrong: Callable[[Any], Any]) -> None:
-    """As many elements are not enough: an array has the declared shape and dtype; the weight stays as it was."""
+def test_a_weight_of_another_shape_or_dtype_raises_an_error(wrong: Callable[[Any], Any]) -> None:
+    """An equal number of elements is not enough; the weight is unchanged."""
     net = ex.open(DIGITS)
     before = np.array(net["fc1"].weight.array)
     with pytest.raises(ex.OperandError, match=r"must be float32 \(24, 192\), as the net declares"):
@@ -67,8 +67,8 @@ def test_a_weight_of_another_shape_or_dtype_is_refused(wrong: Callable[[Any], An
 
 
 @pytest.mark.spec("I-15")
-def test_operators_that_use_one_weight_read_it_once(tmp_path: Path) -> None:
-    """A weight of a file that two operators use is one storage; replaced for one operator, the other keeps it."""
+def test_operators_that_share_a_weight_read_it_once(tmp_path: Path) -> None:
+    """The weight has one storage; replaced for one operator, the other one keeps it."""
     nodes = [node("Add", ["x", "w"], ["y"], "add"), node("Mul", ["y", "w"], ["z"], "mul")]
     w = np.arange(3, dtype=np.float32)
     net = opened(model(nodes, {"x": (FLOAT, [3])}, ["z"], {"w": w}), tmp_path)
@@ -79,8 +79,7 @@ def test_operators_that_use_one_weight_read_it_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("I-15")
-def test_weights_of_an_absent_file_are_all_replaced_or_it_is_missed(tmp_path: Path) -> None:
-    """A net whose weights are not there does not run until every one of them was given."""
+def test_a_net_without_its_weights_file_runs_only_after_all_were_replaced(tmp_path: Path) -> None:
     (tmp_path / "n.param").write_text(DIGITS.read_text())
     net, whole = ex.open(tmp_path / "n.param"), ex.open(DIGITS)
     names = [(name, attribute) for name, operator in whole.operators.items() for attribute in operator.weights]
@@ -92,8 +91,8 @@ def test_weights_of_an_absent_file_are_all_replaced_or_it_is_missed(tmp_path: Pa
     np.testing.assert_array_equal(net.run(image), whole.run(image))
 
 
-def test_weights_are_shown_as_a_table_and_found_by_their_keys() -> None:
-    """`net.weights` shows each weight with its type and its key in the file; `net[key]` says whose weight it is."""
+def test_weights_are_listed_and_found_by_key() -> None:
+    """`net.weights` shows each weight with its type and its key in the file; `net[key]` is its operator."""
     net = ex.open(DIGITS.with_name("digits.onnx"))
     lines = repr(net.weights).splitlines()
     operator = next(operator for operator in net.definition.operators if operator.weights)

@@ -1,4 +1,4 @@
-"""Notes of a file about types, the lengths that they leave open, and inputs that do not keep to them."""
+"""Types that a file declares, the lengths that they leave unknown, and inputs that contradict them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FLOAT = np.dtype(np.float32)
 
 
 def net(**inputs: tuple[Dimension, ...] | None) -> NetDefinition:
-    """A net that hands out its inputs, with what its file notes of their shapes."""
+    """Return a net that returns its inputs, with the declared shapes."""
     types = {name: BlobType(shape, "float32") for name, shape in inputs.items()}
     return NetDefinition.of("n", [], [*inputs], [*inputs], types)
 
@@ -23,8 +23,8 @@ def blob(shape: tuple[Dimension, ...] | None, dtype: str | None = "float32") -> 
     return BlobDefinition("x", shape, dtype, None, (), "x")
 
 
-def test_lengths_are_bound_by_name_and_the_nameless_only_where_they_are_one() -> None:
-    """Lengths without a name are one length only where all inputs have the same; else nothing is known of them."""
+def test_unnamed_lengths_are_bound_only_if_they_are_equal() -> None:
+    """Unknown lengths without a name are one length if all inputs have the same one; otherwise nothing is assumed."""
     definition = net(x=(None, "n", 3), y=(None, "n"), z=None)
     same = Lengths.of(definition, {"x": (2, 5, 3), "y": (2, 5), "z": (7, 7)})
     assert (same.named, same.nameless) == ({"n": 5}, 2)
@@ -37,7 +37,7 @@ def test_lengths_are_bound_by_name_and_the_nameless_only_where_they_are_one() ->
     assert several.bind(()) == ()
 
 
-def test_a_type_is_bound_where_all_of_it_is_noted() -> None:
+def test_a_completely_declared_type_is_bound() -> None:
     lengths = Lengths({"n": 5}, 2)
     assert bound_type(blob((None, "n")), lengths) == TensorType((2, 5), FLOAT)
     assert bound_type(blob((None, "m")), lengths) is None
@@ -58,14 +58,14 @@ def test_a_type_is_bound_where_all_of_it_is_noted() -> None:
         ((None,), (), False),
     ],
 )
-def test_a_shape_fits_a_note_of_its_rank_and_lengths(
+def test_a_shape_matches_a_declaration_of_its_rank_and_lengths(
     noted: tuple[Dimension, ...], shape: tuple[int, ...], expected: bool
 ) -> None:
     assert fits(noted, shape) is expected
 
 
-def test_what_contradicts_a_note_is_said() -> None:
-    """Another dtype contradicts a note, one of the same kind too; a note that says nothing is contradicted by none."""
+def test_contradictions_of_a_declaration_are_reported() -> None:
+    """Another dtype is a contradiction, even of the same kind; an empty declaration is never contradicted."""
     assert disagreement(blob((2, None)), TensorType((2, 3), FLOAT)) == ""
     assert disagreement(blob((2, None)), TensorType((2, 3), np.dtype(np.float64))).startswith("dtype float64")
     assert disagreement(blob((2, None)), TensorType((2,), FLOAT)).startswith("shape (2,)")
@@ -74,7 +74,7 @@ def test_what_contradicts_a_note_is_said() -> None:
 
 @pytest.mark.parametrize("lengths", [(2, 3), (3, 2)])
 def test_lengths_of_one_name_are_equal_in_all_inputs(lengths: tuple[int, int]) -> None:
-    """A length of one name that differs is refused, the shorter one first or the longer one; within an input too."""
+    """A different length raises an error in either order, and also within one input."""
     first, second = lengths
     definition = net(x=("n", 1), y=("n",), z=("m", "m"))
     square = TensorType((4, 4), FLOAT)

@@ -1,4 +1,4 @@
-"""Programs by names: what is derived, what is refused, in which order operators stand."""
+"""Net definitions: derived properties, errors, and the order of operators."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def op(name: str, inputs: str = "", outputs: str = "", line: int = 0) -> Operato
     return OperatorDefinition("relu", name, tuple(inputs.split()), tuple(outputs.split()), line=line)
 
 
-def test_blobs_know_their_producer_their_readers_and_their_type() -> None:
+def test_blobs_know_their_producer_readers_and_type() -> None:
     net = NetDefinition.of(
         "n",
         [op("f", "x x", "y"), op("g", "x y", "z w")],
@@ -34,7 +34,7 @@ def test_blobs_know_their_producer_their_readers_and_their_type() -> None:
     assert net.operator("g").inputs == ("x", "y")
 
 
-def test_unknown_names_list_the_near_ones() -> None:
+def test_errors_of_unknown_names_list_similar_ones() -> None:
     net = NetDefinition.of("n", [op("conv1", "x", "y")], ["x"], ["y"])
     with pytest.raises(UnknownNameError, match="conv1"):
         net.operator("conv")
@@ -54,7 +54,7 @@ def test_unknown_names_list_the_near_ones() -> None:
         ([op("f", "x", "y", 3)], "q", ["'q'", "nobody"]),
     ],
 )
-def test_a_wrong_graph_is_refused_by_operator_blob_and_line(
+def test_the_error_of_an_invalid_graph_contains_operator_blob_and_line(
     operators: list[OperatorDefinition], outputs: str, words: list[str]
 ) -> None:
     with pytest.raises(FileError) as error:
@@ -64,12 +64,12 @@ def test_a_wrong_graph_is_refused_by_operator_blob_and_line(
         NetDefinition.of("n", operators, ["x"], [outputs])
 
 
-def test_an_input_is_named_once() -> None:
+def test_an_input_listed_twice_raises_an_error() -> None:
     with pytest.raises(OperandError, match="'x' is an input twice"):
         NetDefinition.of("n", [], ["x", "x"], [])
 
 
-def test_a_cycle_is_shown_with_its_operators_and_lines() -> None:
+def test_the_error_of_a_cycle_contains_its_operators_and_lines() -> None:
     operators = [op("a", "x", "p", 3), op("b", "p s", "q", 4), op("c", "q", "r", 5), op("d", "r", "s", 6)]
     with pytest.raises(FileError) as error:
         NetDefinition.of("n", [*operators, op("e", "s", "t", 7)], ["x"], ["t"], source="n.param")
@@ -100,13 +100,13 @@ def test_the_order_respects_every_blob_and_keeps_a_file_that_does(size: int, cha
 
 
 @pytest.mark.parametrize("count", [20_000, pytest.param(100_000, marks=pytest.mark.soak)])
-def test_a_long_chain_of_operators_in_reverse_is_ordered(count: int) -> None:
+def test_a_long_chain_of_operators_in_reverse_is_sorted(count: int) -> None:
     operators = [op(f"o{index}", f"b{index}", f"b{index + 1}") for index in reversed(range(count))]
     net = NetDefinition.of("n", operators, ["b0"], [f"b{count}"])
     assert net.topological_order == tuple(reversed(operators))
 
 
-def test_a_weight_has_the_declared_shape() -> None:
+def test_a_weight_must_have_the_declared_shape() -> None:
     reference = WeightReference("conv.weight", (2, 3), "float32")
     conv = replace(op("conv", "x", "y"), weights={"weight": reference})
     net = NetDefinition.of("n", [conv], ["x"], ["y"], weights={"conv.weight": np.ones((2, 3), np.float32)})
@@ -115,7 +115,7 @@ def test_a_weight_has_the_declared_shape() -> None:
         replace(net, weights={"conv.weight": np.ones(6)}).weight("conv", "weight")
 
 
-def test_lines_text_and_source_do_not_make_two_programs_differ() -> None:
+def test_lines_and_source_are_not_compared() -> None:
     one = NetDefinition.of("n", [op("f", "x", "y", 3)], ["x"], ["y"], source="a.param")
     other = NetDefinition.of("n", [op("f", "x", "y", 9)], ["x"], ["y"])
     assert one == other

@@ -1,4 +1,5 @@
-"""Nets edited: operators added, removed, replaced, put between, renamed; readers rewired; the unused taken out."""
+"""Edits of nets: operators are added, removed, replaced, inserted and renamed; readers are rewired; unused parts are
+pruned."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ def saved(net: Net, folder: Path) -> Net:
 
 @pytest.mark.spec("I-13", "I-2")
 def test_an_operator_is_replaced_and_the_net_is_built_again(tmp_path: Path) -> None:
-    """Replacing an operator keeps its name and blobs; the net needs to be built again; definitions never change."""
+    """The name and blobs are kept, and the old definition does not change."""
     net = digits()
     before, plain = net.definition, net.run(images)
     net.replace("relu1", "nn.Sigmoid")
@@ -44,7 +45,7 @@ def test_an_operator_is_replaced_and_the_net_is_built_again(tmp_path: Path) -> N
 
 
 @pytest.mark.spec("I-13", headline=True)
-def test_an_operator_is_put_between_a_blob_and_its_readers(tmp_path: Path) -> None:
+def test_an_operator_is_inserted_between_a_blob_and_its_readers(tmp_path: Path) -> None:
     """Edit a net, for example insert an operator between a blob and its readers, and save it; the file gives equal
     results.
     """
@@ -64,8 +65,8 @@ def test_an_operator_is_put_between_a_blob_and_its_readers(tmp_path: Path) -> No
 
 
 @pytest.mark.spec("I-13")
-def test_an_operator_is_removed_and_what_is_read_instead_is_said(tmp_path: Path) -> None:
-    """Removing what others read is refused until it is said what they read instead."""
+def test_removing_an_operator_needs_a_replacement_for_its_readers(tmp_path: Path) -> None:
+    """Without it, an operator whose result is read cannot be removed."""
     net = digits()
     with pytest.raises(FileError, match=r"'softmax' is removed, and an output of the net reads '15'(.|\n)*'15': '14'"):
         net.remove("softmax")
@@ -78,8 +79,8 @@ def test_an_operator_is_removed_and_what_is_read_instead_is_said(tmp_path: Path)
 
 
 @pytest.mark.spec("I-13")
-def test_readers_are_rewired_and_what_is_unused_is_taken_out(tmp_path: Path) -> None:
-    """Readers of one blob read another; `prune` takes out what no output needs, weights and all."""
+def test_readers_are_rewired_and_unused_operators_are_pruned(tmp_path: Path) -> None:
+    """`prune` removes everything that no output needs, including weights."""
     net = digits()
     net.rewire("9", "5")
     removed = net.prune()
@@ -93,7 +94,7 @@ def test_readers_are_rewired_and_what_is_unused_is_taken_out(tmp_path: Path) -> 
 
 @pytest.mark.spec("I-13", "I-15")
 def test_names_change_and_weights_follow(tmp_path: Path) -> None:
-    """A renamed operator keeps its weights, replaced ones too; a renamed blob is renamed wherever it is named."""
+    """A renamed operator keeps its weights, including replaced ones; a renamed blob is renamed everywhere."""
     net = digits()
     plain = net.run(images)
     net["fc2"].bias = np.arange(10, dtype=np.float32)
@@ -114,8 +115,8 @@ def test_names_change_and_weights_follow(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("I-13", "I-15")
-def test_an_operator_with_new_weights_is_saved(tmp_path: Path) -> None:
-    """Arrays that come with an edit are weights like the file's: read, replaced and saved."""
+def test_an_added_operator_with_weights_is_saved(tmp_path: Path) -> None:
+    """Arrays in an edit become weights like the file's: read, replaced and saved."""
     net = digits()
     weight = np.eye(10, dtype=np.float32)[::-1].copy()
     arguments = {"bias": False, "in_features": 10, "out_features": 10}
@@ -130,8 +131,8 @@ def test_an_operator_with_new_weights_is_saved(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("I-13")
-def test_what_was_not_edited_is_saved_letter_for_letter(tmp_path: Path) -> None:
-    """An edit changes the lines of the operators that it touches and no others."""
+def test_unedited_lines_are_saved_byte_for_byte(tmp_path: Path) -> None:
+    """An edit changes only the lines of the operators concerned."""
     net = digits()
     net.replace("relu1", "nn.Sigmoid")
     net.save(tmp_path / "e.pnnx.param")
@@ -157,10 +158,10 @@ def test_what_was_not_edited_is_saved_letter_for_letter(tmp_path: Path) -> None:
         (lambda n: n.input("0", (1,)), FileError, r"'0' is an input twice"),
     ],
 )  # fmt: skip
-def test_a_wrong_edit_is_refused_and_changes_nothing(
+def test_an_invalid_edit_raises_an_error_and_changes_nothing(
     wrong: Callable[[Net], object], error: type[Exception], said: str
 ) -> None:
-    """Every edit is checked as a whole: a refused one leaves the net as it was, still built."""
+    """Every edit is checked as a whole, and the net stays built."""
     net = digits()
     net.build((1, 1, 8, 8))
     before = net.definition
@@ -170,7 +171,7 @@ def test_a_wrong_edit_is_refused_and_changes_nothing(
     assert net.state is NetState.COMPLETE
 
 
-def test_an_operator_is_added_beside_another() -> None:
+def test_an_operator_is_added_after_another() -> None:
     net = ex.Net("n")
     net.input("x", (2,))
     net.Relu("x", "x", name="first")
@@ -184,8 +185,8 @@ def test_an_operator_is_added_beside_another() -> None:
 
 
 @pytest.mark.spec("I-13", "C-9")
-def test_in_place_operators_are_removed_and_put_between() -> None:
-    """What an operator wrote in place is read as it was before; a version is named where an operator goes after it."""
+def test_in_place_operators_are_removed_and_inserted() -> None:
+    """Readers of the removed in-place result read the previous version; an insertion may name the version."""
     net = ex.Net("n")
     net.input("x", (2,))
     net.Relu("x", "x", name="a")
@@ -209,7 +210,7 @@ def test_in_place_operators_are_removed_and_put_between() -> None:
     np.testing.assert_array_equal(net.run(z=x), np.maximum(x, 0) ** 2)
 
 
-def test_inputs_are_taken_out_and_ordered() -> None:
+def test_inputs_are_removed_and_reordered() -> None:
     net = ex.Net("n")
     for name in "abc":
         net.input(name, (1,))
@@ -222,7 +223,7 @@ def test_inputs_are_taken_out_and_ordered() -> None:
         net.set_inputs(["b"])
 
 
-def test_a_cut_net_keeps_its_weights_when_the_whole_is_edited() -> None:
+def test_a_cut_net_keeps_its_weights_when_the_original_is_edited() -> None:
     net = digits()
     part = net.cut(outputs=["14"])
     expected = part.run(images)
@@ -263,7 +264,7 @@ def test_what_is_inserted_and_removed_again_leaves_the_program(size: int, seed: 
 
 
 def two_ends() -> Net:
-    """A net that hands out what one of its operators reads, too."""
+    """Return a net one of whose outputs is also read by an operator."""
     net = ex.Net("n")
     net.input("x", (2,))
     net.Relu("x", "y", name="first")
@@ -273,8 +274,8 @@ def two_ends() -> Net:
 
 
 @pytest.mark.spec("I-13")
-def test_where_readers_are_named_the_outputs_of_the_net_stay() -> None:
-    """An operator that is put before one reader, or one reader that is rewired, changes nothing that is handed out."""
+def test_edits_for_named_readers_keep_the_outputs_of_the_net() -> None:
+    """Inserting before one reader, or rewiring one reader, does not change the outputs."""
     x = np.array([-1.0, 2.0], np.float32)
     net = two_ends()
     net.insert("Sigmoid", "y", readers=["second"])
@@ -294,8 +295,8 @@ def test_where_readers_are_named_the_outputs_of_the_net_stay() -> None:
 
 
 @pytest.mark.spec("I-13", "C-9")
-def test_a_version_that_is_named_is_rewired_and_renamed() -> None:
-    """A reader that names a version follows that version: rewired with it, and renamed with its blob."""
+def test_a_named_version_is_rewired_and_renamed() -> None:
+    """A reader that names a version is rewired with it, and renamed with its blob."""
     net = ex.Net("n")
     net.input("x", (2,))
     net.Relu("x@0", "y", name="before")
@@ -312,8 +313,8 @@ def test_a_version_that_is_named_is_rewired_and_renamed() -> None:
 
 
 @pytest.mark.spec("I-13", "I-15")
-def test_a_replaced_operator_has_its_own_weights() -> None:
-    """What an operator is replaced by comes with its own weights, whatever was assigned to those of the old one."""
+def test_a_replacement_operator_has_its_own_weights() -> None:
+    """Weights assigned to the old operator are ignored."""
     net = digits()
     net["fc2"].weight = np.zeros((10, 24), np.float32)
     weight = np.arange(240, dtype=np.float32).reshape(10, 24)
@@ -324,7 +325,8 @@ def test_a_replaced_operator_has_its_own_weights() -> None:
 
 @pytest.mark.spec("I-13")
 def test_new_operators_of_an_onnx_net_read_their_inputs_by_name(tmp_path: Path) -> None:
-    """Added, inserted and replaced operators run, lists of operands too, and the saved file runs alike."""
+    """Added, inserted and replaced operators run, also with lists of operands, and the saved file gives equal
+    results."""
     net = ex.open(ASSETS / "digits.onnx")
     before = net.cut(outputs=["/fc2/Gemm_output_0", "/conv1/Conv_output_0"]).run(images)
     net.add("Concat", ["/fc2/Gemm_output_0"] * 2, "both", axis=1)

@@ -1,4 +1,4 @@
-"""Boxes of operators: from their names, and from their neighbours where a name was made up."""
+"""Boxes of operators: from their names, or from their neighbours if a name was generated."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ WEIGHTS = {"weight": WeightReference("w", (1,), "float32")}
 
 
 def paths(*operators: tuple[str, str, str], shapes: dict[str, tuple[int, ...]] | None = None) -> dict[str, str]:
-    """The boxes of operators, each given by its name, what it reads and what it makes; convolutions have weights."""
+    """Return the boxes of operators, each given by its name, inputs and outputs; convolutions have weights."""
     values = [
         OperatorDefinition(
             "any",
@@ -28,23 +28,23 @@ def paths(*operators: tuple[str, str, str], shapes: dict[str, tuple[int, ...]] |
 
 
 def boxes(*operators: tuple[str, str, str], shapes: dict[str, tuple[int, ...]] | None = None) -> list[str]:
-    """The innermost box of each operator, in their order."""
+    """Return the innermost box of each operator, in order."""
     return [path.rpartition("/")[0] for path in paths(*operators, shapes=shapes).values()]
 
 
-def test_dots_of_a_name_are_boxes() -> None:
+def test_dots_in_a_name_separate_boxes() -> None:
     assert paths(("layer1.0.relu", "x", "y"), ("fc", "y", "z"))["layer1.0.relu"] == "layer1/0/relu"
 
 
-def test_dots_of_a_made_up_name_are_none() -> None:
+def test_dots_in_a_generated_name_do_not_separate_boxes() -> None:
     assert paths(("torch.flatten_0", "x", "y"), ("F.softmax_1", "y", "z")) == {
         "torch.flatten_0": "torch.flatten_0",
         "F.softmax_1": "F.softmax_1",
     }
 
 
-def test_a_made_up_name_between_two_of_a_box_is_in_it() -> None:
-    """The innermost box counts; an operator belongs to the box that has fewer inputs and outputs with it."""
+def test_a_generated_name_between_two_operators_of_a_box_is_in_it() -> None:
+    """The innermost box counts; an operator joins the box that has fewer inputs and outputs with it."""
     places = paths(
         ("convbn2d_0", "x", "a"),
         ("block.0.relu", "a", "b"),
@@ -60,15 +60,15 @@ def test_a_made_up_name_between_two_of_a_box_is_in_it() -> None:
     assert places["pnnx_unique_0"] == "block/1/pnnx_unique_0"
 
 
-def test_a_name_that_someone_gave_stays() -> None:
+def test_a_given_name_is_kept() -> None:
     places = paths(("a.x", "x", "1"), ("other", "1", "2"), ("a.y", "2", "3"), ("..odd", "3", "4"))
     assert places["other"] == "other"
     assert places["..odd"] == "././odd"
 
 
 @pytest.mark.spec("V-7")
-def test_a_stage_of_a_residual_net_holds_its_convolutions_its_sums_and_what_follows_them() -> None:
-    """Only one activation of each block has a name; the shortcut's convolution stands in its block too."""
+def test_a_stage_of_a_residual_net_contains_its_convolutions_sums_and_activations() -> None:
+    """Only one activation of each block has a name; the shortcut's convolution is in the block, too."""
     places = boxes(
         ("convbn2d_0", "x", "0"),
         ("maxpool", "0", "1"),
@@ -92,7 +92,7 @@ def test_a_stage_of_a_residual_net_holds_its_convolutions_its_sums_and_what_foll
 
 @pytest.mark.spec("V-7")
 def test_in_a_chain_a_box_begins_with_weights() -> None:
-    """Every place of a chain is crossed by one blob: what has weights begins a block, what has none ends it."""
+    """Every cut of a chain crosses one blob, so an operator with weights begins a block, and one without ends it."""
     places = boxes(
         ("convbn2d_0", "x", "0"),
         ("features.0.2", "0", "1"),
@@ -107,7 +107,7 @@ def test_in_a_chain_a_box_begins_with_weights() -> None:
 
 
 @pytest.mark.spec("V-7")
-def test_a_sum_with_what_came_before_a_box_is_outside_of_it() -> None:
+def test_a_sum_with_a_value_from_before_a_box_is_outside_it() -> None:
     places = boxes(
         ("ls.0.ln1", "x", "0"),
         ("ls.0.at.q", "0", "1"),
@@ -126,10 +126,10 @@ def test_a_sum_with_what_came_before_a_box_is_outside_of_it() -> None:
 @pytest.mark.parametrize(
     ("part", "reads", "inside"), [("at.", "5", ""), ("at.", "2 5", "ls/1"), ("", "5", "ls/1")]
 )  # fmt: skip
-def test_the_last_member_of_a_list_ends_as_the_one_before_it(part: str, reads: str, inside: str) -> None:
-    """A norm after the last block of a list, whose weights are another's, stands after the list as its name would say.
+def test_the_last_block_of_a_list_ends_like_the_previous_one(part: str, reads: str, inside: str) -> None:
+    """A norm with other weights after the last block is outside the list, as its name would indicate.
 
-    A sum with what came before the block is the block's own, and so is what follows it where blocks are small.
+    A sum with the block's input belongs to the block, and so does what follows it if blocks are small.
     """
     places = boxes(
         ("ls.0.ln", "x", "0"),
@@ -146,14 +146,14 @@ def test_the_last_member_of_a_list_ends_as_the_one_before_it(part: str, reads: s
 
 
 @pytest.mark.spec("V-7")
-def test_the_first_member_of_a_list_ends_where_a_chain_of_made_up_names_does() -> None:
-    """There is no member before it whose end could be its own, be it the first operator of the net."""
+def test_the_first_block_of_a_list_ends_like_a_chain_of_generated_names() -> None:
+    """No previous block determines its end, even if it begins with the net's first operator."""
     chain = [("ls.0.at.q", "x", "0"), ("F.relu_0", "0", "1"), ("F.relu_1", "1", "2"), ("head", "2", "3")]
     assert boxes(*chain) == ["ls/0/at", "ls/0/at", "ls/0/at", ""]
 
 
 @pytest.mark.spec("V-7")
-def test_what_changes_the_shape_between_two_boxes_belongs_to_neither() -> None:
+def test_an_operator_that_changes_the_shape_between_two_boxes_belongs_to_neither() -> None:
     shapes = {"1": (1, 8, 7, 7), "2": (1, 8, 7, 7), "3": (1, 8)}
     places = boxes(
         ("features.0.0", "x", "0"),
@@ -167,8 +167,8 @@ def test_what_changes_the_shape_between_two_boxes_belongs_to_neither() -> None:
 
 
 @pytest.mark.spec("V-7")
-def test_what_a_box_is_read_by_from_elsewhere_leaves_it_late() -> None:
-    """Two towers whose operators stand in turn in the file: the data flow tells them apart."""
+def test_operators_are_assigned_by_data_flow_instead_of_file_order() -> None:
+    """Two towers with alternating operators in the file are separated."""
     places = boxes(
         ("a.0", "x", "0"),
         ("b.0", "x", "1"),

@@ -1,4 +1,4 @@
-"""Blobs that are written more than once: which value a name stands for, and what is said where that matters."""
+"""Blobs that are written several times: which version a name means, and errors about versions."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def program(*operators: OperatorDefinition, outputs: str = "x", source: str = ""
 
 
 @pytest.mark.spec("C-9", "I-2")
-def test_every_version_of_a_blob_is_a_value_of_its_own() -> None:
-    """A blob that is written again has versions `x@0`, `x@1`, …, each with its producer and its readers."""
+def test_every_version_of_a_blob_is_a_separate_value() -> None:
+    """A rewritten blob has versions `x@0`, `x@1`, …, each with its producer and readers."""
     net = program(op("a", "x", "x"), op("b", "x x", "y"), op("c", "x y", "x"))
     assert [(blob.name, blob.blob, blob.version, blob.producer, blob.consumers) for blob in net.versions("x")] == [
         ("x@0", "x", 0, None, ("a",)),
@@ -46,8 +46,8 @@ def test_every_version_of_a_blob_is_a_value_of_its_own() -> None:
 
 
 @pytest.mark.spec("C-9")
-def test_a_program_runs_in_its_order_so_that_nothing_is_overwritten_before_it_is_read() -> None:
-    """The order of a program that rewrites is its own, where a reader and a later writer share no other edge."""
+def test_a_program_runs_in_order_so_that_nothing_is_overwritten_too_early() -> None:
+    """A program with rewrites is not reordered, even if a reader and a later writer share no other edge."""
     net = program(op("first", "x", "a"), op("read", "a", "b"), op("over", "x", "a"), op("last", "a b", "x"))
     assert [operator.name for operator in net.topological_order] == ["first", "read", "over", "last"]
     assert net.ssa.operator("last").inputs == ("a@1", "b")
@@ -55,8 +55,8 @@ def test_a_program_runs_in_its_order_so_that_nothing_is_overwritten_before_it_is
 
 
 @pytest.mark.spec("C-9")
-def test_only_a_plain_number_after_the_sign_is_a_version() -> None:
-    """A version has one spelling: other names with the sign are names of blobs, whatever follows it."""
+def test_only_a_plain_number_after_the_at_sign_is_a_version() -> None:
+    """A version has one spelling, so other names with the sign are names of blobs."""
     for name in ("x@01", "x@", "x@1a", "@1", "x@1234567890"):
         net = program(op("a", "x", name), op("b", name, "y"), outputs="y")
         assert net.blob(name).producer == "a"
@@ -65,8 +65,8 @@ def test_only_a_plain_number_after_the_sign_is_a_version() -> None:
 
 
 @pytest.mark.spec("C-9")
-def test_an_overwritten_version_is_refused_with_the_blobs_history() -> None:
-    """Who names a version that is gone is told who wrote and read every version; the current one may be named."""
+def test_reading_an_overwritten_version_raises_an_error_with_its_history() -> None:
+    """The history lists who wrote and read every version; only the current version may be named."""
     assert program(op("a", "x@0", "x"), op("b", "x@1", "y"), outputs="x@1 y").ssa.outputs == ("x@1", "y")
     with pytest.raises(FileError) as error:
         program(op("a", "x", "x", 3), op("late", "x@0", "y", 4), source="n.json")
@@ -89,12 +89,12 @@ def test_an_overwritten_version_is_refused_with_the_blobs_history() -> None:
         ([op("a", "x", "y"), op("a", "x", "z")], r"'a' is used twice"),
     ],
 )
-def test_a_wrong_program_is_refused(operators: list[OperatorDefinition], words: str) -> None:
+def test_an_invalid_program_raises_an_error(operators: list[OperatorDefinition], words: str) -> None:
     with pytest.raises(OperandError, match=words):
         program(*operators)
 
 
-def test_names_of_versions_are_found_and_unknown_ones_list_them() -> None:
+def test_versions_are_found_by_name_and_unknown_ones_list_them() -> None:
     net = program(op("a", "x", "x"))
     assert net.has_blob("x")
     assert net.has_blob("x@1")
@@ -103,8 +103,8 @@ def test_names_of_versions_are_found_and_unknown_ones_list_them() -> None:
         net.blob("x@2")
 
 
-def test_an_input_has_no_versions_name() -> None:
-    """A name with a version belongs to a blob that is written: no input, and no operator's output, takes one."""
+def test_a_versioned_name_cannot_be_an_input_or_output() -> None:
+    """It belongs to a written blob, so that no input and no operator's output can have it."""
     for name in ("x@0", "x@1"):
         with pytest.raises(OperandError, match=f"an input is named '{name}'"):
             NetDefinition.of("n", [], [name], [name], dialect="explorer", rewrites=True)
@@ -112,8 +112,8 @@ def test_an_input_has_no_versions_name() -> None:
 
 
 @pytest.mark.spec("C-9", "I-14")
-def test_a_net_is_cut_at_one_version_of_two() -> None:
-    """A name of two versions is ambiguous as an input; either version is none."""
+def test_a_net_is_cut_at_one_of_two_versions() -> None:
+    """The plain name is ambiguous as an input."""
     net = ex.Net("n")
     net.input("x", (2,))
     net.Relu("x", "x")
@@ -126,7 +126,7 @@ def test_a_net_is_cut_at_one_version_of_two() -> None:
     np.testing.assert_allclose(net.cut(["x@0"], ["y"]).run(x), np.tanh(np.maximum(x, 0)), rtol=1e-6)
 
 
-def test_formats_without_versions_go_on_refusing_a_second_producer() -> None:
+def test_formats_without_versions_reject_a_second_producer() -> None:
     with refused(OperandError, "producer"):
         NetDefinition.of("n", [op("a", "x", "x")], ["x"], ["x"])
     with refused(OperandError, "producer"):
@@ -135,7 +135,7 @@ def test_formats_without_versions_go_on_refusing_a_second_producer() -> None:
     assert list(names.blobs) == ["x@0", "x@1"]
 
 
-def test_notes_are_those_of_one_version() -> None:
+def test_declared_types_belong_to_one_version() -> None:
     types = {"x": BlobType((2,), "float32"), "x@1": BlobType((3,), "int64")}
     net = NetDefinition.of("n", [op("a", "x", "x")], ["x"], ["x"], types, rewrites=True)
     assert [(blob.shape, blob.dtype) for blob in net.versions("x")] == [((2,), "float32"), ((3,), "int64")]
@@ -167,7 +167,7 @@ def test_any_program_computes_what_running_it_in_place_computes(written: list[tu
 
 @pytest.mark.spec("C-9")
 def test_values_of_versions_are_found_by_name_and_cut() -> None:
-    """`operand`, `nodes` and `cut` know every version; a plain name is the last, and ambiguous as an input."""
+    """`operand`, `nodes` and `cut` know every version; a plain name is the last one, but ambiguous as an input."""
     net = ex.Net("versions")
     net.input("x", (2,))
     net.Relu("x", "x")

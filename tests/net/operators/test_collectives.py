@@ -1,4 +1,4 @@
-"""Collective operators: sums, copies and joins of blobs on several devices, with gradients."""
+"""Collective operators: sums, copies and concatenations of blobs on several devices, with gradients."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DEVICES = (accelerator, second_accelerator, ex.cpu)
 
 
 def _net(type: str, outputs: list[str] | None = None, placed: bool = False, **arguments: Any) -> ex.Net:
-    """Three blobs, on three devices if ``placed``, joined; all results are read on cpu."""
+    """Return a net that combines three blobs, on three devices if ``placed``, and reads all results on the CPU."""
     net = ex.Net("joined")
     blobs = []
     for at in range(3):
@@ -40,7 +40,7 @@ def _net(type: str, outputs: list[str] | None = None, placed: bool = False, **ar
         ("Allgather", {"axis": 1}, np.concatenate(VALUES, 1)),
     ],
 )
-def test_every_device_gets_the_joined_value(type: str, arguments: Any, expected: Array, placed: bool) -> None:
+def test_every_device_receives_the_combined_value(type: str, arguments: Any, expected: Array, placed: bool) -> None:
     net = _net(type, placed=placed, **arguments)
     for value in net.run(*VALUES).values():
         np.testing.assert_array_equal(value, expected)
@@ -52,8 +52,8 @@ def test_every_device_gets_the_joined_value(type: str, arguments: Any, expected:
 @pytest.mark.spec("C-5", "C-9")
 @pytest.mark.parametrize("placed", [False, True])
 @pytest.mark.parametrize("type", ["Allreduce", "Broadcast", "Allgather"])
-def test_a_gradient_goes_back_the_way_its_value_came(type: str, placed: bool) -> None:
-    """Of a weighted sum of all outputs; each input's gradient is on the input's device."""
+def test_a_gradient_is_on_the_device_of_its_input(type: str, placed: bool) -> None:
+    """The loss is a weighted sum of all outputs."""
     net = ex.Net("joined")
     blobs = []
     for at in range(3):
@@ -87,7 +87,7 @@ def test_results_may_overwrite_their_operands() -> None:
 
 
 @pytest.mark.spec("C-5", "C-1")
-def test_operators_of_gpus_and_misfits_are_refused() -> None:
+def test_operators_for_gpus_and_mismatching_operands_raise_an_error() -> None:
     for type, other in (("NCCLAllreduce", "Allreduce"), ("NCCLBroadcast", "Broadcast")):
         with refused(ex.OperandError, f"{type} of blobs on cpu", "placed on GPUs", f"net.{other}"):
             _net(type).run(*VALUES)

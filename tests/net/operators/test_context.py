@@ -1,4 +1,4 @@
-"""What a builder reads of its operator's line: parameters of the kind that it asks for, and no other."""
+"""Parameters that a builder reads from its operator: only of the requested type."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KINDS: dict[str, tuple[Any, ...]] = {
 
 
 def context(operands: tuple[Any, ...] = (), **fields: Any) -> OperatorContext:
-    """An operator of these operands and fields, whose weights are ones."""
+    """Return an operator with these operands and fields, whose weights are ones."""
 
     def ones(name: str) -> ex.Tensor:
         return ex.tensor(np.ones(2, np.float32))
@@ -34,10 +34,10 @@ def context(operands: tuple[Any, ...] = (), **fields: Any) -> OperatorContext:
 @pytest.mark.spec("I-9")
 @pytest.mark.parametrize("value", VALUES, ids=repr)
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_parameter_is_of_the_kind_that_its_reader_asks_for(kind: str, value: Any) -> None:
-    """Truth values are no numbers and numbers no truth values; what is refused is named with its rule."""
+def test_a_parameter_must_have_the_requested_type(kind: str, value: Any) -> None:
+    """Booleans are not numbers and vice versa; the error names the parameter and the rule."""
     op = context(arguments={"key": value})
-    if repr(value) in map(repr, KINDS[kind]):  # 1 == True, and is of another kind
+    if repr(value) in map(repr, KINDS[kind]):  # 1 == True, but has another type
         result = getattr(op, kind)("key")
         items = value if isinstance(value, tuple) else (value,)
         assert result == {"integers": items, "pair": (items * 2)[:2]}.get(kind, value)
@@ -48,7 +48,7 @@ def test_a_parameter_is_of_the_kind_that_its_reader_asks_for(kind: str, value: A
         assert error.value.rule.startswith("my.Type: key must be ")
 
 
-def test_a_parameter_is_found_on_the_line_else_among_named_operands_else_is_the_default() -> None:
+def test_a_parameter_is_an_argument_or_a_named_operand_or_the_default() -> None:
     both = context((5, 6), arguments={"key": 1}, input_names={"key": "x1"})
     assert both.integer("key", 9) == 1
     named = context((5, 6), input_names={"key": "x1"})
@@ -63,7 +63,7 @@ def test_a_parameter_is_found_on_the_line_else_among_named_operands_else_is_the_
 
 
 def test_operands_are_tensors_or_numbers() -> None:
-    """A number is a constant of the dtype that PyTorch gives it; text is no tensor, and no operand no value."""
+    """A number is a constant with PyTorch's dtype; strings are not tensors, and operands are not values."""
     x = ex.tensor(np.zeros((2, 3), np.float32))
     op = context((x, True, 2, 2.5, 1j, "word", (x, x)))
     assert op.x is x
@@ -76,7 +76,7 @@ def test_operands_are_tensors_or_numbers() -> None:
     assert context((x, (x, x), x)).tensors() == (x, x, x, x)
 
 
-def test_a_weight_is_one_that_the_line_declares() -> None:
+def test_a_weight_must_be_declared() -> None:
     reference = ex.net.definition.definition.WeightReference("op.w", (2,), "float32")
     op = context(weights={"w": reference})
     assert op.weight("w").shape == (2,)
@@ -86,7 +86,7 @@ def test_a_weight_is_one_that_the_line_declares() -> None:
         op.weight("bias")
 
 
-def test_only_one_value_of_a_parameter_may_be_read() -> None:
+def test_only_one_value_of_a_parameter_is_supported() -> None:
     op = context(arguments={"mode": "same"})
     op.only("mode", "same")
     op.only("absent", 1)

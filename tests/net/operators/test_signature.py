@@ -1,4 +1,4 @@
-"""Signatures: where a parameter's value is found, and what an error lists."""
+"""Signatures: where a parameter's value is found, and errors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def pick(first: int, dim: int, index: int = 7) -> tuple[int, int, int]:
         ((), {"first": 1, "dim": 2, "index": 3}, (1, 2, 3)),
     ],
 )
-def test_an_argument_of_the_line_takes_no_position_among_the_inputs(
+def test_an_argument_uses_no_position_among_the_inputs(
     operands: tuple[int, ...], arguments: dict[str, int], expected: tuple[int, ...]
 ) -> None:
     assert called(pick, *operands, **arguments) == expected
@@ -41,7 +41,7 @@ def sized(*, size: tuple[int | None, ...], dims: Ints = ()) -> tuple[int | None,
     return size + dims
 
 
-def test_members_of_a_list_may_have_one_of_several_types() -> None:
+def test_elements_of_a_list_may_have_one_of_several_types() -> None:
     assert called(sized, size=(2, None)) == (2, None)
     with pytest.raises(OperandError, match="size must be a list"):
         called(sized, size=(2, 0.5))

@@ -1,4 +1,4 @@
-"""Which known operator types are said to be near an unknown one."""
+"""Suggestions of known operator types for an unknown one."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ def of_another_family(name: str, chance: random.Random) -> str:
 @pytest.mark.parametrize(
     ("change", "share"), [(mistyped, 0.8), (extended, 0.95), (of_another_family, 0.7)], ids=["typo", "suffix", "family"]
 )
-def test_the_type_that_was_meant_is_near(
+def test_the_intended_type_is_suggested(
     table: OperatorTable, change: Callable[[str, random.Random], str], share: float
 ) -> None:
-    """A mistyped, extended or moved type is answered with the known one that was meant, in the most cases."""
+    """Mistyped, extended or moved types mostly give the intended one."""
     chance = random.Random(7)
     meant = [chance.choice(table.types()) for _ in range(200)]
     result = sum(name in table.near(change(name, chance)) for name in meant)
     assert result >= share * len(meant)
 
 
-def test_case_does_not_count_and_the_most_alike_is_first() -> None:
+def test_case_is_ignored_and_the_most_similar_type_comes_first() -> None:
     near = SimilarTypes(["nn.ReLU", "nn.ReLU6", "nn.RReLU", "nn.Conv2d", "aten::relu"])
     assert near.of("nn.relu") == ("nn.ReLU", "nn.ReLU6", "nn.RReLU")
     assert near.of("NN.CONV2D") == ("nn.Conv2d",)
@@ -48,18 +48,18 @@ def test_case_does_not_count_and_the_most_alike_is_first() -> None:
 
 
 @pytest.mark.parametrize("type", ["", "q", "\x00", "完全", "w" * 100_000])
-def test_what_is_like_nothing_has_nothing_near(type: str) -> None:
+def test_a_dissimilar_type_has_no_suggestion(type: str) -> None:
     assert PNNX.near(type) == []
 
 
-def test_a_type_that_is_registered_later_is_near() -> None:
+def test_a_type_that_is_registered_later_is_suggested() -> None:
     table = OperatorTable("test")
     assert table.near("my.Layer") == []
     table.register("my.Layers")(lambda op: None)
     assert table.near("my.Layer") == ["my.Layers"]
 
 
-def test_a_family_alone_makes_no_type_near() -> None:
-    """Types of one family have "nn." in common, which says nothing of what they compute."""
+def test_a_common_prefix_alone_gives_no_suggestion() -> None:
+    """Types share "nn.", which does not indicate what they compute."""
     assert SimilarTypes(["nn.SiLU", "nn.ReLU"]).of("nn.Wibble") == ()
     assert SimilarTypes(["nn.SiLU", "nn.ReLU"]).of("nn.RLU")[0] == "nn.ReLU"

@@ -1,4 +1,4 @@
-"""A table of operator types: what a later registration of a type replaces."""
+"""Tables of operator types: what a later registration of a type replaces."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from explorer.net.operators.signature import Ints, Known
 from explorer.net.operators.table import OperatorTable
 
 
-def test_a_type_that_is_registered_again_does_not_keep_its_schema() -> None:
-    """A new builder reads its own arguments: what its predecessor declared of them is not checked."""
+def test_registering_a_type_again_removes_its_schema() -> None:
+    """A new builder reads its own arguments, which the previous schema does not describe."""
     table = OperatorTable("test")
 
     @table.declare("Grow")
@@ -26,8 +26,8 @@ def test_a_type_that_is_registered_again_does_not_keep_its_schema() -> None:
     assert table.schema("Grow") is None
 
 
-def test_inputs_have_the_names_of_the_function_s_parameters() -> None:
-    """A function that takes the context keeps the names of the one that it replaces."""
+def test_inputs_have_the_names_of_function_parameters() -> None:
+    """A builder with a context parameter keeps the names of the function that it replaces."""
     table = OperatorTable("test")
 
     @table.register("Tile", "Repeat")
@@ -47,7 +47,7 @@ def test_inputs_have_the_names_of_the_function_s_parameters() -> None:
     assert own.input_names(2) == ()
 
 
-def test_an_error_of_a_builder_is_the_cause_of_the_one_that_names_the_operator() -> None:
+def test_an_exception_of_a_builder_is_the_cause_of_the_error() -> None:
     table = OperatorTable("test")
     refusal = OperandError("odd", rule="a length must be even", fix="pad it")
 

@@ -1,4 +1,4 @@
-"""Operators that compute otherwise in training: Dropout, and SpatialBN by the batch's statistics."""
+"""Operators with a training mode: Dropout, and SpatialBN with batch statistics."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def _dropout(ratio: float = 0.4, in_place: bool = False) -> ex.Net:
 
 
 @pytest.mark.spec("C-5")
-def test_dropout_drops_a_share_and_scales_the_rest() -> None:
-    """Each step drops others, a repeated step the same ones, and two dropouts of one net are drawn apart."""
+def test_dropout_drops_a_fraction_and_scales_the_rest() -> None:
+    """Each step drops other elements, a repeated step the same ones, and two dropouts of one net differ."""
     net = _dropout()
     net.Dropout(["x", "step"], ["z", "z_mask"], ratio=0.4, is_test=False, seed=3)
     net.set_outputs(["y", "mask", "z_mask"])
@@ -40,8 +40,8 @@ def test_dropout_drops_a_share_and_scales_the_rest() -> None:
 
 @pytest.mark.spec("C-5", "C-9")
 @pytest.mark.parametrize("in_place", [False, True])
-def test_the_gradient_of_dropout_is_dropped_by_the_same_mask(in_place: bool) -> None:
-    """Also where the result has overwritten the operand: the mask is enough."""
+def test_the_gradient_of_dropout_uses_the_same_mask(in_place: bool) -> None:
+    """The mask suffices even if the result has overwritten the operand."""
     net = _dropout(in_place=in_place)
     y = "x" if in_place else "y"
     net.AveragedLoss(y, "loss")
@@ -52,7 +52,7 @@ def test_the_gradient_of_dropout_is_dropped_by_the_same_mask(in_place: bool) -> 
 
 
 @pytest.mark.spec("C-5")
-def test_dropout_says_what_training_needs() -> None:
+def test_errors_of_dropout_contain_the_requirements_of_training() -> None:
     x, step = np.zeros((2, 3)), np.int64(0)
 
     def run(outputs: Any, *inputs: Any, **arguments: Any) -> None:
@@ -87,7 +87,7 @@ def _values() -> list[Array]:
 
 
 @pytest.mark.spec("C-5")
-def test_spatial_bn_normalizes_by_the_batch_and_moves_the_statistics() -> None:
+def test_spatial_bn_normalizes_by_the_batch_and_updates_the_statistics() -> None:
     net = _normalization(momentum=0.8)
     net.set_outputs(["y", "mean", "var", "batch_mean", "inv_std"])
     x, scale, bias, mean, var = _values()
@@ -104,8 +104,8 @@ def test_spatial_bn_normalizes_by_the_batch_and_moves_the_statistics() -> None:
 
 
 @pytest.mark.spec("C-5", "C-9")
-def test_the_gradient_of_spatial_bn_goes_through_the_statistics() -> None:
-    """Differences of the loss, although the stored statistics have been overwritten before the gradient is computed."""
+def test_the_gradient_of_spatial_bn_includes_the_statistics() -> None:
+    """It equals differences of the loss, although the stored statistics are overwritten before."""
     net = _normalization()
     net.Mul(["y", "y"], "squares")
     net.Mul(["squares", "y"], "cubes")
@@ -126,7 +126,7 @@ def test_the_gradient_of_spatial_bn_goes_through_the_statistics() -> None:
 
 
 @pytest.mark.spec("C-5")
-def test_spatial_bn_says_what_training_needs() -> None:
+def test_errors_of_spatial_bn_contain_the_requirements_of_training() -> None:
     net = ex.Net("wrong")
     for name, shape in (("x", (1, 3)), ("scale", (3,)), ("bias", (3,)), ("mean", (3,)), ("var", (3,))):
         net.input(name, shape)
@@ -147,7 +147,7 @@ def test_spatial_bn_says_what_training_needs() -> None:
 
 @pytest.mark.spec("C-5")
 def test_a_net_with_both_is_trained_and_then_tested() -> None:
-    """The statistics of training are those that inference reads; the step is a blob that Iter counts."""
+    """Inference reads the statistics of training; the step is a blob that Iter counts."""
     workspace = ex.Workspace()
     train = ex.Net("train")
     train.input("x", (64, 3), "float64")
