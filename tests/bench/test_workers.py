@@ -58,7 +58,7 @@ def test_estimates(name: str) -> None:
     expected = here()
     rows = []
     for count in (1, 2, 4):
-        with ex.Workers(count, latency=1e-9, overhead=0, bandwidth=1e12) as workers:  # whatever it costs, all is sent
+        with ex.Workers(count, latency=1e-9, overhead=0, bandwidth=1e12) as workers:  # send everything
             spread = Program(planned)
 
             def there(spread: Program = spread, workers: ex.Workers = workers) -> list[Any]:

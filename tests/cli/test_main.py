@@ -302,7 +302,7 @@ def test_an_error_is_one_message(arguments: list[str], said: str, capsys: pytest
     assert "Traceback" not in caught.err
 
 
-def test_debug_shows_where(capsys: pytest.CaptureFixture[str]) -> None:
+def test_debug_prints_a_traceback(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", "none.param", "--debug"]) == 2
     said = capsys.readouterr().err
     assert said.startswith("Traceback")
@@ -324,8 +324,8 @@ def test_no_input_is_overwritten(folder: Path, capsys: pytest.CaptureFixture[str
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
-def test_lab_takes_no_file_s_name_for_an_option(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The notebook of a file is handed to JupyterLab as a path, and this folder holds no module for it."""
+def test_lab_does_not_treat_a_file_name_as_an_option(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """JupyterLab receives the notebook's path, and imports no module from this folder."""
     shutil.copy(MODEL, folder / "--config=x.param")
     commands: list[list[str]] = []
     monkeypatch.setattr(subprocess, "call", lambda command: commands.append(command) or 0)
@@ -335,7 +335,7 @@ def test_lab_takes_no_file_s_name_for_an_option(folder: Path, monkeypatch: pytes
     assert command[1:4] == ["-P", "-m", "jupyterlab"]
 
 
-def test_lab_without_a_file_opens_explorers_notebooks_where_they_are_installed_else_this_folder(
+def test_lab_without_a_file_opens_the_installed_notebooks_or_this_folder(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commands: list[list[str]] = []
@@ -372,8 +372,8 @@ def test_lab_without_a_file_opens_explorers_notebooks_where_they_are_installed_e
     ],
     ids=" ".join,
 )
-def test_paths_that_no_file_can_have_are_told(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """A path with a NUL or a lone surrogate, or one too long, gives a clear error in every command."""
+def test_invalid_paths_raise_an_error(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """A path with NUL or a lone surrogate, or one too long, gives a clear error in every command."""
     for path in ("a\0b.param", "a\ud800.param", "a" * 5000 + ".param", "a/" * 2500 + "x.param"):
         assert main([part.replace("PATH", path) for part in command]) == 2
         said = capsys.readouterr().err
@@ -382,8 +382,8 @@ def test_paths_that_no_file_can_have_are_told(command: list[str], capsys: pytest
 
 
 @pytest.mark.spec("I-5")
-def test_check_lists_causes_before_their_effects(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Findings stand in topological order: what is wrong first comes before what goes wrong because of it."""
+def test_check_lists_causes_before_effects(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Problems are in topological order."""
     for ending in ("param", "bin"):
         shutil.copy(ASSETS / f"digits.pnnx.{ending}", folder / f"odd.pnnx.{ending}")
     text = Path(MODEL).read_text().replace("#2=(?,8,8,8)f32", "#2=(?,8,9,8)f32").replace("nn.Softmax ", "nn.Softmx ")
@@ -399,7 +399,7 @@ def test_check_lists_causes_before_their_effects(folder: Path, capsys: pytest.Ca
     assert places[0] == 0
 
 
-def test_a_terminal_is_not_commanded_by_a_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_cannot_control_a_terminal(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = ["pnnx.Input i 0 1 x #x=(2)f32", "my\x1b[31m.Type r 1 1 x y", "pnnx.Output o 1 0 y"]
     (folder / "n.param").write_text("\n".join(["7767517", "3 2", *lines]) + "\n")
     np.save("in.npy", np.ones(2, np.float32))
@@ -411,8 +411,8 @@ def test_a_terminal_is_not_commanded_by_a_file(folder: Path, capsys: pytest.Capt
     assert "\\x1b[31m.Type" in said.err
 
 
-def test_lab_makes_a_notebook_that_runs(folder: Path) -> None:
-    """`explorer lab FILE` makes a notebook that runs and says what to do next; one that is there is kept."""
+def test_lab_writes_a_notebook_that_runs(folder: Path) -> None:
+    """`explorer lab FILE` writes a notebook with the next steps, and keeps an existing one."""
     path = notebook_for(Path(MODEL))
     book = json.loads(path.read_text())
     cells = ["".join(cell["source"]) for cell in book["cells"] if cell["cell_type"] == "code"]
@@ -437,8 +437,8 @@ def test_lab_makes_a_notebook_that_runs(folder: Path) -> None:
     assert path.read_text() == "{}"
 
 
-def test_lab_says_of_a_model_that_does_not_run_where_to_look(folder: Path) -> None:
-    """The notebook of a file with an unknown operator has no inputs; its end leads to `net.check()`."""
+def test_lab_refers_to_check_for_a_model_that_does_not_run(folder: Path) -> None:
+    """The notebook of a file with an unknown operator has no inputs, and ends with `net.check()`."""
     lines = ("7767517", "3 2", "pnnx.Input a 0 1 x #x=(2,3)f32", "nn.Unheard u 1 1 x y", "pnnx.Output b 1 0 y")
     (folder / "x.param").write_text("\n".join(lines))
     book = json.loads(notebook_for(folder / "x.param").read_text())
@@ -455,10 +455,10 @@ def test_lab_says_of_a_model_that_does_not_run_where_to_look(folder: Path) -> No
         ([], []),
     ],
 )
-def test_lab_hands_on_what_follows_two_dashes(
+def test_lab_passes_options_after_two_dashes_on(
     arguments: list[str], handed: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`explorer lab FILE -- --port=9999` hands JupyterLab its own options."""
+    """`explorer lab FILE -- --port=9999` passes options to JupyterLab."""
     called: list[list[str]] = []
     monkeypatch.setattr("subprocess.call", lambda command: called.append(command) or 0)
     assert main(["lab", *arguments]) == 0
@@ -468,7 +468,7 @@ def test_lab_hands_on_what_follows_two_dashes(
     assert ("--no-browser" in command) == ("--no-browser" in arguments)
 
 
-def test_lab_says_how_to_install_jupyterlab(
+def test_the_error_of_lab_without_jupyterlab_contains_the_pip_command(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
@@ -476,7 +476,7 @@ def test_lab_says_how_to_install_jupyterlab(
     assert 'pip install "explorer-graphs[lab]"' in capsys.readouterr().err
 
 
-def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["--help"])
     assert ended.value.code == 0
@@ -490,8 +490,8 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert ended.value.code == 2
 
 
-def test_show_imports_no_jupyter(folder: Path) -> None:
-    """Showing a file starts quickly: nothing of Jupyter is imported for it."""
+def test_show_does_not_import_jupyter(folder: Path) -> None:
+    """Showing a file starts quickly."""
     code = (
         "import sys; from explorer.cli import main; main(['show', sys.argv[1], '-o', 'out.html']);"
         "print([m for m in ('ipywidgets', 'anywidget', 'IPython', 'traitlets') if m in sys.modules])"
@@ -500,7 +500,7 @@ def test_show_imports_no_jupyter(folder: Path) -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def test_the_module_is_the_command(folder: Path) -> None:
+def test_the_module_runs_the_command_line(folder: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "explorer", "check", "none.param"], capture_output=True, text=True, check=False
     )
@@ -529,7 +529,7 @@ def test_the_module_is_the_command(folder: Path) -> None:
         (["why", MODEL, "conv2", "pool", "more"], "explorer why: error: unrecognized arguments: more"),
     ],
 )
-def test_a_misspelt_command_or_option_is_told_with_a_near_one(
+def test_the_error_of_a_misspelt_command_or_option_suggests_a_similar_one(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as caught:
@@ -538,10 +538,10 @@ def test_a_misspelt_command_or_option_is_told_with_a_near_one(
     assert message in capsys.readouterr().err
 
 
-def test_a_reference_that_is_no_file_and_no_runtime_is_refused_before_the_run(
+def test_an_invalid_reference_raises_an_error_before_the_run(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """`explorer run --compare` names the absent file, or the runtimes, and runs nothing before."""
+    """`explorer run --compare` reports the missing file, or lists the runtimes."""
     for reference, message in {
         "absent.onnx": "absent.onnx: the file cannot be read: No such file or directory",
         "absent.npz": "absent.npz: the file cannot be read: No such file or directory",
@@ -553,23 +553,25 @@ def test_a_reference_that_is_no_file_and_no_runtime_is_refused_before_the_run(
         assert "float32" not in printed.out
 
 
-def test_show_says_that_the_file_of_weights_is_absent(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`explorer show` draws a model without its weights, and says that it cannot run."""
+def test_show_reports_a_missing_weights_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`explorer show` draws a model without its weights, and reports that it cannot run."""
     shutil.copy(MODEL, folder / "alone.pnnx.param")
     assert main(["show", "alone.pnnx.param"]) == 0
     text = capsys.readouterr().err
     assert re.search(r"cannot run: alone\.pnnx\.bin: the file is missing, and with it \d+ weights: ", text)
 
 
-def test_one_operator_is_told_as_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_operator_is_explained_as_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = ["7767517", "3 2", "pnnx.Input in0 0 1 0 #0=(1,4)f32", "nn.ReLU w 1 1 0 1 #1=(1,4)f32"]
     (folder / "relu.pnnx.param").write_text("\n".join([*lines, "pnnx.Output out 1 0 1", ""]))
     assert main(["check", "relu.pnnx.param"]) == 0
     assert "relu: its operator can run: 0 1×4 → 1 1×4" in capsys.readouterr().out
 
 
-def test_a_shape_that_the_file_fixes_is_told_with_a_fix_for_shapes(capsys: pytest.CaptureFixture[str]) -> None:
-    """`explorer check --shape` for a length that the file fixes says so, and speaks of no array."""
+def test_a_shape_that_contradicts_the_file_raises_an_error_with_a_fix_for_shapes(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The error of `explorer check --shape` for a fixed length does not mention arrays."""
     assert main(["check", str(ASSETS / "digits.pnnx.param"), "--shape", "0=1x3"]) == 2
     text = capsys.readouterr().err
     assert "fix: give lengths that the file leaves open" in text
