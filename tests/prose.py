@@ -33,7 +33,7 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "explorer"
 RUNNER = ROOT / "tests" / "support" / "docstring_examples.py"
 DOCUMENTED = ("core", "ops", "gradients", "data")
-"""packages for which ruff does not ask for docstrings of every public method (D102), because they may be inherited"""
+"""packages for which ruff does not require docstrings of all public methods (D102), because they may be inherited"""
 EXEMPLARY = ("__init__", "api", "core", "data", "formats", "gradients", "layers", "net", "ops", "plan", "record", "run")
 """packages and modules whose names in ``ex`` need an example"""
 CLAUSE = re.compile(r"(What|Who|Whom|Whose|That|Which|Where|When) ")
@@ -46,7 +46,7 @@ TERMS = {
     "view": "a view is",
     "winograd": "winograd's method computes",
 }
-"""words that a reason's sentence may use if the reason's meaning has this explanation of them"""
+"""words that a reason's sentence may use only if the reason's meaning contains this explanation"""
 PLAIN_TEXT = """
     again before by decision decisions declared depth depths division error even exp
     exponent exponentials factor factors graph groups index into last log model negative no nodes norm
@@ -62,7 +62,7 @@ PLAIN_TEXT = """
     changes program absolute cosine counts pass
 """
 PLAIN = frozenset(PLAIN_TEXT.split())
-"""words that the planner's code and its texts share, and that a NumPy user knows; every other one is a term"""
+"""words in the planner's code and strings that a NumPy user knows; every other one is a term"""
 
 
 def main() -> int:
@@ -76,7 +76,7 @@ def main() -> int:
 
 
 def missing_docstrings() -> Iterator[str]:
-    """Yield public functions, classes, methods and operations without a docstring, inherited ones considered."""
+    """Yield public functions, classes, methods and operations without a docstring, not even an inherited one."""
     for package in DOCUMENTED:
         root = importlib.import_module(f"explorer.{package}")
         for info in pkgutil.walk_packages(root.__path__, f"{root.__name__}."):
@@ -95,7 +95,7 @@ def missing_docstrings() -> Iterator[str]:
 
 
 def _undocumented(cls: type) -> Iterator[str]:
-    """Yield public methods and properties of a class that have no docstring, and override none that has one."""
+    """Yield a class's public methods and properties that have no docstring and do not override a member with one."""
     for name, member in vars(cls).items():
         call: Any = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
         if name.startswith("_") or not inspect.isfunction(call) or call.__doc__:
@@ -106,7 +106,7 @@ def _undocumented(cls: type) -> Iterator[str]:
 
 
 def relative_clauses(source: Path = SOURCE) -> Iterator[str]:
-    """Yield docstrings that begin with a relative clause ("What was given"), where a verb or a noun should be."""
+    """Yield docstrings that begin with a relative clause ("What was given") instead of a verb or a noun."""
     for path in sorted(source.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
@@ -116,7 +116,7 @@ def relative_clauses(source: Path = SOURCE) -> Iterator[str]:
 
 
 def missing_examples() -> Iterator[str]:
-    """Yield public names whose docstring shows no example, and names no other docstring that does."""
+    """Yield public names whose docstring contains neither an example nor a reference to one."""
     for name in sorted({*dir(ex)} - {*registry.functions}):
         text = inspect.getdoc(getattr(ex, name)) or ""
         reference = re.search(r"Example: see ``ex\.(\w+)``\.", text)
@@ -126,7 +126,7 @@ def missing_examples() -> Iterator[str]:
 
 
 def _needs_example(name: str) -> bool:
-    """Whether a public name is a function or class of these packages; an error is shown where it is raised."""
+    """Return whether a public name is a function or class of these packages; errors are shown where they are raised."""
     value: Any = getattr(ex, name)
     if not (inspect.isfunction(value) or inspect.isclass(value)) or value.__module__.split(".")[0] != "explorer":
         return False
@@ -135,7 +135,7 @@ def _needs_example(name: str) -> bool:
 
 
 def wrong_examples() -> Iterator[str]:
-    """Yield the output of all examples in the package's docstrings, if one gives anything but what it shows."""
+    """Yield the output of all docstring examples if one differs from the shown result."""
     files = [path for path in SOURCE.rglob("*.py") if re.search(r"^ *>>> ", path.read_text("utf-8"), re.MULTILINE)]
     names = sorted([".".join(path.relative_to(ROOT).with_suffix("").parts) for path in files])
     command = [sys.executable, RUNNER, *[name.removesuffix(".__init__") for name in names]]
@@ -146,7 +146,7 @@ def wrong_examples() -> Iterator[str]:
 
 
 def reasons() -> Iterator[str]:
-    """Yield reasons that are not whole sentences, or use a compiler's term or a name that is nowhere explained."""
+    """Yield reasons that are incomplete sentences, or contain an unexplained compiler term or name."""
     own = [
         reason
         for (owner, _), reason in CATALOGUE.items()
@@ -176,7 +176,7 @@ def reasons() -> Iterator[str]:
 
 
 def glossary() -> Iterator[str]:
-    """Yield terms of the planner that a panel can show and nothing explains, and entries out of form."""
+    """Yield unexplained terms of the planner that a panel can show, and malformed entries."""
     code, known = _names_of_the_planner(), _explained()
     said = {
         word.lower()
@@ -193,7 +193,7 @@ def glossary() -> Iterator[str]:
 
 
 def _sentences() -> Iterator[str]:
-    """All sentences that a panel can show of a plan: reasons with what they mean, and the purposes of passes."""
+    """Yield all sentences about a plan that a panel can show: reasons with their meanings, and purposes of passes."""
     for reason in CATALOGUE.values():
         yield f"{reason.sentence}\n{reason.meaning}\n{reason.change}"
     for step in PIPELINE:
@@ -201,7 +201,7 @@ def _sentences() -> Iterator[str]:
 
 
 def _labels() -> Iterator[str]:
-    """All labels of facts and counts, and the names of stages, of a program for each reason."""
+    """Yield all labels of facts and counts, and the names of stages, of a program for each reason."""
     for reason in OCCASIONS:
         recording = build(occasion(reason).plan, "", {})
         for decision in recording.decisions:
@@ -212,7 +212,7 @@ def _labels() -> Iterator[str]:
 
 
 def _front_end() -> Iterator[str]:
-    """All headings and names of rows that the panel's own code has."""
+    """Yield all headings and row names in the panel's own code."""
     for file in sorted((SOURCE / "view/static/panel").glob("*.js")):
         code = file.read_text(encoding="utf-8")
         for _, text in re.findall(r"heading\(([\"`])(.*?)\1", code):
@@ -221,7 +221,7 @@ def _front_end() -> Iterator[str]:
 
 
 def _names_of_the_planner() -> set[str]:
-    """The words in the names of the planner's modules and classes."""
+    """Return the words in names of the planner's modules and classes."""
     results: set[str] = set()
     for file in (SOURCE / "plan").rglob("*.py"):
         results.update(file.stem.split("_"))

@@ -1,4 +1,4 @@
-"""What explore and explain hand to views, and what comes back from them."""
+"""Arguments and results of explore and explain, and values read from views."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ ASSETS = Path(__file__).parents[1] / "assets"
 
 @pytest.fixture
 def program() -> tuple[ex.Expr, ex.Expr]:
-    """A product that is used twice, and what is made of it."""
+    """Return a product that is used twice, and results of it."""
     x = ex.tensor(np.ones((3, 4), np.float32), name="x")
     product = x @ ex.tensor(np.full((4, 2), 0.5, np.float32), name="W")
     return product, ex.tanh(product) + product
 
 
-def test_an_expression_is_planned_and_run(program: tuple[ex.Expr, ex.Expr]) -> None:
-    """Exploring an expression plans it, runs it, and records a summary of every value."""
+def test_an_explored_expression_is_planned_and_run(program: tuple[ex.Expr, ex.Expr]) -> None:
+    """The recording has a summary of every value."""
     _, root = program
     view: Any = ex.explore(root)
     assert view.recording.run is not None
@@ -36,8 +36,8 @@ def test_an_expression_is_planned_and_run(program: tuple[ex.Expr, ex.Expr]) -> N
 
 
 @pytest.mark.spec("V-2")
-def test_a_view_without_source_holds_no_text_of_the_program(program: tuple[ex.Expr, ex.Expr], tmp_path: Path) -> None:
-    """``source=False`` keeps the program's text out of the widget, also after the run, and out of what it saves."""
+def test_a_view_without_source_contains_no_source_code(program: tuple[ex.Expr, ex.Expr], tmp_path: Path) -> None:
+    """``source=False`` keeps source code out of the widget, also after the run, and out of saved files."""
     line = "product = x @ ex.tensor"
     plan = ex.EvalPlan()
     plan.register(program[1])
@@ -77,8 +77,8 @@ def test_one_view_before_and_after_the_run(program: tuple[ex.Expr, ex.Expr]) -> 
     assert (view.step, view.stage, view.selected) == before
 
 
-def test_a_view_stays_with_the_program_that_it_showed(program: tuple[ex.Expr, ex.Expr]) -> None:
-    """A plan that is used for another program does not change the view of the first one."""
+def test_a_view_keeps_showing_its_program(program: tuple[ex.Expr, ex.Expr]) -> None:
+    """Using the plan for another program does not change the first view."""
     _, root = program
     plan = ex.EvalPlan()
     plan.register(root)
@@ -95,7 +95,7 @@ def test_a_view_stays_with_the_program_that_it_showed(program: tuple[ex.Expr, ex
 
 @pytest.mark.spec("V-9")
 def test_selections_are_expressions(program: tuple[ex.Expr, ex.Expr]) -> None:
-    """Focus takes an expression, and a selected node is read back as the expression that it stands for."""
+    """Focus accepts an expression, and a selected node is read as the expression that it replaces."""
     product, root = program
     view: Any = ex.explore(root)
     assert isinstance(view, ExpressionView)
@@ -114,7 +114,7 @@ def test_several_expressions_are_explored_together() -> None:
         ex.explore(ex.tanh(x), 3)
 
 
-def test_what_cannot_be_explored_is_named() -> None:
+def test_other_objects_raise_an_error_with_their_name() -> None:
     with pytest.raises(ex.OperandError, match="explore of an int"):
         ex.explore(3)
     with pytest.raises(ex.OperandError, match="explore of a list"):
@@ -122,8 +122,8 @@ def test_what_cannot_be_explored_is_named() -> None:
 
 
 @pytest.mark.spec("P-18")
-def test_explaining_an_expression_tells_what_its_refusals_would_take() -> None:
-    """Beside the declined decisions about an expression stands what would make them apply, with both prices."""
+def test_explaining_an_expression_lists_changes_for_declined_decisions() -> None:
+    """Each declined decision has the change that would apply it, with both prices."""
     shared = ex.tensor(np.ones((3, 4), np.float32)) + 0.5
     first = ex.negative(shared)
     plan = ex.EvalPlan()
@@ -135,8 +135,8 @@ def test_explaining_an_expression_tells_what_its_refusals_would_take() -> None:
 
 
 @pytest.mark.spec("P-16")
-def test_explaining_what_became_part_of_another_kernel_names_that_kernel(program: tuple[ex.Expr, ex.Expr]) -> None:
-    """The text about an expression that a rule took in says which kernel computes what it was for."""
+def test_explaining_an_absorbed_expression_names_the_kernel(program: tuple[ex.Expr, ex.Expr]) -> None:
+    """The text about an expression that a rule absorbed names the kernel that computes its purpose."""
     inner = ex.softmax(program[1])
     plan = ex.EvalPlan()
     plan.register(ex.log(inner))
@@ -147,7 +147,7 @@ def test_explaining_what_became_part_of_another_kernel_names_that_kernel(program
 
 
 def test_explain_one_expression(program: tuple[ex.Expr, ex.Expr]) -> None:
-    """The text about one expression names its line and every decision about it, the declined ones first."""
+    """The text has its line and every decision about it, declined ones first."""
     product, root = program
     plan = ex.EvalPlan()
     plan.register(root)
@@ -160,7 +160,7 @@ def test_explain_one_expression(program: tuple[ex.Expr, ex.Expr]) -> None:
 
 @pytest.mark.spec("V-9")
 def test_an_operator_of_a_file_is_focused_by_its_name_or_its_line() -> None:
-    """A view of a model's file finds an operator by name, line or text, and says which one is selected."""
+    """A view of a model's file finds an operator by name, line or text, and returns the selected one."""
     view: Any = ex.open(ASSETS / "digits.pnnx.param").explore()
     recording = view.recording
     view.focus("conv2")

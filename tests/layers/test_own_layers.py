@@ -1,4 +1,4 @@
-"""Layers that users write in a notebook's cell: what is read, shared, changed, wrong, copied, threaded."""
+"""User-defined layers in a notebook: what they read, share and change, errors, copies and threads."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ONES = layers.Initializer(filler=layers.Constant(1.0))
 
 
 class Scaled(layers.Layer):
-    """input · FACTOR, which is a global variable, through a method."""
+    """Return input · FACTOR, a global variable, from a method."""
 
     power: int = 1
 
@@ -39,8 +39,8 @@ def value(node: Any) -> Any:
 
 
 @pytest.mark.spec("M-L15")
-def test_what_forward_reads_from_outside_may_change(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A user's forward is recorded again when a global that it reads, or one of its class's methods, was rebound."""
+def test_variables_that_forward_reads_may_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """forward is traced again after a global that it reads, or one of its class's methods, was rebound."""
     layer, square = Scaled("s"), Scaled("q", power=2)
     assert (value(layer(ONE)), value(square(ONE))) == ([2, 2], [4, 4])
     monkeypatch.setitem(globals(), "FACTOR", 3.0)
@@ -51,8 +51,8 @@ def test_what_forward_reads_from_outside_may_change(monkeypatch: pytest.MonkeyPa
     assert (value(layer(ONE)), value(Scaled("u")(ONE))) == ([7, 7], [7, 7])
 
 
-def test_layers_share_what_they_record_only_where_nothing_differs() -> None:
-    """Layers of equal class, arguments and derived attributes share a function; others do not, 2 and 2.0 neither."""
+def test_layers_share_a_function_only_if_they_are_equal() -> None:
+    """Class, arguments and derived attributes must be equal; 2 and 2.0 are different."""
 
     class Made(layers.Layer):
         factor: float
@@ -106,8 +106,8 @@ def test_attributes_that_differ_inside_keep_layers_apart(one: Any, other: Any) -
     assert Kept("one").blueprint == Kept("one").blueprint
 
 
-def test_a_layer_class_that_is_declared_again_is_another() -> None:
-    """Running a cell again declares a layer class anew: layers made before keep what they record."""
+def test_a_layer_class_declared_again_is_another_class() -> None:
+    """Layers constructed before a cell ran again keep their recorded functions."""
 
     def declare(factor: int) -> type[layers.Layer]:
         return type("Again", (layers.Layer,), {"forward": lambda self, input: input * factor})
@@ -136,8 +136,8 @@ def returning(made: Callable[[ex.Expr], Any], outputs: tuple[str, ...] = ("outpu
         (lambda x: x if x.sum() > 0 else -x, ("output",), "use ex.where"),
     ],
 )
-def test_a_forward_that_returns_wrong_things_is_told_so(made: Any, outputs: Any, message: str) -> None:
-    """Where forward does not return one expression for each output port, an error says what it returned."""
+def test_an_invalid_result_of_forward_raises_an_error(made: Any, outputs: Any, message: str) -> None:
+    """forward must return one expression for each output port; the error contains the result."""
     layer = returning(made, outputs)
     with pytest.raises(ex.ExplorerError, match=message):
         layer(ONE)
@@ -160,14 +160,14 @@ def test_a_forward_that_returns_wrong_things_is_told_so(made: Any, outputs: Any,
         ({"__init__": lambda self: None}, "annotate the arguments"),
     ],
 )
-def test_a_wrong_class_is_refused_where_it_is_declared(body: dict[str, Any], message: str) -> None:
-    """Ports, arguments and forward of a layer class are checked when the class is declared."""
+def test_an_invalid_layer_class_raises_an_error_at_its_declaration(body: dict[str, Any], message: str) -> None:
+    """Ports, arguments and forward are checked."""
     with pytest.raises(ex.DeclarationError, match=message):
         type("Made", (layers.Layer,), body)
 
 
 class Reader(layers.Layer):
-    """Reads of itself what others, with whom it shares what it records, have otherwise."""
+    """Layer that reads an attribute that differs between layers sharing its function."""
 
     what: str
 
@@ -182,15 +182,16 @@ class Reader(layers.Layer):
 
 
 @pytest.mark.parametrize("what", ["name", "train", "GradPolicy.update", "ParameterPolicy.dtype"])
-def test_forward_cannot_read_what_its_function_does_not_depend_on(what: str) -> None:
-    """A forward that reads the layer's name, training or gradients is refused: layers that share it differ in them."""
+def test_forward_cannot_read_attributes_outside_the_shared_key(what: str) -> None:
+    """Reading the layer's name, training or gradients raises an error, because layers that share the function differ in
+    them."""
     with pytest.raises(ex.DeclarationError, match=f"forward of Reader.'r'. reads its .*{what}"):
         Reader("r", what)(ONE)
     assert (Reader("r", what).name, Reader("r", what).train) == ("r", False)
 
 
-def test_arguments_are_checked_when_the_layer_is_made() -> None:
-    """Constructor arguments that are missing, too many, unknown or can change are refused, with the whole signature."""
+def test_arguments_are_checked_when_a_layer_is_constructed() -> None:
+    """Missing, extra, unknown or mutable arguments raise an error with the complete signature."""
 
     class Listed(layers.Layer):
         sizes: Any
@@ -218,8 +219,8 @@ def test_arguments_are_checked_when_the_layer_is_made() -> None:
             make()
 
 
-def test_wrong_inputs_name_the_port_and_the_sublayer() -> None:
-    """An illegal operand is refused by the operation that it reaches; notes name the sublayers, or the port."""
+def test_errors_of_invalid_inputs_contain_the_port_and_the_sublayer() -> None:
+    """The operation rejects the operand, and notes name the sublayers or the port."""
     layer = layers.Linear("lin", 2, 3)
     layer.init(ONES)
     with pytest.raises(ex.OperandError, match=r"matmul of 4 float64, 2×3 float32") as caught:
@@ -242,8 +243,8 @@ def test_wrong_inputs_name_the_port_and_the_sublayer() -> None:
             call()
 
 
-def test_one_expression_in_two_ports_and_integers() -> None:
-    """One expression may go into two ports; integers have no gradient, and a seed for them must be integral."""
+def test_one_expression_at_two_ports_and_integers() -> None:
+    """Integers have no gradient, and a seed for them must be integral."""
     product = layers.Multiply("m", policies=[layers.PFeedbackOutput], train=True)
     x = ex.tensor([2.0, 3.0])
     product(x, x)
@@ -269,8 +270,8 @@ class Two(layers.Layer):
         return {"b": input * 3, "a": ex.square(input)}
 
 
-def test_an_output_may_be_without_a_gradient() -> None:
-    """Of several outputs each is given a gradient, or None where there is none; leaving one out is an error."""
+def test_an_output_may_have_no_gradient() -> None:
+    """Each of several outputs needs a gradient or None; omitting one raises an error."""
     layer = Two("t", policies=[layers.PFeedbackOutput], train=True)
     x = np.array(5.0)
     for given, expected in (({"a": 1.0, "b": 1.0}, 13), ({"a": None, "b": 2.0}, 6), ({"b": None, "a": 1.0}, 10)):
@@ -283,7 +284,7 @@ def test_an_output_may_be_without_a_gradient() -> None:
 
 
 def test_layers_inside_functions() -> None:
-    """A function that uses a layer sees its parameters' new values; a training layer stays inside one body."""
+    """A function that uses a layer reads its parameters' new values; a training layer must stay inside one body."""
     layer = layers.Linear("l", 2, 1, policies=[layers.PUpdate], train=True)
     held = [layer]  # not a variable that could be watched
     layer.init(ONES)
@@ -322,8 +323,8 @@ def test_layers_inside_functions() -> None:
         layer.neutral_invariant()
 
 
-def test_what_a_body_keeps_is_neither_fed_back_nor_collected_outside_nor_inside_another() -> None:
-    """What was fed outside of a function is not fed back inside one; of gradients of two bodies none is collected."""
+def test_values_fed_in_one_body_stay_in_that_body() -> None:
+    """Layers fed outside a function cannot be fed back inside, and gradients of two bodies cannot be collected."""
     layer = layers.Linear("l", 2, 1, policies=[layers.PUpdate], train=True)
     held = [layer]  # not a variable that could be watched
     layer.init(ONES)
@@ -345,8 +346,8 @@ def test_what_a_body_keeps_is_neither_fed_back_nor_collected_outside_nor_inside_
     assert len(collector) == 0
 
 
-def test_copies_and_pickles() -> None:
-    """A copy shares parameters and has its own stacks; a deep copy, or a pickled layer, has its own parameters too."""
+def test_copies_and_pickles_of_layers() -> None:
+    """A copy shares parameters but not stacks; a deep or pickled copy has its own parameters, too."""
     chosen = [layers.PUpdate, layers.PFeedbackOutput, layers.Sub("bias", layers.PNoUpdate)]
     layer = layers.Linear("l", 2, 1, policies=chosen, train=True)
     layer.init(ONES)
@@ -371,7 +372,7 @@ def test_copies_and_pickles() -> None:
 
 
 def test_layers_run_in_several_threads() -> None:
-    """Inference layers may be fed in many threads: each shape is recorded once or a few times, none is mixed up."""
+    """Inference layers may be fed in many threads: each shape is recorded at most a few times, without interference."""
     layer = layers.Linear("l", 2, 3)
     layer.init(ONES)
     results: list[Any] = []
@@ -390,8 +391,8 @@ def test_layers_run_in_several_threads() -> None:
     assert (ex.evaluate(results[-1][1]) == 3).all()
 
 
-def test_a_policy_class_that_is_declared_again_is_the_same() -> None:
-    """Running a cell again declares a policy class anew: policies made before still reach the layers that read it."""
+def test_a_policy_class_declared_again_is_the_same_policy() -> None:
+    """Policies constructed before a cell ran again still apply to layers that read the class."""
     kinds = [type("Again", (layers.PolicyClass,), {"factor": layers.Minor(1.0)}) for _ in range(2)]
 
     class Reads(layers.Layer):
@@ -405,8 +406,8 @@ def test_a_policy_class_that_is_declared_again_is_the_same() -> None:
         Reads("r").select(kinds[1].factor)
 
 
-def test_a_shared_function_keeps_no_records_of_the_layer_that_made_it() -> None:
-    """The first layer of a blueprint lends its function a skeleton, which holds none of the values it was fed."""
+def test_a_shared_function_does_not_keep_the_values_of_a_layer() -> None:
+    """The first layer provides a skeleton for the shared function, without the values that it was fed."""
 
     class Doubles(layers.Layer):
         def forward(self, input: ex.Expr) -> ex.Expr:
@@ -422,8 +423,8 @@ def test_a_shared_function_keeps_no_records_of_the_layer_that_made_it() -> None:
     assert output() is None
 
 
-def test_a_layer_may_be_dropped_while_others_share_what_it_recorded() -> None:
-    """What layers share keeps no layer's parameters nor what it was fed."""
+def test_a_layer_may_be_freed_while_others_share_its_function() -> None:
+    """The function keeps neither a layer's parameters nor fed values."""
     first, second = (layers.Linear(name, 2, 3, train=True) for name in ("dropped", "kept"))
     for layer in (first, second):
         layer.init(ONES)

@@ -1,4 +1,4 @@
-"""What layers are handed: containers of ports, initialisers, load buffers, weights."""
+"""Arguments of layers: port containers, initializers, load buffers, weights."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Two(layers.Layer):
         return {"b": input * 3, "a": ex.square(input)}
 
 
-def test_containers_of_ports_are_dicts_that_do_not_change() -> None:
-    """Several outputs are evaluated as a dict is, and go into another layer whole; nothing is written to them."""
+def test_port_containers_are_read_only_dicts() -> None:
+    """Several outputs are evaluated like a dict, and can be passed to another layer as a whole."""
     y = Two("t")(np.array(2.0))
     assert {name: float(each) for name, each in ex.evaluate(y).items()} == {"a": 4, "b": 6}
     assert (
@@ -41,7 +41,7 @@ def test_containers_of_ports_are_dicts_that_do_not_change() -> None:
 
 
 def begun(name: str, *, seed: int = 0, first: str = "") -> Any:
-    """What a bias of a name begins with, where another parameter is initialised first."""
+    """Return a named bias's initial value if another parameter is initialized first."""
     initializer = layers.Initializer(filler=layers.Uniform(), seed=seed)
     buffer: dict[str, Any] = {}
     for each in (first, name):
@@ -51,8 +51,8 @@ def begun(name: str, *, seed: int = 0, first: str = "") -> Any:
 
 
 @pytest.mark.spec("M-L3")
-def test_what_a_filler_draws_depends_on_the_name_and_the_seed_alone() -> None:
-    """Whatever was initialised before; names of as many letters, and of the same ones, draw different numbers."""
+def test_a_filler_depends_only_on_the_name_and_the_seed() -> None:
+    """Earlier initializations do not matter; similar names draw different numbers."""
     drawn = begun("ab")
     assert begun("ab") == begun("ab", first="cd") == drawn
     assert all(begun(name) != drawn for name in ("ba", "ac", "abc"))
@@ -60,8 +60,8 @@ def test_what_a_filler_draws_depends_on_the_name_and_the_seed_alone() -> None:
 
 
 @pytest.mark.spec("M-L3", "M-L14")
-def test_a_parameter_is_shared_by_layers_of_one_type_alone() -> None:
-    """A parameter of the load buffer has another layer's shape, dtype and device, or is refused."""
+def test_only_equal_parameters_are_shared() -> None:
+    """A parameter in the load buffer must have the layer's shape, dtype and device."""
     buffer: dict[str, Any] = {}
     layers.Bias("b", 2).init(ONES, buffer)
     wrong = [
@@ -78,7 +78,7 @@ def test_a_parameter_is_shared_by_layers_of_one_type_alone() -> None:
 
 
 def test_weights_are_copied() -> None:
-    """What is written to an array after it was assigned, or initialised with, does not reach the parameter."""
+    """Writing to an assigned or initial array does not change the parameter."""
     given = np.ones(2, np.float32)
     layer = layers.Bias("b", 2)
     layer.init(layers.Initializer({"b/parameter": given}))
@@ -89,8 +89,8 @@ def test_weights_are_copied() -> None:
     assert layer.save_weights()["b/parameter"].tolist() == [5, 5]
 
 
-def test_what_is_initialised_with_is_checked() -> None:
-    """Initialisers, buffers and weights of the wrong kind are refused; values that no parameter took are listed."""
+def test_initial_values_are_checked() -> None:
+    """Initializers, buffers and weights of a wrong kind raise an error; unused values are listed."""
     layer = layers.Bias("b", 2)
     calls: list[tuple[Callable[[], Any], str]] = [
         (lambda: layer.init({"b/parameter": [1, 2]}), r"init\(Initializer\("),  # type: ignore[arg-type]
@@ -112,7 +112,7 @@ def test_what_is_initialised_with_is_checked() -> None:
 
 
 @pytest.mark.parametrize("kind", [layers.ParamSource, layers.ValueSource])
-def test_policies_of_a_sublayer_that_a_source_has_not_are_refused(kind: type[layers.Layer]) -> None:
-    """A source checks its shape, and what every layer checks: it has no sublayers that policies could go to."""
+def test_a_source_rejects_policies_for_sublayers(kind: type[layers.Layer]) -> None:
+    """It checks its shape, and like every layer that its policies refer to existing sublayers."""
     with refused(ex.UnknownNameError, "inner", "w"):
         kind("w", (3,), policies=[layers.Sub("inner", layers.PUpdate)])

@@ -1,4 +1,4 @@
-"""The bench for mutants: copies of the project in which one text is changed, and the nearest tests run."""
+"""Mutation testing: copies of the project in which one string is replaced, and the closest tests run."""
 
 from __future__ import annotations
 
@@ -30,19 +30,20 @@ PARTS = (
     "CHANGELOG.md",
 )
 TIMEOUT = 300
-"""seconds after which a mutant counts as killed, its tests not ending, unless they take a third of that without it"""
+"""minimum timeout in seconds, after which a mutant counts as killed, unless its tests take a third of that without
+it"""
 LONGEST = 1800
-"""seconds that tests may take without a mutant"""
+"""maximum seconds of the tests without a mutant"""
 _KILLED, _SURVIVED = 1, 0
 _FAILED = ("FAILED", "ERROR")
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change of the code, and the tests that stand nearest to it.
+    """One change of the code, and the closest tests.
 
-    ``place`` tells which occurrence of ``old`` is meant, as its offset in the file; −1 where there is one only.
-    ``survives`` is why no test can or need kill it, "" for one that must be killed.
+    ``place`` is the offset in the file of the occurrence of ``old``, or −1 if there is only one. ``survives`` is the
+    reason why no test can or need kill the mutant, or "" if one must.
     """
 
     name: str
@@ -54,7 +55,7 @@ class Mutant:
     place: int = -1
 
     def applied(self, text: str) -> str:
-        """Return the file's text with the change; raises ValueError unless ``old`` stands at its place, or once."""
+        """Return the file's text with the change; raise ValueError unless ``old`` is at its offset, or occurs once."""
         if self.place >= 0:
             if not text.startswith(self.old, self.place):
                 raise ValueError(f"{self.name}: {self.file} has another text at {self.place}")
@@ -68,24 +69,24 @@ class Mutant:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a mutant: "killed", "survived", or "broken" where its tests could not run at all."""
+    """Outcome of a mutant: "killed", "survived", or "broken" if its tests could not run at all."""
 
     mutant: Mutant
     outcome: str
     told: str = ""
-    """the test that failed, or the last lines of a run that broke"""
+    """the test that failed, or the last lines of a broken run"""
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """A run of tests without a mutant: how it failed, "" where all passed, and how long it took."""
+    """Test run without a mutant: its failure, or "" if all tests passed, and its time."""
 
     failure: str
     seconds: float
 
 
 class Copy:
-    """A copy of the project in a folder of its own, on which one mutant is tried at a time."""
+    """A copy of the project in a separate folder, in which one mutant is tried at a time."""
 
     def __init__(self, folder: Path, root: Path) -> None:
         self.folder = folder
@@ -98,13 +99,14 @@ class Copy:
         compileall.compile_dir(folder / "explorer", quiet=2)
 
     def baseline(self, tests: Sequence[str]) -> Baseline:
-        """Run tests as the code stands."""
+        """Run tests on the unchanged code."""
         begin = time.monotonic()
         status, output = self._run(tests, LONGEST)
         return Baseline("" if status == _SURVIVED else _failure(output), time.monotonic() - begin)
 
     def attempt(self, mutant: Mutant, baseline: Baseline) -> Verdict:
-        """Apply a mutant, run its tests until one fails, and restore the file; no test that fails anyway kills it."""
+        """Apply a mutant, run its tests until one fails, and restore the file; tests that also fail without it do not
+        count."""
         if baseline.failure:
             return Verdict(mutant, "broken", f"fails without the mutant: {baseline.failure}")
         path = self.folder / mutant.file
@@ -119,11 +121,11 @@ class Copy:
 
     def _run(self, tests: Sequence[str], limit: float) -> tuple[int, str]:
         command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider"]
-        command += ["-p", "no:nbval"]  # its imports take longer than most tests
+        command += ["-p", "no:nbval"]  # importing it takes longer than most tests
         command += ["--hypothesis-profile", "first", *tests]
         settings = {
             "PYTHONPATH": str(self.folder),
-            "PYTHONDONTWRITEBYTECODE": "",  # no test is compiled twice; that of a mutant is forgotten
+            "PYTHONDONTWRITEBYTECODE": "",  # avoid compiling tests again; the mutant's compiled file is deleted
             "CI": "true",
             "OPENBLAS_NUM_THREADS": "1",
             "OMP_NUM_THREADS": "1",
@@ -160,13 +162,13 @@ class Copy:
 
 
 def _failure(output: str) -> str:
-    """The line of pytest's output that names the last test that failed, else the output's last line."""
+    """Return the line of pytest's output with the last failed test, or else the last line."""
     lines = output.strip().splitlines() or ["no output"]
     return ([line for line in lines if line.startswith(_FAILED)] or lines)[-1]
 
 
 class Baselines:
-    """The runs of tests without a mutant, each set of tests once."""
+    """Test runs without a mutant, one for each set of tests."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
@@ -174,7 +176,7 @@ class Baselines:
         self._known: dict[tuple[str, ...], Baseline] = {}
 
     def of(self, tests: tuple[str, ...], copy: Copy) -> Baseline:
-        """Return the run of these tests; the first who asks runs them on his copy, others wait for it."""
+        """Return the run of these tests; the first caller runs them in its copy, and others wait."""
         with self._guard:
             lock = self._locks.setdefault(tests, threading.Lock())
         with lock:
@@ -185,7 +187,7 @@ class Baselines:
 
 @contextmanager
 def copies(count: int, root: Path = ROOT) -> Iterator[queue.Queue[Copy]]:
-    """Make copies of the project, removed at the end."""
+    """Make copies of the project, which are removed at the end."""
     with tempfile.TemporaryDirectory(prefix="explorer-mutants-") as name:
         free: queue.Queue[Copy] = queue.Queue()
         for number in range(count):
@@ -194,7 +196,7 @@ def copies(count: int, root: Path = ROOT) -> Iterator[queue.Queue[Copy]]:
 
 
 def attempts(mutants: Sequence[Mutant], jobs: int, root: Path = ROOT) -> Iterator[Verdict]:
-    """Try mutants, so many at a time; yields verdicts as they come."""
+    """Try several mutants at a time, and yield the verdicts as they arrive."""
     baselines = Baselines()
     with copies(jobs, root) as free, ThreadPoolExecutor(jobs) as pool:
 

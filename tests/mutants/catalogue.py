@@ -1,4 +1,4 @@
-"""The named mutants: a file a package in named/, and a table of packages with the tests that stand nearest."""
+"""Named mutants, with a file in named/ for each package, and a table of packages with their closest tests."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "testing": ("tests/testing",),
     "view": ("tests/view",),
 }
-"""package → the tests that stand nearest to it"""
+"""package → its closest tests"""
 CATALOGUE = Path(__file__).with_name("named")
-"""the folder of the named mutants: ``<package>.toml``"""
+"""folder of the named mutants, in ``<package>.toml``"""
 
 
 def named() -> list[Mutant]:
-    """Read the named mutants of all packages; those without tests of their own take their package's."""
+    """Read the named mutants of all packages; those without explicit tests use their package's."""
     return [mutant for path in sorted(CATALOGUE.glob("*.toml")) for mutant in named_in(path)]
 
 
 def named_in(path: Path) -> list[Mutant]:
-    """Read the named mutants of one file."""
+    """Read the named mutants in one file."""
     written = tomllib.loads(path.read_text(encoding="utf-8"))
     return [
         Mutant(
@@ -50,5 +50,5 @@ def named_in(path: Path) -> list[Mutant]:
 
 
 def package_of(file: str) -> str:
-    """Return the package of a file of explorer/."""
+    """Return the package of a file in explorer/."""
     return file.split("/")[1].removesuffix(".py")

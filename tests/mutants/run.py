@@ -18,7 +18,7 @@ from tests.mutants.sampling import sample
 
 
 def main() -> int:
-    """Return 0 where every mutant that must be killed is, else 1."""
+    """Return 0 if every mutant that must be killed is, else 1."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", choices=sorted(PACKAGES), help="a package; several may be named")
     parser.add_argument("--sample", type=int, default=0, help="draw so many a package instead of the named ones")

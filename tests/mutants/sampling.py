@@ -1,4 +1,4 @@
-"""Mutants drawn at random from the code: one comparison, operator, constant, condition or statement is changed."""
+"""Random mutants: one comparison, operator, constant, condition or statement in the code is changed."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _QUIET = {
     "StateError",
     "UnknownNameError",
 }
-"""calls that make errors: their words are no behaviour"""
+"""calls that construct errors, whose words are no behaviour"""
 
 
 class Change(NamedTuple):
-    """A change of one piece of a file: offset, the text that stands there, the text that is put there."""
+    """A change in a file: the offset, the old and the new string."""
 
     place: int
     old: str
@@ -41,7 +41,7 @@ class Change(NamedTuple):
 
 
 def changes(text: str) -> list[Change]:
-    """List every change that the operators make of a file, in the order of its lines."""
+    """List every possible change of a file in line order."""
     tree = ast.parse(text)
     lines = text.splitlines(keepends=True)
     starts = [0]
@@ -53,7 +53,7 @@ def changes(text: str) -> list[Change]:
         if node in quiet or not hasattr(node, "lineno"):
             continue
         for changed in _changed(node):
-            # columns count bytes of UTF-8
+            # columns count UTF-8 bytes
             first, last = lines[node.lineno - 1], lines[node.end_lineno - 1]
             begin = starts[node.lineno - 1] + len(first.encode()[: node.col_offset].decode())
             end = starts[node.end_lineno - 1] + len(last.encode()[: node.end_col_offset].decode())
@@ -63,7 +63,7 @@ def changes(text: str) -> list[Change]:
 
 
 def _quiet(node: ast.AST) -> Iterator[ast.AST]:
-    """Parts of a node that are no behaviour: types, and the words of errors."""
+    """Return the parts of a node that are no behaviour: types, and words of errors."""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
         everything = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg)
         annotations = [argument.annotation for argument in everything if argument is not None]
@@ -106,7 +106,7 @@ def _changed(node: ast.AST) -> Iterator[str]:
 
 
 def sample(package: str, count: int, seed: int, tests: tuple[str, ...]) -> list[Mutant]:
-    """Draw mutants of a package, every change of its files with equal chance; the same for the same seed."""
+    """Draw mutants of a package with equal probability of all changes, deterministic for a seed."""
     files = sorted((ROOT / "explorer" / package).rglob("*.py")) or [ROOT / "explorer" / f"{package}.py"]
     pool = [(path, change) for path in files for change in changes(path.read_text(encoding="utf-8"))]
     drawn = random.Random(f"{package}:{seed}").sample(pool, min(count, len(pool)))

@@ -1,4 +1,4 @@
-"""The named mutants stand where they say; in ``make soak`` a part of them is tried."""
+"""Named mutants match the code; ``make soak`` tries some of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.mutants.catalogue import CATALOGUE, PACKAGES, named, named_in, packag
 from tests.mutants.sampling import changes
 
 SHARE = int(os.environ.get("EXPLORER_MUTANTS_SHARE", "8"))
-"""one of so many named mutants is tried in a soak run; 1 tries all"""
+"""a soak run tries one of so many named mutants; 1 tries all"""
 
 SETTLED = (
     "cli",
@@ -30,11 +30,11 @@ SETTLED = (
     "testing",
     "view",
 )
-"""packages all of whose named mutants are killed or answered; of the others ``make mutants`` tells which are not"""
+"""packages whose named mutants are all killed or explained; for the others ``make mutants`` lists the surviving ones"""
 
 
-def test_every_named_mutant_stands_in_its_file_once_and_is_code() -> None:
-    """Code that has moved on takes its mutants along: each old text is there once, and the new one is Python."""
+def test_every_named_mutant_matches_its_file_once_and_is_code() -> None:
+    """When code changes, its mutants must be updated: each old string occurs once, and the new one is valid Python."""
     for mutant in named():
         mutated = mutant.applied((ROOT / mutant.file).read_text(encoding="utf-8"))
         if mutant.file.endswith(".py"):
@@ -43,19 +43,19 @@ def test_every_named_mutant_stands_in_its_file_once_and_is_code() -> None:
             assert (ROOT / path.partition("::")[0]).exists(), f"{mutant.name}: {path} is not there"
 
 
-def test_the_tests_that_stand_nearest_to_a_package_are_there() -> None:
-    """Drawn mutants are tried on them."""
+def test_the_closest_tests_of_each_package_exist() -> None:
+    """Random mutants are tried with them."""
     assert [path for paths in PACKAGES.values() for path in paths if not (ROOT / path).exists()] == []
 
 
-def test_named_mutants_stand_in_the_file_of_their_package_under_names_of_their_own() -> None:
+def test_named_mutants_have_unique_names_and_are_in_the_file_of_their_package() -> None:
     for path in CATALOGUE.iterdir():
         assert {package_of(mutant.file) for mutant in named_in(path)} == {path.stem}
     names = [mutant.name for mutant in named()]
     assert len(set(names)) == len(names)
 
 
-def test_drawn_changes_are_code_that_differs() -> None:
+def test_random_changes_are_different_code() -> None:
     text = "def f(x):\n    é = x < 1 and not x\n    if é:\n        return max(x, 2)\n    x += 1\n    return -x\n"
     result = changes(text)
     assert len(result) > 8
@@ -80,12 +80,12 @@ def test_double():
 
 @pytest.mark.soak
 def test_only_tests_that_pass_without_a_mutant_kill_it(tmp_path: Path) -> None:
-    """Tests that fail anyway, or are not there, leave a mutant untried; each set of tests runs once without one."""
+    """Failing or missing tests leave a mutant untried; each set of tests runs once without a mutant."""
     root = tmp_path / "project"
     for folder in ("explorer", "tests"):
         (root / folder).mkdir(parents=True)
     (root / "explorer" / "__init__.py").write_text("", encoding="utf-8")
-    # pytest loads the plugin of the installed package from the package of this name
+    # pytest loads the installed package's plugin from the package with this name
     (root / "explorer" / "pytest_plugin.py").write_text("", encoding="utf-8")
     (root / "explorer" / "double.py").write_text("def double(x):\n    return 2 * x\n", encoding="utf-8")
     (root / "tests" / "conftest.py").write_text(CONFTEST, encoding="utf-8")
@@ -113,7 +113,7 @@ def test_only_tests_that_pass_without_a_mutant_kill_it(tmp_path: Path) -> None:
 
 @pytest.mark.soak
 def test_named_mutants_are_killed() -> None:
-    """Tests bite: each mutant that is tried makes one of the nearest tests fail, or its survival is answered for."""
+    """Each tried mutant makes one of the closest tests fail, or has a reason to survive."""
     chosen = [mutant for mutant in named() if package_of(mutant.file) in SETTLED][:: max(1, SHARE)]
     verdicts = list(attempts(chosen, os.cpu_count() or 2))
     left = [v for v in verdicts if v.outcome != "killed" and not (v.outcome == "survived" and v.mutant.survives)]

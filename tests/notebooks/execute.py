@@ -1,4 +1,4 @@
-"""Run the notebooks in place and strip them as ``explorer strip`` does: ``make notebooks``."""
+"""Run the notebooks in place and strip them like ``explorer strip``: ``make notebooks``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 
 
 def execute(path: Path) -> None:
-    """Run one notebook from the top, in a new kernel, and write it back."""
+    """Run one notebook from the top in a new kernel, and write it."""
     notebook = nbformat.read(path, as_version=4)
     NotebookClient(
         notebook,
@@ -26,14 +26,14 @@ def execute(path: Path) -> None:
     ).execute()
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
-            output.get("data", {}).pop(WIDGET, None)  # a widget without a picture beside it leaves its text
+            output.get("data", {}).pop(WIDGET, None)  # a widget without a picture keeps its text output
     strip_notebook(notebook)
     nbformat.validate(notebook)
     nbformat.write(notebook, path)
 
 
 def main(names: list[str]) -> None:
-    """Run the notebooks that are named, else all of them."""
+    """Run the given notebooks, or all of them."""
     for path in [Path(name) for name in names] or sorted(NOTEBOOKS.glob("*.ipynb")):
         sys.stdout.write(f"{path.name}\n")
         execute(path)

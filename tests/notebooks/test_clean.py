@@ -1,4 +1,4 @@
-"""Committed notebooks: prose first, run from the top, and the same on every machine."""
+"""Committed notebooks: prose first, run from the top, and equal on every machine."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ execute = _execute()
 
 
 def faults(notebook: nbformat.NotebookNode) -> Iterator[str]:
-    """What a committed notebook must not be."""
+    """Yield the faults of a committed notebook."""
     if not notebook.cells or notebook.cells[0].cell_type != "markdown":
         yield "the first cell is no prose"
     if "widgets" in notebook.metadata:
@@ -61,7 +61,8 @@ def faults(notebook: nbformat.NotebookNode) -> Iterator[str]:
 
 
 def test_notebooks_are_clean() -> None:
-    """Committed notebooks open with prose, ran from the top, and hold no widget state, times, paths or addresses."""
+    """Committed notebooks start with prose, were run from the top, and contain no widget state, times, paths or
+    addresses."""
     results = [
         f"{path.name}: {fault}"
         for path in sorted(NOTEBOOKS.glob("*.ipynb"))
@@ -72,14 +73,14 @@ def test_notebooks_are_clean() -> None:
 
 @pytest.fixture
 def notebook() -> nbformat.NotebookNode:
-    """A notebook in order, to be spoilt."""
+    """Return a clean notebook, to be damaged."""
     output = new_output("execute_result", data={"text/plain": "add(a, b)"}, execution_count=1)
     return new_notebook(
         cells=[new_markdown_cell("# One"), new_code_cell("a + b", execution_count=1, outputs=[output])],
     )
 
 
-def test_a_notebook_in_order(notebook: nbformat.NotebookNode) -> None:
+def test_a_clean_notebook_has_no_fault(notebook: nbformat.NotebookNode) -> None:
     assert not list(faults(notebook))
 
 
@@ -136,7 +137,7 @@ def test_a_fault_is_found(
 
 
 def test_execute_runs_and_strips(tmp_path: Path) -> None:
-    """`make notebooks` leaves a clean notebook, the same bytes when it is run again."""
+    """`make notebooks` writes a clean notebook, which is equal after another run."""
     path = tmp_path / "one.ipynb"
     source = "import ipywidgets\nipywidgets.IntSlider()"
     gone = "from IPython.display import display\ndisplay({}, raw=True)"
@@ -151,8 +152,8 @@ def test_execute_runs_and_strips(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("V-20", "V-22")
-def test_a_bar_is_no_difference(tmp_path: Path) -> None:
-    """A bar that a slow machine shows is no difference to a notebook under strict nbval that was run without one."""
+def test_a_progress_bar_is_no_difference(tmp_path: Path) -> None:
+    """A bar on a slow machine does not fail strict nbval for a notebook stored without one."""
     source = (
         "from explorer.view.widget.progress_bar import Bar\nbar = Bar()\nbar.show('conv1', 1, 2)\nbar.close()\n1 + 1"
     )

@@ -1,4 +1,4 @@
-"""Claims that notebooks make beside their exercises are true; tests/course has the exercises themselves."""
+"""Claims in notebooks next to their exercises are true; tests/course tests the exercises themselves."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 
 
 def defined(name: str, *needed: str) -> dict[str, Any]:
-    """What the cells of a notebook that hold these texts define, run from the top of the notebook's folder."""
+    """Return what the cells with these strings define, run in order in the notebook's folder."""
     notebook = nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4)
     names: dict[str, Any] = {}
     cells = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
@@ -33,8 +33,8 @@ def folder(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.spec("V-20")
-def test_stacking_pays_from_some_number_of_small_products_on() -> None:
-    """Two products are never stacked; those of 10×10 are from some number on, those of 30×30 are not."""
+def test_stacking_pays_off_from_some_number_of_small_products() -> None:
+    """Two products are never stacked; 10×10 ones are from some number on, 30×30 ones are not."""
     names = defined("08_dedup_and_batching", "import explorer as ex", "def product(")
 
     def stacked(size: int, calls: int) -> bool:
@@ -54,8 +54,9 @@ def test_stacking_pays_from_some_number_of_small_products_on() -> None:
 
 
 @pytest.mark.spec("V-20")
-def test_resnet_needs_a_little_less_memory_without_fusion() -> None:
-    """It is the block of working memory, as the notebook says; a part of the net is explored for a shape."""
+def test_resnet_needs_slightly_less_memory_without_fusion() -> None:
+    """The difference is the block's working memory, as the notebook states; a part of the net is explored for a
+    shape."""
     names = defined("12_a_picture_through_a_classifier", "import explorer as ex", "resnet18.pnnx", "def draw_weights")
     net = names["net"]
     names["draw_weights"](net)

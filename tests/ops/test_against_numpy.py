@@ -1,4 +1,4 @@
-"""Against NumPy itself, over shapes that hypothesis draws: empty axes, axes of size 1, any rank."""
+"""Operations against NumPy for random shapes: empty axes, axes of size 1, any rank."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_reductions(shape: Any, dtype: Any, data: st.DataObject) -> None:
     x = ex.tensor(a)
     check(x.sum(axes, keepdims), np.asarray(a.sum(axis=axes, keepdims=keepdims)))
     with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # the mean of nothing
+        warnings.simplefilter("ignore", RuntimeWarning)  # the mean of an empty array
         check(x.mean(axes, keepdims), np.asarray(a.mean(axis=axes, keepdims=keepdims)))
     try:
         expected = np.asarray(a.max(axis=axes, keepdims=keepdims))
@@ -128,8 +128,8 @@ def test_movement(shape: Any, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("count", [(0, 2), (2, 0), (2, 2)])
-def test_convolutions_of_nothing(count: tuple[int, int]) -> None:
-    """No images, or no filters: an empty result, and gradients of the right shapes."""
+def test_convolutions_of_empty_batches_or_filters(count: tuple[int, int]) -> None:
+    """The result is empty, and gradients have the right shapes."""
     images, filters = ex.tensor(np.ones((count[0], 3, 4, 4))), ex.tensor(np.ones((count[1], 3, 2, 2)))
     y = ex.conv2d(images, filters)
     assert ex.evaluate(y).shape == (*count, 3, 3)
@@ -143,8 +143,8 @@ def test_half_precision_means_do_not_overflow() -> None:
     assert float(x.mean()) == 2.0
 
 
-def test_unsigned_integers_do_not_wrap_around() -> None:
-    """Functions of real numbers of uint8: 1 is 1, not what −1 is as an unsigned number."""
+def test_functions_of_unsigned_integers_do_not_wrap_around() -> None:
+    """For uint8, the value at 1 is not the value at −1 converted to unsigned."""
     a = np.array([0, 1, 200], np.uint8)
     x, exact = ex.tensor(a), a.astype(np.float64)
     np.testing.assert_allclose(ex.evaluate(ex.sigmoid(x)), 1 / (1 + np.exp(-exact)), rtol=2e-3)

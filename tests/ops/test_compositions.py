@@ -1,4 +1,4 @@
-"""Functions that are written with other operations, against NumPy: orders, repetitions, paddings, Einstein's sums."""
+"""Composed functions against NumPy: sorting, repetition, padding, and Einstein sums."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ SAME_NAME: dict[str, Callable[[Any], Any]] = {
 
 
 def outcome(function: Callable[[Any], Any], x: Any) -> Any:
-    """The value, or None where it is refused."""
+    """Return the value, or None if the call raises an error."""
     with np.errstate(all="ignore"):
         try:
             return ex.evaluate(function(ex.tensor(x))) if isinstance(x, np.ndarray) else None
@@ -83,7 +83,7 @@ def test_functions_equal_numpys_of_the_same_name(name: str, given: str) -> None:
         assert outcome(function, x) is None
         return
     if name == "pad reflect" and x.shape[-1] < 3:
-        assert outcome(function, x) is None  # NumPy reflects again and again, torch and ONNX refuse
+        assert outcome(function, x) is None  # NumPy reflects repeatedly, torch and ONNX raise an error
         return
     result = outcome(function, x)
     assert (result.shape, result.dtype) == (expected.shape, expected.dtype)
@@ -91,7 +91,7 @@ def test_functions_equal_numpys_of_the_same_name(name: str, given: str) -> None:
 
 
 @pytest.mark.parametrize("descending", [False, True])
-def test_equal_elements_stay_in_their_order(descending: bool) -> None:
+def test_sorting_is_stable(descending: bool) -> None:
     x = generator.integers(0, 3, (4, 50)).astype(np.uint8)
     result = ex.evaluate(ex.argsort(ex.tensor(x), descending=descending))
     np.testing.assert_array_equal(result, np.argsort(255 - x if descending else x, kind="stable"))
@@ -102,7 +102,7 @@ def test_equal_elements_stay_in_their_order(descending: bool) -> None:
 
 @pytest.mark.parametrize("exclusive", [False, True])
 @pytest.mark.parametrize("reverse", [False, True])
-def test_running_sums(exclusive: bool, reverse: bool) -> None:
+def test_cumulative_sums(exclusive: bool, reverse: bool) -> None:
     x = np.arange(1.0, 6.0)
     expected = [sum(x[i + exclusive :]) if reverse else sum(x[: i + 1 - exclusive]) for i in range(5)]
     np.testing.assert_array_equal(ex.evaluate(ex.cumsum(ex.tensor(x), exclusive=exclusive, reverse=reverse)), expected)
@@ -130,8 +130,8 @@ EQUATIONS = {
 
 
 @pytest.mark.parametrize("equation", EQUATIONS)
-def test_einsteins_sums(equation: str) -> None:
-    """Einstein's sums of any operands, with ellipses, diagonals and repeated axes, as NumPy has them."""
+def test_einstein_sums(equation: str) -> None:
+    """Test any operands, ellipses, diagonals and repeated axes against NumPy."""
     operands = [generator.normal(size=shape) for shape in EQUATIONS[equation]]
     result = ex.evaluate(ex.einsum(equation, *map(ex.tensor, operands)))
     expected = np.einsum(equation, *operands)
@@ -186,13 +186,13 @@ LINE, IMAGE = ex.tensor(np.arange(4.0)), ex.tensor(np.ones((1, 4, 3, 3)))
         (lambda: ex.moveaxis(IMAGE, (0, 1), (2, 2)), "one destination"),
     ],
 )
-def test_illegal_arguments_are_told_the_rule(make: Callable[[], Any], said: str) -> None:
-    """What does not fit is refused when it is written, with the rule."""
+def test_errors_of_invalid_arguments_contain_the_rule(make: Callable[[], Any], said: str) -> None:
+    """The error is raised when the call is written."""
     with pytest.raises(ex.OperandError, match=said):
         make()
 
 
-def test_numbers_beyond_the_table_are_named() -> None:
+def test_indices_out_of_range_are_reported() -> None:
     for make in (ex.take, lambda x, n: ex.take_along_axis(x, n, 0)):
         np.testing.assert_array_equal(ex.evaluate(make(LINE, np.array([-4, 3]))), [0, 3])
         for wrong in (4, -5):
@@ -200,13 +200,13 @@ def test_numbers_beyond_the_table_are_named() -> None:
                 ex.evaluate(make(LINE, np.array([0, wrong])))
 
 
-def test_what_is_not_a_number_stays_so() -> None:
+def test_nan_is_preserved() -> None:
     x = ex.tensor(np.array([np.nan, -9.0, 0.25]))
     for y in (ex.threshold(x, 0.0, 5.0), ex.softshrink(x), ex.hardshrink(x), ex.elu(x), ex.prelu(x, np.array([0.5]))):
         np.testing.assert_array_equal(np.isnan(ex.evaluate(y)), [True, False, False])
 
 
-def test_a_query_that_sees_no_key_gets_zeros() -> None:
+def test_a_query_without_keys_gets_zeros() -> None:
     q, k = ex.tensor(generator.normal(size=(2, 3))), ex.tensor(generator.normal(size=(4, 3)))
     mask = np.array([[False] * 4, [True, False, True, False]])
     with np.errstate(invalid="ignore"):
@@ -215,8 +215,8 @@ def test_a_query_that_sees_no_key_gets_zeros() -> None:
     np.testing.assert_allclose(result[1:], ex.evaluate(ex.attention(q[1:], k[::2], k[::2])), rtol=1e-12)
 
 
-def test_norms_and_deviations_are_least_at_zero_where_their_gradient_is_zero() -> None:
-    """Of zeros, and of equal elements, norm and deviation have the gradient 0, as in torch; other rows their own."""
+def test_norms_and_deviations_have_a_zero_gradient_at_zero() -> None:
+    """For zeros, or equal elements, norm and deviation have the gradient 0, as in torch; other rows are unaffected."""
     rows = np.array([[0.0, 0.0, 0.0], [3.0, 0.0, 4.0], [2.0, 2.0, 2.0], [np.nan, 1.0, 0.0]])
     x = ex.tensor(rows)
     length, deviation = ex.vector_norm(x, axis=1), ex.std(x, axis=1)
@@ -232,7 +232,7 @@ def test_norms_and_deviations_are_least_at_zero_where_their_gradient_is_zero() -
 
 
 @pytest.mark.parametrize("activation", [ex.elu, ex.selu, ex.celu])
-def test_where_it_is_the_number_itself_an_exponential_that_overflows_spoils_no_gradient(activation: Any) -> None:
+def test_an_overflowing_unselected_exponential_does_not_affect_the_gradient(activation: Any) -> None:
     x = ex.tensor([1000.0, -1000.0])
     value, slope = ex.evaluate((activation(x), ex.grad(activation(x).sum(), x)))
     assert np.isfinite(value).all()
@@ -242,14 +242,14 @@ def test_where_it_is_the_number_itself_an_exponential_that_overflows_spoils_no_g
 @pytest.mark.parametrize(
     "activation", [ex.relu, ex.relu6, ex.softshrink, ex.hardshrink, ex.elu, ex.leaky_relu, ex.silu]
 )
-def test_what_is_no_number_stays_none(activation: Any) -> None:
+def test_nan_stays_nan(activation: Any) -> None:
     assert np.isnan(ex.evaluate(activation(ex.tensor([np.nan, 1.0])))).tolist() == [True, False]
 
 
 @pytest.mark.spec("U-6")
 @pytest.mark.parametrize("offset", [0.0, 1e3, 1e5])
 def test_the_variance_of_rows_far_from_zero(offset: float) -> None:
-    """Variances over leading axes of float32, and a batch normalization's in training, are those of float64."""
+    """float32 variances over leading axes, and in a batch normalization's training, equal float64's."""
     x = (generator.normal(size=(20_000, 4)) + offset).astype(np.float32)
     exact = x.astype(np.float64)
     variance, mean = exact.var(0), exact.mean(0)

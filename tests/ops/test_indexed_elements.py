@@ -1,4 +1,4 @@
-"""Elements read, written and added at indices along an axis: NumPy's, in any memory, by indices of any dtype."""
+"""Elements read, assigned and added at indices along an axis: NumPy's values for any memory layout and index dtype."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SHAPE = (3, 100, 4)
 
 
 def indices(axis: int, dtype: str, count: int = 5) -> np.ndarray[Any, Any]:
-    """Distinct indices along an axis; negative ones, too, where the dtype has them."""
+    """Return distinct indices along an axis, including negative ones for signed dtypes."""
     shape = [*SHAPE]
     shape[axis] = min(count, SHAPE[axis])
     others = SHAPE[:axis] + SHAPE[axis + 1 :]
@@ -29,7 +29,7 @@ def indices(axis: int, dtype: str, count: int = 5) -> np.ndarray[Any, Any]:
 
 
 def memories(shape: tuple[int, ...], dtype: Any = np.float32) -> list[np.ndarray[Any, Any]]:
-    """Results' memory: in rows, in columns, and every second element."""
+    """Yield memory for results: row-major, column-major, and every second element."""
     gaps = np.full((*shape[:-1], 2 * shape[-1]), 7, dtype)[..., ::2]
     return [np.full(shape, 7, dtype), np.full(shape, 7, dtype, order="F"), gaps]
 
@@ -41,7 +41,7 @@ def computed(operation: Operation, out: np.ndarray[Any, Any], *operands: np.ndar
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
 @pytest.mark.parametrize("dtype", ["int64", "int32", "int8", "uint8", "uint64"])
-def test_elements_at_indices_are_numpys(axis: int, dtype: str) -> None:
+def test_elements_at_indices_equal_numpys(axis: int, dtype: str) -> None:
     random, rows = np.random.default_rng(1), indices(axis, dtype)
     places = np.where(rows.astype(np.int64) < 0, rows.astype(np.int64) + SHAPE[axis], rows.astype(np.int64))
     x, values = random.standard_normal(SHAPE, np.float32), random.standard_normal(rows.shape, np.float32)
@@ -60,7 +60,7 @@ def test_elements_at_indices_are_numpys(axis: int, dtype: str) -> None:
         np.testing.assert_array_equal(computed(TakeAlongGradient(axis, SHAPE[axis]), out, values, rows), added)
 
 
-def test_elements_at_one_index_are_added() -> None:
+def test_elements_at_equal_indices_are_added() -> None:
     rows = np.array([[2, 2, -1, 0]])
     expected = [[8.0, 0, 7]]
     for out in memories((1, 3)):
@@ -69,7 +69,7 @@ def test_elements_at_one_index_are_added() -> None:
 
 
 @pytest.mark.parametrize("index", [100, -101, 2**62, -(2**63)])
-def test_an_index_outside_is_refused(index: int) -> None:
+def test_an_index_out_of_range_raises_an_error(index: int) -> None:
     x, rows = ex.tensor(np.zeros(SHAPE)), np.zeros((3, 1, 4), np.int64)
     rows[1, 0, 2] = index
     for y in (ex.take_along_axis(x, rows, 1), ex.put_along_axis(x, rows, np.ones(rows.shape), 1)):
@@ -78,7 +78,7 @@ def test_an_index_outside_is_refused(index: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["int64", "int32"])
-def test_workspace_is_what_the_kernel_allocates(dtype: str) -> None:
+def test_workspace_equals_the_allocations_of_the_kernel(dtype: str) -> None:
     rows = np.zeros((80, 60, 50), dtype)
     x, values = np.ones((80, 90, 50), np.float32), np.ones(rows.shape, np.float32)
     cases: list[tuple[Operation, tuple[np.ndarray[Any, Any], ...], tuple[int, ...]]] = [

@@ -1,4 +1,4 @@
-"""Against PyTorch: outputs and gradients stored in assets/reference.npz, in float64."""
+"""Operations against PyTorch: outputs and gradients stored in assets/reference.npz, in float64."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ NAMES = [key.removesuffix("/arguments") for key in REFERENCE.files if key.endswi
 Make = Callable[..., ex.Expr]
 MAKERS: dict[str, Make] = {}
 GRADIENT = defaultdict(lambda: 1e-10, hardsigmoid=4e-8)
-"""relative tolerance of gradients; PyTorch multiplies that of hardsigmoid by a sixth in single precision"""
+"""relative tolerance of gradients; PyTorch multiplies hardsigmoid's by a sixth in single precision"""
 
 
 class Case(NamedTuple):
-    """One case of the file."""
+    """One case in the file."""
 
     operation: str
     arguments: dict[str, Any]
@@ -109,7 +109,7 @@ def log_softmax(x: Any, dim: int) -> ex.Expr:
 
 @maker
 def nll_loss(logarithms: Any, labels: Any, ignore_index: int = -100) -> ex.Expr:
-    """The mean of −logarithm at the labels, those that are not ignored; classes are axis 1."""
+    """Return the mean of −logarithm at the labels without ignored ones; classes are axis 1."""
     known = labels != ignore_index
     chosen = ex.one_hot(ex.where(known, labels, 0), logarithms.shape[1], np.float64)
     chosen = chosen * known.astype(np.float64).reshape(*labels.shape, 1)
@@ -151,7 +151,7 @@ def gelu(x: Any, approximate: str) -> ex.Expr:
 
 @maker
 def softplus(x: Any, beta: float = 1.0, threshold: float = 20.0) -> ex.Expr:
-    """Above the threshold PyTorch gives x itself."""
+    """Return softplus, which in PyTorch is x above the threshold."""
     scaled = x * beta
     return ex.where(scaled > threshold, x, ex.softplus(scaled) / beta)
 
@@ -257,7 +257,7 @@ def logsigmoid(x: Any) -> ex.Expr:
 
 
 def _plain(name: str) -> None:
-    """An operation whose arguments have explorer's own names and order."""
+    """Return the maker of a case whose arguments have explorer's own names and order."""
     function = getattr(ex, name)
 
     def make(x: Any, *others: Any, **arguments: Any) -> ex.Expr:
@@ -329,8 +329,8 @@ def tril(x: Any, diagonal: int) -> ex.Expr:
 
 @pytest.mark.spec("C-18", "M-O4")
 @pytest.mark.parametrize("name", NAMES)
-def test_values_and_gradients_equal_pytorchs(name: str) -> None:
-    """Values and gradients equal PyTorch's in float64 to ten digits, planned and evaluated as users do."""
+def test_values_and_gradients_equal_pytorch(name: str) -> None:
+    """They are planned and evaluated as users do, and equal PyTorch's in float64 to ten digits."""
     case = read(name)
     inputs = [ex.tensor(array) for array in case.inputs]
     y = MAKERS[case.operation](*inputs, **case.arguments)
@@ -345,8 +345,8 @@ def test_values_and_gradients_equal_pytorchs(name: str) -> None:
         np.testing.assert_allclose(result, expected, rtol=GRADIENT[case.operation], atol=1e-13 * scale)
 
 
-def test_no_case_is_lost() -> None:
-    """Every stored case is covered: none is left out because an operation is missing."""
+def test_every_stored_case_is_tested() -> None:
+    """None is omitted because an operation is missing."""
     counts = Counter(read(name).operation for name in NAMES)
     assert set(counts) == set(MAKERS)
     assert sum(counts.values()) == len(NAMES) == 156
@@ -363,8 +363,8 @@ def test_no_case_is_lost() -> None:
         ("softplus_large", lambda x: ex.softplus(x)),
     ],
 )
-def test_operations_of_their_own_equal_the_compositions(name: str, make: Make) -> None:
-    """Activations that are one operation give PyTorch's values and gradients too."""
+def test_activations_with_their_own_operation_equal_the_compositions(name: str, make: Make) -> None:
+    """Values and gradients equal PyTorch's, too."""
     case = read(name)
     x = ex.tensor(case.inputs[0])
     y = make(x)

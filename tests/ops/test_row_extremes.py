@@ -1,4 +1,4 @@
-"""Extremes of rows: by positions, or from an initial value, they are those of NumPy's own reduction."""
+"""Row maxima and minima, found through indices or from an initial value, equal NumPy's reductions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHAPES = [(2, 2), (5, 3), (5000, 3), (7, 32), (7, 36), (9, 40), (2, 3, 4, 5), (3
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("operation", "ufunc"), [(Max, np.maximum), (Min, np.minimum)])
-def test_extremes_are_those_of_numpy(operation: type[Max | Min], ufunc: np.ufunc, dtype: str) -> None:
+def test_extremes_equal_numpys(operation: type[Max | Min], ufunc: np.ufunc, dtype: str) -> None:
     random = np.random.default_rng(0)
     for shape, special in itertools.product(SHAPES, ([], [np.nan], [np.inf, -np.inf], [np.nan, np.inf])):
         x = random.standard_normal(shape).astype(dtype)
@@ -28,14 +28,14 @@ def test_extremes_are_those_of_numpy(operation: type[Max | Min], ufunc: np.ufunc
             out = np.empty_like(expected)
             assert row_extremes(ufunc, x, axes, out) is not None
             call = operation(axes).bind_kernel(out, x)
-            for _ in range(2):  # bound once, called again: other elements at the same place
+            for _ in range(2):  # bound once and called again with other elements in the same array
                 assert call() is out
                 np.testing.assert_array_equal(out, ufunc.reduce(x, axes))
                 x *= -1
 
 
-def test_numpy_reduces_where_it_is_as_fast() -> None:
-    """One row, gaps between rows, one element each, whole numbers, and arrays that argmax would copy."""
+def test_numpys_reduction_is_used_where_it_is_as_fast() -> None:
+    """Test one row, strided rows, rows of one element, integers, and arrays that argmax would copy."""
     x = np.arange(600, dtype=np.float32).reshape(20, 30)
     sealed = x.copy()
     sealed.flags.writeable = False
@@ -54,8 +54,8 @@ def test_numpy_reduces_where_it_is_as_fast() -> None:
 
 @pytest.mark.parametrize("length", [10, 32, 40])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_rows_of_infinities_and_nan_in_functions_of_rows(dtype: str, length: int) -> None:
-    """A row of −∞ alone, of ∞ alone, and one with NaN; bound kernels compute as others do."""
+def test_functions_of_rows_of_infinities_and_nan(dtype: str, length: int) -> None:
+    """Test rows of only −∞, of only ∞, and with NaN; bound kernels give equal results."""
     x = np.random.default_rng(1).standard_normal((6, length)).astype(dtype)
     x[0], x[1], x[2, 3], x[3, 4], x[4, 5] = -np.inf, np.inf, np.nan, np.inf, -np.inf
     for operation in (Softmax((1,)), LogSoftmax((1,))):

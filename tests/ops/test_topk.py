@@ -1,4 +1,4 @@
-"""The first of sorted elements, found without sorting the others: against a whole sort, with equal elements and NaN."""
+"""The first sorted elements, found by a partial sort: against a complete sort, with ties and NaN."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from explorer.ops.reduction.sorting import ArgSort
 
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int8", "uint8", "int64"])
-def test_the_first_are_those_of_a_whole_sort(dtype: str, descending: bool) -> None:
+def test_the_first_elements_equal_those_of_a_complete_sort(dtype: str, descending: bool) -> None:
     random = np.random.default_rng(0)
-    for spread in (3, 1000):  # many equal ones, few
+    for spread in (3, 1000):  # many ties, few ties
         x = random.integers(0, min(spread, 100), (4, 90, 7)).astype(dtype)
         for axis in (0, 1, 2):
             for count in (0, 1, 5, x.shape[axis]):

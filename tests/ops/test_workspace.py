@@ -1,4 +1,4 @@
-"""What kernels allocate beside their results is what they say."""
+"""Declared workspaces equal the memory that kernels allocate besides their results."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CASES: list[tuple[Operation, tuple[tuple[int, ...], ...]]] = [
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("operation", "shapes"), CASES, ids=lambda value: getattr(value, "name", ""))
-def test_workspace_is_what_the_kernel_allocates(
+def test_workspace_equals_the_allocations_of_the_kernel(
     operation: Operation, shapes: tuple[tuple[int, ...], ...], dtype: str
 ) -> None:
     arrays = [np.ones(shape, dtype) for shape in shapes]
@@ -40,12 +40,12 @@ def test_workspace_is_what_the_kernel_allocates(
 
 
 @pytest.mark.parametrize("shape", [(32, 512), (4, 8, 512)])
-def test_the_workspace_of_few_rows_times_transposed_weights_is_the_turned_product(shape: tuple[int, ...]) -> None:
+def test_the_workspace_of_few_rows_times_transposed_weights_is_the_transposed_product(shape: tuple[int, ...]) -> None:
     _check(Matmul(), [np.ones(shape, "float32"), np.ones((512, 512), "float32").T])
 
 
 def _check(operation: Operation, arrays: list[np.ndarray]) -> None:
-    """Compare the bytes that a kernel allocates on a thread of its own with those that its operation declares."""
+    """Compare the bytes that a kernel allocates on a separate thread with its operation's declaration."""
     types = [ex.TensorType(array.shape, array.dtype) for array in arrays]
     type_ = operation.type_of(tuple(types))
     assert isinstance(type_, ex.TensorType)

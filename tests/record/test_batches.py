@@ -1,4 +1,4 @@
-"""Batches: which nodes and kernels do the work of many equal operations."""
+"""Batches: which nodes and kernels compute many equal operations."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def kernels_of(recording, batch):
 
 @pytest.mark.spec("P-4", "P-16")
 def test_a_batch_of_calls_is_computed_by_the_kernels_of_its_opened_body():
-    """Of each batch it is known which kernels stack its operands, compute it, and read its members' rows."""
+    """The kernels that stack a batch's operands, compute it, and read its members' rows are known."""
     recording = called()
     (batch,) = batches(recording)
     assert (batch.label, batch.called, len(batch.members)) == ("layer", True, 30)
@@ -56,8 +56,8 @@ def test_batches_of_operations_that_one_kernel_computes_belong_together():
 
 
 @pytest.mark.spec("P-4")
-def test_a_later_batch_is_no_part_of_the_one_whose_rows_it_reads():
-    """What is stacked only to be found whole belongs to the batch that made it, not to the one that wanted it."""
+def test_a_later_batch_is_not_part_of_the_batch_whose_rows_it_reads():
+    """A stack that equals an earlier batch's whole result belongs to the earlier batch."""
     w, b = weights()
     fused = recorded([ex.tanh(ex.tensor(row) @ w + b) @ w for row in ROWS], without=["fuse"])
     result = batches(fused)

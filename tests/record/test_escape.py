@@ -33,8 +33,8 @@ def test_visible_text_is_one_printable_line(text):
     shown.encode()
 
 
-def test_every_character_that_hides_or_reorders_is_escaped_and_no_other_that_is_seen():
-    """Of all of Unicode: control characters, surrogates, separators of lines, and what turns the text's direction."""
+def test_exactly_the_invisible_and_reordering_characters_are_escaped():
+    """In all of Unicode these are control characters, surrogates, line separators, and bidi controls."""
     turning = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
     for code in range(sys.maxunicode + 1):
         character = chr(code)
@@ -52,7 +52,7 @@ def test_a_shortened_text_fits(text, limit, bold):
         assert shorten(text, limit, 12, bold) == text
 
 
-def test_a_long_name_keeps_its_beginning_and_its_end():
+def test_a_long_name_keeps_its_start_and_its_end():
     short = shorten("encoder.layers.11.attention.self.query.weight", 150, 12)
     assert short.startswith("encoder.")
     assert short.endswith(".weight")

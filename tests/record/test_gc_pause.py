@@ -1,4 +1,4 @@
-"""The collector of cycles rests while rows are made, and is afterwards as it was."""
+"""The garbage collector is paused while rows are created, and restored afterwards."""
 
 import functools
 import gc
@@ -13,7 +13,7 @@ from explorer.record.gc_pause import gc_paused
 
 @pytest.fixture
 def collections():
-    """The collections of cycles that began since."""
+    """Count the garbage collections inside the block."""
     begun = []
 
     def note(phase, _):
@@ -63,7 +63,7 @@ def test_checking_a_net_of_many_unknown_types_is_not_interrupted(collections, tm
     assert len(collections) <= 4
 
 
-def test_the_collector_is_afterwards_as_it_was_also_on_failure():
+def test_the_garbage_collector_is_restored_even_after_a_failure():
     @gc_paused()
     def fail():
         assert not gc.isenabled()

@@ -1,4 +1,4 @@
-"""Layers as text: those inside others below them, with their order, clauses, policies and gradients."""
+"""Layers as text, with nested layers, order, clauses, policies and gradients."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ def layer(name: str, *, training: bool = True, **fields: tuple[object, ...]) -> 
     return Layer(name, "Made", training, ("x",), (), **fields)  # type: ignore[arg-type]  # each test gives its own
 
 
-def test_a_layer_tells_what_was_decided_of_it() -> None:
-    """Below a layer stand its order, its clauses, its policies with who gave them, and its gradients with reasons."""
+def test_a_layer_lists_its_decisions() -> None:
+    """Below a layer are its order, its clauses, its policies with their sources, and its gradients with reasons."""
     inner = layer(
         "net/a/b",
         policies=(Policy("GradPolicy.update", "True", "net"),),
@@ -38,8 +38,8 @@ def test_a_layer_tells_what_was_decided_of_it() -> None:
     ]
 
 
-def test_a_layer_whose_name_begins_like_anothers_is_not_inside_it() -> None:
-    """Only a slash leads into a layer; each outermost one says what it is for."""
+def test_a_layer_with_a_common_name_prefix_is_not_nested() -> None:
+    """Only a slash denotes nesting; each outermost layer states its purpose."""
     assert layer_lines([layer("net"), layer("net2", training=False), layer("net2/a", training=False)]) == [
         "net · Made · x → none · for training",
         "net2 · Made · x → none · for inference",

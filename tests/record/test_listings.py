@@ -1,4 +1,4 @@
-"""Listings: whole cells, and of files the functions around recorded lines; old recordings list their lines alone."""
+"""Listings: whole cells, and in files the functions around recorded lines; old recordings list only their lines."""
 
 import json
 import linecache
@@ -50,7 +50,7 @@ def recorded(filename: str, text: str = MODULE, on_disk: str = "") -> Recording:
     return plan.prepare().recording
 
 
-def test_of_a_file_the_functions_around_recorded_lines_are_kept() -> None:
+def test_functions_around_recorded_lines_of_a_file_are_kept() -> None:
     recording = recorded("/home/somebody/secret/module.py")
     (listing,) = listings(recording)
     assert (listing.where, listing.unit) == ("module.py", "line")
@@ -62,7 +62,7 @@ def test_of_a_file_the_functions_around_recorded_lines_are_kept() -> None:
 
 
 @pytest.mark.parametrize("text", [MODULE + "(" * 300, MODULE.replace("def unused", "def ")])
-def test_of_a_file_that_can_no_longer_be_parsed_the_lines_around_are_kept(text: str) -> None:
+def test_lines_around_are_kept_for_a_file_that_cannot_be_parsed(text: str) -> None:
     recording = recorded("/tmp/changed.py", MODULE, text)
     assert [line.number for line in listings(recording)[0].lines] == [*range(5, 10), *range(17, 21 + (text[-1] == "("))]
 
@@ -73,13 +73,13 @@ def test_a_very_long_file_is_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None
     assert [line.number for line in listings(recording)[0].lines] == [*range(5, 10), *range(17, 22)]
 
 
-def test_of_a_cell_everything_is_kept() -> None:
+def test_the_whole_cell_is_kept() -> None:
     (listing,) = listings(recorded("<cell>"))
     assert [line.text for line in listing.lines] == MODULE.splitlines()
     assert [line.number for line in listing.lines] == list(range(1, 21))
 
 
-def test_what_is_over_the_budget_is_listed_by_its_recorded_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sources_beyond_the_limit_are_listed_by_recorded_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(variable_tables, "BUDGET", 20)
     recording = recorded("/tmp/module.py")
     assert recording.source_texts == []
@@ -88,7 +88,7 @@ def test_what_is_over_the_budget_is_listed_by_its_recorded_lines(monkeypatch: py
     assert all(line.sources for line in listing.lines)
 
 
-def test_a_recording_keeps_its_texts_and_one_without_them_is_read() -> None:
+def test_a_recording_keeps_its_sources_and_one_without_them_is_read() -> None:
     recording = recorded("/tmp/module.py")
     plain = json.loads(json.dumps(to_json(recording)))
     assert from_json(plain).source_texts == recording.source_texts != []
@@ -97,13 +97,13 @@ def test_a_recording_keeps_its_texts_and_one_without_them_is_read() -> None:
 
 
 @pytest.mark.parametrize("numbers", [(0, 1), (2, 1), (1, 1), (1,)])
-def test_texts_of_a_file_are_checked(numbers: tuple[int, ...]) -> None:
+def test_sources_in_a_file_are_checked(numbers: tuple[int, ...]) -> None:
     recording = replace(recorded("/tmp/module.py"), source_texts=[SourceText("x", numbers, ("a", "b"))])
     with pytest.raises(ValueError, match="increasing numbers of lines from 1"):
         from_json(json.loads(json.dumps(to_json(recording))))
 
 
-def test_files_of_one_name_are_told_apart_by_their_lines() -> None:
+def test_files_with_one_name_are_distinguished_by_their_lines() -> None:
     texts = [SourceText("m.py", (1, 2), ("a = 1", "b = 2")), SourceText("m.py", (1, 2), ("c = 3", "  d = 4"))]
     sources = [Source("m.py", 1, "a = 1"), Source("m.py", 2, "d = 4"), Source("m.py", 2, "gone")]
     first, second, third = listings(Recording(source_texts=texts, sources=sources))
@@ -112,19 +112,19 @@ def test_files_of_one_name_are_told_apart_by_their_lines() -> None:
     assert [(line.number, line.text) for line in third.lines] == [(2, "gone")]
 
 
-def test_lines_of_a_models_file_are_listed() -> None:
+def test_lines_of_a_model_file_are_listed() -> None:
     (listing,) = listings(ex.open(MODELS / "resnet18.pnnx.param").preview_plan().recording)
     assert listing.unit == "line"
     assert listing.lines[0].text.startswith("nn.Conv2d ")
     assert [line.number for line in listing.lines] == sorted({line.number for line in listing.lines})
 
 
-def test_an_onnx_file_has_nodes_and_no_lines() -> None:
+def test_an_onnx_file_has_nodes_instead_of_lines() -> None:
     (listing,) = listings(ex.open(MODELS / "encoder.onnx").preview_plan().recording)
     assert listing.unit == "node"
 
 
-def test_a_recording_without_source_has_no_text_of_the_program() -> None:
+def test_a_recording_without_source_has_no_source_code() -> None:
     recording = without_source(recorded("/tmp/module.py"))
     assert listings(recording) == []
     assert "Twice" not in json.dumps(to_json(recording))
@@ -132,12 +132,12 @@ def test_a_recording_without_source_has_no_text_of_the_program() -> None:
     assert [source.line for source in recording.sources] == [19, 7, 20]
 
 
-def test_equal_code_of_two_files_keeps_its_own_places() -> None:
+def test_equal_code_in_two_files_has_separate_locations() -> None:
     first, second = recorded("/tmp/one.py"), recorded("/tmp/other.py")
     assert {source.where for source in first.sources} == {"one.py"}
     assert {source.where for source in second.sources} == {"other.py"}
 
 
-def test_cells_are_listed_as_they_ran_and_files_behind_them() -> None:
+def test_cells_are_listed_in_execution_order_before_files() -> None:
     sources = [Source(where, 1, "y = x") for where in ("b.py", "In[10]", "a.py", "In[9]")]
     assert [listing.where for listing in listings(Recording(sources=sources))] == ["In[9]", "In[10]", "b.py", "a.py"]

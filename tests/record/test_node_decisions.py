@@ -11,8 +11,8 @@ from tests.golden.programs import recorded
 
 
 @pytest.mark.spec("V-2")
-def test_boxes_read_each_other_as_their_nodes_do() -> None:
-    """Each node that reads one of the other box from memory is told, before all else."""
+def test_boxes_read_each_other_through_their_nodes() -> None:
+    """Nodes that read a node in the other box from memory come first."""
     recording = recorded("perceptron")
     nodes = [number for number, kind in enumerate(recording.nodes.kind) if kind == "operation"][:40]
     first, second = nodes[:20], nodes[20:]
@@ -25,8 +25,8 @@ def test_boxes_read_each_other_as_their_nodes_do() -> None:
 
 
 @pytest.mark.spec("V-2")
-def test_a_node_that_reads_another_only_as_planned_is_told_so() -> None:
-    """As recorded the deviation has a difference of its own, which the plan computes once for both."""
+def test_a_node_that_reads_another_only_in_the_plan_is_reported_so() -> None:
+    """The recorded deviation has its own difference, which the plan computes once for both."""
     x = ex.tensor(np.arange(6.0))
     centred = x - x.mean()
     deviation = ex.sqrt(ex.square(x - x.mean()).mean())

@@ -1,4 +1,4 @@
-"""Formulas of nodes: names and numbers where they tell more than the operation does."""
+"""Formulas of nodes: names and numbers, where they add to the operation's name."""
 
 from __future__ import annotations
 
@@ -44,23 +44,23 @@ def of_root(recording: ex.Recording) -> str:
         (lambda x, b: x**2.5, "x**2.5"),
         (lambda x, b: ex.maximum(x, 0), "max(x, 0)"),
         (lambda x, b: x > b, "x > b"),
-        # an operand without a name is called by its operation: here the order is told
+        # an unnamed operand is called by its operation: here the order is informative
         (lambda x, b: 1 - ex.exp(x), "1 − exp"),
         (lambda x, b: ex.exp(x) / ex.sin(b), "exp / sin"),
         (lambda x, b: ex.exp(x) + b, "exp + b"),
-        # nothing that the operation and its edges do not tell
+        # nothing beyond the operation and its edges
         (lambda x, b: ex.exp(x) + ex.sin(b), ""),
         (lambda x, b: ex.exp(x) - ex.exp(b), ""),
         (lambda x, b: ex.exp(x), ""),
         (lambda x, b: ex.sum(x), ""),
     ],
 )
-def test_a_formula_says_what_the_name_of_an_operation_does_not(write: Callable[..., Any], read: str) -> None:
+def test_a_formula_adds_to_the_name_of_an_operation(write: Callable[..., Any], read: str) -> None:
     assert of_root(recorded(write(*tensors("x", "b")))) == read
 
 
-def test_a_formula_fits_its_node_and_the_panel_has_it_whole() -> None:
-    """Long names are cut on the node, each by itself, and the type stays; control characters are shown, not obeyed."""
+def test_a_formula_fits_its_node_and_is_complete_in_the_panel() -> None:
+    """Long names are truncated separately on the node, types are kept, and control characters are escaped."""
     long = "a_name_that_nobody_would_give_to_a_weight" * 9
     recording = recorded(ex.add(*tensors(long, "b\n\u202e")))
     model = build_model(recording)

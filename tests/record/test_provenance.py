@@ -1,4 +1,4 @@
-"""Provenance of what functions hold and of equal lines: each inner node is its own call's, each line its own cell's."""
+"""Provenance of nodes in functions and of equal lines: inner nodes belong to their call, and lines to their cell."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def recorded(*roots: Any, **options: Any) -> Recording:
 
 
 @pytest.mark.spec("P-16")
-def test_what_a_function_holds_belongs_to_the_call_that_it_stands_for() -> None:
-    """Where calls of one function are opened together, a kernel inside one of them is no part of the other."""
+def test_a_node_in_a_function_belongs_to_its_own_call() -> None:
+    """If calls of one function are opened together, a kernel inside one is not part of the other."""
     first, second = (ex.tensor(np.full((3, 3), value), name=name) for name, value in (("a", 0.5), ("b", 0.25)))
     recording = recorded(cell(first), cell(second), without=["batch"])
     assert recording.schedule is not None
@@ -44,8 +44,8 @@ def test_what_a_function_holds_belongs_to_the_call_that_it_stands_for() -> None:
 
 
 @pytest.mark.spec("P-16")
-def test_what_is_absorbed_is_among_what_its_kernel_computes() -> None:
-    """A node that went into another, its reader's, is computed by that one's kernel, and its line is too."""
+def test_an_absorbed_node_is_computed_by_the_kernel_of_its_reader() -> None:
+    """Its line is included, too."""
     inner = ex.softmax(ex.tensor(np.ones((3, 4), np.float32), name="x"))
     recording = recorded(ex.log(inner))
     result = recording.provenance
@@ -57,8 +57,8 @@ def test_what_is_absorbed_is_among_what_its_kernel_computes() -> None:
 
 
 @pytest.mark.spec("P-16")
-def test_a_line_is_that_of_one_cell() -> None:
-    """Equal numbers of lines, and equal texts, of two cells are told apart by the cell."""
+def test_a_line_belongs_to_one_cell() -> None:
+    """Equal line numbers and equal code in two cells are distinguished by the cell."""
     recording = recorded(ex.exp(ex.sin(ex.tensor(np.ones((3, 3)), name="x")) @ np.ones((3, 3))), without=["fuse"])
     labels = [recording.label(kernel.nodes[-1]) for kernel in recording.schedule.kernels]  # type: ignore[union-attr]
     recording.sources = [Source("In[1]", 2, "y = f(x)"), Source("In[2]", 2, "y = f(x)")]

@@ -60,7 +60,7 @@ def test_things_are_counted(count: int, noun: str, said: str) -> None:
         ("parts", False, "no"),
     ],
 )
-def test_amounts_are_said_in_the_unit_that_fits(fact, value, said):
+def test_amounts_are_shown_in_an_appropriate_unit(fact, value, said):
     assert render(f"{{{fact}}}", {fact: value}, label) == said
 
 

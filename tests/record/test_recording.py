@@ -1,4 +1,4 @@
-"""A recording at a position: which nodes are there, what stands for those that are gone, what was declined."""
+"""A recording at a position: existing nodes, replacements of removed ones, and declined decisions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def decision(verdict: str, *subjects: int, **facts: float) -> Decision:
 
 @pytest.fixture
 def recording() -> Recording:
-    """A leaf and its reader, which decision 0 replaces by node 2, and decision 1 that by node 3."""
+    """Return a leaf and its reader, which decision 0 replaces with node 2, and decision 1 replaces that with node 3."""
     return Recording(
         operations=["Source", "Add"],
         types=[Type((2,), "float32", "cpu")],
@@ -44,10 +44,10 @@ def recording() -> Recording:
     ("position", "there", "stands"),
     [(0, [0, 1], {}), (1, [0, 2], {1: 2}), (2, [0, 3], {1: 3, 2: 3})],
 )
-def test_a_decision_shows_from_the_position_after_it(
+def test_a_decision_takes_effect_at_the_position_after_it(
     recording: Recording, position: int, there: list[int], stands: dict[int, int]
 ) -> None:
-    """At a position the decisions before it are taken, and no other: nodes come and go with them, readers follow."""
+    """Nodes appear and disappear with the decisions before a position, and readers follow."""
     assert recording.visible(position) == there
     assert recording.resolver(position) == stands
     last = there[-1]
@@ -55,7 +55,7 @@ def test_a_decision_shows_from_the_position_after_it(
     assert recording.visible(position, body=1) == []
 
 
-def test_refusals_come_the_costliest_first_and_the_unpriced_last(recording: Recording) -> None:
+def test_declined_decisions_are_sorted_by_cost_with_unpriced_ones_last(recording: Recording) -> None:
     recording.decisions = [
         decision("declined", estimated_cost_us=1.0),
         decision("declined"),
@@ -75,10 +75,10 @@ def test_refusals_come_the_costliest_first_and_the_unpriced_last(recording: Reco
         ([-1, 0, 1], [0, 0, 1], "`add (no. 1)` reads `add (no. 2)` and add (no. 1) and add (no. 3)"),
     ],
 )
-def test_nodes_of_one_name_in_a_sentence_are_told_apart(
+def test_nodes_with_one_name_in_a_sentence_are_distinguished(
     recording: Recording, rows: list[int], types: list[int], sentence: str
 ) -> None:
-    """By their lines where these differ, else by their types, else by numbers; a name of one node has no mark."""
+    """By line if possible, otherwise by type, and otherwise by number; a unique name has no mark."""
     recording.sources = [Source("In[1]", line, "") for line in (1, 2, 4)] + [Source("net.py", 2, "")]
     recording.types = [Type((size,), "float32", "cpu") for size in (2, 3, 4)]
     recording.nodes.label[1:] = ["add"] * 3

@@ -1,4 +1,4 @@
-"""Rows do not change: recordings, views and comparisons of one plan hold the same ones."""
+"""Rows are immutable, so that recordings, views and comparisons of one plan share them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from explorer import record
 from explorer.record import Nodes, Recording, Run
 
 TABLES = {Nodes, Recording, Run}
-"""what a recorder fills while it goes"""
+"""tables that a recorder fills incrementally"""
 ROWS = sorted(
     {
         kind
@@ -25,8 +25,8 @@ ROWS = sorted(
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.__name__)
-def test_a_row_does_not_change(row: type) -> None:
-    """Whoever holds a row may keep it: none of its fields can be set to something else."""
+def test_a_row_is_immutable(row: type) -> None:
+    """None of its fields can be assigned."""
     instance = object.__new__(row)
     for field in fields(row):
         with pytest.raises(FrozenInstanceError):

@@ -1,4 +1,4 @@
-"""Replacements in the order of their decisions: what stands for a node at any position is what stood for it before."""
+"""Replacements in the order of their decisions: sorting them does not change any node's replacement at any position."""
 
 import pytest
 from hypothesis import given
@@ -8,7 +8,7 @@ from explorer.record.rows import in_order
 
 
 def standing(rows, position, node):
-    """What stands for a node when ``position`` decisions are taken."""
+    """Return the replacement of a node after ``position`` decisions."""
     replaced = {old: new for decision, old, new in rows if decision < position}
     while node in replaced:
         node = replaced[node]
@@ -17,7 +17,7 @@ def standing(rows, position, node):
 
 @st.composite
 def entered(draw):
-    """Rows as a planner enters them: each node is replaced once, by one with a larger number."""
+    """Draw rows as a planner adds them: each node is replaced once, by one with a larger number."""
     nodes = draw(st.permutations(range(8)))
     return [(draw(st.integers(0, 4)), old, draw(st.integers(old + 1, 9))) for old in nodes]
 
@@ -45,13 +45,13 @@ def test_rows_out_of_order_name_no_node_that_is_replaced_before(rows):
 
 
 @pytest.mark.spec("V-1")
-def test_rows_in_order_stay_as_they_are():
+def test_rows_in_order_are_unchanged():
     rows = [(0, 1, 2), (0, 3, 4), (2, 5, 6)]
     assert in_order(rows) == rows
 
 
 @pytest.mark.spec("V-1")
-def test_a_circle_is_left_to_the_check_and_a_long_chain_is_walked_once():
+def test_a_cycle_is_left_to_validation_and_a_long_chain_is_walked_once():
     assert in_order([(1, 1, 2), (0, 2, 1)]) == [(0, 2, 1), (1, 1, 1)]
     count = 100_000
     rows = [(1, 2 * count, count), *((0, number, number - 1) for number in range(1, count + 1))]

@@ -1,4 +1,4 @@
-"""Sites of notebooks: pages that hold everything, link to each other, and are written all or not at all."""
+"""Sites of notebooks: self-contained, linked pages, of which all or none are written."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ EVIL = "</script><img src=x onerror=alert(1)>\"'&"
 
 
 class Elements(HTMLParser):
-    """Tags of a page with their attributes, and its texts."""
+    """Tags of a page with their attributes, and its text."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ def notebook(path: Path, *cells: object) -> Path:
 
 
 def view(name: str = "x") -> nbformat.NotebookNode:
-    """A cell whose output holds a view."""
+    """Return a cell whose output contains a view."""
     data, _ = ex.explore(ex.tanh(ex.tensor(np.ones(3), name=name)))._repr_mimebundle_()
     kept = {mime: value for mime, value in data.items() if "widget" not in mime}
     return new_code_cell("ex.explore(y)", outputs=[new_output("execute_result", data=kept)], execution_count=1)
@@ -78,8 +78,8 @@ def textbook(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Chapt
 
 
 @pytest.mark.spec("V-21")
-def test_the_tutorials_are_a_textbook(textbook: tuple[Path, list[Chapter]]) -> None:
-    """Each notebook becomes a page with all its views, at most 1.5 MB with the front end; an index lists them."""
+def test_the_tutorials_become_a_site(textbook: tuple[Path, list[Chapter]]) -> None:
+    """Each notebook becomes a page with all its views, of at most 1.5 MB with the front end; an index lists them."""
     folder, chapters = textbook
     assert [chapter.name for chapter in chapters] == [path.stem for path in NOTEBOOKS]
     for path, chapter in zip(NOTEBOOKS, chapters, strict=True):
@@ -102,8 +102,8 @@ def test_the_tutorials_are_a_textbook(textbook: tuple[Path, list[Chapter]]) -> N
 
 
 @pytest.mark.spec("V-21")
-def test_the_site_has_the_map_and_the_terms(textbook: tuple[Path, list[Chapter]]) -> None:
-    """The index of the site has each notebook's goal, needs and minutes; links between notebooks lead to its pages."""
+def test_the_site_contains_the_map_and_the_glossary(textbook: tuple[Path, list[Chapter]]) -> None:
+    """The index has each notebook's goal, prerequisites and minutes; links between notebooks lead to pages."""
     folder, _ = textbook
     index = (folder / "index.html").read_text(encoding="utf-8")
     for lesson in course.LESSONS:
@@ -118,8 +118,8 @@ def test_the_site_has_the_map_and_the_terms(textbook: tuple[Path, list[Chapter]]
                 assert not part or f'id="{part}"' in (folder / file).read_text(encoding="utf-8"), target
 
 
-def test_notebooks_have_their_numbers(tmp_path: Path) -> None:
-    """Notebooks refer to each other by numbers, "Needs: 01"; the index and the contents have them, each once."""
+def test_notebooks_keep_their_numbers(tmp_path: Path) -> None:
+    """Notebooks refer to each other by number, "Needs: 01"; index and contents have each number once."""
     titles = {"01_a plan": "A plan", "02 next": "2. Next", "2024_report": "A report", "notes": "Notes"}
     paths = [notebook(tmp_path / f"{name}.ipynb", new_markdown_cell(f"# {title}")) for name, title in titles.items()]
     chapters = build_site(paths, tmp_path / "out", "Numbers")
@@ -130,8 +130,8 @@ def test_notebooks_have_their_numbers(tmp_path: Path) -> None:
         assert "02" not in text.replace("2024", "")
 
 
-def test_pages_lead_to_each_other(tmp_path: Path) -> None:
-    """Contents, previous and next lead to pages that are there, and contents to the headings of their own page."""
+def test_pages_link_to_each_other(tmp_path: Path) -> None:
+    """Contents, previous and next refer to existing pages, and contents to headings of their page."""
     names = ["a b", "c#d", "e"]
     paths = [
         notebook(tmp_path / f"{name}.ipynb", new_markdown_cell(f"# Title {name}\n\nText.\n\n## Part {name}"))
@@ -150,8 +150,8 @@ def test_pages_lead_to_each_other(tmp_path: Path) -> None:
         assert f"Part {name}" in elements.texts
 
 
-def test_hostile_text_is_text(tmp_path: Path) -> None:
-    """Names of files, headings and what a view holds never become markup, and no script but the page's own may run."""
+def test_hostile_text_is_escaped(tmp_path: Path) -> None:
+    """File names, headings and contents of views never become markup, and only the page's own script runs."""
     name = EVIL.replace("/", "_")
     cells = (new_markdown_cell("# `" + EVIL + "`"), view(EVIL))
     path = notebook(tmp_path / f"{name}.ipynb", *cells)
@@ -169,7 +169,7 @@ def test_hostile_text_is_text(tmp_path: Path) -> None:
 
 
 def bare(**changes: object) -> str:
-    """A notebook's file with one cell and whatever is wrong with it."""
+    """Write a notebook with one cell and given faults."""
     cell = {"cell_type": "code", "id": "a", "metadata": {}, "execution_count": 1, "source": "1", "outputs": []}
     whole = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [cell]}
     cell |= {name: changes.pop(name) for name in set(cell) & set(changes)}
@@ -184,7 +184,7 @@ def bare(**changes: object) -> str:
      bare(outputs=[{"output_type": "display_data", "data": 3, "metadata": {}}]), bare(outputs={"a": 1}),
      bare(metadata=3), bare(metadata=None), bare(source=3), bare(source=[[3]]), bare(cell_type=3)],
 )  # fmt: skip
-def test_what_is_no_notebook_is_refused_before_anything_is_written(tmp_path: Path, text: str) -> None:
+def test_an_invalid_notebook_raises_an_error_before_anything_is_written(tmp_path: Path, text: str) -> None:
     good = notebook(tmp_path / "good.ipynb", new_markdown_cell("# Good"))
     (tmp_path / "bad.ipynb").write_text(text, encoding="latin-1")
     with pytest.raises(FileError, match="it is no notebook"):
@@ -200,8 +200,8 @@ WIDGETS = [
 
 
 @pytest.mark.parametrize("widgets", WIDGETS, ids=repr)
-def test_widgets_of_any_form_are_left_out(tmp_path: Path, widgets: object) -> None:
-    """Pages show no widgets, so their state, which programs write in several forms, refuses no notebook."""
+def test_widget_state_in_any_form_is_omitted(tmp_path: Path, widgets: object) -> None:
+    """Pages show no widgets, so unusual forms of widget state cause no error."""
     data = {WIDGET: {"model_id": "abc", "version_major": 2, "version_minor": 0}, "text/plain": "in its place"}
     output = {"output_type": "display_data", "data": data, "metadata": {}}
     whole = json.loads(bare(outputs=[output]))
@@ -219,7 +219,7 @@ PIXEL = base64.b64decode("R0lGODlhAQABAIAAAAAAAP///ywAAAAAAQABAAAC")
 
 @pytest.fixture
 def images(tmp_path: Path) -> Path:
-    """A folder with images to embed, and what must never be in a page: each holds SECRET."""
+    """Create a folder with images to embed, and files that must not be in a page, each of which contains SECRET."""
     folder = tmp_path / "book"
     (folder / ".git").mkdir(parents=True)
     (folder / "sub").mkdir()
@@ -240,7 +240,7 @@ def images(tmp_path: Path) -> Path:
 
 
 def shown(folder: Path, *cells: object) -> tuple[Elements, str]:
-    """The elements and the text of the page of some cells."""
+    """Return the elements and the text of the page of some cells."""
     build_site([notebook(folder / "x.ipynb", *cells)], folder / "out", "One")
     text = page(folder / "out", "x")
     return Elements(text), text
@@ -248,7 +248,7 @@ def shown(folder: Path, *cells: object) -> tuple[Elements, str]:
 
 @pytest.mark.parametrize("written", ["![x](<{}>)", '<img src="{}" alt="x">', '<p><img src="{}"></p>'])
 @pytest.mark.parametrize("source", ["a b.gif", "a%20b.gif", "sub/b.gif", "./c.png", "sub/../c.png", "inside.gif"])
-def test_visible_images_below_the_folder_are_in_the_page(images: Path, source: str, written: str) -> None:
+def test_visible_images_in_the_folder_are_embedded(images: Path, source: str, written: str) -> None:
     elements, _ = shown(images, new_markdown_cell(written.format(source)))
     (image,) = elements.of("img")
     kind = "png" if "png" in source else "gif"
@@ -264,8 +264,9 @@ def test_visible_images_below_the_folder_are_in_the_page(images: Path, source: s
      "http://[", "attachment:none", "attachment:", "attachment:empty", "attachment:odd", "data:text/html,x",
      "javascript:alert(1)", "data:image/png;base64,\"onerror=x", "~/.ssh/id", "/dev/stdin", "\u202e.png"],
 )  # fmt: skip
-def test_other_images_are_a_message_in_the_page(images: Path, source: str) -> None:
-    """Links out, hidden files, devices, pipes, folders, other types, sizes: a message for one image; the rest stays."""
+def test_other_images_become_a_message_in_the_page(images: Path, source: str) -> None:
+    """Test links to outside, hidden files, devices, pipes, folders, other types, and sizes; the rest of the page is
+    unaffected."""
     cell = new_markdown_cell(f"before ![x](<{source}>) ![y](sub/b.gif) after")
     cell.attachments = {"empty": {}, "odd": {"text/html": "<b>"}}
     outputs = [new_output("display_data", data={"text/html": f"<img src='{source}'>"})]
@@ -280,7 +281,7 @@ def test_other_images_are_a_message_in_the_page(images: Path, source: str) -> No
     assert str(images) not in said
 
 
-def test_the_images_of_a_page_have_a_limit_together(images: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_total_size_of_images_in_a_page_is_limited(images: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clean_body, "IMAGES", 2 * len(PIXEL))
     elements, _ = shown(images, new_markdown_cell("![x](c.png) ![x](c.png) ![x](sub/b.gif)"))
     assert len(elements.of("img")) == 2
@@ -292,8 +293,8 @@ def test_the_images_of_a_page_have_a_limit_together(images: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize("markup", LEADING)
-def test_pages_lead_nowhere_by_themselves(tmp_path: Path, markup: str) -> None:
-    """Of what notebooks hold, in Markdown and outputs, no element stays that loads, runs, sends or leads elsewhere."""
+def test_pages_contain_no_element_that_loads_or_redirects(tmp_path: Path, markup: str) -> None:
+    """No element in Markdown or outputs of a notebook may load, run, send or redirect."""
     attack = [new_markdown_cell(f"text\n\n{markup}"), new_markdown_cell(f"in {markup} line")]
     forms = ("text/html", "text/markdown", "image/svg+xml", "text/latex", "text/vnd.mermaid", "text/plain")
     outputs = [new_output("display_data", data={mime: markup, "text/plain": "t"}) for mime in forms]
@@ -325,7 +326,7 @@ PATTERNS = [
 
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_hostile_prose_takes_limited_time(tmp_path: Path, pattern: str) -> None:
-    """Of what begins and never ends, 10,000 characters take a second or less in Markdown and in outputs."""
+    """10,000 characters of unclosed constructs take a second or less in Markdown and in outputs."""
     long = pattern * (10_000 // len(pattern))
     outputs = [new_output("display_data", data={"text/html": long}), new_output("stream", text=long)]
     begin = time.process_time()
@@ -345,21 +346,21 @@ def packed(text: str) -> dict[str, str]:
         packed('{"options": {"height": "1px;background:url(//example.org)"}}'), {"gzip": packed("{}")["gzip"][:8]},
     ],
 )  # fmt: skip
-def test_a_damaged_view_is_told(tmp_path: Path, data: object) -> None:
-    """A notebook whose view was damaged is refused by a message that names it."""
+def test_a_damaged_view_is_reported(tmp_path: Path, data: object) -> None:
+    """The error names the notebook."""
     output = new_output("display_data", data={MIME: data})
     path = notebook(tmp_path / "a.ipynb", new_code_cell("x", outputs=[output]))
     with pytest.raises(FileError, match=r"a\.ipynb: this is no stored view"):
         build_site([path], tmp_path / "out", "One")
 
 
-def test_a_view_that_unpacks_without_bound_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_view_that_unpacks_without_limit_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stored_views, "_UNPACKED", 1000)
     with pytest.raises(ValueError, match="more than 1,000 bytes"):
         restored(packed(" " * 10**6))
 
 
-def test_two_pages_of_one_name_are_refused(tmp_path: Path) -> None:
+def test_two_pages_with_one_name_raise_an_error(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     paths = [notebook(tmp_path / where, new_markdown_cell("# A")) for where in ("a.ipynb", "other/a.ipynb")]
     with pytest.raises(FileError, match=r"the page a\.html is that of .*a\.ipynb"):
@@ -369,14 +370,14 @@ def test_two_pages_of_one_name_are_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_without_nbconvert_it_is_said_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_nbconvert_the_error_contains_the_pip_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "nbconvert", None)
     with pytest.raises(ExplorerError, match=r"explorer-graphs\[lab\]"):
         build_site([notebook(tmp_path / "a.ipynb", new_markdown_cell("# A"))], tmp_path / "out", "One")
 
 
-def test_other_outputs_stay(tmp_path: Path) -> None:
-    """Printed text, tables, pictures and errors are shown as they were saved; a view without a picture says so."""
+def test_other_outputs_are_kept(tmp_path: Path) -> None:
+    """Printed text, tables, images and errors are shown as saved; a view without a picture is reported."""
     data = view()["outputs"][0]["data"]
     outputs: Sequence[nbformat.NotebookNode] = (
         new_output("stream", text="printed <b>\x1b[31mred\x1b[0m"),
@@ -399,7 +400,7 @@ def test_other_outputs_stay(tmp_path: Path) -> None:
 def test_the_command_writes_a_site(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`explorer site NOTEBOOK…` writes pages and an index into site/; a folder of that name is no file to show."""
+    """`explorer site NOTEBOOK…` writes pages and an index to site/, even if a folder with that name exists."""
     monkeypatch.chdir(tmp_path)
     notebook(tmp_path / "a.ipynb", new_markdown_cell("# A"), view())
     notebook(tmp_path / "b.ipynb", new_markdown_cell("# B"))

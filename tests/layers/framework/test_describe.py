@@ -1,4 +1,4 @@
-"""What layers tell of themselves: order, clauses, policies and who gave them, gradients and why; as text and data."""
+"""Descriptions of layers: order, clauses, policies and their sources, gradients and reasons; as text and as data."""
 
 from __future__ import annotations
 
@@ -92,13 +92,14 @@ def labels(recording: Recording, nodes: tuple[int, ...]) -> list[str]:
 
 @pytest.mark.spec("M-L10", "M-L12", "M-L13")
 def test_a_layer_is_described() -> None:
-    """describe() gives the tree of sublayers with the order found, the clauses, and every decision with its reason."""
+    """describe() returns the tree of sublayers with the inferred order, the clauses, and every decision with its
+    reason."""
     assert perceptron(layers.PUpdate, layers.PBiasNotInvolved, train=True).describe() == PERCEPTRON
 
 
 @pytest.mark.spec("M-L12")
-def test_every_policy_says_which_ancestor_gave_it() -> None:
-    """Of each sublayer each policy is told with its value: given by which layer, by default, or inferred."""
+def test_every_policy_shows_which_ancestor_set_it() -> None:
+    """Each policy of each sublayer has its value and its source: a layer, the default, or inference."""
     chosen = [layers.PUpdate, layers.Sub("bias", layers.PNoUpdate)]
     recording = recorded(layers.Linear("root", 2, 3, policies=chosen, inputs={"input": KIND}))
     update = "GradPolicy.update"
@@ -109,8 +110,8 @@ def test_every_policy_says_which_ancestor_gave_it() -> None:
 
 
 @pytest.mark.spec("M-L12", "M-L15")
-def test_a_policy_of_ones_own_is_told_too() -> None:
-    """A policy class that a cell declares is told of the layers that read it, with its default."""
+def test_a_user_defined_policy_is_described() -> None:
+    """A policy class declared in a cell is listed for the layers that read it, with its default."""
 
     class Scale(layers.PolicyClass):
         factor = layers.Minor(2.0)
@@ -129,8 +130,8 @@ def test_a_policy_of_ones_own_is_told_too() -> None:
 
 
 @pytest.mark.spec("M-L13")
-def test_gradients_that_nobody_needs_are_not_built_and_say_why() -> None:
-    """Feedback is told as decisions: which sublayers feed back, which gradients are not built, and why."""
+def test_unneeded_gradients_are_not_built_and_have_a_reason() -> None:
+    """Decisions state which sublayers feed back, which gradients are not built, and why."""
     chosen = [layers.PUpdate, layers.Sub("weight", layers.PNoUpdate)]
     layer = layers.Linear("root", 2, 3, policies=chosen, inputs={"input": KIND})
     recording = recorded(layer)
@@ -149,8 +150,8 @@ def test_gradients_that_nobody_needs_are_not_built_and_say_why() -> None:
 
 
 @pytest.mark.spec("M-L5", "M-L7")
-def test_a_layer_is_written_out_as_it_is_fed() -> None:
-    """The graph that is explored computes what feeding forward and backward gives, values and gradients alike."""
+def test_the_explored_graph_of_a_layer_equals_feeding() -> None:
+    """It computes the values and gradients of feeding forward and backward."""
     layer = perceptron(layers.PUpdate, layers.PFeedbackOutput, train=True)
     layer.init(layers.Initializer(filler=layers.Uniform(-1.0, 1.0), seed=3))
     x, g = np.array([[0.1, 0.2]], np.float32), np.array([[0.3, -0.1, 0.2]], np.float32)
@@ -172,7 +173,7 @@ def test_a_layer_is_written_out_as_it_is_fed() -> None:
 
 @pytest.mark.spec("M-L5")
 def test_types_are_enough_to_explore_and_a_missing_one_is_an_error() -> None:
-    """A layer is explored by the types of its inputs; one that was made for types needs none, others name the port."""
+    """A layer constructed with types needs none; for others the error names the port."""
     linear = layers.Linear("root", 2, 3)
     assert recorded(linear, inputs={"input": KIND}).type_text(recorded(linear, inputs={"input": KIND}).roots[0])
     with pytest.raises(ex.OperandError, match=r"without a type for its input input"):
@@ -183,8 +184,8 @@ def test_types_are_enough_to_explore_and_a_missing_one_is_an_error() -> None:
 
 
 @pytest.mark.spec("M-L5")
-def test_the_only_input_of_a_layer_is_explored_without_its_port() -> None:
-    """An array, a type or an expression alone is the only input's; of several inputs each is named by its port."""
+def test_the_single_input_of_a_layer_is_explored_without_its_port() -> None:
+    """A single array, type or expression is the only input; several inputs need their ports' names."""
     linear = layers.Linear("root", 2, 3)
     array = np.ones((4, 2), np.float32)
     for value in (array, KIND, ex.tensor(array)):
@@ -195,8 +196,8 @@ def test_the_only_input_of_a_layer_is_explored_without_its_port() -> None:
 
 
 @pytest.mark.spec("M-L5")
-def test_the_fix_for_a_missing_input_is_one_that_the_layer_takes() -> None:
-    """Typed as it stands, the fix explores the layer: its shape has the layer's own number of features."""
+def test_the_fix_for_a_missing_input_is_accepted_by_the_layer() -> None:
+    """The fix, typed as it is, has a shape with the layer's own number of features."""
     linear = layers.Linear("root", 5, 3)
     with pytest.raises(ex.OperandError) as refusal:
         linear.explore()
@@ -205,8 +206,8 @@ def test_the_fix_for_a_missing_input_is_one_that_the_layer_takes() -> None:
 
 
 @pytest.mark.spec("M-L5", "V-6")
-def test_an_initialised_layer_with_values_is_run() -> None:
-    """A layer for inference whose inputs and parameters have values is run when it is explored: values are seen."""
+def test_an_initialized_layer_with_values_is_run() -> None:
+    """Exploring an inference layer whose inputs and parameters have values shows its values."""
     linear = layers.Linear("root", 2, 3)
     linear.init(layers.Initializer(filler=layers.Constant(1.0)))
     recording = recorded(linear, inputs={"input": np.ones((4, 2), np.float32)})
@@ -216,7 +217,7 @@ def test_an_initialised_layer_with_values_is_run() -> None:
 
 @pytest.mark.spec("M-L10")
 def test_ports_and_clauses_are_part_of_the_recording() -> None:
-    """A recording tells each layer's clauses, the order that was found, and the values at its ports."""
+    """A recording contains each layer's clauses, the inferred order, and the values at its ports."""
     recording = recorded(layers.Linear("root", 2, 3), inputs={"input": KIND})
     root = told(recording, "root")
     assert root.order == ("weight", "bias")
@@ -227,8 +228,8 @@ def test_ports_and_clauses_are_part_of_the_recording() -> None:
 
 
 @pytest.mark.spec("P-16", "M-L12")
-def test_what_layers_tell_survives_json() -> None:
-    """Layers, ports and gradients travel in a recording's JSON; a recording without any has none of these tables."""
+def test_descriptions_of_layers_are_kept_in_json() -> None:
+    """A recording's JSON contains layers, ports and gradients; without layers it has none of these tables."""
     recording = recorded(perceptron(layers.PUpdate, inputs={"input": KIND}))
     plain = json.loads(json.dumps(to_json(recording)))
     assert from_json(plain) == recording
@@ -241,7 +242,7 @@ def test_what_layers_tell_survives_json() -> None:
 
 
 @pytest.mark.spec("M-L12", "V-15")
-def test_the_text_of_a_plan_tells_of_its_layers() -> None:
+def test_the_text_of_a_plan_contains_its_layers() -> None:
     """The canonical text of a recording lists its layers as describe() does."""
     layer = perceptron(layers.PUpdate, layers.PBiasNotInvolved, inputs={"input": KIND})
     lines = text(recorded(layer)).splitlines()
@@ -250,8 +251,8 @@ def test_the_text_of_a_plan_tells_of_its_layers() -> None:
 
 
 @pytest.mark.spec("M-L13", "V-11")
-def test_a_plan_of_a_fed_layer_knows_whose_gradient_each_node_is() -> None:
-    """In the plan of a layer that was fed forward and backward, nodes inside opened calls know their gradients too."""
+def test_a_plan_of_a_fed_layer_knows_the_parameter_of_each_gradient_node() -> None:
+    """Nodes inside opened calls are included."""
     layer = perceptron(layers.PUpdate, layers.PBiasNotInvolved, train=True)
     layer.init(layers.Initializer(filler=layers.Uniform(-1.0, 1.0)))
     x = ex.tensor(np.ones((4, 2), np.float32), name="x")
@@ -280,7 +281,7 @@ def test_a_plan_of_a_fed_layer_knows_whose_gradient_each_node_is() -> None:
 
 @pytest.mark.spec("M-L14", "V-7")
 def test_a_shared_parameter_is_one_node_and_has_one_gradient() -> None:
-    """Layers that share a parameter by a name map are drawn around one node, whose gradient is a sum."""
+    """Layers that share a parameter through a name map are drawn around one node, whose gradient is a sum."""
 
     class Twice(layers.Composite):
         topology = layers.Topology(
@@ -306,7 +307,7 @@ def test_a_shared_parameter_is_one_node_and_has_one_gradient() -> None:
 
 @pytest.mark.spec("M-L4", "M-L10", "V-7")
 def test_the_steps_of_a_recurrent_layer_are_boxes_of_one_layer() -> None:
-    """A recurrent layer is seen as its steps: each a box of the same sublayer, with the parameters beside them."""
+    """Each step is a box of the same sublayer, next to the parameters."""
     kinds = {
         "input": ex.TensorType((5, 3), np.dtype(np.float32)),
         "previous": ex.TensorType((4,), np.dtype(np.float32)),
@@ -314,7 +315,7 @@ def test_the_steps_of_a_recurrent_layer_are_boxes_of_one_layer() -> None:
     chosen = [layers.PUpdate, layers.RecurrentPolicy.step(layers.GRUStep)]
 
     class Unrolled(layers.Recurrent):
-        """A recurrent layer of one's own."""
+        """A user-defined recurrent layer."""
 
     layer = Unrolled("rnn", {"in_features": 3, "out_features": 4}, policies=chosen, inputs=kinds)
     recording = recorded(layer)
@@ -328,7 +329,6 @@ def test_the_steps_of_a_recurrent_layer_are_boxes_of_one_layer() -> None:
 
 
 @pytest.mark.spec("V-1")
-def test_a_value_that_a_layer_is_explored_with_is_called_as_its_port() -> None:
-    """An array that a layer is explored with has its port's name in the picture."""
+def test_a_value_with_which_a_layer_is_explored_has_the_name_of_its_port() -> None:
     written = expand(layers.Subtract("s"), {"left": np.ones(2), "right": np.ones(2)})
     assert [operand.label for operand in written.outputs["output"].operands] == ["left", "right"]

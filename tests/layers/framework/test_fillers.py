@@ -1,4 +1,4 @@
-"""Fillers: the range and the variance of what they draw, by the fans of a weight."""
+"""Fillers: ranges and variances of the random values, determined by a weight's fans."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def drawn(filler: Filler, shape: tuple[int, ...]) -> Any:
     [((40, 90), 40, 90), ((90, 40), 90, 40), ((20, 5, 3, 7), 5 * 21, 20 * 21), ((3000,), 3000, 3000)],
 )
 @pytest.mark.parametrize("fan", ["in", "out", "avg"])
-def test_the_variance_is_the_scale_over_the_connections(
+def test_the_variance_is_the_scale_divided_by_the_fans(
     shape: tuple[int, ...], inward: int, outward: int, fan: str
 ) -> None:
-    """Glorot's and He's fillers: a uniform one reaches sqrt(3 · variance) and no further, a normal one has it."""
+    """For Glorot's and He's fillers, a uniform one has the range sqrt(3 · variance), and a normal one the variance."""
     connections = {"in": inward, "out": outward, "avg": (inward + outward) / 2}[fan]
     variance = 2.0 / connections
     uniform = drawn(layers.VarScale(2.0, "uniform", fan), shape)  # type: ignore[arg-type]  # a fan
@@ -37,7 +37,7 @@ def test_the_variance_is_the_scale_over_the_connections(
         assert abs(values.mean()) < 4 * math.sqrt(variance / values.size)
 
 
-def test_ranges_and_deviations_are_those_that_are_given() -> None:
+def test_ranges_and_deviations_are_the_given_ones() -> None:
     uniform = drawn(layers.Uniform(2.0, 3.0), (3000,))
     assert (uniform >= 2).all()
     assert (uniform < 3).all()

@@ -1,4 +1,4 @@
-"""Composites of any topology, with clauses in any order, are the expression that one would write by hand."""
+"""Composites of any topology, with clauses in any order, equal the expression written by hand."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 
 @st.composite
 def programs(draw: st.DrawFn) -> tuple[list[tuple[str, list[int]]], list[int]]:
-    """Steps (what, which values it reads) over the values 0 and 1, which are inputs; and which values are outputs."""
+    """Draw steps (operation, values read) over the inputs 0 and 1, and the values that are outputs."""
     steps: list[tuple[str, list[int]]] = []
     for index in range(draw(st.integers(1, 10))):
         kind = draw(st.sampled_from(sorted(KINDS)))
@@ -77,7 +77,7 @@ def make(topology: Topology, steps: list[tuple[str, list[int]]]) -> layers.Compo
 @pytest.mark.spec("M-L10", "M-L4", headline=True)
 @settings(max_examples=40)
 @given(program=programs(), seed=st.integers(0, 1000))
-def test_shuffled_clauses_are_the_expression_written_by_hand(
+def test_shuffled_clauses_equal_the_expression_written_by_hand(
     program: tuple[list[tuple[str, list[int]]], list[int]], seed: int
 ) -> None:
     """Compose a layer from clauses in any order; values and gradients equal the hand-written expression."""
@@ -98,7 +98,7 @@ def test_shuffled_clauses_are_the_expression_written_by_hand(
             own = parameters[f"made/{name}"] = layer.parameters()[name].value
         values.append(KINDS[kind][1](own, *[values[value] for value in reads]))
     expected = {f"y{value}": values[value] for value in outputs}
-    # a source's shape is its parameter's: everything else has a row for each sample
+    # a source has its parameter's shape, and all others have a row for each sample
     seeds = {port: seed_[0] if expected[port].ndim == 1 else seed_ for port, seed_ in seeds.items()}
     loss = sum(((expected[port] * seeds[port]).sum() for port in seeds), start=ex.tensor(0.0))
     slopes = ex.grad(loss, {**inputs, **parameters})
@@ -118,8 +118,8 @@ def test_shuffled_clauses_are_the_expression_written_by_hand(
         np.testing.assert_allclose(*ex.evaluate((gradient, slopes[name])), rtol=1e-10, atol=1e-10)
 
 
-def test_the_order_of_clauses_is_no_part_of_a_topology() -> None:
-    """Topologies of the same clauses are equal, and layers of them share what they record."""
+def test_the_order_of_clauses_does_not_distinguish_topologies() -> None:
+    """Topologies with the same clauses are equal, and their layers share recorded functions."""
     written = clauses([("tanh", [0]), ("add", [2, 1])], [3])
     first, second = Topology(*written), Topology(*reversed(written))
     assert first == second
@@ -138,15 +138,15 @@ def test_the_order_of_clauses_is_no_part_of_a_topology() -> None:
         OutConnect("t", "input", "z"),
     ],
 )
-def test_what_goes_in_names_an_input_and_what_comes_out_an_output(wrong: Any) -> None:
-    """A clause that takes a port of the other side is refused where the topology is written, with the right ones."""
+def test_in_clauses_start_at_an_input_and_out_clauses_end_at_an_output(wrong: Any) -> None:
+    """A port of the other side raises an error in the topology, which lists the right ones."""
     parts = [Sublayer("t", layers.Tanh), InConnect("a", "t", "input"), OutConnect("t", "output", "y")]
     with pytest.raises(ex.UnknownNameError, match=r"(input port of Tanh .* 'output')|(output port of Tanh .* 'input')"):
         Topology(*parts, wrong)
 
 
-def test_a_class_says_the_order_of_its_ports() -> None:
-    """Ports have the order that a composite's class says, whatever the clauses'; other names are refused."""
+def test_a_class_determines_the_order_of_its_ports() -> None:
+    """A composite's class declares it, independent of the clauses; other names raise an error."""
     parts = [Sublayer("s", layers.Subtract), OutConnect("s", "output", "output")]
     parts += [InConnect("b", "s", "right"), InConnect("a", "s", "left")]
 
@@ -163,8 +163,8 @@ def test_a_class_says_the_order_of_its_ports() -> None:
             topology = Topology(*parts)
 
 
-def test_composites_nest_and_ports_may_be_known_once_they_are_made() -> None:
-    """A composite inside another may choose its ports when it is made; the clauses are checked then."""
+def test_composites_can_be_nested_with_ports_known_after_construction() -> None:
+    """An inner composite may choose its ports when it is constructed, so clauses are checked then."""
 
     class Chosen(layers.Composite):
         port: str
@@ -186,8 +186,8 @@ def test_composites_nest_and_ports_may_be_known_once_they_are_made() -> None:
         Outer("o", "z")
 
 
-def test_a_sublayer_may_have_a_ports_name() -> None:
-    """A parameter's path may be the name of a port: they are told apart."""
+def test_a_sublayer_may_have_the_name_of_a_port() -> None:
+    """A parameter's path is distinguished from the port."""
 
     class Scaled(layers.Composite):
         topology = Topology(
@@ -206,8 +206,8 @@ def test_a_sublayer_may_have_a_ports_name() -> None:
     assert ex.evaluate(layer(scale=np.array(2.0))) == 6
 
 
-def test_wrong_composites_are_refused() -> None:
-    """A composite without a topology, with a forward, made of itself, or with wrong arguments is refused."""
+def test_invalid_composites_raise_an_error() -> None:
+    """Test one without a topology, with a forward, nested in itself, and with wrong arguments."""
     plain = Topology(Sublayer("t", layers.Tanh), InConnect("x", "t", "input"), OutConnect("t", "output", "y"))
 
     def composite(**body: Any) -> Any:

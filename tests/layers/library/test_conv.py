@@ -1,4 +1,4 @@
-"""Convolution as a layer."""
+"""Convolution layers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = ex.train
 
 
 @pytest.mark.parametrize("groups", [1, 2])
-def test_a_convolution_is_that_of_its_parameters(groups: int) -> None:
+def test_a_convolution_layer_equals_the_function_with_its_parameters(groups: int) -> None:
     layer = layers.Conv2d("c", 4, 6, 3, stride=2, padding=1, groups=groups)
     layer.init(layers.Initializer(filler=layers.VarScale()))
     x = np.random.default_rng(0).normal(size=(2, 4, 7, 7)).astype(np.float32)
@@ -30,7 +30,7 @@ def test_a_convolution_is_that_of_its_parameters(groups: int) -> None:
     assert wanted.shape == (2, 6, 4, 4)
 
 
-def test_wrong_numbers_are_refused() -> None:
+def test_invalid_numbers_raise_an_error() -> None:
     for options, rule in (
         ({"size": 0}, "size must be"),
         ({"padding": -1}, "padding must be"),
@@ -42,7 +42,7 @@ def test_wrong_numbers_are_refused() -> None:
 
 @pytest.mark.spec("T-1")
 def test_a_convolutional_net_learns_digits() -> None:
-    """Pictures, a convolution, pooling and a linear layer are a module that learns like any other."""
+    """Images, a convolution, pooling and a linear layer are a module that learns like any other."""
     stored = np.load(Path(__file__).parents[3] / "assets" / "handwriting.npz")
     images, labels = (stored["images"] / 16).astype(np.float32)[:, None], stored["labels"].astype(np.int64)
     held_out = np.arange(len(images)) % 5 == 0
@@ -61,7 +61,7 @@ def test_a_convolutional_net_learns_digits() -> None:
     assert [node.type for node in module.nodes.values()] == ["Conv2d", "relu", "pooled", "Linear"]
 
 
-def test_a_partial_function_is_a_node() -> None:
+def test_a_partial_function_can_be_a_node() -> None:
     module = T.Module(loss=T.MeanSquaredError(), optimizer=T.SGD(0.1))
     node = module.add_node(partial(ex.clip, low=0.0, high=1.0))
     module.attach()

@@ -16,7 +16,7 @@ X = np.array([0.1, 0.2], np.float32)
 
 
 def collected(layer: layers.Layer) -> dict[str, Any]:
-    """The gradients of a layer's parameters by name, computed."""
+    """Return the computed gradients of a layer's parameters by name."""
     collector = layers.GradCollector()
     layer.grad_collect(collector)
     layer.neutral_invariant()
@@ -24,8 +24,8 @@ def collected(layer: layers.Layer) -> dict[str, Any]:
 
 
 @pytest.mark.spec("M-L4", "M-L7", "M-L8")
-def test_a_perceptron_gives_metanns_values_and_gradients() -> None:
-    """A single layer perceptron feeds forward and backward, as expressions; gradients are collected by parameter."""
+def test_a_perceptron_equals_metanns_values_and_gradients() -> None:
+    """Gradients are collected by parameter."""
     chosen = [layers.PUpdate, layers.PerceptronPolicy.activation(layers.Sigmoid)]
     layer = layers.SingleLayerPerceptron("root", 2, 3, policies=chosen, train=True)
     layer.init(layers.Initializer({"root/linear/weight/parameter": W, "root/linear/bias/parameter": B}))
@@ -41,8 +41,8 @@ def test_a_perceptron_gives_metanns_values_and_gradients() -> None:
 
 @pytest.mark.spec("M-L4")
 @pytest.mark.parametrize("biased", [True, False])
-def test_a_perceptron_has_a_bias_where_its_policy_says_so(biased: bool) -> None:
-    """PerceptronPolicy.bias_involved chooses between a linear map with and without a bias."""
+def test_a_policy_selects_the_bias_of_a_perceptron(biased: bool) -> None:
+    """PerceptronPolicy.bias_involved selects a linear map with or without a bias."""
     chosen = [layers.PerceptronPolicy.bias_involved(biased), layers.PerceptronPolicy.activation(layers.Tanh)]
     layer = layers.SingleLayerPerceptron("root", 2, 3, policies=chosen)
     layer.init(layers.Initializer(filler=layers.Constant(1.0)))
@@ -52,7 +52,7 @@ def test_a_perceptron_has_a_bias_where_its_policy_says_so(biased: bool) -> None:
 
 @pytest.mark.spec("M-L4", "M-L12")
 def test_a_sublayer_that_does_not_update_has_no_gradient() -> None:
-    """With PNoUpdate for the weight alone a linear layer collects one gradient, the bias's."""
+    """With PNoUpdate only for the weight, a linear layer collects one gradient, the bias's."""
     chosen = [layers.PUpdate, layers.Sub("weight", layers.PNoUpdate)]
     layer = layers.Linear("root", 2, 3, policies=chosen, train=True)
     layer.init(layers.Initializer({"root/weight/parameter": W, "root/bias/parameter": B}))

@@ -1,4 +1,4 @@
-"""The recurrent layer and the gated recurrent unit: torch's values and gradients, back through time and not."""
+"""Recurrent layers and GRUs against torch: values and gradients, with and without gradients through time."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def recurrent(reset: str, mode: str, *policies: Any, train: bool = True) -> laye
 @pytest.mark.parametrize("length", [1, 2, 7])
 @pytest.mark.parametrize("mode", ["through", "within"])
 @pytest.mark.parametrize("reset", ["after", "before"])
-def test_gated_recurrent_units_equal_torchs(reset: str, mode: str, length: int) -> None:
+def test_gated_recurrent_units_equal_torch(reset: str, mode: str, length: int) -> None:
     """Compute a recurrent layer of GRU steps as torch does: outputs and the gradients of inputs, state and parameters.
 
     With back-propagation through time, and without it, for sequences of 1, 2 and 7 steps.
@@ -63,8 +63,8 @@ def test_gated_recurrent_units_equal_torchs(reset: str, mode: str, length: int) 
 
 
 @pytest.mark.spec("M-L4", "M-L13")
-def test_without_gradients_through_time_no_step_feeds_the_one_before() -> None:
-    """Without back-propagation through time the state's gradient stops at each step, and no step has to feed back."""
+def test_without_gradients_through_time_no_step_feeds_the_previous_one() -> None:
+    """The state's gradient stops at each step, and no step must feed back."""
     through, within = (recurrent("before", mode, layers.PUpdate) for mode in ("through", "within"))
     (fed,), (stopped,) = through.feedback, within.feedback
     assert (fed.needed, stopped.needed) == (True, False)
@@ -74,8 +74,8 @@ def test_without_gradients_through_time_no_step_feeds_the_one_before() -> None:
     assert not nothing.feedback[0].needed
 
 
-def test_layers_whose_steps_are_equal_share_nothing_where_they_run_otherwise_in_time() -> None:
-    """One step, given its own policies, inside layers of other axes, or without gradients through time."""
+def test_layers_with_equal_steps_and_other_time_options_share_nothing() -> None:
+    """Test one step with different policies, in layers with other axes, and without gradients through time."""
     step = layers.Sub("step", layers.PEnableBptt, layers.RecurrentPolicy.axis(0))
     through, within, turned, again = (
         recurrent("before", mode, layers.RecurrentPolicy.axis(axis), step, layers.PUpdate)
@@ -98,8 +98,8 @@ def test_layers_whose_steps_are_equal_share_nothing_where_they_run_otherwise_in_
     np.testing.assert_array_equal(slopes[0][name], slopes[2][name])
 
 
-def test_axes_of_time_are_chosen_by_policy() -> None:
-    """The axis of time is a policy, for all sequences or by port, counted from the front or the back."""
+def test_policies_choose_the_time_axis() -> None:
+    """They apply to all sequences or to a port, counted from the front or the back."""
     x, h = np.random.default_rng(0).normal(size=(5, 2, 3)), np.zeros((2, 4))
     values = []
     for axis, order in ((0, (0, 1, 2)), (1, (1, 0, 2)), (-2, (1, 0, 2)), ((("input", 1),), (1, 0, 2))):
@@ -111,7 +111,7 @@ def test_axes_of_time_are_chosen_by_policy() -> None:
 
 
 class Sums(layers.Layer):
-    """Two states: a running sum, and the product of what came."""
+    """Two states: a running sum, and a product of the inputs."""
 
     inputs = ("input", "scale", "previous_sum", "previous_product")
     outputs = ("sum", "product")
@@ -122,8 +122,9 @@ class Sums(layers.Layer):
         return {"sum": previous_sum + scale * input, "product": previous_product * input}
 
 
-def test_a_step_of_ones_own_has_several_states_and_inputs_that_stay() -> None:
-    """Any layer is a step: port previous_x gets output x of the step before; inputs without a time axis stay whole."""
+def test_a_user_defined_step_may_have_several_states_and_constant_inputs() -> None:
+    """Any layer is a step: port previous_x gets the previous step's output x; inputs without a time axis are passed
+    whole."""
     chosen = [
         layers.RecurrentPolicy.step(Sums),
         layers.RecurrentPolicy.axis((("input", 0),)),
@@ -144,7 +145,7 @@ def test_a_step_of_ones_own_has_several_states_and_inputs_that_stay() -> None:
 
 
 class Weighed(layers.Layer):
-    """A running sum of what comes, weighed by a second sequence."""
+    """A running sum, weighted by a second sequence."""
 
     inputs = ("input", "weight", "previous")
     outputs = ("output",)
@@ -154,8 +155,8 @@ class Weighed(layers.Layer):
 
 
 @pytest.mark.parametrize("lengths", [(3, 2), (2, 3), (1, 4), (0, 0)])
-def test_sequences_have_one_length(lengths: tuple[int, int]) -> None:
-    """Sequences that end at different steps, or have none, are refused; nothing is kept to be fed backward."""
+def test_sequences_must_have_one_length(lengths: tuple[int, int]) -> None:
+    """Sequences of different lengths, or none, raise an error, and leave nothing to feed backward."""
     layer = layers.Recurrent(
         "r", {}, policies=[layers.RecurrentPolicy.step(Weighed), layers.PFeedbackOutput], train=True
     )
@@ -168,7 +169,7 @@ def test_sequences_have_one_length(lengths: tuple[int, int]) -> None:
 
 @pytest.mark.soak
 def test_long_sequences_need_no_recursion_and_grow_linearly() -> None:
-    """A sequence of 1000 steps is recorded, fed back and evaluated; what is recorded grows as the sequence does."""
+    """A sequence of 1000 steps is recorded, fed back and evaluated."""
     sizes = []
     for length in (250, 500, 1000):
         layer = recurrent("before", "through", layers.PUpdate)
@@ -195,15 +196,15 @@ def test_long_sequences_need_no_recursion_and_grow_linearly() -> None:
         (layers.GRUStep, {"in_features": 3, "out_features": 4}, (("inptu", 1),), "unknown sequence port"),
     ],
 )
-def test_what_a_recurrent_layer_refuses(step: type, arguments: Any, axis: Any, message: str) -> None:
-    """A step without ports for its state, wrong arguments, or axes that are none are refused when the layer is made."""
+def test_invalid_recurrent_layers_raise_an_error(step: type, arguments: Any, axis: Any, message: str) -> None:
+    """A step without ports for its state, wrong arguments, or invalid axes are rejected at construction."""
     chosen = [layers.RecurrentPolicy.step(step), layers.RecurrentPolicy.axis(axis)]
     with pytest.raises(ex.ExplorerError, match=message):
         layers.Recurrent("r", arguments, policies=chosen)
 
 
-def test_sequences_that_do_not_fit_are_refused() -> None:
-    """Empty sequences, and inputs without an axis of time, are refused before anything is recorded."""
+def test_mismatching_sequences_raise_an_error() -> None:
+    """Empty sequences, and inputs without a time axis, are rejected before anything is recorded."""
     layer = recurrent("before", "through", train=False)
     layer.init(layers.Initializer(filler=layers.VarScale()))
     with pytest.raises(ex.OperandError, match="lengths input 0"):

@@ -16,7 +16,7 @@ from explorer.core import registry
 
 @pytest.mark.parametrize("name", sorted({*dir(ex.ops)}))
 def test_help_of_an_operation_has_its_facts_and_an_example(name: str) -> None:
-    """``ex.tanh`` and ``ex.softmax`` alike, an operation and a function that records one or more."""
+    """Test ``ex.tanh`` and ``ex.softmax``, an operation and a function that records one or more."""
     text = pydoc.plain(pydoc.render_doc(getattr(ex, name)))
     assert name in text.split("\n", 3)[2]
     assert re.search(r"^ *>>> .*|Example: see ``ex\.\w+``", text, re.M)
@@ -29,7 +29,7 @@ def test_help_of_an_operation_has_its_facts_and_an_example(name: str) -> None:
     assert max(map(len, (inspect.getdoc(getattr(ex, name)) or "").splitlines())) <= 200
 
 
-def test_the_facts_are_those_of_the_class() -> None:
+def test_the_facts_in_help_come_from_the_class() -> None:
     class Cubed(ex.Elementwise):
         """x³."""
 

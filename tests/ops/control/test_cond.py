@@ -1,4 +1,4 @@
-"""Choices between branches: one of them runs, gradients and batches follow it."""
+"""Conditionals: only one branch runs, with its gradient and batching."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def root(x: ex.Expr) -> Any:
 
 
 @pytest.mark.parametrize(("x", "value", "slope"), [(9.0, 3.0, 1 / 6), (-4.0, -2.0, 1 / 4)])
-def test_the_branch_that_the_condition_asks_for_gives_value_and_gradient(x: float, value: float, slope: float) -> None:
-    """The other branch would be NaN, and so would be a gradient that is summed over both."""
+def test_the_selected_branch_determines_value_and_gradient(x: float, value: float, slope: float) -> None:
+    """The other branch would be NaN, and so would a gradient summed over both."""
     leaf = ex.tensor(x)
     y = root(leaf)
     assert ex.evaluate([y, ex.grad(y, leaf)]) == [value, pytest.approx(slope)]
@@ -27,7 +27,7 @@ def test_only_one_branch_runs() -> None:
     runs: list[float] = []
 
     class Noted(ex.Elementwise):
-        """x, noting that it was computed."""
+        """x, recording that it was computed."""
 
         name = "noted_by_cond"
         pure = False
@@ -63,7 +63,7 @@ def test_second_derivatives_go_through_the_branch() -> None:
     assert ex.evaluate([first, ex.grad(first, x)]) == [27.0, 18.0]
 
 
-def test_equal_choices_are_computed_once() -> None:
+def test_equal_conditionals_are_computed_once() -> None:
     x = ex.tensor(5.0)
     plan = ex.EvalPlan()
     plan.register(sum([root(x) for _ in range(3)]))
@@ -72,7 +72,7 @@ def test_equal_choices_are_computed_once() -> None:
 
 
 @pytest.mark.parametrize("value", [True, False])
-def test_a_constant_condition_leaves_one_branch_and_says_so(value: bool) -> None:
+def test_a_constant_condition_leaves_one_branch_with_a_decision(value: bool) -> None:
     x = ex.tensor([1.0, 2.0])
     plan = ex.EvalPlan()
     y = plan.register(ex.cond(value, lambda x: x * 2, lambda x: x * 3, x))
@@ -84,7 +84,7 @@ def test_a_constant_condition_leaves_one_branch_and_says_so(value: bool) -> None
     exec(plan.reproducer(decision), {})
 
 
-def test_members_of_a_batch_take_their_own_branches() -> None:
+def test_batch_elements_run_their_own_branches() -> None:
     f = ex.function(lambda x: ex.cond(x.sum() > 0, lambda x: x * 2, lambda x: x - 1, x))
     rows = np.random.default_rng(0).normal(size=(6, 3))
     plan = ex.EvalPlan()
@@ -95,7 +95,7 @@ def test_members_of_a_batch_take_their_own_branches() -> None:
         np.testing.assert_array_equal(handle.data(), row * 2 if row.sum() > 0 else row - 1)
 
 
-def test_members_of_a_batch_with_one_condition_run_one_branch() -> None:
+def test_batch_elements_with_one_condition_run_one_branch() -> None:
     on = ex.tensor(1.0) > 0
     f = ex.function(lambda x, on: ex.cond(on, lambda x: x * 2, lambda x: x - 1, x))
     rows = np.random.default_rng(0).normal(size=(6, 3))
@@ -108,7 +108,7 @@ def test_members_of_a_batch_with_one_condition_run_one_branch() -> None:
         np.testing.assert_array_equal(handle.data(), row * 2)
 
 
-def test_a_recording_shows_both_branches_inside() -> None:
+def test_a_recording_contains_both_branches() -> None:
     x = ex.tensor(2.0, name="x")
     plan = ex.EvalPlan()
     plan.register(root(x))
@@ -146,14 +146,14 @@ def test_fingerprints_look_into_branches() -> None:
         (lambda x: ex.cond(x > 0, lambda x: 3.0, lambda x: x, x), "must return an expression"),
     ],
 )
-def test_wrong_choices_are_refused_when_written(call: Any, message: str) -> None:
+def test_an_invalid_conditional_raises_an_error_when_it_is_written(call: Any, message: str) -> None:
     with pytest.raises(ex.ExplorerError, match=message):
         call(ex.tensor(1.0))
 
 
-def test_a_failing_branch_names_its_line() -> None:
+def test_the_error_of_a_failing_branch_contains_its_line() -> None:
     class FailsInside(ex.Elementwise):
-        """Nothing: it fails."""
+        """Fail."""
 
         name = "fails_inside_cond"
         nondifferentiable = "it fails"

@@ -1,4 +1,4 @@
-"""Scans: states from step to step, outputs stacked, gradients backwards, batches of scans."""
+"""Scans: carried states, stacked outputs, gradients, and batches of scans."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def unrolled(w: ex.Expr, x: ex.Expr, h: ex.Expr, order: range) -> tuple[ex.Expr,
 
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("of", ["state", "outputs", "both"])
-def test_values_and_gradients_are_those_of_the_unrolled_steps(reverse: bool, of: str) -> None:
+def test_values_and_gradients_equal_those_of_the_unrolled_steps(reverse: bool, of: str) -> None:
     w, x, h = ex.tensor(W), ex.tensor(X), ex.tensor(H)
 
     def loss(last: ex.Expr, outputs: ex.Expr) -> ex.Expr:
@@ -63,8 +63,8 @@ def test_second_derivatives() -> None:
     np.testing.assert_allclose(second(scanned), second(by_hand), rtol=1e-11)
 
 
-def test_gradients_go_through_choices_and_scans_inside_a_scan() -> None:
-    """Against central differences; the weights are captured by all of them, and the inner scan has no sequences."""
+def test_gradients_through_conditionals_and_scans_inside_a_scan() -> None:
+    """Compare with central differences; all capture the weights, and the inner scan has no sequences."""
     steps = np.array([[1.0, 1.0], [-1.0, 0.0], [2.0, 1.0]])
     weights = np.array([[0.5, 0.1], [0.2, 0.3]])
 
@@ -85,7 +85,7 @@ def test_gradients_go_through_choices_and_scans_inside_a_scan() -> None:
         assert result[index] == pytest.approx((high - low) / 2e-6, rel=1e-6)
 
 
-def test_whole_numbers_in_the_state_have_no_gradient_and_stop_none() -> None:
+def test_integer_states_have_no_gradient_and_do_not_stop_others() -> None:
     x = ex.tensor([2.0, 3.0])
     (count, product), _ = ex.scan(lambda s, x: ((s[0] + 1, s[1] * x), None), (ex.tensor(0), ex.tensor(1.0)), x)
     np.testing.assert_array_equal(ex.evaluate(ex.grad(product, x)), [3.0, 2.0])
@@ -111,7 +111,7 @@ def test_a_length_instead_of_sequences_and_no_output() -> None:
     assert ex.evaluate(last) == 1024.0
 
 
-def test_one_step_is_planned_whatever_the_length() -> None:
+def test_one_step_is_planned_for_any_length() -> None:
     plan = ex.EvalPlan()
     plan.register(ex.scan(step_over(ex.tensor(W)), ex.tensor(H), ex.tensor(RANDOM.normal(size=(800, 3))))[0])
     plan.eval()
@@ -119,7 +119,7 @@ def test_one_step_is_planned_whatever_the_length() -> None:
     assert plan.recording.nodes.attributes[plan.recording.nodes.label.index("scan")]["length"] == "800"
 
 
-def test_a_scan_of_nothing_is_its_state_and_says_so() -> None:
+def test_an_empty_scan_is_its_state_with_a_decision() -> None:
     h = ex.tensor(H)
     last, outputs = ex.scan(step_over(ex.tensor(W)), h, ex.tensor(np.zeros((0, 3))))
     plan = ex.EvalPlan()
@@ -171,12 +171,12 @@ def test_executors_run_two_scans_of_one_body(executor: str) -> None:
         (lambda x: ex.scan(3, x[0], x), "step must be a function"),
     ],
 )
-def test_wrong_scans_are_refused_when_written(call: Any, message: str) -> None:
+def test_an_invalid_scan_raises_an_error_when_it_is_written(call: Any, message: str) -> None:
     with pytest.raises(ex.ExplorerError, match=message):
         call(ex.tensor(X))
 
 
-def test_a_scan_over_nothing_keeps_its_state_where_other_values_take_its_memory() -> None:
+def test_an_empty_scan_keeps_its_state_when_memory_is_reused() -> None:
     a = np.random.default_rng(0).normal(size=(3, 3))
     x = ex.tensor(a)
     y, _ = ex.scan(lambda state, element: (state * element, state.sum()), x @ x, ex.tensor(np.zeros(0)))

@@ -1,4 +1,4 @@
-"""Loops whose number of turns the run finds."""
+"""Loops with a data-dependent number of iterations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def halvings(x: ex.Expr) -> Any:
 
 
 @pytest.mark.parametrize(("x", "turns"), [(1.0, 0), (1000.0, 10)])
-def test_turns_are_made_as_long_as_the_condition_holds(x: float, turns: int) -> None:
+def test_a_loop_runs_as_long_as_its_condition_holds(x: float, turns: int) -> None:
     last, count = halvings(ex.tensor(x))
     assert ex.evaluate([last, count]) == [x / 2**turns, turns]
 
@@ -30,7 +30,7 @@ def test_outer_values_are_operands() -> None:
     assert [node.label for node in y.operands][2:] == ["w", "limit"]
 
 
-def test_a_loop_in_a_loop() -> None:
+def test_nested_loops() -> None:
     def outer(state: Any) -> Any:
         i, total = state
         _, inner = ex.while_loop(lambda s: s[0] < i, lambda s: (s[0] + 1, s[1] + s[0]), (ex.tensor(0), total))
@@ -40,7 +40,7 @@ def test_a_loop_in_a_loop() -> None:
     assert ex.evaluate(total) == sum(j for i in range(5) for j in range(i))
 
 
-def test_a_loop_whose_condition_is_false_at_first_is_its_state_and_says_so() -> None:
+def test_a_loop_with_an_initially_false_condition_is_its_state_with_a_decision() -> None:
     x = ex.tensor([1.0, 2.0])
     plan = ex.EvalPlan()
     zero = ex.ZeroTensor(())
@@ -51,7 +51,7 @@ def test_a_loop_whose_condition_is_false_at_first_is_its_state_and_says_so() -> 
     exec(plan.reproducer(decision), {})
 
 
-def test_a_loop_that_makes_no_turn_keeps_its_state_where_other_values_take_its_memory() -> None:
+def test_a_loop_without_iterations_keeps_its_state_when_memory_is_reused() -> None:
     a = np.random.default_rng(0).normal(size=(3, 3))
     x, zero = ex.tensor(a), ex.tensor(0)
     _, y, _ = ex.while_loop(lambda s: s[0] < s[2], lambda s: (s[0] + 1, ex.tanh(s[1]), s[2]), (zero, x @ x, zero))
@@ -70,13 +70,13 @@ def test_an_endless_loop_can_be_interrupted() -> None:
     assert ex.evaluate(halvings(ex.tensor(8.0))[1]) == 3
 
 
-def test_there_is_no_gradient_and_the_error_says_what_has_one() -> None:
+def test_the_error_about_gradients_of_a_loop_suggests_scan() -> None:
     x = ex.tensor(8.0)
     with pytest.raises(ex.OperandError, match=r"while_loop.*\n.*number of iterations"):
         ex.grad(halvings(x)[0], x)
 
 
-def test_calls_with_loops_are_not_batched_and_say_why() -> None:
+def test_calls_with_loops_are_not_batched_with_a_reason() -> None:
     f = ex.function(lambda x: halvings(x)[0])
     plan = ex.EvalPlan()
     handles = [plan.register(f(ex.tensor(float(x)))) for x in (3, 5, 9, 17)]
@@ -97,6 +97,6 @@ def test_calls_with_loops_are_not_batched_and_say_why() -> None:
         (lambda x: ex.while_loop(lambda x: x > 0, lambda x: x, ()), "at least one tensor"),
     ],
 )
-def test_wrong_loops_are_refused_when_written(call: Any, message: str) -> None:
+def test_an_invalid_loop_raises_an_error_when_it_is_written(call: Any, message: str) -> None:
     with pytest.raises(ex.ExplorerError, match=message):
         call(ex.tensor(1.0))

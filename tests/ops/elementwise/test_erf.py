@@ -1,4 +1,4 @@
-"""The error function and what is built on it, against Python's own."""
+"""The error function and functions of it, against Python's."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from explorer.ops.elementwise.erf import erf
 from explorer.ops.nn.activation import Gelu
 
 
-def test_erf_is_exact_to_the_last_places() -> None:
-    """Over all four ranges of the approximation, at their borders, and far out."""
+def test_erf_is_accurate_to_the_last_digits() -> None:
+    """Test all four ranges of the approximation, their limits, and large numbers."""
     borders = [0.84375, 1.25, 1 / 0.35, 6.0]
     near = borders + [np.nextafter(border, side) for border in borders for side in (0.0, 9.0)]
     x = np.concatenate([np.linspace(-7, 7, 20001), near, np.negative(near), [0.0, -0.0, 1e-300, 40.0, np.inf, -np.inf]])
@@ -25,14 +25,14 @@ def test_erf_is_exact_to_the_last_places() -> None:
     assert erf.compute(np.array([1, 2])).dtype == np.float64
 
 
-def test_gelu_far_from_zero_is_its_limit() -> None:
+def test_gelu_of_large_numbers_is_its_limit() -> None:
     x = np.array([-40.0, 40.0])
     for approximate in (False, True):
         np.testing.assert_array_equal(Gelu(approximate).compute(x), [0, 40])
 
 
-def test_single_precision_is_exact_to_four_units() -> None:
-    """In float32 as in float16: the sign of zero, the smallest numbers, both ends and NaN included."""
+def test_single_precision_is_accurate_to_four_ulps() -> None:
+    """Test float32 and float16 with signed zeros, the smallest numbers, both limits and NaN."""
     x = np.concatenate([np.linspace(-5, 5, 20_001), np.logspace(-44, 0, 500)]).astype(np.float32)
     expected = np.array([math.erf(value) for value in x.astype(np.float64)])
     result = erf.compute(x)

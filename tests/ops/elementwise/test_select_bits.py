@@ -1,4 +1,4 @@
-"""Choices on the bits of elements are those of NumPy, to the last bit."""
+"""Selections that operate on bits of elements equal NumPy's to the last bit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SHAPES = [(), (5,), (4, 5), (4, 1)]
 
 
 def numbers(shape: tuple[int, ...], dtype: str, seed: int) -> np.ndarray:
-    """Numbers with zeros of both signs and, where there are some, NaN and infinities."""
+    """Return numbers with zeros of both signs and, if the dtype has them, NaN and infinities."""
     drawn = np.random.default_rng(seed).normal(size=shape) * 10
     values = np.array(drawn, dtype=dtype)
     special = [0.0, -0.0, np.nan, np.inf] if values.dtype.kind == "f" else [0, 1, 2, 3]
@@ -23,7 +23,7 @@ def numbers(shape: tuple[int, ...], dtype: str, seed: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i2", "i4", "i8", "u1", "?", "c8"])
-def test_choices_are_numpys_bit_for_bit(dtype: str) -> None:
+def test_selections_equal_numpys_bit_for_bit(dtype: str) -> None:
     for shape_a, shape_b, shape_c in itertools.product(SHAPES, repeat=3):
         for seed in range(4):
             a, b = numbers(shape_a, dtype, seed), numbers(shape_b, dtype, seed + 1)
@@ -34,7 +34,7 @@ def test_choices_are_numpys_bit_for_bit(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("zero_first", [True, False])
-def test_a_zero_chosen_is_a_mask(zero_first: bool) -> None:
+def test_selecting_zero_is_a_mask(zero_first: bool) -> None:
     values = numbers((4, 5), "f4", 1)
     condition = np.random.default_rng(0).random((4, 5)) < 0.5
     zero = np.zeros((), "f4")

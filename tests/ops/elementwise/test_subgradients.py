@@ -1,4 +1,4 @@
-"""Gradients at kinks, limits, ties and singular points: the values that PyTorch takes, finite twice."""
+"""Gradients at kinks, limits, ties and singular points: PyTorch's values, finite for two derivatives."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ KINKS: dict[str, tuple[Callable[[Any], Any], dict[float, float]]] = {
 
 @pytest.mark.parametrize("name", KINKS)
 def test_a_kink_has_its_subgradient(name: str) -> None:
-    """Subgradients at kinks follow torch, and the second gradient is a number wherever the first is one."""
+    """Subgradients at kinks equal torch's, and the second gradient is finite wherever the first one is."""
     function, slopes = KINKS[name]
     zeros = [(-0.0, slope) for point, slope in slopes.items() if point == 0 and np.isfinite(slope)]
     for point, slope in (*slopes.items(), *zeros):
@@ -67,7 +67,7 @@ ANGLES = [(0.0, 0.0), (0.0, -0.0), (-0.0, 0.0), (3.0, 4.0), (0.0, -2.0), (1e-25,
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("y", "x"), ANGLES)
 def test_the_gradient_of_an_angle(y: float, x: float, dtype: str) -> None:
-    """arctan2 has the gradients 0 at the origin, and x / r², −y / r² elsewhere, where r² over- and underflows too."""
+    """arctan2 has the gradient 0 at the origin, and x / r², −y / r² elsewhere, even where r² over- or underflows."""
     operands = [ex.tensor(np.array(value, dtype)) for value in (y, x)]
     first = ex.grad(ex.arctan2(*operands), operands)
     second = ex.grad(first[0] + first[1], operands)
@@ -78,11 +78,11 @@ def test_the_gradient_of_an_angle(y: float, x: float, dtype: str) -> None:
     np.testing.assert_allclose(
         values[:2], [exact[1] / square, -exact[0] / square], rtol=1e-6 if dtype == "float32" else 1e-14
     )
-    # 1 / r² itself is beyond float32 where r is 1e-25
+    # 1 / r² itself exceeds float32 for r = 1e-25
     assert np.isfinite(values[2:]).all() or 0 < np.hypot(x, y) < 1e-20
 
 
-def test_a_branch_that_is_not_taken_has_no_gradient() -> None:
+def test_an_unselected_branch_has_no_gradient() -> None:
     """The gradient of arctan2 and hypot at the origin is no NaN behind a ``where``."""
     a = ex.tensor(np.array([3.0, 0.0, -5.0]))
     for function in (ex.arctan2, ex.hypot, lambda x, y: ex.vector_norm(ex.stack([x, y]), 3, 0)):
@@ -94,7 +94,7 @@ def test_a_branch_that_is_not_taken_has_no_gradient() -> None:
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_relu_keeps_the_sign_of_zero(dtype: str) -> None:
-    """relu(−0.0) is −0.0 in every dtype, alone and in a fused kernel, for short and long operands."""
+    """relu(−0.0) is −0.0 in every dtype, alone and in a fused kernel, for small and large operands."""
     for count in (1, 3, 64, 100_000):
         x = ex.tensor(np.full(count, -0.0, dtype))
         for value in ex.evaluate([ex.relu(x), ex.relu(x + x) * 0.5]):
@@ -102,8 +102,8 @@ def test_relu_keeps_the_sign_of_zero(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("condition", [True, False, 1, 0, 2.5, np.True_, np.array(False)])
-def test_where_takes_one_truth_for_all(condition: Any) -> None:
-    """np.where and ex.where take a Python boolean or number as the condition of all elements."""
+def test_where_accepts_a_scalar_condition(condition: Any) -> None:
+    """np.where and ex.where accept a Python boolean or number for all elements."""
     x, y = ex.tensor([1.0, 2.0]), ex.tensor([3.0, 4.0])
     expected = np.where(condition, [1.0, 2.0], [3.0, 4.0])
     for choice in (np.where(condition, x, y), ex.where(condition, x, y)):
@@ -113,16 +113,16 @@ def test_where_takes_one_truth_for_all(condition: Any) -> None:
 
 
 @pytest.mark.parametrize("padding", ["border", "reflection"])
-def test_the_outermost_places_of_a_grid(padding: str) -> None:
-    """Points on the outermost elements, where sampling ends or turns back, have the gradient 0."""
+def test_gradients_at_the_outermost_grid_points(padding: str) -> None:
+    """Points on the outermost elements, where sampling ends or reflects, have the gradient 0."""
     x = ex.tensor(np.array([[[1.0, 2.0, 4.0]]]))
     grid = ex.tensor(np.array([-1.0, -0.5, 0.5, 1.0]).reshape(1, 4, 1))
     y = ex.grid_sample(x, grid, padding=padding, align_corners=True)
     np.testing.assert_allclose(ex.evaluate(ex.grad(y.sum(), grid)).ravel(), [0, 1, 2, 0])
 
 
-def test_the_second_gradient_of_a_short_and_of_a_long_hypotenuse() -> None:
-    """Nothing over- or underflows on the way to the curvature b² / r³ of a hypotenuse."""
+def test_the_second_gradient_of_small_and_large_hypotenuses() -> None:
+    """No intermediate value of the curvature b² / r³ over- or underflows."""
     for size in (1e-200, 1.0, 1e200):
         a, b = ex.tensor(np.array(3 * size)), ex.tensor(np.array(4 * size))
         curvature = ex.evaluate(ex.grad(ex.grad(ex.hypot(a, b), a), a))

@@ -25,17 +25,17 @@ def _places(rows: int, inner: int, columns: int) -> list[tuple[int, int]]:
     ("product", "tiles", "tile"),
     [
         ((64, 64, 128), 1, (64, 128)),
-        # Rows are contiguous, columns of a result are not: more columns than rows are no reason to cut these.
+        # Rows are contiguous and a result's columns are not, so more columns than rows are no reason to split columns.
         ((256, 64, 512), 2, (128, 512)),
         ((512, 64, 1024), 8, (128, 512)),
-        # A tile of 64 columns would pack all of the left operand again for little arithmetic.
+        # A tile of 64 columns would pack the whole left operand again for little arithmetic.
         ((64, 512, 2048), 8, (64, 256)),
         ((128, 1024, 4096), 16, (128, 256)),
         ((512, 1024, 1024), 16, (128, 256)),
         ((16, 64, 64), 1, (16, 64)),
     ],
 )
-def test_tiles_are_whole_rows_where_there_are_enough(
+def test_tiles_are_whole_rows_if_there_are_enough(
     product: tuple[int, int, int], tiles: int, tile: tuple[int, int]
 ) -> None:
     assert _places(*product) == [tile] * tiles
@@ -43,7 +43,7 @@ def test_tiles_are_whole_rows_where_there_are_enough(
 
 @pytest.mark.parametrize("rows", [2, 3, 16, 32, 33])
 def test_few_rows_times_a_transposed_matrix(rows: int) -> None:
-    """As a linear layer's weights lie in memory: the transposed product is copied, also into columns with gaps."""
+    """Weights of linear layers have this layout: the transposed product is copied, also to strided columns."""
     random = np.random.default_rng(rows)
     weights = random.standard_normal((512, 160)).astype(np.float32)
     for lead in ((), (1,), (1, 1), (2,)):
@@ -71,7 +71,7 @@ def test_few_rows_times_a_transposed_matrix_are_one_product_with_few_columns(mon
 @pytest.mark.parametrize("first", ["int64", "int8", "float32"])
 @pytest.mark.parametrize("second", ["float16", "float32", "float64"])
 def test_einsum_converts_operands_before_it_sums_them(first: str, second: str) -> None:
-    """An axis of size 1 lets the other operand be summed first: in the result's dtype, as in NumPy."""
+    """With an axis of size 1 the other operand is summed first, in the result's dtype, as in NumPy."""
     a, b = np.array([[2]], first), np.array([[1], [-2e-10]], second)
     right = np.einsum("...i,ij->...j", a, b)
     result = ex.evaluate(ex.einsum("...i,ij->...j", ex.tensor(a), ex.tensor(b)))

@@ -1,4 +1,4 @@
-"""Products of whole numbers, which BLAS computes in double precision where that is exact."""
+"""Integer matrix products, computed by BLAS in double precision where that is exact."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import explorer as ex
 @pytest.mark.parametrize(
     "shapes", [((60, 70), (70, 50)), ((3, 40, 50), (50, 30)), ((300,), (300, 200)), ((4, 90), (90,))]
 )
-def test_products_are_numpys(dtype: str, shapes: tuple[tuple[int, ...], ...]) -> None:
-    """Narrow dtypes wrap around; where double precision would round, every digit is there."""
+def test_integer_products_equal_numpys(dtype: str, shapes: tuple[tuple[int, ...], ...]) -> None:
+    """Narrow dtypes wrap around; where double precision would round, every digit is correct."""
     random = np.random.default_rng(0)
     limits = np.iinfo(dtype)
     for low, high in ((0, 9), (max(limits.min, -100), min(limits.max, 100)), (limits.min, limits.max)):
@@ -23,7 +23,7 @@ def test_products_are_numpys(dtype: str, shapes: tuple[tuple[int, ...], ...]) ->
         np.testing.assert_array_equal(result, a @ b)
 
 
-def test_a_sum_beyond_the_digits_of_a_double_is_exact() -> None:
+def test_a_sum_above_the_precision_of_a_double_is_exact() -> None:
     a = np.full((40, 64), 2**27 + 1)
     b = np.full((64, 40), 2**24 + 1)
     a[0, 0], b[0, 0] = -(2**62), 3

@@ -1,4 +1,4 @@
-"""Expressions are indexed by arrays of whole numbers as NumPy's arrays are; gradients are added to where they were."""
+"""Integer array indexing of expressions as in NumPy; gradients are added at the indices."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ INDICES: tuple[Any, ...] = (
 
 @pytest.mark.spec("M-O1", "M-D8")
 @pytest.mark.parametrize("index", INDICES, ids=repr)
-def test_arrays_of_whole_numbers_index_as_in_numpy(index: Any) -> None:
-    """x[numbers], beside slices, ints, None and Ellipsis; what is taken twice has both gradients."""
+def test_integer_arrays_index_as_in_numpy(index: Any) -> None:
+    """Test x[numbers] with slices, integers, None and Ellipsis; elements selected twice have both gradients."""
     x = ex.tensor(VALUES)
     expected = VALUES[index]
     y = x[index]
@@ -38,7 +38,7 @@ def test_arrays_of_whole_numbers_index_as_in_numpy(index: Any) -> None:
 
 
 @pytest.mark.spec("M-O1")
-def test_an_expression_of_whole_numbers_indexes() -> None:
+def test_an_integer_expression_can_be_an_index() -> None:
     x, numbers = ex.tensor(VALUES), ex.tensor(R) * 1
     np.testing.assert_array_equal(ex.evaluate(x[numbers]), VALUES[R])
     np.testing.assert_array_equal(ex.evaluate(x[1:, numbers, ::-1]), VALUES[1:, R, ::-1])
@@ -61,13 +61,13 @@ def test_an_expression_of_whole_numbers_indexes() -> None:
     ],
     ids=repr,
 )
-def test_wrong_indices_are_refused_when_they_are_written(index: Any, rule: str) -> None:
+def test_invalid_indices_raise_an_error_when_they_are_written(index: Any, rule: str) -> None:
     with pytest.raises(ex.OperandError, match=rule):
         ex.tensor(VALUES)[index]
 
 
 @pytest.mark.parametrize("wrong", [4, 5, -5])
-def test_a_place_beyond_either_end_is_refused_in_the_run(wrong: int) -> None:
+def test_an_index_out_of_range_raises_an_error_at_run_time(wrong: int) -> None:
     x = ex.tensor(VALUES)
     with pytest.raises(ex.RunError, match=rf"row {wrong} of a table with rows 0 … 3"):
         ex.evaluate(ex.take(x, ex.tensor([0, wrong, 3]), axis=0))
@@ -76,8 +76,8 @@ def test_a_place_beyond_either_end_is_refused_in_the_run(wrong: int) -> None:
 
 
 @pytest.mark.parametrize("numbers", [[3, 0, -1], [3, 0, 3]])
-def test_parts_are_added_where_rows_are_taken_twice(numbers: list[int]) -> None:
-    """The gradient of a gather, of different rows and of equal ones."""
+def test_gradients_are_added_for_rows_selected_twice(numbers: list[int]) -> None:
+    """Test the gradient of a gather of different and of equal rows."""
     g = np.arange(6.0).reshape(3, 2)
     expected = np.zeros((5, 2))
     for number, part in zip(numbers, g, strict=True):
@@ -88,9 +88,7 @@ def test_parts_are_added_where_rows_are_taken_twice(numbers: list[int]) -> None:
 
 @pytest.mark.parametrize("device", [ex.cpu, accelerator], ids=lambda device: device.name)
 @pytest.mark.parametrize(("shape", "indices", "axis"), [((0, 3), (0, 2), 1), ((2, 0), (2, 0), 0), ((2, 3), (2, 0), 1)])
-def test_gradients_along_an_axis_of_nothing_are_zeros(
-    shape: Shape, indices: Shape, axis: int, device: ex.Device
-) -> None:
+def test_gradients_along_an_empty_axis_are_zeros(shape: Shape, indices: Shape, axis: int, device: ex.Device) -> None:
     x, places = ex.tensor(np.ones(shape), device=device), ex.tensor(np.zeros(indices, np.int64), device=device)
     gradient = ex.evaluate(ex.grad(ex.take_along_axis(x, places, axis).sum(), x))
     assert gradient.shape == shape

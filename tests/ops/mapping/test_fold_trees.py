@@ -1,4 +1,4 @@
-"""ex.fold_trees: trees by levels, with the values and gradients of a loop over their nodes."""
+"""ex.fold_trees: trees level by level, with the values and gradients of a loop over their nodes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def by_hand(
 
 
 @pytest.mark.parametrize("without", ["", "batch", "simplify"])
-def test_trees_have_the_values_and_gradients_of_a_loop(without: str) -> None:
+def test_trees_equal_a_loop_in_values_and_gradients(without: str) -> None:
     options = {"without": without} if without else {}
     folded, expected = ex.fold_trees(compose, TREES, leaf=word), [by_hand(tree) for tree in TREES]
     for value, other in zip(ex.evaluate(folded, **options), ex.evaluate(expected), strict=True):
@@ -55,7 +55,7 @@ def test_trees_have_the_values_and_gradients_of_a_loop(without: str) -> None:
 
 
 def test_nodes_of_one_level_are_one_call() -> None:
-    """Many trees take as many calls as the highest has levels, for each number of children."""
+    """The number of calls is the maximum height for each number of children, whatever the number of trees."""
     trees = [((0, 1), (2, 3)), ((1, 2), 3), (0, 1)] * 50
     (values,) = ex.fold_trees(compose, trees, leaf=word).leaves
     labels = [node.label for node in reachable([values]) if isinstance(node.operation, MappedCall)]
@@ -65,8 +65,8 @@ def test_nodes_of_one_level_are_one_call() -> None:
     }
 
 
-def test_gradients_of_parts_are_joined_without_zeros() -> None:
-    """A level reads parts of the pool; the plan joins their gradients."""
+def test_gradients_of_parts_are_concatenated_without_zeros() -> None:
+    """A level reads slices of the pool; the plan concatenates their gradients."""
     loss = ex.square(ex.fold_trees(compose, TREES, leaf=word).stacked).sum()
     planned = plan([ex.grad(loss, weight)])
     assert "sum_of_parts" in {decision.code for decision in planned.graph.decisions}
@@ -74,7 +74,7 @@ def test_gradients_of_parts_are_joined_without_zeros() -> None:
 
 
 def test_values_may_be_containers() -> None:
-    """A state and a memory go up the trees together."""
+    """A state and a memory are passed up the trees together."""
 
     def node(left: Any, right: Any) -> Any:
         memory = left["c"] + right["c"]
@@ -92,8 +92,8 @@ def test_values_may_be_containers() -> None:
         np.testing.assert_allclose(result["h"][0][place], expected["h"][0])
 
 
-def test_leaves_are_values_where_there_is_no_function_for_them() -> None:
-    """Arrays, expressions and numbers are leaves; one that occurs twice is stacked once."""
+def test_leaves_are_values_without_a_leaf_function() -> None:
+    """Leaves are arrays, expressions and numbers; one that occurs twice is stacked once."""
     x = ex.tensor([1.0, 2.0])
     assert ex.evaluate(ex.fold_trees(lambda a, b: a * b, [(x, (x, x)), (x, x)]))[0].tolist() == [1, 8]
     assert ex.evaluate(ex.fold_trees(lambda a, b: a - b, [((5, 3), 1), 2])) == [1, 2]
@@ -101,15 +101,15 @@ def test_leaves_are_values_where_there_is_no_function_for_them() -> None:
 
 
 def test_a_tree_may_be_deep() -> None:
-    """Trees are taken apart without recursion."""
+    """Trees are flattened without recursion."""
     tree: Any = 0
     for _ in range(20_000):
         tree = (tree, 1)
     assert len(forest([tree]).steps) == 20_000
 
 
-def test_leaves_do_not_wait_in_the_pool() -> None:
-    """A step takes its leaves where they are read: a tree that leans to one side copies each leaf once."""
+def test_leaves_are_not_copied_to_the_pool() -> None:
+    """A step reads its leaves directly, so a degenerate tree copies each leaf once."""
     tree: Any = 0
     for number in range(1, 30):
         tree = (tree, number)
@@ -142,14 +142,14 @@ def test_leaves_do_not_wait_in_the_pool() -> None:
         ),
     ],
 )
-def test_what_cannot_be_folded_is_refused(wrong: Callable[[], Any], error: type[ExplorerError], message: str) -> None:
-    """Refusals name what was given."""
+def test_invalid_trees_raise_an_error(wrong: Callable[[], Any], error: type[ExplorerError], message: str) -> None:
+    """The error contains the given value."""
     with pytest.raises(error, match=message):
         wrong()
 
 
-def test_inner_constants_have_names_of_their_own() -> None:
-    """What a fold stacks and looks up is not called by the variable of its result; one member has no count."""
+def test_inner_constants_have_separate_names() -> None:
+    """Stacked and indexed values do not get the name of the result's variable; a single member has no number."""
     ones = [np.full(3, number) for number in range(4)]
     result = ex.fold_trees(lambda a, b: a * b, [((ones[0], ones[1]), ones[2]), (ones[3], ones[2])])
     nodes = reachable([*result])

@@ -1,4 +1,4 @@
-"""ex.map: one node for many calls, computed at once or one after the other, with the values of a loop."""
+"""ex.map: one node for many calls, computed together or one by one, with the values of a loop."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.unbatchable import Backwards
 pytestmark = pytest.mark.spec("P-4")
 random = np.random.default_rng(7)
 WAYS: list[dict[str, Any]] = [{}, {"without": "batch"}]
-"""options with which a mapped call is computed at once, and member by member"""
+"""options with which a mapped call is computed as a batch, and member by member"""
 
 
 def mapped_in(*roots: ex.Expr) -> list[ex.Expr]:
@@ -30,8 +30,8 @@ def mapped_in(*roots: ex.Expr) -> list[ex.Expr]:
 
 
 @pytest.mark.parametrize("options", WAYS)
-def test_rows_are_mapped_in_one_node_with_the_values_and_gradients_of_a_loop(options: dict[str, Any]) -> None:
-    """ex.map over rows is one node, however many members there are."""
+def test_mapped_rows_are_one_node_and_equal_a_loop_in_values_and_gradients(options: dict[str, Any]) -> None:
+    """There is one node for any number of members."""
     rows = ex.tensor(random.normal(size=(50, 3)))
     w, b = ex.tensor(random.normal(size=(3, 4))), ex.tensor(random.normal(size=4))
 
@@ -50,8 +50,8 @@ def test_rows_are_mapped_in_one_node_with_the_values_and_gradients_of_a_loop(opt
         np.testing.assert_allclose(ex.evaluate(gradient, **options), ex.evaluate(expected))
 
 
-def test_members_are_computed_at_once_and_a_shared_gradient_is_one_contraction() -> None:
-    """The plan computes all members by the function's body over stacked operands, and says both prices."""
+def test_members_are_batched_and_a_shared_gradient_is_one_contraction() -> None:
+    """The plan computes the function's body over stacked operands, with a decision that has both prices."""
     w = ex.tensor(random.normal(size=(16, 8)))
     results = ex.map(lambda x: ex.tanh(x @ w), random.normal(size=(100, 16)))
     planned = plan([results, ex.grad(results.sum(), w)])
@@ -65,8 +65,8 @@ def test_members_are_computed_at_once_and_a_shared_gradient_is_one_contraction()
     assert max(node.type.nbytes for node in planned.graph.live) == 100 * 16 * 8
 
 
-def test_values_that_are_the_same_for_all_members_are_no_residuals() -> None:
-    """A gradient that needs w * w computes it again, and does not store it once for each member."""
+def test_values_shared_by_all_members_are_no_residuals() -> None:
+    """A gradient that needs w * w computes it again instead of storing it for each member."""
     w = ex.tensor(random.normal(size=(16, 16)))
     rows = random.normal(size=(100, 16))
     for weights in (lambda: ex.exp(w), lambda: w.T):
@@ -77,8 +77,8 @@ def test_values_that_are_the_same_for_all_members_are_no_residuals() -> None:
         np.testing.assert_allclose(ex.evaluate(gradient), ex.evaluate(by_hand))
 
 
-def test_without_batching_members_are_one_kernel_in_the_memory_of_one() -> None:
-    """Left out, batching leaves a mapped call closed: its kernel runs the body once for each member."""
+def test_without_batching_a_mapped_call_uses_the_memory_of_one_member() -> None:
+    """It is not opened, and its kernel runs the body once for each member."""
     results = ex.map(lambda x: ex.exp(x[:, None] + x[None]).sum(), random.normal(size=(20, 100)))
     looped = plan([results], Options(without=("batch",)))
     assert codes(looped, "inline", applied=False) == ["left_out"]
@@ -86,8 +86,8 @@ def test_without_batching_members_are_one_kernel_in_the_memory_of_one() -> None:
     assert looped.schedule.peak < plan([results], Options(without=("fuse",))).schedule.peak / 10
 
 
-def test_an_operation_without_a_batching_rule_is_run_for_each_member() -> None:
-    """What cannot be vectorized is declined by name, and computed member by member."""
+def test_an_operation_without_a_batching_rule_runs_for_each_member() -> None:
+    """The declined decision names the operation."""
     rows = random.normal(size=(4, 3))
     results = ex.map(lambda x: Backwards()(x) * 2, rows)
     planned = plan([results])
@@ -97,7 +97,7 @@ def test_an_operation_without_a_batching_rule_is_run_for_each_member() -> None:
 
 
 def test_a_sequence_gives_a_sequence() -> None:
-    """The results of a list are a sequence of expressions, evaluated as a list of arrays."""
+    """The result of a list is a sequence of expressions, evaluated to a list of arrays."""
     rows = [*random.normal(size=(5, 3))]
     members = ex.map(lambda x: x * 2, rows)
     assert len(mapped_in(*members.leaves)) == 1
@@ -115,7 +115,7 @@ def test_a_sequence_gives_a_sequence() -> None:
 
 @pytest.mark.parametrize("options", WAYS)
 def test_samples_of_different_shapes_are_one_node_for_each_shape(options: dict[str, Any]) -> None:
-    """Ragged lists are grouped by shape and come back in their order; stacked where the results have one shape."""
+    """Ragged lists are grouped by shape, returned in order, and stacked if the results have one shape."""
     samples = [random.normal(size=size) for size in (2, 3, 2, 4, 3)]
     w = ex.tensor(2.0)
     totals = ex.map(lambda x: (x * x).sum() * w, samples)
@@ -151,8 +151,8 @@ def test_several_operands_nested_samples_and_several_results() -> None:
 
 
 @pytest.mark.parametrize("options", WAYS)
-def test_maps_are_mapped_and_called_and_call_others(options: dict[str, Any]) -> None:
-    """A map inside a map, inside a traced function, and of a function that calls another; gradients too."""
+def test_maps_can_be_nested_and_combined_with_calls(options: dict[str, Any]) -> None:
+    """Test a map in a map, in a traced function, and of a function that calls another, with gradients."""
     x = ex.tensor(random.normal(size=(4, 3)))
 
     @ex.function
@@ -176,14 +176,14 @@ def test_maps_are_mapped_and_called_and_call_others(options: dict[str, Any]) -> 
 
 
 @pytest.mark.parametrize("options", WAYS)
-def test_one_value_can_be_mapped_and_the_same_for_all_members(options: dict[str, Any]) -> None:
-    """An operand that is read as a member and as a whole is both."""
+def test_one_value_can_be_mapped_and_shared(options: dict[str, Any]) -> None:
+    """An operand may be read as a member and as a whole."""
     x = ex.tensor(random.normal(size=(4, 4)))
     np.testing.assert_allclose(ex.evaluate(ex.map(lambda row: x @ row, x), **options), x.array @ x.array.T)
 
 
 def test_equal_functions_share_a_body() -> None:
-    """A traced function has one body for each shape; so has a lambda of one line, though it is another object."""
+    """A traced function has one body for each shape, and so has a one-line lambda, even if it is another object."""
 
     @ex.function
     def double(x: Any) -> Any:
@@ -197,8 +197,8 @@ def test_equal_functions_share_a_body() -> None:
     assert [value[0, 0] for value in ex.evaluate(scaled)] == [2, 3]
 
 
-def test_a_new_run_over_other_samples_uses_the_plan_of_the_first() -> None:
-    """The plan cache knows mapped calls."""
+def test_a_run_with_other_samples_uses_the_cached_plan() -> None:
+    """The plan cache supports mapped calls."""
     w = ex.tensor(random.normal(size=(3, 2)))
 
     @ex.function
@@ -214,8 +214,8 @@ def test_a_new_run_over_other_samples_uses_the_plan_of_the_first() -> None:
         assert plan.reused is bool(turn)
 
 
-def test_nothing_but_samples_is_mapped() -> None:
-    """An array without rows has a shape; a sequence without samples has none."""
+def test_empty_inputs_are_mapped() -> None:
+    """An array without rows has a known shape; an empty sequence does not."""
     assert ex.evaluate(ex.map(lambda x: x * 2, np.empty((0, 3)))).shape == (0, 3)
     with pytest.raises(OperandError, match="empty sequence"):
         ex.map(ex.tanh, [])
@@ -242,14 +242,16 @@ def test_nothing_but_samples_is_mapped() -> None:
         ),
     ],
 )
-def test_what_cannot_be_mapped_is_refused(wrong: Callable[[], Any], error: type[ExplorerError], message: str) -> None:
-    """Refusals name what was given."""
+def test_arguments_that_cannot_be_mapped_raise_an_error(
+    wrong: Callable[[], Any], error: type[ExplorerError], message: str
+) -> None:
+    """The error contains the given value."""
     with pytest.raises(error, match=message):
         wrong()
 
 
 def test_a_mapped_call_is_written_as_source_and_as_a_recording() -> None:
-    """Source records it again; a recording is read back, with the body that the node opens to."""
+    """The source records it again; a recording is read with the body into which the node opens."""
     w = ex.tensor(random.normal(size=(3, 2)), name="w")
 
     @ex.function
@@ -274,8 +276,8 @@ def test_a_mapped_call_is_written_as_source_and_as_a_recording() -> None:
 
 
 @pytest.mark.parametrize("options", WAYS)
-def test_control_flow_and_convolutions_are_mapped_and_map(options: dict[str, Any]) -> None:
-    """A choice, a scan and a convolution inside a mapped function; a mapped function inside a scan."""
+def test_control_flow_and_convolutions_in_and_around_maps(options: dict[str, Any]) -> None:
+    """Test a conditional, a scan and a convolution in a mapped function, and a mapped function in a scan."""
     rows = random.normal(size=(4, 3))
     chosen = ex.map(lambda x: ex.cond(x.sum() > 0, lambda v: v * 2, lambda v: -v, x), rows)
     positive = rows.sum(axis=1, keepdims=True) > 0
@@ -293,7 +295,7 @@ def test_control_flow_and_convolutions_are_mapped_and_map(options: dict[str, Any
 
 
 @pytest.mark.parametrize("options", WAYS)
-def test_second_gradients_are_those_of_the_batch_by_hand(options: dict[str, Any]) -> None:
+def test_second_gradients_equal_those_of_a_batch_written_by_hand(options: dict[str, Any]) -> None:
     rows, w = random.normal(size=(4, 3)), ex.tensor(random.normal(size=3))
 
     def second(loss: Any) -> Any:
@@ -311,8 +313,8 @@ def test_an_operation_that_fails_for_a_member_is_named(options: dict[str, Any]) 
         ex.evaluate(picked, **options)
 
 
-def test_layers_are_mapped() -> None:
-    """A layer is a function of one sample; its parameters are the same for all."""
+def test_layers_can_be_mapped() -> None:
+    """A layer is a function of one sample, and all share its parameters."""
     layer = ex.layers.Linear("linear", 3, 2)
     layer.init(ex.layers.Initializer(filler=ex.layers.VarScale()))
     rows = random.normal(size=(5, 3)).astype(np.float32)
@@ -321,8 +323,8 @@ def test_layers_are_mapped() -> None:
     )
 
 
-def test_a_measured_run_says_what_the_members_took() -> None:
-    """After a run the decision has the measured time of its kernels beside the two estimates."""
+def test_the_decision_of_a_measured_run_has_the_time_of_the_members() -> None:
+    """The measured time of the kernels is next to the two estimates."""
 
     @ex.function
     def inner(x: Any) -> Any:

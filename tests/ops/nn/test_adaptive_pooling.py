@@ -1,4 +1,4 @@
-"""Adaptive pooling: each mean is of its window alone, and each pixel's gradient of its windows alone."""
+"""Adaptive pooling: each mean depends only on its window, and each pixel's gradient only on its windows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def windows(length: int, count: int) -> list[slice]:
 
 
 def means(pixels: Any, output: tuple[int, int]) -> Any:
-    """The mean of each window, one after the other."""
+    """Return the mean of each window, one by one."""
     rows, columns = (windows(*each) for each in zip(pixels.shape[2:], output, strict=True))
     return np.stack([np.stack([pixels[:, :, r, c].mean(axis=(2, 3)) for c in columns], -1) for r in rows], -2)
 
@@ -25,9 +25,7 @@ def means(pixels: Any, output: tuple[int, int]) -> Any:
 @pytest.mark.spec("M-O5")
 @pytest.mark.parametrize("special", [np.inf, -np.inf, np.nan])
 @pytest.mark.parametrize(("size", "output"), CASES)
-def test_a_pixel_that_is_no_number_reaches_its_windows_alone(
-    size: tuple[int, int], output: tuple[int, int], special: float
-) -> None:
+def test_a_nan_pixel_affects_only_its_windows(size: tuple[int, int], output: tuple[int, int], special: float) -> None:
     pixels = np.arange(2.0 * size[0] * size[1]).reshape(1, 2, *size)
     pixels[0, 0, 0, 0] = special
     np.testing.assert_allclose(ex.evaluate(ex.adaptive_avg_pool2d(ex.tensor(pixels), output)), means(pixels, output))
@@ -35,10 +33,8 @@ def test_a_pixel_that_is_no_number_reaches_its_windows_alone(
 
 @pytest.mark.spec("M-O5")
 @pytest.mark.parametrize(("size", "output"), CASES)
-def test_a_gradient_that_is_no_number_reaches_the_pixels_of_its_window_alone(
-    size: tuple[int, int], output: tuple[int, int]
-) -> None:
-    """The gradient, and the gradient of that, which is pooling again."""
+def test_a_nan_gradient_affects_only_the_pixels_of_its_window(size: tuple[int, int], output: tuple[int, int]) -> None:
+    """Test the gradient, and its gradient, which is a pooling again."""
     x = ex.tensor(np.arange(1.0 * size[0] * size[1]).reshape(1, 1, *size))
     upstream = np.ones((1, 1, *output))
     upstream[0, 0, 0, 0] = np.inf

@@ -1,4 +1,4 @@
-"""Convolutions of images that lie in memory in any way."""
+"""Convolutions of images with any memory layout."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WHOLE, SECOND, BACK = slice(None), slice(None, None, 2), slice(None, None, -1)
 
 @pytest.mark.parametrize("size", [1, 2])
 def test_images_may_be_any_view(size: int) -> None:
-    """Sliced, reversed and transposed images are convolved as they are."""
+    """Sliced, reversed and transposed images are supported."""
     generator = np.random.default_rng(0)
     images, filters = generator.normal(size=(4, 6, 6, 6)), generator.normal(size=(5, 3, size, size))
     for parts in itertools.product((SECOND, WHOLE), (SECOND,), (SECOND, WHOLE, BACK), (SECOND, WHOLE, BACK)):
@@ -36,8 +36,8 @@ def test_images_may_be_any_view(size: int) -> None:
 
 @pytest.mark.parametrize("padding", [((1, 0), (0, 1)), ((0, 2), (1, 0)), ((2, 1), (0, 3)), ((0, 0), (2, 2))])
 @pytest.mark.parametrize("shape", [(1, 2, 5, 4), (2, 3, 6, 7), (3, 1, 3, 3)])
-def test_tiles_cover_images_to_each_border_of_theirs(shape: tuple[int, ...], padding: Padding) -> None:
-    """Whatever lay in the thread's scratch memory before, and however many pixels are added at each side."""
+def test_tiles_cover_images_up_to_their_borders(shape: tuple[int, ...], padding: Padding) -> None:
+    """This holds for garbage in the thread's scratch memory, and for any padding on each side."""
     generator = np.random.default_rng(0)
     images, filters = generator.normal(size=shape), generator.normal(size=(4, shape[1], 3, 3))
     expected = Conv2d(padding=padding).compute(images, filters)
@@ -50,10 +50,10 @@ def test_tiles_cover_images_to_each_border_of_theirs(shape: tuple[int, ...], pad
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("channels", [3, 300])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "int64"])
-def test_a_depthwise_convolution_has_the_same_bits_however_many_rows_are_computed_together(
+def test_a_depthwise_convolution_has_the_same_bits_for_any_number_of_rows_at_a_time(
     monkeypatch: pytest.MonkeyPatch, dtype: str, channels: int, stride: int
 ) -> None:
-    """Of one channel or many, by any stride; half precision is summed in float32."""
+    """Test one and many channels and any stride; half precision accumulates in float32."""
     generator = np.random.default_rng(0)
     images = (4 * generator.normal(size=(2, channels, 7, 6))).astype(dtype)
     filters = (4 * generator.normal(size=(channels, 1, 3, 3))).astype(dtype)
@@ -70,10 +70,10 @@ def test_a_depthwise_convolution_has_the_same_bits_however_many_rows_are_compute
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("run", [1, 20, 1 << 20])
 @pytest.mark.parametrize("padding", [((0, 0), (0, 0)), ((1, 1), (0, 1))])
-def test_a_depthwise_convolution_adds_its_taps_in_order_however_many_pixels_are_multiplied_together(
+def test_a_depthwise_convolution_adds_its_taps_in_order_for_any_number_of_pixels_at_a_time(
     monkeypatch: pytest.MonkeyPatch, padding: Padding, run: int, stride: int
 ) -> None:
-    """Of images and results stored channel by channel, pixel by pixel, or as some channels of such images."""
+    """Test channels-first and channels-last images and results, and some channels of such images."""
     monkeypatch.setattr(conv_forward, "_MIN_RUN", run)
     generator = np.random.default_rng(0)
     pixels = generator.normal(size=(2, 7, 8, 10)).astype("float32").transpose(0, 3, 1, 2)
@@ -100,8 +100,8 @@ def _itself(memory: Array) -> Array:
 @pytest.mark.parametrize(
     ("images", "filters"), [((0, 2, 4, 4), (3, 2, 3, 3)), ((1, 0, 4, 4), (3, 0, 3, 3)), ((1, 2, 4, 4), (0, 2, 3, 3))]
 )
-def test_images_filters_and_channels_may_be_none(images: Shape, filters: Shape, device: ex.Device) -> None:
-    """The result is empty or zeros, and so are its gradients."""
+def test_images_filters_and_channels_may_be_empty(images: Shape, filters: Shape, device: ex.Device) -> None:
+    """The result and its gradients are empty or zeros."""
     x, w = ex.tensor(np.ones(images), device=device), ex.tensor(np.ones(filters), device=device)
     y = ex.conv2d(x, w)
     values = ex.evaluate([y, *ex.grad(y.sum(), [x, w])])
@@ -112,10 +112,10 @@ def test_images_filters_and_channels_may_be_none(images: Shape, filters: Shape, 
 @pytest.mark.spec("I-5")
 @pytest.mark.parametrize("padding", [0, 1, 2])
 @pytest.mark.parametrize(("stride", "dilation", "more"), [(1, 2, 1), (1, 3, 2), (2, 3, 2), (2, 4, 3), (3, 2, 2)])
-def test_output_padding_is_smaller_than_the_stride_or_the_dilation(
+def test_output_padding_must_be_smaller_than_the_stride_or_the_dilation(
     stride: int, dilation: int, more: int, padding: int
 ) -> None:
-    """A transposed convolution is the whole one, cut off by the padding, with zeros where output_padding reaches."""
+    """A transposed convolution is the full one, cropped by the padding, with zeros added by output_padding."""
     generator = np.random.default_rng(0)
     x, filters = generator.normal(size=(2, 3, 4, 5)), generator.normal(size=(3, 2, 3, 3))
     bias, steps = generator.normal(size=2), {"strides": stride, "dilation": dilation}

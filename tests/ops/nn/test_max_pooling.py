@@ -1,4 +1,4 @@
-"""Max pooling of rows first, then of columns, against windows taken one by one."""
+"""Max pooling by rows and then by columns, against windows computed one by one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WINDOWS: dict[str, tuple[Pair, Pair, Padding, Pair, bool]] = {
 
 
 def by_window(operation: MaxPool2d, x: Array, shape: tuple[int, ...]) -> Array:
-    """Return the largest pixel of each window, by a loop over windows and their pixels."""
+    """Return the largest pixel of each window with a loop over windows and their pixels."""
     least = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
     y = np.full(shape, least, x.dtype)
     window = operation.window
@@ -43,10 +43,10 @@ def by_window(operation: MaxPool2d, x: Array, shape: tuple[int, ...]) -> Array:
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
 @pytest.mark.parametrize("last", [False, True], ids=["channel by channel", "pixel by pixel"])
 @pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS)
-def test_every_window_gives_its_largest_pixel(
+def test_every_window_returns_its_largest_pixel(
     window: tuple[Pair, Pair, Padding, Pair, bool], last: bool, dtype: str
 ) -> None:
-    """Padding takes no part, a NaN wins, and tiles give the whole in any order."""
+    """Padding is ignored, NaN wins, and tiles give the whole result in any order."""
     random = np.random.default_rng(3)
     x = (100 * random.normal(size=(2, 64, 40, 33))).astype(dtype)
     if dtype == "float32":
@@ -64,8 +64,8 @@ def test_every_window_gives_its_largest_pixel(
     np.testing.assert_array_equal(out, by_window(operation, x, shape))
 
 
-def test_a_large_window_is_not_combined_tap_by_tap(monkeypatch: pytest.MonkeyPatch) -> None:
-    """5×5 windows take rows and columns one after the other; 2×2 windows that step over two pixels do not."""
+def test_a_large_window_is_computed_by_rows_and_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """5×5 windows are separated, but 2×2 windows with stride 2 are not."""
     calls: list[MaxPool2d] = []
     gather = MaxPool2d.gather
     monkeypatch.setattr(MaxPool2d, "gather", lambda self, *arguments: calls.append(self) or gather(self, *arguments))

@@ -1,4 +1,4 @@
-"""Poolings of volumes against windows taken one by one."""
+"""Three-dimensional pooling against windows computed one by one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def by_window(reduce: Any, x: np.ndarray, size: Any, strides: Any, padding: Any,
 @pytest.mark.parametrize(
     ("size", "strides", "padding"), [((2, 3, 2), (1, 2, 3), (1, 1, 0)), ((3, 3, 3), (2, 2, 2), (1, 0, 1))]
 )
-def test_every_window_gives_its_largest_and_its_mean(size: Any, strides: Any, padding: Any) -> None:
+def test_every_window_returns_its_maximum_and_its_mean(size: Any, strides: Any, padding: Any) -> None:
     largest = by_window(np.max, X, size, strides, padding, -np.inf)
     np.testing.assert_array_equal(ex.evaluate(ex.max_pool3d(X, size, strides, padding)), largest)
     mean = by_window(np.mean, X, size, strides, padding, 0)
@@ -38,13 +38,13 @@ def test_every_window_gives_its_largest_and_its_mean(size: Any, strides: Any, pa
     np.testing.assert_allclose(ex.evaluate(y), inside, rtol=1e-12, atol=1e-15)
 
 
-def test_strides_are_the_windows_size_and_a_last_window_may_reach_beyond() -> None:
+def test_the_default_stride_is_the_window_size_and_the_last_window_may_exceed_the_volume() -> None:
     assert ex.max_pool3d(X, 2).shape == (2, 3, 2, 3, 3)
     assert ex.max_pool3d(X, 2, ceil=True).shape == (2, 3, 3, 3, 4)
     assert ex.max_pool3d(X, 2, 1, dilation=(2, 1, 3)).shape == (2, 3, 3, 5, 4)
 
 
-def test_gradients_go_back_to_the_volume() -> None:
+def test_gradients_of_three_dimensional_pooling() -> None:
     x = ex.tensor(X)
     (g,) = ex.grad(ex.sum(ex.max_pool3d(x, 2) * 2.0), [x])
     y = ex.evaluate(g)
@@ -52,6 +52,6 @@ def test_gradients_go_back_to_the_volume() -> None:
     assert set(np.unique(y)) == {0, 2}
 
 
-def test_images_are_no_volumes() -> None:
+def test_images_are_rejected_as_volumes() -> None:
     with pytest.raises(ex.OperandError, match=r"x must be \(N, C, D, H, W\)"):
         ex.avg_pool3d(X[0], 2)

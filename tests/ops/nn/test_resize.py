@@ -1,4 +1,4 @@
-"""Resampling in tiles: axes of every place, results larger than a tile, and what follows in the same kernel."""
+"""Resampling in tiles: any axes, results larger than a tile, and fused operations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from explorer.plan import plan
 @pytest.mark.parametrize(
     ("shape", "axis", "length"), [((3, 40, 900), 1, 170), ((2, 3, 500, 70), 3, 141), ((600, 700), 0, 250)]
 )
-def test_tiles_are_parts_of_the_whole(method: str, shape: tuple[int, ...], axis: int, length: int) -> None:
+def test_tiles_equal_parts_of_the_whole_result(method: str, shape: tuple[int, ...], axis: int, length: int) -> None:
     x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
     operation = Resample(axis, length, method, "half_pixel", shape[axis] / length)
     result = operation.compute(x)
@@ -33,7 +33,7 @@ def test_tiles_are_parts_of_the_whole(method: str, shape: tuple[int, ...], axis:
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_what_follows_runs_on_each_tile() -> None:
+def test_fused_operations_run_on_each_tile() -> None:
     x = ex.tensor(np.random.default_rng(0).standard_normal((1, 8, 64, 64)).astype(np.float32))
     resized = ex.resize(x, 256, axes=3)
     planned = plan([ex.relu(resized + 1)])

@@ -12,12 +12,12 @@ from tests.support.refusals import refused
 @pytest.mark.parametrize("images", [0, 2])
 @pytest.mark.parametrize("method", ["linear", "nearest", "cubic"])
 @pytest.mark.parametrize("padding", ["zeros", "border"])
-def test_images_without_channels_are_sampled(images: int, method: str, padding: str) -> None:
+def test_images_without_channels_can_be_sampled(images: int, method: str, padding: str) -> None:
     x, grid = np.zeros((images, 0, 4, 3)), np.zeros((images, 5, 6, 2))
     assert ex.evaluate(ex.grid_sample(x, grid, method, padding)).shape == (images, 0, 5, 6)
 
 
-def test_taps_are_moved_in_images_without_channels_and_for_no_filter() -> None:
+def test_deformable_taps_with_empty_channels_or_filters() -> None:
     x, offset = np.ones((2, 0, 4, 4)), np.zeros((2, 8, 3, 3))
     result = ex.evaluate(ex.deform_conv2d(x, np.ones((3, 0, 2, 2)), offset))
     np.testing.assert_array_equal(result, np.zeros((2, 3, 3, 3)))
@@ -26,7 +26,7 @@ def test_taps_are_moved_in_images_without_channels_and_for_no_filter() -> None:
 
 NAN, INF = np.nan, np.inf
 FAR = [[NAN, 0], [0, NAN], [NAN, NAN], [INF, 0], [-INF, 0.3], [0.2, INF]]
-"""points (x, y) of an image that have no place"""
+"""points (x, y) of an image with an invalid position"""
 
 
 @pytest.mark.parametrize(
@@ -43,15 +43,15 @@ FAR = [[NAN, 0], [0, NAN], [NAN, NAN], [INF, 0], [-INF, 0.3], [0.2, INF]]
         ("cubic", "reflection", [NAN] * 6),
     ],
 )
-def test_points_without_a_place_have_torchs_values(method: str, padding: str, expected: list[float]) -> None:
-    """A coordinate that is not a number is the first element's, where coordinates are moved into the image."""
+def test_invalid_points_have_torchs_values(method: str, padding: str, expected: list[float]) -> None:
+    """A NaN coordinate means the first element if coordinates are clipped to the image."""
     x = np.arange(9.0, dtype=np.float32).reshape(1, 1, 3, 3)
     with np.errstate(invalid="ignore"):
         result = ex.evaluate(ex.grid_sample(x, np.array([[FAR]], np.float32), method, padding))
     np.testing.assert_allclose(result.ravel(), expected, rtol=1e-5)
 
 
-def test_a_tap_that_is_moved_infinitely_far_reads_zero() -> None:
+def test_a_tap_at_an_infinite_offset_reads_zero() -> None:
     x, offset = np.ones((1, 1, 2, 2)), np.zeros((1, 2, 2, 2))
     offset[0, :, 0, 0] = INF, -INF
     np.testing.assert_array_equal(
@@ -60,7 +60,7 @@ def test_a_tap_that_is_moved_infinitely_far_reads_zero() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 2, 5])
-def test_a_bias_of_another_size_makes_no_channels(size: int) -> None:
+def test_a_bias_of_another_size_raises_an_error(size: int) -> None:
     """Broadcasting would make five channels of one, or add one number to three."""
     x, bias, channels = np.ones((1, 2, 4, 4)), np.ones(size), 1 if size == 5 else 3
     said = f"a bias {size} float64 for {channels} channels", "one element per channel"
@@ -76,6 +76,6 @@ def test_a_bias_of_another_size_makes_no_channels(size: int) -> None:
 
 
 @pytest.mark.parametrize("option", [{"strides": (0, 1)}, {"strides": -1}, {"dilation": (1, 0)}])
-def test_moved_taps_have_steps(option: dict[str, int]) -> None:
+def test_deformable_taps_support_strides(option: dict[str, int]) -> None:
     with refused(ex.OperandError, "must be at least 1"):
         ex.deform_conv2d(np.ones((1, 1, 4, 4)), np.ones((1, 1, 2, 2)), np.zeros((1, 8, 3, 3)), **option)

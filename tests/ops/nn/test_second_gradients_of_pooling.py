@@ -1,4 +1,4 @@
-"""First and second gradients of max pooling, with ties, against one pixel chosen for each window."""
+"""First and second gradients of max pooling, with ties, against one pixel selected for each window."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import explorer as ex
 from explorer.core.types.tensor_type import Array, Shape
 
 Windows = list[list[range]]
-"""for each axis the indices that each window covers"""
+"""indices that each window covers, for each axis"""
 
 
 def sliding(shape: Shape, size: int, step: int, border: int, gap: int) -> Windows:
@@ -49,7 +49,7 @@ POINTS: dict[str, Callable[[Shape], Array]] = {
 
 
 def chosen(x: Array, windows: Windows) -> Array:
-    """Return the flat index of the first largest element of each window, row by row, as the frameworks count it."""
+    """Return the flat row-major index of the first maximum of each window, as frameworks define it."""
     places = []
     for window in itertools.product(*windows):
         inside = [[i for i in along if 0 <= i < length] for along, length in zip(window, x.shape, strict=True)]
@@ -62,8 +62,8 @@ def chosen(x: Array, windows: Windows) -> Array:
 @pytest.mark.spec("U-9")
 @pytest.mark.parametrize("point", POINTS)
 @pytest.mark.parametrize("name", CASES)
-def test_both_gradients_go_to_the_first_largest_element(name: str, point: str) -> None:
-    """Max pooling has a first and a second gradient: both go to the first largest element of each window."""
+def test_both_gradients_belong_to_the_first_maximum(name: str, point: str) -> None:
+    """The first and the second gradient of max pooling go to the first maximum of each window."""
     pool, shape, windows = CASES[name]
     value = POINTS[point](shape)
     x = ex.tensor(value[None, None])
@@ -81,6 +81,6 @@ def test_both_gradients_go_to_the_first_largest_element(name: str, point: str) -
     np.add.at(expected[1], places, weights.reshape(-1) * curve * directions.reshape(-1)[places])
     for found, wanted in zip(ex.evaluate([first, second]), expected, strict=True):
         np.testing.assert_allclose(found.reshape(-1), wanted, rtol=1e-12, atol=1e-14)
-    # in a batch of programs, too
+    # in a batched program, too
     mapped = ex.map(lambda v: ex.grad((ex.sigmoid(pool(v)) * weights).sum(), v), ex.stack([x, 2 * x]))
     np.testing.assert_allclose(ex.evaluate(mapped)[0].reshape(-1), expected[0], rtol=1e-12, atol=1e-14)

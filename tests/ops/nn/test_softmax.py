@@ -1,4 +1,4 @@
-"""The negative log likelihood: MetaNN's case."""
+"""Negative log likelihood: MetaNN's case."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import explorer as ex
 
 
 def test_metanns_case() -> None:
-    """in = G(.1, .05, 3×4), w = G(.3, .1, 3×4), g = .5: loss −Σ w·ln(in) / Σw, gradient −.5·w / in / Σw."""
+    """With in = G(.1, .05, 3×4), w = G(.3, .1, 3×4), g = .5: loss −Σ w·ln(in) / Σw, gradient −.5·w / in / Σw."""
     steps = np.arange(12.0).reshape(3, 4)
     given, weights = 0.1 + 0.05 * steps, 0.3 + 0.1 * steps
     w, x = ex.tensor(weights), ex.tensor(given)
@@ -30,19 +30,19 @@ def test_log_sums_of_infinite_exponents_are_the_formulas(given: list[float], tot
     assert ex.evaluate(ex.logsumexp(ex.tensor(given))) == total
 
 
-def test_the_log_sum_of_a_scalar_over_no_axis_is_the_scalar() -> None:
+def test_logsumexp_of_a_scalar_over_no_axis_is_the_scalar() -> None:
     assert float(ex.evaluate(ex.logsumexp(ex.tensor(0.1), axis=()))) == 0.1
 
 
-def test_a_softmax_of_an_infinite_exponent_is_the_formulas() -> None:
+def test_softmax_of_an_infinite_exponent_follows_the_formula() -> None:
     np.testing.assert_array_equal(ex.evaluate(ex.softmax(ex.tensor([-INF, 1.0]))), [0.0, 1.0])
     np.testing.assert_array_equal(ex.evaluate(ex.softmax(ex.tensor([INF, 1.0]))), [np.nan, 0.0])
     np.testing.assert_array_equal(ex.evaluate(ex.log_softmax(ex.tensor([-INF, -INF]))), [np.nan, np.nan])
 
 
 @pytest.mark.parametrize("axes", [(1,), (0, 1)])
-def test_bound_calls_of_a_log_softmax_keep_their_bits(axes: tuple[int, ...]) -> None:
-    """They read what their operand holds at each call, infinities too."""
+def test_bound_calls_of_log_softmax_keep_their_bits(axes: tuple[int, ...]) -> None:
+    """They read the current operand at each call, including infinities."""
     rows = np.random.default_rng(0).normal(size=(4, 5)).astype(np.float32)
     rows[0, 1] = -np.inf
     operand, out, expected = np.empty_like(rows), np.empty_like(rows), np.empty_like(rows)

@@ -1,4 +1,4 @@
-"""Gradients of convolutions and poolings are made in pieces: all of them, each element once, alike on any threads."""
+"""Gradients of convolutions and poolings in pieces: each element is computed once, with equal bits on any threads."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ POOLINGS: list[Options] = [
 
 
 def layouts(array: Any) -> Iterator[Any]:
-    """The same images row by row, pixel by pixel, sliced, and turned round."""
+    """Yield the same images in row-major, channels-last, sliced and reversed layout."""
     yield array
     yield np.ascontiguousarray(array.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
     yield np.repeat(array, 2, axis=3)[..., ::2]
@@ -57,7 +57,7 @@ def layouts(array: Any) -> Iterator[Any]:
 
 @pytest.fixture(params=["whole", "small pieces"])
 def pieces(request: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The pieces of these small operands as they are, and as small as they can be."""
+    """Yield the default pieces of these small operands, and the smallest possible ones."""
     if request.param == "whole":
         return
     for module in ("conv_forward", "conv_filter_gradient"):
@@ -68,7 +68,7 @@ def pieces(request: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def convolution(images: Any, filters: Any, operation: Conv2d, upstream: Any) -> tuple[Any, Any]:
-    """The gradients in images and filters, window by window."""
+    """Return the gradients for images and filters, window by window."""
     (top, _), (left, _) = operation.padding
     padded = np.pad(images, ((0, 0), (0, 0), *operation.padding))
     in_images, in_filters = np.zeros_like(padded), np.zeros_like(filters)
@@ -90,8 +90,10 @@ def convolution(images: Any, filters: Any, operation: Conv2d, upstream: Any) -> 
 @pytest.mark.spec("M-O6")
 @pytest.mark.usefixtures("pieces")
 @pytest.mark.parametrize(("operation", "images", "filters"), CONVOLUTIONS)
-def test_gradients_of_convolutions(operation: Conv2d, images: tuple[int, ...], filters: tuple[int, ...]) -> None:
-    """Gradients of a convolution in images and filters are those of the definition, however the operands lie."""
+def test_gradients_of_convolutions_equal_their_definition(
+    operation: Conv2d, images: tuple[int, ...], filters: tuple[int, ...]
+) -> None:
+    """Operands may have any layout."""
     x, w = RNG.standard_normal(images), RNG.standard_normal(filters)
     y = operation.compute(x, w)
     g = RNG.standard_normal(y.shape)
@@ -106,7 +108,7 @@ def test_gradients_of_convolutions(operation: Conv2d, images: tuple[int, ...], f
 
 
 def windows(x: Any, options: Options, shape: tuple[int, ...]) -> Iterator[tuple[Any, list[Any]]]:
-    """For each window its place and those of its pixels inside the image, row by row."""
+    """Yield each window's position and the positions of its pixels inside the image, in row-major order."""
     pooling = MaxPool2d(*options)
     for place in itertools.product(*map(range, shape)):
         pixels = []
@@ -124,8 +126,8 @@ def windows(x: Any, options: Options, shape: tuple[int, ...]) -> Iterator[tuple[
 
 @pytest.mark.usefixtures("pieces")
 @pytest.mark.parametrize("options", POOLINGS)
-def test_the_gradient_of_a_max_pooling_goes_to_the_first_largest_pixel(options: Options) -> None:
-    """Ties and NaN included; an infinite gradient stays at its own pixel."""
+def test_the_gradient_of_max_pooling_goes_to_the_first_maximum(options: Options) -> None:
+    """Test ties, NaN, and an infinite gradient, which stays at its own pixel."""
     x = RNG.integers(0, 3, (2, 3, 11, 10)).astype(float)
     x[0, 1, 3:6, 2:5] = np.nan
     x[1, 0, :4] = -np.inf
@@ -144,7 +146,7 @@ def test_the_gradient_of_a_max_pooling_goes_to_the_first_largest_pixel(options: 
 @pytest.mark.usefixtures("pieces")
 @pytest.mark.parametrize("count_padding", [True, False])
 @pytest.mark.parametrize("options", POOLINGS)
-def test_the_gradient_of_a_mean_pooling_is_its_transpose(options: Options, count_padding: bool) -> None:
+def test_the_gradient_of_mean_pooling_is_its_transpose(options: Options, count_padding: bool) -> None:
     x = RNG.standard_normal((2, 3, 11, 10))
     size, strides, padding, dilation, _ = options
     attributes = *options, count_padding
@@ -171,7 +173,7 @@ def test_the_gradient_of_a_mean_pooling_is_its_transpose(options: Options, count
 
 
 def large() -> Iterator[Any]:
-    """Gradients that are worth several pieces, with operands."""
+    """Return gradients that are large enough for several pieces, with operands."""
     x = RNG.standard_normal((4, 32, 30, 30)).astype(np.float32)
     for name, operation, shape in (
         ("plain", Conv2d(padding=((1, 1), (1, 1))), (32, 32, 3, 3)),
@@ -197,9 +199,7 @@ LARGE = list(large())
 
 
 @pytest.mark.parametrize(("operation", "operands"), LARGE)
-def test_every_element_is_in_one_piece_and_their_order_does_not_matter(
-    operation: Operation, operands: tuple[Any, ...]
-) -> None:
+def test_every_element_is_in_one_piece_in_any_order(operation: Operation, operands: tuple[Any, ...]) -> None:
     expected = operation.compute(*operands)
     out = np.full_like(expected, np.nan)
     prepared = None if operation.packed_operand is None else operation.pack_operand(operands[operation.packed_operand])
@@ -215,7 +215,7 @@ def test_every_element_is_in_one_piece_and_their_order_does_not_matter(
 
 
 def test_a_stride_far_beyond_the_window_has_few_pieces() -> None:
-    """Pixels that no tap meets are written run by run, not phase by phase: a stride of 20,000 has 4 · 10⁸ phases."""
+    """Pixels that no tap reads are written in runs: a stride of 20,000 has 4 · 10⁸ phases."""
     gradient = Conv2dImageGradient((20_000, 20_000), shape=(1, 1, 20_003, 40_003))
     g, w = np.ones((1, 1, 2, 3), "float32"), np.ones((1, 1, 3, 3), "float32")
     out = np.lib.stride_tricks.as_strided(np.zeros(1, "float32"), (1, 1, 20_003, 40_003), (0, 0, 0, 0))
@@ -226,8 +226,7 @@ def test_a_stride_far_beyond_the_window_has_few_pieces() -> None:
 
 @pytest.mark.spec("P-11")
 @pytest.mark.parametrize(("operation", "operands"), LARGE)
-def test_threads_change_no_bit(operation: Operation, operands: tuple[Any, ...]) -> None:
-    """A gradient made by one thread and by several is the same to the bit."""
+def test_the_number_of_threads_changes_no_bit(operation: Operation, operands: tuple[Any, ...]) -> None:
     expression = operation(*[ex.tensor(operand) for operand in operands])
     results = []
     for threads in (1, 2, 3):
@@ -237,8 +236,8 @@ def test_threads_change_no_bit(operation: Operation, operands: tuple[Any, ...]) 
     np.testing.assert_array_equal(results[2], results[0])
 
 
-def test_a_training_step_lies_pixel_by_pixel() -> None:
-    """Between a network's first and last operation gradients are laid as the images are, and activations join them."""
+def test_a_training_step_uses_channels_last_gradients() -> None:
+    """Between the first and the last operation, gradients have the images' layout, and activations are fused."""
     x = ex.tensor(RNG.standard_normal((2, 8, 12, 12)).astype(np.float32))
     weights = [ex.tensor(RNG.standard_normal((8, 8, 3, 3)).astype(np.float32)) for _ in range(3)]
     y = x

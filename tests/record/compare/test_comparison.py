@@ -1,4 +1,4 @@
-"""Two recordings beside each other: counts, decisions of one side, kernels, and which kernels follow which."""
+"""Comparison of two recordings: counts, decisions of one side, kernels, and their order."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def network(activation: Any = ex.tanh) -> ex.Expr:
 
 
 def without_decisions(recording: Recording) -> Recording:
-    """The same plan, of which nothing was decided but what it is."""
+    """Return the same plan without any decision."""
     value = copy.copy(recording)
     value.decisions = []
     value.substitutions, value.groups = [], []
@@ -36,8 +36,8 @@ def without_decisions(recording: Recording) -> Recording:
 
 
 @pytest.mark.spec("P-9")
-def test_counts_are_those_of_the_planned_graph() -> None:
-    """Nodes, operations, kernels and temporaries are counted; a value that is handed out is no temporary."""
+def test_counts_equal_those_of_the_planned_graph() -> None:
+    """Nodes, operations, kernels and temporaries are counted; a returned value is no temporary."""
     root = network()
     comparison = compare(recorded(root), recorded(root, without=["fuse"])).counts
     assert comparison["nodes"] == (8, 8)
@@ -50,8 +50,8 @@ def test_counts_are_those_of_the_planned_graph() -> None:
 
 
 @pytest.mark.spec("P-9")
-def test_plans_are_equal_only_where_both_took_the_same_decisions() -> None:
-    """A decision that either plan alone took makes two plans of one graph differ, though their kernels are equal."""
+def test_plans_are_equal_only_if_both_made_the_same_decisions() -> None:
+    """A decision in only one plan makes two plans of a graph different, even with equal kernels."""
     one = recorded(network())
     bare = without_decisions(one)
     assert one.decisions
@@ -62,8 +62,8 @@ def test_plans_are_equal_only_where_both_took_the_same_decisions() -> None:
 
 
 @pytest.mark.spec("P-9", "V-12")
-def test_kernels_are_the_same_only_where_they_do_the_same() -> None:
-    """As many kernels of the same nodes are others where one of them does something else, or more."""
+def test_kernels_are_equal_only_if_they_compute_the_same() -> None:
+    """Equal numbers of kernels of the same nodes differ if one of them computes something else, or more."""
     one, other = recorded(network()), recorded(network(ex.exp))
     assert [kernels.same for kernels in compare(one, one).kernels] == [True]
     assert [kernels.same for kernels in compare(one, other).kernels] == [False]

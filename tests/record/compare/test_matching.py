@@ -1,4 +1,4 @@
-"""Nodes of two graphs that are the same: renamed, inserted, removed, replaced, moved; calls, bodies, produced nodes."""
+"""Matching of two graphs' nodes: renamed, inserted, removed, replaced, moved; calls, bodies, produced nodes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def recorded(*roots: Any, **options: Any) -> Recording:
 
 
 def stack(layers: list[Layer], names: str = "w{}") -> Recording:
-    """Layers with a weight each, one after the other."""
+    """Return a stack of layers with a weight each."""
     value: Any = ex.tensor(np.ones((3, 4), np.float32), name="x")
     for number, layer in enumerate(layers):
         weight = ex.tensor(np.full((4, 4), number, np.float32), name=names.format(number))
@@ -42,8 +42,8 @@ def labels(recording: Recording, nodes: Any) -> list[str]:
 
 
 @pytest.mark.spec("V-12")
-def test_names_do_not_keep_graphs_apart() -> None:
-    """Two graphs whose weights have other names are matched node by node; what is renamed is told as such."""
+def test_graphs_with_other_names_are_matched() -> None:
+    """Two graphs with other weight names are matched node by node, and renamed nodes are reported."""
     before, after = stack([ex.tanh, ex.relu]), stack([ex.tanh, ex.relu], "layer.{}.weight")
     result = match(before, after)
     assert (result.changed, result.only_before, result.only_after) == ({}, (), ())
@@ -56,8 +56,8 @@ def test_names_do_not_keep_graphs_apart() -> None:
 
 @pytest.mark.spec("V-12")
 @pytest.mark.parametrize("place", range(5))
-def test_a_layer_put_in_anywhere_is_all_that_is_added(place: int) -> None:
-    """A layer of several operations that one graph has more is told alone, wherever it stands and whatever it reads."""
+def test_an_inserted_layer_is_the_only_addition(place: int) -> None:
+    """A layer of several operations in only one graph is reported, whatever its position and operands."""
     layers: list[Layer] = [ex.tanh, ex.relu, ex.sigmoid, ex.exp]
     more = [*layers[:place], lambda x: ex.sqrt(ex.square(x) + 1.0), *layers[place:]]
     before, after = stack(layers), stack(more, "v{}")
@@ -73,8 +73,8 @@ def test_a_layer_put_in_anywhere_is_all_that_is_added(place: int) -> None:
 
 
 @pytest.mark.spec("V-12")
-def test_what_changed_is_told_in_words() -> None:
-    """A node that does another thing says what: an attribute, a type, a number inside it, another operand."""
+def test_changes_of_a_node_are_described() -> None:
+    """Test an attribute, a type, a number inside it, and another operand."""
 
     def graph(axis: int, factor: float, rows: int, activation: Layer) -> Recording:
         x = ex.tensor(np.ones((rows, 4, 4), np.float32), name="x")
@@ -118,7 +118,7 @@ def calls(function: Any) -> Recording:
 
 @pytest.mark.spec("V-12")
 def test_the_bodies_of_paired_calls_are_compared_too() -> None:
-    """What a function does otherwise is told where it is: inside its body, once for all of its calls."""
+    """A difference inside a function is reported once for all of its calls."""
     before, after = calls(cell), calls(other_cell)
     result = match(before, after)
     assert labels(after, result.only_after) == ["relu"]
@@ -128,8 +128,8 @@ def test_the_bodies_of_paired_calls_are_compared_too() -> None:
 
 
 @pytest.mark.spec("V-12")
-def test_numbers_that_are_written_alike_differ_in_their_type() -> None:
-    """A number inside a node is told with its type where the types differ, and not at all where nothing does."""
+def test_equal_numbers_of_different_types_are_shown_with_their_type() -> None:
+    """Equal types are not shown, and equal numbers are no difference."""
     x = ex.tensor(np.ones(3, np.float32), name="x")
     before, after = recorded(x * 2.0), recorded(x.astype(np.float64) * 2.0)
     (words,) = match(before, after).changed.values()
@@ -138,8 +138,8 @@ def test_numbers_that_are_written_alike_differ_in_their_type() -> None:
 
 
 @pytest.mark.spec("V-12")
-def test_an_attribute_that_one_recording_alone_has_is_told() -> None:
-    """An operation declared again with an attribute more, or a recording of before it had one: none is its value."""
+def test_an_attribute_in_only_one_recording_is_reported() -> None:
+    """For an operation declared again with another attribute, the value is none in the other recording."""
     x = ex.tensor(np.ones((3, 4), np.float32), name="x")
     one, other = recorded(ex.softmax(x, axis=0)), recorded(ex.softmax(x, axis=0))
     assert match(one, other).equal
@@ -150,8 +150,8 @@ def test_an_attribute_that_one_recording_alone_has_is_told() -> None:
 
 
 @pytest.mark.spec("V-12")
-def test_a_call_of_another_function_is_told_where_its_operands_stayed() -> None:
-    """Of three calls the second calls another function; that its body is another's too changes no other call."""
+def test_a_call_of_another_function_with_the_same_operands_is_reported() -> None:
+    """The second of three calls calls another function; its body does not affect the other calls."""
     x, w = (ex.tensor(np.ones((4, 4), np.float32), name=name) for name in "xw")
     before, after = recorded(cell(cell(cell(x, w), w), w)), recorded(cell(other_cell(cell(x, w), w), w))
     result = match(before, after)
@@ -172,8 +172,8 @@ def outer(x: Any) -> Any:
 
 
 @pytest.mark.spec("V-12")
-def test_numbers_that_bodies_share_belong_to_their_readers() -> None:
-    """A number inside a function is compared with its reader, also where the body of a batch holds it."""
+def test_numbers_shared_by_bodies_belong_to_their_readers() -> None:
+    """A number inside a function is compared with its reader, also if a batch's body contains it."""
     rows = [ex.tensor(np.full((2, 4), n, np.float32), name=f"x{n}") for n in range(64)]
     one, two = recorded(*map(outer, rows)), recorded(*map(outer, rows), without=["batch"])
     assert any(graph.shared for graph in graphs(one, two)[0].values())
@@ -182,8 +182,8 @@ def test_numbers_that_bodies_share_belong_to_their_readers() -> None:
 
 
 @pytest.mark.spec("V-12", "P-9")
-def test_what_passes_made_is_matched_by_what_it_stands_for() -> None:
-    """Nodes that passes made have their counterparts too, or none where only one plan made them."""
+def test_nodes_created_by_passes_are_matched_by_what_they_replace() -> None:
+    """They have no counterpart if only one plan created them."""
     x = ex.tensor(np.ones((3, 4), np.float32), name="x")
     root = ex.log(ex.softmax(ex.tanh(x))) * 2.0
     one, same, other = recorded(root), recorded(root), recorded(root, without=["simplify"])
@@ -206,7 +206,7 @@ REWRITTEN: dict[str, Layer] = {
     "log of a softmax by rows": lambda y: ex.log(ex.softmax(y, axis=1)),
     "log of a softmax by columns": lambda y: ex.log(ex.softmax(y, axis=0)),
 }
-"""what passes rewrite, some of it to several operations or to those of another one here"""
+"""what passes rewrite, some of it to several operations, or to operations of another entry"""
 
 
 def does(recording: Recording, node: int) -> tuple[Any, ...]:
@@ -220,8 +220,8 @@ def does(recording: Recording, node: int) -> tuple[Any, ...]:
 @pytest.mark.parametrize("first", REWRITTEN)
 @pytest.mark.parametrize("second", REWRITTEN)
 @pytest.mark.parametrize("inside", [ex.sin, ex.cos])
-def test_nodes_that_passes_made_have_one_counterpart_that_does_the_same(first: str, second: str, inside: Layer) -> None:
-    """Two graphs rewritten otherwise, over equal or other operands: pairs do the same, and stand for or read pairs."""
+def test_paired_nodes_created_by_passes_compute_the_same(first: str, second: str, inside: Layer) -> None:
+    """With graphs rewritten differently, over equal or other operands, pairs also replace or read pairs."""
     x = ex.tensor(np.full((4, 4), 0.5), name="x")
     one, two = recorded(REWRITTEN[first](ex.sin(x))), recorded(REWRITTEN[second](inside(x)))
     nodes = match(one, two)
@@ -248,8 +248,8 @@ def named_cell(activation: Layer) -> Any:
 
 
 @pytest.mark.spec("V-12", "P-9")
-def test_batches_of_functions_of_one_name_are_told_apart_by_the_calls_that_they_replace() -> None:
-    """Two functions with one name, called with the same rows in either order: the batch of each meets its own."""
+def test_batches_of_functions_with_one_name_are_distinguished_by_their_calls() -> None:
+    """With the same rows in either order, the batch of each function is matched with its own."""
     one_cell, other_cell = named_cell(ex.tanh), named_cell(ex.sin)
     rows = [ex.tensor(np.full((2, 4), n, np.float32), name=f"x{n}") for n in range(64)]
     one = recorded(*map(one_cell, rows), *map(other_cell, rows))
@@ -272,13 +272,13 @@ def test_a_graph_compared_with_another_plan_of_it_is_the_same(roots: list[ex.Exp
     comparison = compare(one, two)
     assert comparison.nodes.equal
     nodes, others = one.nodes, two.nodes
-    # inside functions the numbers differ where another plan batches calls: their bodies stand before
+    # numbers inside functions differ if another plan batches calls, because their bodies come first
     assert all(node == other for node, other in comparison.nodes.pairs.items() if nodes.body[node] == 0)
     assert all(nodes.label[node] == others.label[other] for node, other in comparison.nodes.pairs.items())
     assert len(set(comparison.counterparts.values())) == len(comparison.counterparts)
 
 
-def test_two_unrelated_graphs_share_nothing_but_their_kinds() -> None:
+def test_two_unrelated_graphs_share_only_operation_kinds() -> None:
     before = stack([ex.tanh])
     after = recorded(ex.log(ex.tensor(np.ones(5), name="y")) + 1.0)
     result = match(before, after)
@@ -298,30 +298,30 @@ def test_what_is_aligned_is_equal_and_in_order(first: list[int], second: list[in
         assert len(results) == len(first)
 
 
-def test_pairs_that_are_known_hold_the_sequences_together() -> None:
-    """Of equal nodes those pair that stand between the same neighbours."""
+def test_known_pairs_anchor_the_alignment() -> None:
+    """Of equal nodes, those between the same neighbours are paired."""
     first, second = "aXbXc", "XaXbXXc"
     pairs = {0: 1, 2: 3, 4: 6}
     keys = (lambda at: first[at], lambda at: second[at])
     assert list(align(range(5), range(7), pairs, keys)) == [(1, 2), (3, 4)]
 
 
-def test_a_known_pair_that_crosses_others_does_not_part_what_stands_between_them() -> None:
-    """Of known pairs those that stand in one order hold the sequences; a node that moved is passed over."""
+def test_a_known_pair_that_crosses_others_is_ignored_in_the_alignment() -> None:
+    """Known pairs in one order anchor the sequences; a moved node is skipped."""
     keys = (lambda at: "add", lambda at: "add")
     assert list(align(range(4), range(4), {0: 1, 1: 2, 3: 0}, keys)) == [(2, 3)]
 
 
 def test_a_large_gap_is_aligned_in_linear_time() -> None:
-    """Thousands of equal nodes in a row are paired in order, without looking at each pair of them."""
+    """Thousands of equal nodes in sequence are paired in order, without comparing all pairs."""
     count = 20_000
     keys = (lambda at: "add", lambda at: "add")
     assert list(align(range(count), range(count + 1), {}, keys)) == [(at, at) for at in range(count)]
 
 
 @pytest.mark.spec("V-12")
-def test_operands_that_may_be_exchanged_are_the_same_in_any_order() -> None:
-    """x + b is b + x, of leaves, of operations and of numbers, with other names, too; x − b is not b − x."""
+def test_commutative_operands_are_equal_in_any_order() -> None:
+    """x + b is b + x, for leaves, operations and numbers, also with other names; x − b is not b − x."""
     x, b = (ex.tensor(np.full((3, 4), value, np.float32), name=name) for value, name in ((1, "x"), (2, "b")))
     v = ex.tensor(np.full((3, 4), 2, np.float32), name="v")
 
@@ -340,7 +340,7 @@ def test_operands_that_may_be_exchanged_are_the_same_in_any_order() -> None:
 
 
 @pytest.mark.spec("V-12")
-def test_the_operations_that_a_comparison_exchanges_are_those_that_are_declared_so() -> None:
+def test_operations_treated_as_commutative_are_declared_so() -> None:
     results, kinds = set(), [Operation]
     for kind in kinds:
         kinds += kind.__subclasses__()

@@ -1,4 +1,4 @@
-"""Known compositions: found in whichever way they are written, and not where they only look alike."""
+"""Known compositions: found however they are written, and not in similar graphs."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def names(*roots: ex.Expr) -> list[str]:
 
 
 def kept(reduce: Callable[..., Any], x: ex.Expr, axis: Any = -1) -> ex.Expr:
-    """A reduction that keeps its axis."""
+    """Return a reduction that keeps its axis."""
     result: ex.Expr = reduce(x, axis=axis, keepdims=True)
     return result
 
 
 def normalised(x: ex.Expr, axis: Any = -1) -> ex.Expr:
-    """A layer norm, without scale and shift."""
+    """Return a layer norm without scale and shift."""
     return (x - kept(ex.mean, x, axis)) / ex.sqrt(kept(ex.var, x, axis) + 1e-5)
 
 
@@ -87,8 +87,8 @@ WAYS: list[tuple[str, Callable[[Any], Any]]] = [
 
 @pytest.mark.spec("V-7", "V-8")
 @pytest.mark.parametrize(("name", "write"), WAYS)
-def test_a_composition_is_found_in_whichever_way_it_is_written(name: str, write: Callable[[Any], Any]) -> None:
-    """Its operand, its result and all operations between are told, of a leaf, of a sum and of a product."""
+def test_a_composition_is_found_however_it_is_written(name: str, write: Callable[[Any], Any]) -> None:
+    """Its operand, its result and all operations between are reported, for a leaf, a sum and a product."""
     x = leaf()
     for operand in (x, ex.sin(x) + x, 3 * x * ex.cos(x)):
         recording = recorded(write(operand))
@@ -113,8 +113,8 @@ def _operands(recording: ex.Recording, node: int) -> set[int]:
 
 @pytest.mark.spec("V-7")
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_numbers_are_those_of_the_dtype(dtype: Any) -> None:
-    """A constant is rounded to the dtype of the program, and a cast between is no operation of its own."""
+def test_numbers_are_compared_in_the_dtype_of_the_program(dtype: Any) -> None:
+    """A constant is rounded to it, and a cast in between is no separate operation."""
     x = leaf(dtype)
     assert names(0.5 * x * (1 + ex.tanh(0.7978845608 * (x + 0.044715 * x * x * x)))) == ["GELU by tanh"]
     assert names(normalised(x.astype("float32"))) == ["layer norm"]
@@ -128,7 +128,7 @@ def test_a_number_may_be_an_array_of_one_element(shape: tuple[int, ...]) -> None
 
     x = leaf()
     assert names(number(0.5) * x * (number(1) + ex.erf(x / number(math.sqrt(2))))) == ["GELU"]
-    # the same array of another value
+    # the same array with another value
     assert names(number(0.5) * x * (number(1) + ex.erf(x / number(1.5)))) == []
 
 
@@ -150,7 +150,7 @@ def test_a_number_may_be_an_array_of_one_element(shape: tuple[int, ...]) -> None
         lambda x: ex.exp(x) / kept(ex.sum, ex.exp(2 * x)),
         lambda x: ex.exp(x) / kept(ex.mean, ex.exp(x)),
         lambda x: ex.exp(x) / kept(ex.max, ex.exp(x)),
-        lambda x: ex.exp(x[:, :4]) / ex.sum(ex.exp(x[:, :4]), axis=1),  # each column by another row's sum
+        lambda x: ex.exp(x[:, :4]) / ex.sum(ex.exp(x[:, :4]), axis=1),  # each column divided by another row's sum
         lambda x: (x - kept(ex.mean, x, 0)) / ex.sqrt(kept(ex.var, x, 0) + 1e-5),  # over the batch
         lambda x: (x - kept(ex.mean, x, 0)) / ex.sqrt(kept(ex.var, x, 1) + 1e-5),
         lambda x: (x - kept(ex.max, x)) / ex.sqrt(kept(ex.var, x) + 1e-5),
@@ -163,22 +163,22 @@ def test_a_number_may_be_an_array_of_one_element(shape: tuple[int, ...]) -> None
         lambda x: kept(ex.max, x) - ex.log(kept(ex.sum, ex.exp(x - kept(ex.max, x)))),
     ],
 )  # fmt: skip
-def test_what_looks_alike_is_not_found(write: Callable[[Any], Any]) -> None:
-    """Neither the function itself nor, where its middle happens to be one, a name for the whole."""
+def test_similar_graphs_are_not_found(write: Callable[[Any], Any]) -> None:
+    """Neither is the function itself, nor a larger graph with a composition in the middle."""
     recording = recorded(write(leaf()))
     assert recording.roots[0] not in {row.node for row in recording.compositions}
 
 
 @pytest.mark.spec("V-7")
-def test_values_inside_may_be_read_by_others_too() -> None:
+def test_intermediate_values_may_have_other_readers() -> None:
     x = leaf()
     inner = ex.erf(x / math.sqrt(2))
     assert names(0.5 * x * (1 + inner), ex.cos(inner)) == ["GELU"]
 
 
 @pytest.mark.spec("V-7")
-def test_only_the_outermost_is_told_and_each_that_stands_by_itself() -> None:
-    """A softmax with its maximum is not also one without it; of a SiLU by hand the sigmoid is a part."""
+def test_only_the_outermost_of_nested_compositions_is_reported() -> None:
+    """A softmax with its maximum is not one without it, too; the sigmoid is a part of a SiLU by hand."""
     x = leaf()
     shifted = ex.exp(x - kept(ex.max, x))
     first = shifted / kept(ex.sum, shifted)
@@ -189,8 +189,8 @@ def test_only_the_outermost_is_told_and_each_that_stands_by_itself() -> None:
     assert silu.operand == softmax.node
 
 
-def test_it_is_a_label_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The plan, its decisions and the fingerprint are those of a recording in which nothing was looked for."""
+def test_compositions_are_only_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plan, its decisions and the fingerprint are unaffected by the search."""
     x = leaf()
     plan = ex.EvalPlan()
     plan.register(0.5 * x * (1 + ex.erf(x / math.sqrt(2))))
@@ -201,7 +201,7 @@ def test_it_is_a_label_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     assert plain == without
 
 
-def test_it_is_kept_in_files_and_checked() -> None:
+def test_compositions_are_stored_in_files_and_checked() -> None:
     x = leaf()
     recording = recorded(x * ex.sigmoid(x))
     plain = to_json(recording)
@@ -214,7 +214,7 @@ def test_it_is_kept_in_files_and_checked() -> None:
 @pytest.mark.spec("M-E2")
 @pytest.mark.parametrize("count", [2_000, pytest.param(10_000, marks=pytest.mark.soak)])
 def test_a_deep_graph_is_searched_without_recursion(count: int) -> None:
-    """Thousands of activations in a row, and a sum and a product of as many terms."""
+    """Test thousands of activations in sequence, and a sum and a product of as many terms."""
     x = y = leaf()
     total = product = x
     for _ in range(count):
@@ -225,8 +225,8 @@ def test_a_deep_graph_is_searched_without_recursion(count: int) -> None:
     assert names(total * ex.exp(total), product * ex.erf(product)) == []
 
 
-def test_every_formula_of_the_table_is_searched() -> None:
-    """Each row has functions by which graphs without them are passed over, and a value that is no variable."""
+def test_every_formula_in_the_table_can_be_searched_efficiently() -> None:
+    """Each row has functions, with which graphs without them are skipped, and a value that is no variable."""
     algebra, rows = table()
     assert len({row.value for row in rows}) == len(rows)
     assert {name for name, _ in WAYS} == {row.name for row in rows}

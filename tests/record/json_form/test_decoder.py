@@ -1,4 +1,4 @@
-"""Recordings from JSON: what is written is read again, and what does not fit is refused with its place."""
+"""Recordings from JSON: equal after writing and reading, and invalid ones rejected with the location."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Plain = dict[str, Any]
 
 @pytest.fixture
 def recording() -> Recording:
-    """x + x, then the two merged into one leaf doubled."""
+    """Return x + x, then the two merged into one doubled leaf."""
     return Recording(
         title="double",
         operations=["Source", "Add", "Multiply"],
@@ -47,12 +47,12 @@ def recording() -> Recording:
     )
 
 
-def test_what_is_written_is_read_again(recording: Recording) -> None:
+def test_a_recording_is_equal_after_writing_and_reading(recording: Recording) -> None:
     text = json.dumps(to_json(recording))
     assert loads(text) == recording
 
 
-def test_the_written_form_fits_the_published_schema(recording: Recording) -> None:
+def test_the_json_form_conforms_to_the_published_schema(recording: Recording) -> None:
     jsonschema.validate(to_json(recording), json_schema())
 
 
@@ -103,8 +103,10 @@ GROUP = {"decision": 0, "kind": "kernel", "label": "", "members": [1]}
         (_set("decisions", 0, "facts", "saved_us", to="1"), r"facts\['saved_us'\]: expected a number, for its unit"),
     ],
 )
-def test_what_does_not_fit_is_refused(recording: Recording, change: Callable[[Plain], None], refusal: str) -> None:
-    """A damaged recording is refused with the field that is wrong, what it held and what belongs there."""
+def test_the_error_of_a_damaged_recording_contains_the_field(
+    recording: Recording, change: Callable[[Plain], None], refusal: str
+) -> None:
+    """It also has the given and the expected value."""
     plain = to_json(recording)
     plain = json.loads(json.dumps(plain))
     change(plain)
@@ -122,12 +124,12 @@ def test_what_does_not_fit_is_refused(recording: Recording, change: Callable[[Pl
         ("[" * 100_000, "nested too deeply"),
     ],
 )
-def test_a_text_that_is_no_recording_is_refused(text: str, refusal: str) -> None:
+def test_a_string_that_is_no_recording_raises_an_error(text: str, refusal: str) -> None:
     with pytest.raises(ValueError, match="this is no recording: .*" + refusal):
         loads(text)
 
 
-def test_scopes_written_before_they_had_a_type_are_read(recording: Recording) -> None:
+def test_recordings_with_scopes_without_a_type_are_read(recording: Recording) -> None:
     plain = to_json(recording)
     for scope in plain["scopes"]:
         assert scope.pop("type") == ""

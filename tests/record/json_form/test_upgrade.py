@@ -1,4 +1,4 @@
-"""Recordings of earlier schemas are read."""
+"""Recordings of earlier schemas can be read."""
 
 from __future__ import annotations
 
@@ -35,16 +35,15 @@ def test_a_recording_of_schema_1_is_read_with_the_kinds_of_its_stages() -> None:
 
 @pytest.mark.parametrize("stages", [None, 3, [3], [{"kind": 3}], [{"kind": "schedule"}]])
 @pytest.mark.spec("V-14")
-def test_a_damaged_recording_of_schema_1_is_refused_by_its_field(stages: object) -> None:
+def test_the_error_of_a_damaged_recording_of_schema_1_contains_its_field(stages: object) -> None:
     plain = {**to_json(_small()), "schema": 1, "stages": stages}
     with pytest.raises(ValueError, match="stages"):
         from_json(plain)
 
 
 @pytest.mark.spec("V-14")
-def test_a_recording_that_was_saved_in_schema_1_has_todays_names() -> None:
-    """A file that the last version of schema 1 wrote: its stages, rules, operations, facts and fields read as
-    today's."""
+def test_a_recording_of_schema_1_gets_current_names() -> None:
+    """Stages, rules, operations, facts and fields in a file from schema 1's last version get current names."""
     recording = loads((Path(__file__).parent / "schema_1.json").read_text(encoding="utf-8"))
     names = [stage.name.removesuffix(" again") for stage in recording.stages]
     assert set(names) - {"recorded", "run"} <= set(PASSES)
@@ -63,8 +62,8 @@ def test_a_recording_that_was_saved_in_schema_1_has_todays_names() -> None:
 @pytest.mark.spec("V-14")
 @pytest.mark.parametrize("field", ["options", "operations", "nodes", "decisions", "schedule", "stages"])
 @pytest.mark.parametrize("value", [None, 3, [3], [None], {}, [{}], {"kernels": 3}, {"label": 3}])
-def test_a_damaged_field_of_schema_1_is_refused_or_read(field: str, value: object) -> None:
-    """What does not fit is left to the decoder, which names the field."""
+def test_a_damaged_field_of_schema_1_raises_an_error_or_is_read(field: str, value: object) -> None:
+    """The decoder reports mismatches with the field."""
     plain = {**to_json(_small()), "schema": 1, field: value}  # type: ignore[arg-type]
     try:
         from_json(plain)

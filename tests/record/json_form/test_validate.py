@@ -1,4 +1,4 @@
-"""Every number of a recording that names a row names one that is there, whichever field it stands in."""
+"""Every row number in a recording must refer to an existing row, in whichever field it occurs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SEVERAL = 12
 
 @pytest.fixture(scope="module")
 def text() -> str:
-    """The recording of a trained layer and of a batch that ran, in JSON: all its tables have rows."""
+    """Return the JSON of a trained layer's and a batch's recording after a run, with rows in all tables."""
     layer = layers.Linear("l", 3, 2, policies=[layers.PUpdate, layers.PFeedbackOutput], train=True)
     layer.init(layers.Initializer(filler=layers.Constant(1.0)))
     x = ex.tensor(np.ones((4, 3), np.float32), name="x")
@@ -66,7 +66,7 @@ REFERENCES = [
     (("schedule", "kernels", 0, "buffer"), "buffers", -1),
     (("run", "steps", 0, "kernel"), "kernels", 0),
 ]
-"""where a number stands, the table whose row it names, and the least that it may be"""
+"""where a row number occurs, the table that it refers to, and its minimum"""
 
 
 def size(plain: Plain, table: str) -> int:
@@ -75,7 +75,7 @@ def size(plain: Plain, table: str) -> int:
 
 
 def put(plain: Plain, path: tuple[Any, ...], number: int) -> None:
-    """Set a number, or the list of it where a list stands."""
+    """Set a number, or a list of it if the field is a list."""
     holder: Any = plain
     for key in path[:-1]:
         holder = holder[key]
@@ -83,8 +83,8 @@ def put(plain: Plain, path: tuple[Any, ...], number: int) -> None:
 
 
 @pytest.mark.parametrize(("path", "table", "lowest"), REFERENCES, ids=lambda value: str(value)[:40])
-def test_a_number_names_a_row_that_is_there(text: str, path: tuple[Any, ...], table: str, lowest: int) -> None:
-    """One more than the last row, and one less than the least number, are refused by the field's name."""
+def test_a_number_must_refer_to_an_existing_row(text: str, path: tuple[Any, ...], table: str, lowest: int) -> None:
+    """One above the last row, or one below the minimum, raises an error with the field."""
     plain = json.loads(text)
     assert from_json(plain)
     for number in (size(plain, table), lowest - 1):
@@ -95,8 +95,8 @@ def test_a_number_names_a_row_that_is_there(text: str, path: tuple[Any, ...], ta
 
 
 @pytest.mark.parametrize("path", [("schedule", "kernels", 0, "nodes"), ("groups", 0, "members")], ids=str)
-def test_a_kernel_and_a_group_have_a_node(text: str, path: tuple[Any, ...]) -> None:
-    """An empty list is refused by the field's name, before a view asks for its last node."""
+def test_a_kernel_and_a_group_must_have_a_node(text: str, path: tuple[Any, ...]) -> None:
+    """An empty list raises an error with the field, before a view reads its last node."""
     wrong: Any = json.loads(text)
     holder = wrong
     for key in path[:-1]:
@@ -106,8 +106,8 @@ def test_a_kernel_and_a_group_have_a_node(text: str, path: tuple[Any, ...]) -> N
         from_json(wrong)
 
 
-def test_tables_by_node_name_nodes_that_are_there(text: str) -> None:
-    """Attributes and values stand under the numbers of their nodes; facts name nodes."""
+def test_tables_keyed_by_node_must_refer_to_existing_nodes(text: str) -> None:
+    """Attributes and values are keyed by node number, and facts refer to nodes."""
     plain = json.loads(text)
     nodes = size(plain, "nodes")
     assert plain["run"]["values"]
@@ -125,7 +125,7 @@ def test_tables_by_node_name_nodes_that_are_there(text: str) -> None:
 
 
 @pytest.mark.parametrize(("depth", "fits"), [(8, True), (9, False)])
-def test_facts_are_nested_so_deep_and_no_deeper(text: str, depth: int, fits: bool) -> None:
+def test_the_nesting_of_facts_is_limited(text: str, depth: int, fits: bool) -> None:
     plain = json.loads(text)
     fact: Any = 1
     for _ in range(depth):
@@ -139,7 +139,7 @@ def test_facts_are_nested_so_deep_and_no_deeper(text: str, depth: int, fits: boo
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
-def test_a_number_is_finite_in_a_plain_form_too(text: str, number: float) -> None:
+def test_numbers_must_be_finite_in_the_plain_form_too(text: str, number: float) -> None:
     plain = json.loads(text)
     plain["run"]["micros"] = number
     with pytest.raises(ValueError, match="micros: expected a number"):
@@ -147,8 +147,8 @@ def test_a_number_is_finite_in_a_plain_form_too(text: str, number: float) -> Non
 
 
 @pytest.mark.parametrize("number", [10**400, -(10**400), [1, 10**400]])
-def test_a_fact_with_a_unit_is_a_number_that_can_be_told(text: str, number: Any) -> None:
-    """Bytes of hundreds of digits are refused when a recording is read, by the name of their fact."""
+def test_a_fact_with_a_unit_must_be_a_displayable_number(text: str, number: Any) -> None:
+    """Byte counts of hundreds of digits raise an error with the fact when a recording is read."""
     recording = json.loads(text)
     recording["decisions"][0]["facts"]["saved_bytes"] = number
     with pytest.raises(ValueError, match="saved_bytes"):
