@@ -21,7 +21,7 @@ SOURCES = ("architectures", "seeded")
 
 
 def kept() -> Path:
-    """The folder of exports: what they depend on is in its name."""
+    """Return the cache folder of exports, whose name depends on everything that determines them."""
     made_by = [version("torch"), version("pnnx"), *[(ASSETS / f"{name}.py").read_text() for name in SOURCES]]
     return Path(tempfile.gettempdir()) / f"explorer-bench-{zlib.crc32(''.join(made_by).encode()):08x}"
 

@@ -89,8 +89,8 @@ def test_layers_share_a_function_only_if_they_are_equal() -> None:
         (1, 1.0),
     ],
 )
-def test_attributes_that_differ_inside_keep_layers_apart(one: Any, other: Any) -> None:
-    """Attributes that prepare() derives are compared through lists and tables; arrays are equal to themselves alone."""
+def test_layers_with_different_derived_attributes_are_distinguished(one: Any, other: Any) -> None:
+    """Attributes set in prepare() are compared through lists and tables; an array equals only itself."""
 
     class Kept(layers.Layer):
         def prepare(self) -> None:

@@ -400,7 +400,7 @@ def test_other_outputs_are_kept(tmp_path: Path) -> None:
 def test_the_command_writes_a_site(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`explorer site NOTEBOOK…` writes pages and an index to site/, even if a folder with that name exists."""
+    """`explorer site NOTEBOOK…` writes pages and an index to site/; it is a command even if a folder has its name."""
     monkeypatch.chdir(tmp_path)
     notebook(tmp_path / "a.ipynb", new_markdown_cell("# A"), view())
     notebook(tmp_path / "b.ipynb", new_markdown_cell("# B"))

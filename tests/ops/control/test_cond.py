@@ -124,7 +124,7 @@ def test_a_recording_contains_both_branches() -> None:
     assert "negative" in labels["otherwise"]
 
 
-def test_fingerprints_look_into_branches() -> None:
+def test_fingerprints_include_branches() -> None:
     def fingerprint(factor: float) -> str:
         plan = ex.EvalPlan()
         x = ex.tensor(2.0)
