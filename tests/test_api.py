@@ -216,8 +216,8 @@ def test_a_view_takes_and_gives_expressions_and_operators() -> None:
     ],
 )
 @pytest.mark.parametrize("call", ["why", "focus", "trace", "overlay"])
-def test_a_node_that_the_view_has_not_is_refused_by_a_rule(call: str, node: str | int, said: str) -> None:
-    """As every error of a user's making is; of two nodes the second, too."""
+def test_an_unknown_node_raises_an_error_with_a_rule(call: str, node: str | int, said: str) -> None:
+    """This includes the second of two nodes."""
     x = ex.tensor(np.ones((4, 4), np.float32), name="x")
     view = ex.explore(ex.tanh(x @ x))
     with pytest.raises(ex.ExplorerError, match=said):
@@ -227,8 +227,9 @@ def test_a_node_that_the_view_has_not_is_refused_by_a_rule(call: str, node: str 
 
 
 @pytest.mark.spec("V-14")
-def test_a_plan_is_a_digraph_at_the_end_and_after_each_stage() -> None:
-    """`plan.to_graphviz()` is a graphviz.Digraph of the plan's graph; a stage's name gives the graph after it."""
+def test_a_plan_is_converted_to_a_digraph_at_the_end_and_after_each_stage() -> None:
+    """`plan.to_graphviz()` returns a graphviz.Digraph of the plan's graph; a stage's name selects the graph after
+    it."""
     x = ex.tensor(np.ones((4, 4), np.float32), name="x")
     plan = ex.EvalPlan()
     plan.register(ex.tanh(x @ x) * 2 + x @ x)
@@ -243,7 +244,7 @@ def test_a_plan_is_a_digraph_at_the_end_and_after_each_stage() -> None:
 
 
 def explored() -> dict[str, Any]:
-    """Everything that has explore, by name."""
+    """Return everything with an explore method or function, by name."""
     x = ex.tensor(np.ones((2, 3)), name="x")
     plan = ex.EvalPlan()
     plan.register(ex.tanh(x))
@@ -265,10 +266,10 @@ def explored() -> dict[str, Any]:
 @pytest.mark.spec("V-21")
 @pytest.mark.parametrize("wrong", ["heigth", "withuot", "thema", "input"])
 @pytest.mark.parametrize("name", explored())
-def test_a_misspelt_option_of_explore_is_refused_with_near_names(
+def test_a_misspelt_option_of_explore_raises_an_error_with_similar_names(
     name: str, wrong: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every explore refuses an option that it does not know, before anything is planned or computed."""
+    """It is raised before anything is planned or computed."""
     monkeypatch.setattr(ex.EvalPlan, "eval", lambda plan: pytest.fail("it was evaluated"))
     with pytest.raises(ex.UnknownNameError) as error:
         explored()[name](**{wrong: 300})
@@ -280,7 +281,7 @@ def test_a_misspelt_option_of_explore_is_refused_with_near_names(
 
 
 @pytest.mark.spec("V-21")
-def test_what_is_planned_already_takes_no_options_of_a_plan() -> None:
+def test_planned_objects_accept_no_options_of_a_plan() -> None:
     plan = ex.EvalPlan()
     plan.register(ex.tanh(ex.tensor([1.0])))
     for what in (plan, plan.prepare().recording):
@@ -291,14 +292,14 @@ def test_what_is_planned_already_takes_no_options_of_a_plan() -> None:
 
 @pytest.mark.spec("V-21")
 @pytest.mark.parametrize("what", [np.ones(3), [np.ones(3)], 3, "x", None, {}])
-def test_what_cannot_be_explored_is_named_with_what_can(what: Any) -> None:
+def test_the_error_of_an_unexplorable_object_lists_explorable_ones(what: Any) -> None:
     with pytest.raises(ex.OperandError, match=rf"explore of {class_text(what)}\n  rule: .*\n  fix: "):
         ex.explore(what)
 
 
 @pytest.mark.spec("V-21")
-def test_a_name_that_no_scope_has_is_told_with_what_there_is() -> None:
-    """Where nothing is near, the first names are told."""
+def test_the_error_of_an_unknown_scope_lists_existing_ones() -> None:
+    """Without similar names, it lists the first ones."""
     plain, scoped = ex.EvalPlan(), ex.EvalPlan()
     plain.register(ex.tanh(ex.tensor([1.0])))
     with ex.scope("encoder"):
@@ -342,7 +343,7 @@ def test_an_argument_of_a_view_that_is_of_a_wrong_class_is_named_with_the_rule(
     assert caught.traceback[-1].name == "check_type"
 
 
-def test_a_depth_that_is_no_number_is_refused(program: tuple[ex.Expr, ex.Expr]) -> None:
+def test_a_depth_that_is_no_number_raises_an_error(program: tuple[ex.Expr, ex.Expr]) -> None:
     view: Any = ex.explore(program[1], run=False)
     with pytest.raises(ValueError, match="depth None: it must be 0, which closes all boxes"):
         view.collapse(None)

@@ -1,4 +1,4 @@
-"""CONTRIBUTING.md is true: its drawing is that of the imports, its files, names and commands exist."""
+"""CONTRIBUTING.md is correct: its diagram equals the imports; files, names and commands exist."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 SECTIONS = {part.split("\n")[0]: part for part in TEXT.split("\n## ")[1:]}
 
 
-def test_the_drawing_is_that_of_the_imports() -> None:
-    """``python assets/rooms.py`` would change nothing, and its heights are an order of the packages."""
+def test_the_diagram_equals_the_imports() -> None:
+    """``python assets/rooms.py`` would change nothing, and its heights order the packages."""
     assert rooms.drawn(TEXT) == TEXT
     heights = {name: int(height) for height, name in re.findall(r"^ ?(\d+)  (\w+)", rooms.drawing(), re.MULTILINE)}
     assert heights["record"] == heights["names"] == 0
@@ -53,26 +53,26 @@ def test_every_path_and_every_public_name_exists() -> None:
         ("Add a view", "explorer/view/export/writers.py", "WRITERS"),
     ],
 )
-def test_a_place_that_is_named_is_there(section: str, file: str, name: str) -> None:
-    """The walk-through names the file, and the file holds the table or the class to go by."""
+def test_files_in_the_walkthrough_contain_what_it_names(section: str, file: str, name: str) -> None:
+    """A file contains the table or the class that serves as the example."""
     assert f"`{file}`" in SECTIONS[section]
     assert name in (ROOT / file).read_text(encoding="utf-8")
 
 
-def test_the_tables_are_what_the_walk_throughs_say() -> None:
+def test_the_registries_contain_the_described_entries() -> None:
     assert {"pnnx", "onnx", "explorer"} <= FORMATS.keys()
     assert {"simple", "dag"} <= EXECUTORS.keys()
     assert {"time", "flops", "bytes"} <= METRICS.keys()
 
 
-def test_every_cell_of_your_own_has_twenty_lines_at_most() -> None:
+def test_every_cell_of_notebook_15_has_at_most_twenty_lines() -> None:
     cells = json.loads((ROOT / "notebooks/15_your_own.ipynb").read_text(encoding="utf-8"))["cells"]
     code = [[line for line in cell["source"] if line.strip()] for cell in cells if cell["cell_type"] == "code"]
     assert max(map(len, code)) <= 20
 
 
-def test_the_root_holds_no_outputs() -> None:
-    """What examples and screenshots write stays out of the repository's root: it has texts and settings alone."""
+def test_the_root_contains_no_outputs() -> None:
+    """Examples and screenshots write elsewhere: the repository's root has only text and settings."""
     listed = subprocess.run(["git", "ls-files", ":(glob)*"], cwd=ROOT, capture_output=True, text=True, check=False)
     if listed.returncode:
         pytest.skip("no checkout")

@@ -1,4 +1,4 @@
-"""The notes in assets/decisions have a number each, and are cited by it."""
+"""Notes in assets/decisions are numbered, and cited by number."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ NOTES = sorted((ROOT / "assets" / "decisions").glob("[0-9]*.md"))
 CITATION = re.compile(r"assets/decisions/(\d{4})")
 
 
-def test_notes_are_numbered_one_by_one() -> None:
-    """The file's number is the heading's; no number is missing, and none stands twice."""
+def test_notes_are_numbered_consecutively() -> None:
+    """The number in the file name is the heading's, and each number occurs once."""
     assert [int(note.name[:4]) for note in NOTES] == [*range(1, len(NOTES) + 1)]
     for note in NOTES:
         assert note.read_text(encoding="utf-8").startswith(f"# {int(note.name[:4])}. "), note.name
 
 
-def test_a_cited_note_is_there() -> None:
+def test_a_cited_note_exists() -> None:
     numbers = {note.name[:4] for note in NOTES}
     cited = [
         (path.name, number)

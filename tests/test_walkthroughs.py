@@ -1,4 +1,4 @@
-"""The walk-throughs of CONTRIBUTING.md work, and keep the laws of the project: they are tried in a copy of it."""
+"""The walkthroughs in CONTRIBUTING.md work and pass the project's checks, which run in a copy of the project."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ LAWS = {
     "tests/formats/onnx/writing/test_operations.py": "bump or written_or_says or reference_of_its_own",
     "tests/view/model/test_heat.py": "",
 }
-"""test files of the project's laws, and which of their tests find what was added"""
+"""test files with checks of the project, and which of their tests must find the additions"""
 PROSE = """
 from tests import prose
 
@@ -122,10 +122,10 @@ assert not faults, faults
 
 @pytest.fixture(scope="module")
 def changed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the repository with all changes of CONTRIBUTING.md."""
+    """Return a copy of the repository with all changes in CONTRIBUTING.md."""
     copy = tmp_path_factory.mktemp("copy")
     for folder in ("explorer", "tests", "assets"):
-        shutil.copytree(ROOT / folder, copy / folder)  # with compiled files of what stays as it is
+        shutil.copytree(ROOT / folder, copy / folder)  # with compiled files of everything unchanged
     for file in ("pyproject.toml", "CONTRIBUTING.md"):
         shutil.copy(ROOT / file, copy)
     for snippets in SECTIONS.values():
@@ -136,8 +136,8 @@ def changed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("section", TRIALS)
-def test_a_walk_through_works_as_written(section: str, changed: Path) -> None:
-    """Its snippets belong into as many files of the package as it says, and what they add can be used."""
+def test_a_walkthrough_works_as_written(section: str, changed: Path) -> None:
+    """Its snippets belong to as many package files as it states, and the additions can be used."""
     files, trial = TRIALS[section]
     assert len({path for path, _, _ in SECTIONS[section] if path.startswith("explorer/")}) == files
     _run(
@@ -147,8 +147,8 @@ def test_a_walk_through_works_as_written(section: str, changed: Path) -> None:
     )
 
 
-def test_what_was_added_keeps_the_laws(changed: Path) -> None:
-    """The import order, the names that editors know, the laws and the prose of the project hold in the copy."""
+def test_the_additions_pass_the_checks_of_the_project(changed: Path) -> None:
+    """Test import order, names for editors, laws and prose in the copy."""
     chosen = " or ".join(
         [f"({Path(file).name} and ({name}))" if name else Path(file).name for file, name in LAWS.items()]
     )
@@ -159,7 +159,7 @@ def test_what_was_added_keeps_the_laws(changed: Path) -> None:
     _run(changed, "-c", PROSE)
 
 
-def test_every_snippet_belongs_to_a_trial() -> None:
+def test_every_snippet_belongs_to_a_walkthrough() -> None:
     assert {section for section, snippets in SECTIONS.items() if snippets} == TRIALS.keys()
 
 
@@ -172,7 +172,8 @@ def _run(copy: Path, *arguments: str) -> str:
 
 
 def _enter(path: Path, after: str, code: str) -> None:
-    """Write a new file; else put imports at the top, and the rest behind the line that ends in ``after``, or last."""
+    """Write a new file, or insert imports at the top and the rest after the line that ends with ``after``, or at the
+    end."""
     if not path.exists():
         path.write_text(code, encoding="utf-8")
         return

@@ -1,4 +1,4 @@
-"""Assertions about plans, each where it holds and where it fails: a failure names the decisions that were declined."""
+"""Assertions about plans: each passes and fails, and a failure lists the declined decisions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def planned(*roots: ex.Expr, **options: object) -> ex.EvalPlan:
 
 @pytest.fixture
 def program() -> tuple[ex.EvalPlan, ex.Expr, ex.Expr, ex.Expr]:
-    """A plan that merges two products, which two operations read, and fuses the rest."""
+    """Return a plan that merges two products, which two operations read, and fuses the rest."""
     x, w, b = array(32, 64), array(64, 48), array(48)
     product, again = x @ w, x @ w
     with ex.scope("block"):
@@ -42,8 +42,10 @@ def message(assertion: object, *arguments: object, **options: object) -> str:
 
 
 @pytest.mark.spec("V-22")
-def test_fused_takes_expressions_names_and_scopes(program: tuple[ex.EvalPlan, ex.Expr, ex.Expr, ex.Expr]) -> None:
-    """`ex.testing.assert_fused` holds where one kernel computes all operations, else it shows what was declined."""
+def test_assert_fused_accepts_expressions_names_and_scopes(
+    program: tuple[ex.EvalPlan, ex.Expr, ex.Expr, ex.Expr],
+) -> None:
+    """`ex.testing.assert_fused` passes if one kernel computes all operations, and otherwise lists what was declined."""
     plan, product, _, hidden = program
     testing.assert_fused(plan, hidden, "multiply")
     testing.assert_fused(plan, "block", "multiply 2")
@@ -60,8 +62,10 @@ def test_fused_takes_expressions_names_and_scopes(program: tuple[ex.EvalPlan, ex
 
 
 @pytest.mark.spec("V-22")
-def test_a_single_operation_is_not_asserted_to_be_fused(program: tuple[ex.EvalPlan, ex.Expr, ex.Expr, ex.Expr]) -> None:
-    """A single operation is in one kernel in any plan: such an assertion would hold whatever the plan does."""
+def test_assert_fused_of_a_single_operation_raises_an_error(
+    program: tuple[ex.EvalPlan, ex.Expr, ex.Expr, ex.Expr],
+) -> None:
+    """A single operation is always in one kernel, so that the assertion would be meaningless."""
     plan, _, _, hidden = program
     for alone in (hidden, "tanh", "block / tanh"):
         with pytest.raises(OperandError, match="at least two"):
@@ -69,8 +73,8 @@ def test_a_single_operation_is_not_asserted_to_be_fused(program: tuple[ex.EvalPl
 
 
 @pytest.mark.spec("V-22")
-def test_a_name_that_several_operations_share_is_said_where_it_fails() -> None:
-    """A reader may mean one of them, which is fused."""
+def test_a_failure_mentions_a_name_shared_by_several_operations() -> None:
+    """The user may mean one of them, which is fused."""
     hidden = ex.tanh(array(32, 48) * 2 + 1)
     result = hidden * 3 + hidden.sum()
     plan = planned(result)
@@ -84,7 +88,7 @@ def test_a_name_that_several_operations_share_is_said_where_it_fails() -> None:
 
 
 @pytest.mark.spec("V-22")
-def test_declined_decisions_come_the_costliest_first_and_about_the_subjects_alone() -> None:
+def test_declined_decisions_of_the_subjects_are_sorted_by_cost() -> None:
     x = array(64, 64)
     small, large = ex.tensor(np.ones(4, np.float32)), ex.exp(x)
     sine = ex.sin(small)
@@ -105,16 +109,16 @@ def test_a_stage_that_is_left_out_is_the_reason(program: tuple[ex.EvalPlan, ex.E
 
 
 @pytest.mark.spec("V-22")
-def test_what_prune_removed_is_computed_by_no_kernel() -> None:
+def test_pruned_nodes_are_reported_as_computed_by_no_kernel() -> None:
     plan = planned(ex.log(ex.exp(array(3))) + 1)
     assert "is not computed by any kernel" in message(testing.assert_fused, plan, "exp", "add")
 
 
 @pytest.mark.spec("V-22")
-def test_merged_compares_expressions_names_and_scopes_one_by_one(
+def test_assert_merged_accepts_expressions_names_and_scopes(
     program: tuple[ex.EvalPlan, ex.Expr, ex.Expr, ex.Expr],
 ) -> None:
-    """`ex.testing.assert_merged` holds where equal expressions are computed once."""
+    """`ex.testing.assert_merged` passes if equal expressions are computed once, comparing scopes node by node."""
     plan, product, again, hidden = program
     testing.assert_merged(plan, product, again)
     testing.assert_merged(plan, "matmul")
@@ -137,8 +141,8 @@ def test_merged_compares_expressions_names_and_scopes_one_by_one(
 
 
 @pytest.mark.spec("V-22")
-def test_batched_takes_operations_and_calls() -> None:
-    """`ex.testing.assert_batched` holds where all operations are rows of one batch."""
+def test_assert_batched_accepts_operations_and_calls() -> None:
+    """`ex.testing.assert_batched` passes if all operations are rows of one batch."""
     w = array(8, 8)
     layer = ex.function(lambda x, w: ex.tanh(x @ w))
     rows = [layer(ex.tensor(np.full(8, number, np.float32)), w) for number in range(24)]
@@ -154,8 +158,8 @@ def test_batched_takes_operations_and_calls() -> None:
 
 
 @pytest.mark.spec("V-22")
-def test_a_peak_is_a_number_of_bytes_or_a_text(program: tuple[ex.EvalPlan, ex.Expr, ex.Expr, ex.Expr]) -> None:
-    """`ex.testing.assert_peak` fails with the kernels that need the most, and the decisions on memory."""
+def test_assert_peak_accepts_bytes_or_a_string(program: tuple[ex.EvalPlan, ex.Expr, ex.Expr, ex.Expr]) -> None:
+    """`ex.testing.assert_peak` fails with the kernels that need most memory, and the decisions about memory."""
     plan = program[0]
     peak = plan.recording.schedule.peak
     testing.assert_peak(plan, at_most=peak)
@@ -170,7 +174,7 @@ def test_a_peak_is_a_number_of_bytes_or_a_text(program: tuple[ex.EvalPlan, ex.Ex
 
 
 @pytest.mark.spec("V-22")
-def test_bad_input_names_what_was_given_the_rule_and_the_fix(
+def test_errors_of_invalid_arguments_contain_value_rule_and_fix(
     program: tuple[ex.EvalPlan, ex.Expr, ex.Expr, ex.Expr],
 ) -> None:
     plan, product, _, hidden = program
@@ -197,7 +201,7 @@ def test_bad_input_names_what_was_given_the_rule_and_the_fix(
 
 
 @pytest.mark.spec("V-22")
-def test_an_operator_of_a_file_is_named_as_in_its_file() -> None:
+def test_an_operator_of_a_file_has_the_name_in_the_file() -> None:
     plan = ex.open("assets/digits.pnnx.param").preview_plan()
     testing.assert_fused(plan, "convbn2d_0", "relu1")
     testing.assert_fused(plan, "residual / convbn2d_1", "residual / relu1")

@@ -1,4 +1,4 @@
-"""``ex.check``: laws that a wrong class of a user's own breaks, told with the operands and both values."""
+"""``ex.check``: violated laws of user-defined classes are reported with the operands and both values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.representatives import representatives
 
 @contextmanager
 def declared(declaration: type[ex.Operation]) -> Iterator[type[ex.Operation]]:
-    """An operation that is registered inside the block only."""
+    """An operation that is registered only inside the block."""
     try:
         yield declaration
     finally:
@@ -26,7 +26,7 @@ def declared(declaration: type[ex.Operation]) -> Iterator[type[ex.Operation]]:
 
 
 def cubed(**facets: Any) -> type[ex.Operation]:
-    """An operation x³, with some facets replaced."""
+    """Return an operation x³ with some facets replaced."""
     own = {
         "__doc__": "x³.",
         "__module__": __name__,
@@ -41,7 +41,7 @@ def broken(report: LawReport) -> dict[str, str]:
     return {result.law: result.text for result in report.broken}
 
 
-def test_a_right_operation_holds_every_law() -> None:
+def test_a_correct_operation_passes_every_law() -> None:
     with declared(cubed(monotone=True)) as operation:
         report = ex.check(operation)
     assert report
@@ -52,8 +52,8 @@ def test_a_right_operation_holds_every_law() -> None:
 
 
 @pytest.mark.spec("M-O4", "C-18")
-def test_a_wrong_gradient_is_shown_with_the_operand_and_both_values() -> None:
-    """A gradient of 3x for x³: the report names an x, what is declared there and what differences say."""
+def test_a_wrong_gradient_is_reported_with_the_operand_and_both_values() -> None:
+    """For a gradient of 3x for x³, the report has an x, the declared value and the finite difference."""
     with declared(cubed(gradient=lambda self, g, y, x: (g * 3 * x,))) as operation:
         report = ex.check(operation)
         (x,) = operation.examples[0].draw()
@@ -83,7 +83,7 @@ def test_a_wrong_gradient_is_shown_with_the_operand_and_both_values() -> None:
         ({"gradient": lambda self, g, y, x: (ex.sum(g * y),)}, "gradient", "shape"),
     ],
 )
-def test_each_wrong_declaration_breaks_its_law(facets: dict[str, Any], law: str, text: str) -> None:
+def test_each_wrong_declaration_violates_its_law(facets: dict[str, Any], law: str, text: str) -> None:
     with declared(cubed(**facets)) as operation:
         report = ex.check(operation)
     assert text in broken(report)[law]
@@ -109,7 +109,7 @@ def test_laws_of_two_operands(facets: dict[str, Any], law: str, kernel: np.ufunc
 
 
 class Differently(ex.Operation):
-    """x · factor, only of vectors of five."""
+    """x · factor, only for vectors of five elements."""
 
     factor: float
     nondifferentiable = unbatchable = "left out of this test"
@@ -127,8 +127,8 @@ class Differently(ex.Operation):
         return 5
 
 
-def test_what_is_not_declared_is_said() -> None:
-    """A law that has no subject is not counted as one that holds."""
+def test_missing_declarations_are_reported() -> None:
+    """A law that does not apply is not counted as passed."""
     report = ex.check(Differently)
     assert report
     assert "gradient · not declared: left out of this test" in str(report)
@@ -136,27 +136,27 @@ def test_what_is_not_declared_is_said() -> None:
     assert ex.check(Differently(3.0))
 
 
-def test_other_attributes_take_the_operands_of_an_example_or_drawn_ones() -> None:
+def test_other_attributes_use_operands_of_an_example_or_random_ones() -> None:
     assert ex.check(ex.operation("transpose")((1, 0)))
     with pytest.raises(ex.OperandError, match="examples = "):
         ex.check(ex.operation("transpose")((4, 3, 2, 1, 0, 5, 6)))
 
 
 @pytest.mark.parametrize("what", [ex.tanh, ex.softmax, ex.operation("matmul"), ex.add])
-def test_operations_are_given_as_they_are_called(what: Any) -> None:
+def test_operations_are_passed_as_they_are_called(what: Any) -> None:
     assert ex.check(what)
 
 
 @pytest.mark.parametrize("what", ["tanh", 3, ex.EvalPlan, ex.grad, ex.tensor([1.0])])
-def test_other_things_are_refused(what: Any) -> None:
+def test_other_objects_raise_an_error(what: Any) -> None:
     with pytest.raises(ex.OperandError, match=r"ex\.check\("):
         ex.check(what)
     with pytest.raises(ex.OperandError, match="for a rewrite rule"):
         ex.check(ex.tanh, ex.tensor([1.0]) + 1)
 
 
-def test_a_report_is_the_same_each_time_and_shows_itself() -> None:
-    """Operands are drawn with a seed, so that a notebook's output can be kept."""
+def test_a_report_is_deterministic_and_has_a_repr() -> None:
+    """Operands are drawn with a seed, so that a notebook's output is reproducible."""
     with declared(cubed(is_even=True)) as operation:
         first, second = ex.check(operation), ex.check(operation)
     assert first == second
@@ -189,8 +189,8 @@ def minus_is_plus(self: Any, node: ex.Expr, graph: Any) -> Any:
     return self.reason.applied(a + b, x=node)
 
 
-def test_a_rule_that_changes_values_is_shown_with_a_program() -> None:
-    """a − b is no a + b: the report has a program, its operands, the value with the rule and that without."""
+def test_a_rule_that_changes_values_is_reported_with_a_program() -> None:
+    """a − b is not a + b: the report has a program, its operands, and the values with and without the rule."""
     report = ex.check(rule(("subtract",), minus_is_plus))
     assert not report
     (text,) = broken(report).values()
@@ -205,14 +205,14 @@ def complement(self: Any, node: ex.Expr, graph: Any) -> Any:
     return self.reason.applied(ex.sigmoid(-x), x=x) if x.type is node.type else None
 
 
-def test_a_right_rule_says_how_often_it_matched() -> None:
-    """1 − σ(x) is σ(−x): found among programs written with its roots."""
+def test_a_correct_rule_reports_its_number_of_matches() -> None:
+    """1 − σ(x) is σ(−x), found in programs with its roots."""
     report = ex.check(rule(("subtract",), complement))
     assert report
     assert "programs, such as subtract(1, sigmoid(" in str(report)
 
 
-def test_a_rule_that_never_matches_is_a_finding() -> None:
+def test_a_rule_that_never_matches_is_reported() -> None:
     never = rule(("subtract",), lambda self, node, graph: None)
     assert "it matched in none of " in str(ex.check(never))
     assert not ex.check(never)
@@ -220,13 +220,13 @@ def test_a_rule_that_never_matches_is_a_finding() -> None:
     assert "it matched in none of 1 programs" in str(ex.check(never, x - 1))
 
 
-def test_a_rule_is_asked_in_programs_that_are_given() -> None:
+def test_a_rule_is_tried_in_the_given_programs() -> None:
     x = ex.tensor([1.0, 2.0], name="x")
     report = ex.check(rule(("subtract",), minus_is_plus), ex.tanh(x - 3.0))
     assert "at x = 1: with the rule 4, without -2" in str(report)
 
 
-def test_a_rule_that_fails_or_changes_the_type_is_shown() -> None:
+def test_a_rule_that_fails_or_changes_the_type_is_reported() -> None:
     def fails(self: Any, node: ex.Expr, graph: Any) -> Any:
         raise KeyError("value")
 
@@ -237,7 +237,7 @@ def test_a_rule_that_fails_or_changes_the_type_is_shown() -> None:
 
 @pytest.mark.parametrize("own", representatives(ex.Rule.rules, ex.Rule.rules[::3]), ids=lambda own: own.name)
 def test_rules_of_explorer_keep_values(own: ex.Rule) -> None:
-    """No false alarm: wherever a rule of explorer matches in a written program, the values are equal."""
+    """There is no false alarm wherever a rule of explorer matches in a program."""
     report = ex.check(own)
     assert report or "matched in none" in str(report)
 
@@ -259,7 +259,7 @@ class WrongSquare(ex.Elementwise):
 
 
 class Wrong(ex.layers.Layer):
-    """A layer over an operation whose gradient is wrong."""
+    """A layer of an operation with a wrong gradient."""
 
     def forward(self, input: Any) -> Any:
         return ex.wrong_square_of_a_test(input)
@@ -270,20 +270,20 @@ class Wrong(ex.layers.Layer):
     [ex.layers.Linear("linear", 3, 2), ex.layers.Relu, ex.layers.Conv2d("conv", 2, 3, 3), ex.layers.Softmax("softmax")],
     ids=str,
 )
-def test_layers_of_explorer_hold_their_laws(layer: Any) -> None:
+def test_layers_of_explorer_pass_all_laws(layer: Any) -> None:
     report = ex.check(layer)
     assert report
     assert [result.law for result in report.results] == ["gradient", "batched = loop"]
 
 
-def test_a_layer_with_a_wrong_gradient_is_shown() -> None:
+def test_a_layer_with_a_wrong_gradient_is_reported() -> None:
     report = ex.check(Wrong)
     assert str(report).startswith("Wrong 'checked': 1 of 2 laws hold\n  gradient ✗ at input[")
 
 
-def test_a_layer_takes_the_inputs_that_it_is_given() -> None:
+def test_a_layer_is_checked_with_the_given_inputs() -> None:
     class Fixed(ex.layers.Layer):
-        """Rows of seven."""
+        """Layer for rows of seven elements."""
 
         def forward(self, input: Any) -> Any:
             return input @ ex.tensor(np.ones((7, 2)))

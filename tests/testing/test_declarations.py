@@ -1,4 +1,4 @@
-"""Operations and rules that a notebook's cell declares are checked when the cell ends."""
+"""Operations and rules declared in a notebook cell are checked when the cell ends."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class OwnRuleInACell(ex.Rule):
 
 @pytest.fixture
 def shell() -> Iterator[Any]:
-    """A shell in which explorer is imported; what its cells declare is gone afterwards."""
+    """A shell that has imported explorer, and whose declarations are removed afterwards."""
     InteractiveShell.clear_instance()
     running = InteractiveShell.instance()
     try:
@@ -63,8 +63,8 @@ def shell() -> Iterator[Any]:
             rule.remove()
 
 
-def told(shell: Any, cell: str) -> list[str]:
-    """The warnings about laws below a cell."""
+def law_warnings(shell: Any, cell: str) -> list[str]:
+    """Return the warnings about laws below a cell."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         shell.run_cell(cell).raise_error()
@@ -73,8 +73,8 @@ def told(shell: Any, cell: str) -> list[str]:
 
 @pytest.mark.spec("M-O4")
 def test_a_wrong_gradient_in_a_cell_is_a_warning_below_it(shell: Any) -> None:
-    """A gradient of 3x for x³, in an operation that a cell declares: the warning has law, operand and both values."""
-    (text,) = told(shell, OPERATION.format(facet="", factor=""))
+    """For a gradient of 3x for x³ the warning has the law, the operand and both values."""
+    (text,) = law_warnings(shell, OPERATION.format(facet="", factor=""))
     assert text.splitlines()[:2] == [
         "CubedInACell breaks what it declares:",
         "  gradient ✗ at x = -0.9669: declared -2.901, by differences 2.805",
@@ -85,51 +85,54 @@ def test_a_wrong_gradient_in_a_cell_is_a_warning_below_it(shell: Any) -> None:
 
 
 def test_a_wrong_property_in_a_cell_is_a_warning(shell: Any) -> None:
-    (text,) = told(shell, OPERATION.format(facet="is_even = True", factor=" * x"))
+    (text,) = law_warnings(shell, OPERATION.format(facet="is_even = True", factor=" * x"))
     assert "even ✗ at x = 3: f(−x) = -27, f(x) = 27" in text
 
 
 def test_a_rule_in_a_cell_that_changes_values_is_a_warning(shell: Any) -> None:
-    (text,) = told(shell, RULE.format(sign="+"))
+    (text,) = law_warnings(shell, RULE.format(sign="+"))
     assert "subtract(x, x) at x = 0.9009: with the rule 1.802, without 0" in text
 
 
-def test_right_classes_in_cells_say_nothing(shell: Any) -> None:
-    """Also where a kernel calls a function that the cell declares below the class."""
-    assert not told(shell, OPERATION.format(facet="monotone = True", factor=" * x"))
-    assert not told(shell, RULE.format(sign="+ -"))
-    assert not told(shell, "1 + 1")
+def test_correct_classes_in_cells_give_no_warning(shell: Any) -> None:
+    """A kernel may call a function that the cell declares below the class."""
+    assert not law_warnings(shell, OPERATION.format(facet="monotone = True", factor=" * x"))
+    assert not law_warnings(shell, RULE.format(sign="+ -"))
+    assert not law_warnings(shell, "1 + 1")
 
 
-def test_a_kernel_that_fails_is_told_once(shell: Any) -> None:
-    (text,) = told(shell, OPERATION.format(facet="", factor=" * x").replace("cube_of(x, out)\n", "missing(x)\n", 1))
+def test_a_kernel_that_fails_is_reported_once(shell: Any) -> None:
+    (text,) = law_warnings(
+        shell, OPERATION.format(facet="", factor=" * x").replace("cube_of(x, out)\n", "missing(x)\n", 1)
+    )
     assert text.count("NameError: name 'missing' is not defined") == 1
 
 
-def test_an_example_that_is_none_is_told(shell: Any) -> None:
-    (text,) = told(shell, OPERATION.format(facet="examples = (ex.Example(ex.real(2), colour=3),)", factor=" * x"))
+def test_an_invalid_example_is_reported(shell: Any) -> None:
+    (text,) = law_warnings(
+        shell, OPERATION.format(facet="examples = (ex.Example(ex.real(2), colour=3),)", factor=" * x")
+    )
     assert "examples ✗ TypeError" in text
 
 
-def test_the_check_is_switched_off(shell: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_check_can_be_disabled(shell: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = OPERATION.format(facet="", factor="")
     check_declarations(False)
     try:
-        assert not told(shell, wrong)
+        assert not law_warnings(shell, wrong)
     finally:
         check_declarations(True)
     monkeypatch.setenv("EXPLORER_CHECK_DECLARATIONS", "0")
-    assert not told(shell, wrong)
+    assert not law_warnings(shell, wrong)
     monkeypatch.delenv("EXPLORER_CHECK_DECLARATIONS")
-    assert told(shell, wrong)
+    assert law_warnings(shell, wrong)
     with pytest.raises(ex.OperandError, match="enabled"):
         check_declarations("no")  # type: ignore[arg-type]
 
 
-def test_the_check_leaves_what_waits_for_the_default_plan(shell: Any) -> None:
-    """An expression that a user has registered is not evaluated by a check."""
+def test_the_check_does_not_evaluate_registrations_of_the_default_plan(shell: Any) -> None:
     handle = (ex.tensor([1.0, 2.0]) * 3).eval_register()
-    assert told(shell, OPERATION.format(facet="", factor=""))
+    assert law_warnings(shell, OPERATION.format(facet="", factor=""))
     with pytest.raises(ex.StateError):
         handle.data()
     ex.default_plan().eval()
@@ -146,7 +149,7 @@ def test_a_script_that_declares_an_operation_does_not_import_the_laws() -> None:
     assert ended.stdout == "False\n"
 
 
-def test_attributes_that_an_operation_has_not_are_refused() -> None:
-    """Also by a class without attributes, of which there is an instance already."""
+def test_unknown_attributes_of_an_operation_raise_an_error() -> None:
+    """This includes a class without attributes that already has an instance."""
     with pytest.raises(TypeError, match="colour"):
         ex.operation("tanh")(colour=3)

@@ -1,4 +1,4 @@
-"""Plans that are kept in files: equal ones pass, others fail with the decisions that differ."""
+"""Plans saved in files: equal ones pass, others fail with the different decisions."""
 
 from __future__ import annotations
 
@@ -31,14 +31,15 @@ def planned(**options: object) -> ex.EvalPlan:
 
 @pytest.fixture
 def kept(tmp_path: Path) -> Path:
+    """Return the content of a saved plan."""
     path = tmp_path / "block.plan.json"
     ex.testing.assert_same_plan(planned(), path, update=True)
     return path
 
 
 @pytest.mark.spec("V-22")
-def test_a_plan_is_the_one_that_is_kept_or_the_difference_is_told(kept: Path) -> None:
-    """`ex.testing.assert_same_plan` compares with a file of codes and facts, and names the decisions that differ."""
+def test_a_plan_equals_the_saved_one_or_the_difference_is_reported(kept: Path) -> None:
+    """`ex.testing.assert_same_plan` compares with a file of codes and facts, and lists the different decisions."""
     before = kept.read_text(encoding="utf-8")
     ex.testing.assert_same_plan(planned(), kept)
     with pytest.raises(AssertionError) as caught:
@@ -54,7 +55,7 @@ def test_a_plan_is_the_one_that_is_kept_or_the_difference_is_told(kept: Path) ->
 
 
 @pytest.mark.spec("V-22")
-def test_a_file_holds_codes_and_facts_and_neither_words_lines_nor_times(kept: Path) -> None:
+def test_a_file_contains_codes_and_facts_without_words_lines_and_times(kept: Path) -> None:
     recording = planned().recording
     rows = json.loads(kept.read_text(encoding="utf-8"))["decisions"]
     assert [(row["rule"], row["code"]) for row in rows] == [(row.rule, row.code) for row in recording.decisions]
@@ -70,7 +71,7 @@ def test_a_file_holds_codes_and_facts_and_neither_words_lines_nor_times(kept: Pa
     assert peak.endswith(", now 2 KB")
 
 
-def test_equal_decisions_in_a_row_take_one_line(tmp_path: Path) -> None:
+def test_equal_decisions_in_sequence_are_written_on_one_line(tmp_path: Path) -> None:
     recording = planned().recording
     recording.decisions = [recording.decisions[0]] * 50
     path = tmp_path / "many.json"
@@ -97,14 +98,14 @@ def test_equal_decisions_in_a_row_take_one_line(tmp_path: Path) -> None:
         lambda rows: [],
     ],
 )
-def test_another_file_is_refused_with_the_way_to_write_one(kept: Path, change: object) -> None:
+def test_another_file_raises_an_error_with_the_fix(kept: Path, change: object) -> None:
     rows = json.loads(kept.read_text(encoding="utf-8"))
     kept.write_text(json.dumps(change(rows)), encoding="utf-8")
     with pytest.raises(FileError, match="--explorer-update"):
         ex.testing.assert_same_plan(planned(), kept)
 
 
-def test_a_file_that_is_not_there_or_no_json_is_refused(tmp_path: Path) -> None:
+def test_a_missing_file_or_invalid_json_raises_an_error(tmp_path: Path) -> None:
     path = tmp_path / "none.json"
     with pytest.raises(FileError, match=r"(?s)cannot be read.*--explorer-update"):
         ex.testing.assert_same_plan(planned(), path)
@@ -118,8 +119,8 @@ def test_a_file_that_is_not_there_or_no_json_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("code", [errno.EROFS, errno.EACCES, errno.ENOSPC, errno.EIO])
-def test_a_disk_that_cannot_be_written_keeps_the_file(kept: Path, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a read-only or full disk the update is one clear error; the old file stays, and no scratch file does."""
+def test_a_failed_update_keeps_the_file(kept: Path, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a read-only or full disk there is one clear error, and no scratch file remains."""
     before, names, real = kept.read_bytes(), sorted(kept.parent.iterdir()), os.open
 
     def refused(path: Any, flags: int, *rest: Any, **options: Any) -> int:
@@ -139,14 +140,14 @@ def test_a_disk_that_cannot_be_written_keeps_the_file(kept: Path, code: int, mon
 
 
 @pytest.mark.parametrize("path", ["/proc/plan.json", "/dev/null/plan.json", "/sys/kernel/plan.json"])
-def test_a_folder_that_takes_no_files_is_a_clear_error(path: str) -> None:
+def test_a_read_only_folder_raises_a_clear_error(path: str) -> None:
     with pytest.raises((FileError, OSError), match=re.escape(path)):
         ex.testing.assert_same_plan(planned().prepare(), path, update=True)
 
 
 @pytest.mark.spec("V-22")
-def test_the_option_of_pytest_writes_the_files_that_differ(pytester: pytest.Pytester) -> None:
-    """`pytest --explorer-update` writes kept plans anew, and leaves those alone that are as they were."""
+def test_the_pytest_option_writes_changed_files(pytester: pytest.Pytester) -> None:
+    """`pytest --explorer-update` rewrites saved plans that differ, and no others."""
     source = """
         import explorer as ex
         def test_plan():

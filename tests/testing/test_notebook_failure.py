@@ -1,4 +1,4 @@
-"""A notebook under nbval whose program changed: the report names the decisions that differ."""
+"""A notebook under nbval whose program changed: the report lists the different decisions."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ PRINTED = (
 NUMBER = "# NBVAL_CHECK_OUTPUT\n1 + 1"
 ANOTHER = "# NBVAL_CHECK_OUTPUT\nex.explore(ex.exp(x), run=False)"
 SHARED = "y = ex.tanh(x + 1)\nex.explore([y * 2, y - 3], run=False)"
-"""two operations read y, so that it is written"""
+"""two operations read y, so that it is stored"""
 
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A notebook that was run and stored."""
+    """Return a notebook that was run and saved."""
     cells = [nbformat.v4.new_code_cell(source) for source in (SETUP, PROGRAM, PRINTED, NUMBER, ANOTHER)]
     notebook = nbformat.v4.new_notebook(cells=cells)
     NotebookClient(notebook, kernel_name="python3", store_widget_state=False).execute()
@@ -45,11 +45,11 @@ CHANGES = {
     },
     "raising": {ANOTHER: "print(plan_of_nobody)"},
 }
-"""other sources of cells, by what they show"""
+"""name → changed sources of cells"""
 
 
 def reports(folder: Path, stored: str, names: Sequence[str], *options: str) -> dict[str, str]:
-    """What a session of pytest says of a notebook with other sources of its cells, by what they show."""
+    """Return pytest's reports for a notebook with changed sources of cells, by name."""
     notebook = nbformat.reads(stored, as_version=4)
     shown = {}
     for number, cell in enumerate(notebook.cells):
@@ -93,8 +93,8 @@ def test_a_changed_program_fails_with_the_decisions_that_differ(request: pytest.
 
 
 @pytest.mark.spec("V-22")
-def test_a_printed_text_and_a_cell_without_a_plan(strict: dict[str, str]) -> None:
-    """Printed texts are compared like views; other cells keep nbval's report."""
+def test_printed_output_and_a_cell_without_a_plan(strict: dict[str, str]) -> None:
+    """Printed output is compared like views, and other cells keep nbval's report."""
     text = strict["printed"]
     assert re.search(r"^simplify · .*: there was none, now [✓✗] ExpOfLog \[\w+\]: ", text, re.M)
     assert "mismatch 'text/plain'" in text
@@ -108,7 +108,7 @@ def test_a_cell_that_raises_keeps_its_traceback(strict: dict[str, str]) -> None:
 
 
 def test_a_session_without_plans_does_not_import_the_package(pytester: pytest.Pytester) -> None:
-    """The plugin costs a session nothing that has no outputs of explorer."""
+    """The plugin costs nothing for sessions without outputs of explorer."""
     pytester.makepyfile(
         "import sys\ndef test_it():\n"
         "    assert 'explorer.pytest_plugin' in sys.modules and 'explorer.core' not in sys.modules"
@@ -118,7 +118,7 @@ def test_a_session_without_plans_does_not_import_the_package(pytester: pytest.Py
     assert pytester.run(sys.executable, "-c", code).ret == 0
 
 
-def test_equal_decisions_and_another_picture() -> None:
+def test_equal_decisions_with_another_picture() -> None:
     text = failure_text(3, "x\n", {"image/svg+xml": ["<svg/>"]}, {"image/svg+xml": ["<svg></svg>"], "stdout": ["a"]})
     assert "all decisions are the same as in the stored outputs" in text
     assert "image/svg+xml differs too" in text
@@ -126,14 +126,15 @@ def test_equal_decisions_and_another_picture() -> None:
     assert "<svg" not in text
 
 
-def test_the_plugin_is_in_the_wheels_entry_points() -> None:
+def test_the_plugin_is_an_entry_point_of_the_wheel() -> None:
     text = (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
     assert '[project.entry-points.pytest11]\nexplorer = "explorer.pytest_plugin"' in text
 
 
 @pytest.mark.spec("V-22")
-def test_what_two_cells_tell_alike_is_told_once() -> None:
-    """A picture and the printed text of one plan differ in the same decisions: the later report names the earlier."""
+def test_equal_differences_in_two_cells_are_reported_once() -> None:
+    """A picture and printed output of one plan differ in the same decisions: the later report refers to the earlier
+    one."""
     before, after = (
         {"stdout": [f"fuse {mark} tanh · Rule: {words} [code]\n"]} for mark, words in (("✓", "fused"), ("✗", "apart"))
     )

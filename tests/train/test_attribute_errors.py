@@ -1,4 +1,4 @@
-"""Hints for names of torch and Keras: each names something that exists, and the rest are plain errors."""
+"""Hints for names in torch and Keras: each refers to an existing name, and other names give plain errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def module() -> Any:
         (lambda: T, attribute_errors.PACKAGE),
     ],
 )
-def test_a_name_of_another_system_says_what_serves_instead(owner: Any, table: dict[str, str]) -> None:
+def test_the_error_of_a_foreign_name_suggests_a_replacement(owner: Any, table: dict[str, str]) -> None:
     for name, instead in table.items():
         with pytest.raises(AttributeError, match=re.escape(instead)):
             getattr(owner(), name)
@@ -37,7 +37,7 @@ def test_a_name_of_another_system_says_what_serves_instead(owner: Any, table: di
 
 
 @pytest.mark.parametrize("table", [attribute_errors.MODULE, attribute_errors.OPTIMIZER, attribute_errors.PACKAGE])
-def test_what_a_hint_names_exists(table: dict[str, str]) -> None:
+def test_suggested_replacements_exist(table: dict[str, str]) -> None:
     whole, optimizer = module(), T.SGD(0.1)
     for text in table.values():
         for path in re.findall(r"\b(?:ex|module|optimizer)(?:\.\w+)+", text):

@@ -1,4 +1,4 @@
-"""Batch normalization of modules: PyTorch's steps and inference, checkpoints, devices' refusals, and workers."""
+"""Batch normalization in modules: PyTorch's steps and inference, checkpoints, unsupported uses, and workers."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def pictures(dtype: str = "float64") -> Any:
 
 
 def begun(module: Any, net: str, layers: dict[str, str]) -> Any:
-    """Give a module the weights that torch's began with."""
+    """Give a module torch's initial weights."""
     for key, value in expected(net, layers, 0).items():
         module.parameters[key].assign(value)
     return module
 
 
 def expected(net: str, layers: dict[str, str], step: int) -> dict[str, np.ndarray]:
-    """Torch's weights and statistics after a step, by explorer's names and in its shapes."""
+    """Return torch's weights and statistics after a step, with explorer's names and shapes."""
     values = {ours: REFERENCE[f"{net}/{theirs}"][step] for theirs, ours in NAMES.items()}
     for theirs, ours in layers.items():
         weight = REFERENCE[f"{net}/{theirs}.weight"][step]
@@ -69,8 +69,8 @@ def same(module: Any, net: str, layers: dict[str, str], step: int, rtol: float =
 @pytest.mark.spec("T-4", "T-5")
 @pytest.mark.parametrize(("make", "net", "layers"), CASES)
 @pytest.mark.parametrize("whole", [True, False])
-def test_steps_and_statistics_are_torchs(make: Any, net: str, layers: Any, whole: bool) -> None:
-    """Weights, stored statistics and losses of each step, in one plan and node by node; then inference by them."""
+def test_steps_and_statistics_equal_torch(make: Any, net: str, layers: Any, whole: bool) -> None:
+    """Compare weights, statistics and losses of each step, in one plan and node by node, and inference afterwards."""
     module, inputs, labels = make(), REFERENCE[f"{net}/inputs"], REFERENCE[f"{net}/labels"]
     for step in range(4):
         if whole:
@@ -86,7 +86,7 @@ def test_steps_and_statistics_are_torchs(make: Any, net: str, layers: Any, whole
 
 @pytest.mark.spec("T-5")
 @pytest.mark.parametrize(("make", "net", "layers"), CASES)
-def test_single_precision_stays_near(make: Any, net: str, layers: Any) -> None:
+def test_single_precision_is_close_to_torch(make: Any, net: str, layers: Any) -> None:
     module = make(dtype="float32")
     for x, label in zip(REFERENCE[f"{net}/inputs"], REFERENCE[f"{net}/labels"], strict=True):
         module.train_on(x, label)
@@ -94,7 +94,7 @@ def test_single_precision_stays_near(make: Any, net: str, layers: Any) -> None:
 
 
 @pytest.mark.spec("T-8")
-def test_samples_may_lie_last() -> None:
+def test_the_batch_axis_may_be_last() -> None:
     module = rows("last")
     for step in range(4):
         module.train_on(REFERENCE["rows/inputs"][step].T, REFERENCE["rows/labels"][step])
@@ -103,8 +103,8 @@ def test_samples_may_lie_last() -> None:
 
 
 @pytest.mark.spec("T-11", "C-17")
-def test_statistics_are_in_the_checkpoint(tmp_path: Path) -> None:
-    """A restored training continues bit for bit, and infers as the saved one."""
+def test_statistics_are_saved_in_the_checkpoint(tmp_path: Path) -> None:
+    """A restored training continues bit for bit, with equal inference."""
     inputs, labels = REFERENCE["rows/inputs"], REFERENCE["rows/labels"]
     whole, first, second = rows(), rows(), rows()
     for step in range(4):
@@ -121,7 +121,7 @@ def test_statistics_are_in_the_checkpoint(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("T-11")
-def test_a_checkpoint_of_another_momentum_is_refused(tmp_path: Path) -> None:
+def test_a_checkpoint_with_another_momentum_raises_an_error(tmp_path: Path) -> None:
     def made(momentum: float) -> Any:
         module = T.Module(loss=T.MeanSquaredError(), optimizer=T.SGD(0.1))
         module.add_node(T.BatchNorm("norm", 2, momentum=momentum))
@@ -134,7 +134,7 @@ def test_a_checkpoint_of_another_momentum_is_refused(tmp_path: Path) -> None:
     made(0.5).restore(tmp_path / "m.npz", own_settings=True)
 
 
-def test_a_failed_step_changes_no_statistics() -> None:
+def test_a_failed_step_does_not_change_statistics() -> None:
     module, x, label = rows(), REFERENCE["rows/inputs"][0], REFERENCE["rows/labels"][0]
     before = {name: held.array.tobytes() for name, held in module.parameters.items()}
     module.forward(x)
@@ -144,12 +144,12 @@ def test_a_failed_step_changes_no_statistics() -> None:
     assert {name: held.array.tobytes() for name, held in module.parameters.items()} == before
     module.train_on(x, label)
     changed = {name for name, held in module.parameters.items() if held.array.tobytes() != before[name]}
-    # What is added to all samples of a channel is taken away again with their mean.
+    # A constant added to all samples of a channel is removed again with their mean.
     assert changed >= {*before} - {"first/bias"}
 
 
-def test_a_frozen_layer_goes_on_gathering_statistics() -> None:
-    """As torch's does in training: only scale and shift are parameters of the optimizer."""
+def test_a_frozen_layer_keeps_updating_its_statistics() -> None:
+    """As in torch, the optimizer's parameters are only scale and shift."""
     module = T.Module(loss=T.MeanSquaredError(), optimizer=T.SGD(0.1, groups=[T.ParameterGroup("norm", frozen=True)]))
     module.add_node(T.BatchNorm("norm", 2))
     module.add_node(T.Linear("l", 2, 1))
@@ -171,12 +171,12 @@ def test_statistics_are_shown_among_the_updates_of_a_step() -> None:
 
 @pytest.mark.spec("C-14")
 @pytest.mark.xdist_group("dask")
-def test_workers_are_refused_by_name() -> None:
+def test_the_error_about_workers_names_the_layer() -> None:
     with refused(ex.StateError, "BatchNorm", "'norm'", "no layer may mix samples"):
         ex.parallelize(rows(), 2, processes=False)
 
 
-def test_a_batch_norm_inside_another_layer_is_refused() -> None:
+def test_a_batch_norm_inside_another_layer_raises_an_error() -> None:
     from explorer.layers import Composite, InConnect, OutConnect, Sublayer, Topology
 
     class Block(Composite):
@@ -202,12 +202,12 @@ def test_a_batch_norm_inside_another_layer_is_refused() -> None:
         (lambda: T.BatchNorm("n"), "channels"),
     ],
 )
-def test_numbers_of_a_batch_norm_are_checked(make: Any, rule: str) -> None:
+def test_options_of_a_batch_norm_are_checked(make: Any, rule: str) -> None:
     with refused(ex.ExplorerError, rule):
         make()
 
 
-def test_samples_that_do_not_fit_are_refused() -> None:
+def test_mismatching_samples_raise_an_error() -> None:
     module = T.Module(loss=T.MeanSquaredError(), optimizer=T.SGD(0.1))
     module.add_node(T.BatchNorm("norm", 3))
     module.attach()
@@ -219,7 +219,7 @@ def test_samples_that_do_not_fit_are_refused() -> None:
 
 
 @pytest.mark.spec("T-5")
-def test_numbers_may_be_numpys_and_are_finite() -> None:
+def test_options_may_be_numpy_numbers_and_must_be_finite() -> None:
     for number in (np.float64(0.25), np.float32(0.25)):
         layer = T.BatchNorm("norm", 2, epsilon=number, momentum=number)
         module = T.Module(loss=T.MeanSquaredError(), optimizer=T.SGD(0.1))
@@ -234,8 +234,8 @@ def test_numbers_may_be_numpys_and_are_finite() -> None:
 
 
 @pytest.mark.spec("T-5")
-def test_a_forward_that_training_refuses_takes_over_no_input() -> None:
-    """A batch of one sample was refused after the first node had taken it over."""
+def test_a_rejected_batch_does_not_take_over_its_input() -> None:
+    """A batch of one sample was rejected after the first node had taken it over."""
     module = T.Module(loss=T.MeanSquaredError(), optimizer=T.SGD(0.1))
     module.add_node(T.Linear("l", 2, 2))
     module.add_node(T.BatchNorm("norm", 2))

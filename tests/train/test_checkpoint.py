@@ -1,4 +1,4 @@
-"""Training states in files: bit for bit, and refused before anything is assigned."""
+"""Training state in files: restored bit for bit, and checked before anything is assigned."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ def test_restored_training_continues_bit_for_bit(tmp_path: Path, make: Any) -> N
 
 
 class Stopped(BaseException):
-    """A stop from outside, as an interrupt is."""
+    """An external stop, such as an interrupt."""
 
 
 def stopped_at(step: int, phase: str, module: Any, loader: Any, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Train until a step, and stop it before its batch is read, before its update, or after it."""
+    """Train up to a step, and stop before its batch is read, before its update, or after it."""
     optimizer = module.optimizer
     place, method = {"batch": (loader, "load"), "before": (optimizer, "begin"), "after": (optimizer, "commit")}[phase]
     original = getattr(place, method)
@@ -79,10 +79,10 @@ def stopped_at(step: int, phase: str, module: Any, loader: Any, path: Path, monk
 @pytest.mark.spec("T-11", "C-17")
 @pytest.mark.parametrize("phase", ["batch", "before", "after"])
 @pytest.mark.parametrize("step", [1, 2, 3, 4, 5, 7, 10])
-def test_training_stopped_at_any_batch_goes_on_bit_for_bit(
+def test_training_stopped_at_any_batch_continues_bit_for_bit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int, phase: str
 ) -> None:
-    """`fit(checkpoint=…)` stopped in mid-epoch keeps the loader's position: restored, it goes on bit for bit."""
+    """`fit(checkpoint=…)` stores the loader's position in mid-epoch."""
     whole, first, second = built(), built(), built()
     whole.fit(loader(), 3)
     stopped_at(step, phase, first, loader(), tmp_path / "run.npz", monkeypatch)
@@ -117,7 +117,7 @@ def test_checkpoints_are_written_every_n_batches(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("C-17")
-def test_a_stop_before_the_first_step_leaves_the_file(tmp_path: Path) -> None:
+def test_a_stop_before_the_first_step_keeps_the_file(tmp_path: Path) -> None:
     path = tmp_path / "run.npz"
     built().fit(loader(), 1, checkpoint=path)
     before = path.read_bytes()
@@ -135,7 +135,7 @@ def test_batches_without_a_position_are_trained_on_and_saved(tmp_path: Path) -> 
 
 
 @pytest.mark.spec("T-11")
-def test_a_position_in_an_epoch_of_another_order_is_refused(tmp_path: Path) -> None:
+def test_a_position_in_an_epoch_with_another_order_raises_an_error(tmp_path: Path) -> None:
     module, whole = built(), loader()
     batches = iter(whole)
     module.train_on(*next(batches))
@@ -181,7 +181,7 @@ def test_checkpoints_are_written_every_n_epochs(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("T-11")
-def test_the_file_is_numpys(tmp_path: Path) -> None:
+def test_the_file_is_readable_with_numpy(tmp_path: Path) -> None:
     module = built()
     module.save(tmp_path / "m.npz")
     with np.load(tmp_path / "m.npz") as stored:
@@ -189,7 +189,7 @@ def test_the_file_is_numpys(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("T-11", "C-17")
-def test_a_misfit_is_refused_before_anything_is_assigned(tmp_path: Path) -> None:
+def test_a_mismatch_raises_an_error_before_anything_is_assigned(tmp_path: Path) -> None:
     target = tmp_path / "m.npz"
     built().save(target)
     for other, given in (
@@ -256,7 +256,7 @@ def test_other_settings_are_refused_unless_the_modules_own_are_asked_for(
 
 
 @pytest.mark.spec("T-11")
-def test_files_of_versions_that_kept_fewer_settings_are_read(tmp_path: Path) -> None:
+def test_files_of_versions_with_fewer_settings_are_read(tmp_path: Path) -> None:
     saved = built(loss=T.CrossEntropy(0.1))
     saved.save(tmp_path / "m.npz")
     with np.load(tmp_path / "m.npz") as stored:
@@ -269,7 +269,7 @@ def test_files_of_versions_that_kept_fewer_settings_are_read(tmp_path: Path) -> 
 
 @pytest.mark.spec("C-17")
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"no zip", None])
-def test_what_is_no_training_state_is_refused(tmp_path: Path, content: bytes | None) -> None:
+def test_an_invalid_training_state_raises_an_error(tmp_path: Path, content: bytes | None) -> None:
     target = tmp_path / "m.npz"
     if content is None:
         np.savez(target, a=np.ones(2))
@@ -280,7 +280,7 @@ def test_what_is_no_training_state_is_refused(tmp_path: Path, content: bytes | N
 
 
 @pytest.mark.spec("C-17")
-def test_every_cut_of_a_file_is_refused(tmp_path: Path) -> None:
+def test_a_truncated_file_raises_an_error(tmp_path: Path) -> None:
     module, target = built(), tmp_path / "m.npz"
     module.save(target)
     whole = target.read_bytes()
@@ -294,9 +294,7 @@ def test_every_cut_of_a_file_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.spec("C-17")
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EACCES])
-def test_where_nothing_can_be_written_the_old_file_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
-) -> None:
+def test_a_failed_write_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     module, target = built(), tmp_path / "m.npz"
     module.save(target)
     before = target.read_bytes()
@@ -313,7 +311,7 @@ def test_where_nothing_can_be_written_the_old_file_stays(
 
 
 @pytest.mark.spec("T-11", "C-17")
-def test_a_checkpoint_that_cannot_be_written_is_refused_before_training(tmp_path: Path) -> None:
+def test_an_unwritable_checkpoint_raises_an_error_before_training(tmp_path: Path) -> None:
     module = built()
     for target, given in (("x.txt", "whose name ends with .npz"), ("none/x.npz", "the folder must exist")):
         with pytest.raises(ex.FileError, match=given):

@@ -1,4 +1,4 @@
-"""Datasets and loaders: batches, orders, and each sample freed exactly once."""
+"""Datasets and loaders: batches, order, and each sample freed exactly once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = ex.train
 
 
 class Counted:
-    """Dataset that counts what is got and freed, and fails at one sample."""
+    """Dataset that counts calls of get and free, and fails at one sample."""
 
     def __init__(self, count: int, broken: int = -1) -> None:
         self.count, self.broken = count, broken
@@ -50,7 +50,7 @@ def test_batches_cover_the_dataset() -> None:
 
 
 @pytest.mark.spec("T-9")
-def test_options_are_truth_values() -> None:
+def test_options_must_be_booleans() -> None:
     with pytest.raises(ex.OperandError, match="shuffle must be True or False"):
         T.DataLoader(Counted(7), shuffle="no")  # type: ignore[arg-type]
     assert repr(T.DataLoader(Counted(7), 3, seed=2)) == (
@@ -59,7 +59,7 @@ def test_options_are_truth_values() -> None:
 
 
 @pytest.mark.spec("T-9")
-def test_an_order_follows_from_seed_and_epoch() -> None:
+def test_the_order_depends_on_seed_and_epoch() -> None:
     def orders(seed: int) -> list[list[int]]:
         loader = T.DataLoader(Counted(50), 50, shuffle=True, seed=seed)
         return [labels.tolist() for _ in range(3) for _, labels in loader]
@@ -80,7 +80,7 @@ def test_each_sample_is_freed_exactly_once() -> None:
 
 
 @pytest.mark.spec("T-9")
-def test_samples_are_freed_where_a_step_or_a_sample_fails() -> None:
+def test_samples_are_freed_after_a_failing_step_or_sample() -> None:
     data = Counted(10)
     with pytest.raises(ZeroDivisionError):
         [1 // 0 for _ in T.DataLoader(data, 4)]
@@ -92,7 +92,7 @@ def test_samples_are_freed_where_a_step_or_a_sample_fails() -> None:
 
 
 @pytest.mark.spec("T-9")
-def test_what_is_no_dataset_is_refused() -> None:
+def test_an_invalid_dataset_raises_an_error() -> None:
     with pytest.raises(ex.DeclarationError, match="__len__, get"):
         T.DataLoader([1, 2])
     with pytest.raises(ex.OperandError, match="at least 1"):
@@ -112,7 +112,7 @@ def test_what_is_no_dataset_is_refused() -> None:
     assert sum(ragged.freed.values()) == 3
 
 
-def test_rows_of_arrays_are_those_of_single_samples() -> None:
+def test_rows_of_arrays_equal_single_samples() -> None:
     images, labels = np.arange(12).reshape(6, 2), np.arange(6)
     data = T.ArrayDataset(images, labels)
     whole = T.DataLoader(data, 4, shuffle=True, seed=3)
@@ -123,7 +123,7 @@ def test_rows_of_arrays_are_those_of_single_samples() -> None:
 
 
 @pytest.mark.spec("T-9")
-def test_numbers_of_numpy_are_whole_numbers_and_truth_values_are_not() -> None:
+def test_numpy_numbers_are_accepted_as_integers_and_booleans_are_not() -> None:
     loader = T.DataLoader(Counted(7), np.int64(3), seed=np.uint8(2))
     assert (loader.batch_size, loader.seed) == (3, 2)
     assert type(loader.state()["batch_size"]) is int
@@ -133,7 +133,7 @@ def test_numbers_of_numpy_are_whole_numbers_and_truth_values_are_not() -> None:
 
 
 @pytest.mark.spec("T-9")
-def test_rows_of_several_lengths_and_positions_that_are_none_are_named() -> None:
+def test_samples_of_different_lengths_and_invalid_positions_are_reported() -> None:
     with pytest.raises(ex.OperandError, match="must be a regular array"):
         T.ArrayDataset([[1], [1, 2]])
     with pytest.raises(ex.OperandError, match="state must be a mapping"):

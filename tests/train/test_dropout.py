@@ -1,4 +1,4 @@
-"""Dropout of modules: masks by seed, name and step, gradients through them, inference, checkpoints, workers."""
+"""Dropout in modules: masks from seed, name and step, gradients, inference, checkpoints, workers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def built(ratio: float = 0.4, samples: str = "first", optimizer: Any = None, see
 
 
 def alone(ratio: float, seed: int = 0, name: str = "drop") -> Any:
-    """A module whose only node drops."""
+    """Return a module whose only node is a dropout layer."""
     module = T.Module(loss=T.MeanSquaredError(), optimizer=T.SGD(0.1), dtype="float64")
     module.add_node(T.Dropout(name, ratio, seed))
     module.attach()
@@ -39,21 +39,21 @@ def weights(module: Any) -> dict[str, bytes]:
 
 
 @pytest.mark.spec("T-5")
-def test_elements_are_dropped_at_random_and_the_others_made_larger() -> None:
-    """The share of zeros is the ratio, what is kept is divided by 1 − ratio; nothing is dropped in inference."""
+def test_elements_are_dropped_at_random_and_the_others_scaled() -> None:
+    """The fraction of zeros is the ratio, kept elements are divided by 1 − ratio, and inference drops nothing."""
     module, ones = alone(0.25), np.ones((200, 100))
     output = module.forward(ones)
     assert np.unique(output).tolist() == pytest.approx([0, 1 / 0.75])
     assert (output == 0).mean() == pytest.approx(0.25, abs=0.01)
-    # No row or column is dropped more than others.
+    # No row or column has more dropped elements than others.
     for axis in (0, 1):
         assert (output == 0).mean(axis).std() < 0.05
     assert module.predict(ones).tobytes() == ones.tobytes()
 
 
 @pytest.mark.spec("T-6")
-def test_a_gradient_goes_through_what_is_kept() -> None:
-    """The same elements are dropped forward and backward, of one forward after the other."""
+def test_gradients_pass_through_kept_elements() -> None:
+    """Forward and backward drop the same elements, for each forward call."""
     module, ones = alone(0.5), np.ones((6, 8))
     for _ in range(3):
         output = module.forward(ones)
@@ -64,7 +64,7 @@ def test_a_gradient_goes_through_what_is_kept() -> None:
 
 
 @pytest.mark.spec("T-5")
-def test_masks_follow_from_seed_name_and_step() -> None:
+def test_masks_depend_on_seed_name_and_step() -> None:
     ones = np.ones((8, 16))
     first = alone(0.5).forward(ones)
     assert alone(0.5).forward(ones).tobytes() == first.tobytes()
@@ -81,7 +81,7 @@ def test_masks_follow_from_seed_name_and_step() -> None:
 
 @pytest.mark.spec("T-1")
 @pytest.mark.parametrize("samples", ["first", "last"])
-def test_one_plan_trains_as_node_by_node(samples: str) -> None:
+def test_one_plan_trains_like_node_by_node(samples: str) -> None:
     whole, apart = built(samples=samples), built(samples=samples)
     x = X if samples == "first" else X.T
     for _ in range(4):
@@ -94,8 +94,8 @@ def test_one_plan_trains_as_node_by_node(samples: str) -> None:
 
 
 @pytest.mark.spec("T-5")
-def test_a_step_is_that_of_its_mask() -> None:
-    """Loss and gradients of a step are those of the net with the mask written as a product."""
+def test_a_step_equals_a_net_with_the_mask_as_a_product() -> None:
+    """Loss and gradients are compared."""
     module = built(0.3, optimizer=T.SGD(1.0))
     start = {name: held.array.copy() for name, held in module.parameters.items()}
     module.forward(X)
@@ -112,7 +112,7 @@ def test_a_step_is_that_of_its_mask() -> None:
 
 @pytest.mark.spec("T-11", "C-17")
 def test_restored_training_drops_the_same_elements(tmp_path: Path) -> None:
-    """It continues bit for bit, from the batch where it was stopped."""
+    """It continues bit for bit from the batch at which it was stopped."""
     whole, first, second = built(), built(), built()
     losses = [whole.train_on(X, LABELS) for _ in range(6)]
     for _ in range(3):
@@ -129,8 +129,8 @@ def test_restored_training_drops_the_same_elements(tmp_path: Path) -> None:
 @pytest.mark.spec("C-14")
 @pytest.mark.xdist_group("dask")
 @pytest.mark.parametrize("samples", ["first", "last"])
-def test_workers_drop_what_one_drops(samples: str) -> None:
-    """Two workers reach the weights of one, bit for bit, and those of training here within rounding."""
+def test_workers_drop_the_same_elements(samples: str) -> None:
+    """Two workers reach the weights of one, bit for bit, and those of local training within rounding."""
     x = X if samples == "first" else X.T
     here = built(samples=samples)
     losses = [here.train_on(x, LABELS) for _ in range(5)]
@@ -147,7 +147,7 @@ def test_workers_drop_what_one_drops(samples: str) -> None:
 
 @pytest.mark.spec("C-5")
 def test_a_net_and_a_module_drop_the_same_elements() -> None:
-    """One dropout: the operator of nets, whose blob has the layer's name, has the same mask."""
+    """The operator of nets has the same mask if its blob has the layer's name."""
     net = ex.Net("n")
     net.input("x", (4, 6), "float64")
     net.input("step", (), "int64")
@@ -165,21 +165,21 @@ def test_a_ratio_of_zero_drops_nothing() -> None:
     assert alone(0.0).forward(X).tobytes() == X.tobytes()
 
 
-def test_a_mask_is_part_of_the_steps_plan() -> None:
-    """The draw stands in the layer's box, and its counter is the number of steps."""
+def test_a_mask_is_part_of_the_plan_of_a_step() -> None:
+    """The random numbers are in the layer's box, and their counter is the step number."""
     recording = built().plan(X, LABELS).recording
     assert "drop" in [scope.name for scope in recording.scopes]
     assert "random_uniform_at" in recording.operations
 
 
 @pytest.mark.parametrize("wrong", [{"ratio": 1.0}, {"ratio": -0.1}, {"ratio": True}, {"seed": -1}, {"seed": 0.5}])
-def test_numbers_of_a_dropout_are_checked(wrong: dict[str, Any]) -> None:
+def test_options_of_a_dropout_are_checked(wrong: dict[str, Any]) -> None:
     rule = "seed must be an integer of 0 or more" if "seed" in wrong else "ratio must be at least 0 and less than 1"
     with refused(ex.DeclarationError, rule):
         T.Dropout("drop", **wrong)
 
 
-def test_a_dropout_inside_another_layer_is_refused() -> None:
+def test_a_dropout_inside_another_layer_raises_an_error() -> None:
     from explorer.layers import Composite, InConnect, OutConnect, Sublayer, Topology
 
     class Block(Composite):
@@ -193,8 +193,8 @@ def test_a_dropout_inside_another_layer_is_refused() -> None:
 
 
 @pytest.mark.spec("T-5")
-def test_a_ratio_may_be_a_number_of_numpys() -> None:
-    """A float64 one made the output float64, which was refused with the input named as the cause."""
+def test_a_ratio_may_be_a_numpy_number() -> None:
+    """A float64 ratio made the output float64, which was rejected with an error about the input."""
     for ratio in (np.float64(0.5), np.float32(0.5)):
         layer = T.Dropout("drop", ratio)
         assert type(layer.ratio) is float

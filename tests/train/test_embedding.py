@@ -1,4 +1,4 @@
-"""Embedding of modules: rows by number, their gradients, and what it refuses."""
+"""Embeddings in modules: rows by index, their gradients, and errors."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def built() -> Any:
 
 @pytest.mark.spec("T-5", "T-6")
 @pytest.mark.parametrize("whole", [True, False])
-def test_rows_that_are_read_are_trained_and_others_stay(whole: bool) -> None:
-    """Each row by the sum of its gradients, as differences of the loss have them."""
+def test_only_rows_that_are_read_are_trained(whole: bool) -> None:
+    """Each row is trained with the sum of its gradients, compared with finite differences."""
     module = built()
     rows = module.parameters["words/weight"].array.copy()
     if whole:
@@ -49,7 +49,7 @@ def test_rows_that_are_read_are_trained_and_others_stay(whole: bool) -> None:
 
 
 @pytest.mark.spec("T-5")
-def test_rows_are_those_of_the_numbers() -> None:
+def test_outputs_are_the_indexed_rows() -> None:
     module = T.Module(loss=T.MeanSquaredError(), optimizer=T.SGD(0.1))
     module.add_node(T.Embedding("words", 6, 4))
     module.attach()
@@ -58,7 +58,7 @@ def test_rows_are_those_of_the_numbers() -> None:
         np.testing.assert_array_equal(module.predict(WORDS.astype(dtype)), rows[WORDS])
 
 
-def test_numbers_of_no_row_are_refused() -> None:
+def test_indices_out_of_range_raise_an_error() -> None:
     module = built()
     for wrong in (6, -1):
         with pytest.raises(ex.RunError, match=f"label {wrong} with 6 classes"):

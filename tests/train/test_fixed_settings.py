@@ -1,4 +1,4 @@
-"""Settings that are assigned where steps are planned with the old ones are refused, and not kept in silence."""
+"""Assigning a setting after steps were planned with the old value raises an error instead of having no effect."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ T = ex.train
 @pytest.mark.parametrize(
     "name", ["lr", "learning_rate", "weight_decay", "clip_norm", "decoupled", "beta1", "param_groups"]
 )
-def test_only_the_rate_of_an_optimizer_is_assigned(name: str) -> None:
-    """``optimizer.lr = 0.001`` was an attribute that nothing read."""
+def test_only_the_rate_of_an_optimizer_can_be_assigned(name: str) -> None:
+    """``optimizer.lr = 0.001`` used to create an attribute without effect."""
     optimizer = T.Adam(0.1)
     with refused(ex.StateError, f"{name} of Adam(rate=Fixed(base=0.1)", "set to 0.001", "only its rate"):
         setattr(optimizer, name, 0.001)
@@ -30,7 +30,7 @@ def test_only_the_rate_of_an_optimizer_is_assigned(name: str) -> None:
 
 
 @pytest.mark.spec("T-4")
-def test_an_optimizer_of_ones_own_has_attributes_of_its_own() -> None:
+def test_a_user_defined_optimizer_may_have_attributes() -> None:
     class Noted(T.SGD):
         """Optimizer with a note."""
 
@@ -41,7 +41,7 @@ def test_an_optimizer_of_ones_own_has_attributes_of_its_own() -> None:
 
 @pytest.mark.spec("T-4")
 @pytest.mark.parametrize(("name", "value"), [("rate", 0.5), ("frozen", False), ("weight_decay", -5.0), ("lr", 0.5)])
-def test_a_groups_settings_stay(name: str, value: Any) -> None:
+def test_settings_of_a_group_cannot_be_assigned(name: str, value: Any) -> None:
     group = T.ParameterGroup("hidden", rate=0.1)
     shown = repr(group)
     with refused(ex.StateError, f"{name} of {shown} set to {value}", "must not change", "a policy as its rate"):
@@ -50,7 +50,7 @@ def test_a_groups_settings_stay(name: str, value: Any) -> None:
 
 
 @pytest.mark.spec("T-3")
-def test_a_loss_of_a_module_stays() -> None:
+def test_settings_of_a_loss_in_a_module_cannot_be_assigned() -> None:
     loss = T.CrossEntropy(class_weights=[1, 2])
     loss.note = "mine"  # type: ignore[attr-defined]  # before it belongs to a module it is ours
     module = T.Module("m", loss=loss, optimizer=T.SGD(0.1))
@@ -66,7 +66,7 @@ def test_a_loss_of_a_module_stays() -> None:
 
 @pytest.mark.spec("T-1")
 def test_parts_of_a_module_are_set_once() -> None:
-    """Steps that were planned went on with the old ones; another optimizer had no parameters."""
+    """Planned steps used to keep the old ones, and another optimizer had no parameters."""
     module = T.Module("m", loss=T.MeanSquaredError(), optimizer=T.SGD(0.1))
     module.add_node(T.Linear("l", 2, 2))
     module.attach()
@@ -83,7 +83,7 @@ def test_parts_of_a_module_are_set_once() -> None:
 
 
 @pytest.mark.spec("T-5")
-def test_statistics_of_a_frozen_batch_norm_move_on() -> None:
+def test_statistics_of_a_frozen_batch_norm_are_updated() -> None:
     group = T.ParameterGroup("norm", frozen=True)
     module = T.Module("m", loss=T.MeanSquaredError(), optimizer=T.SGD(0.1, groups=[group]))
     module.add_node(T.BatchNorm("norm", 2))

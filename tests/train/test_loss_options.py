@@ -22,8 +22,8 @@ MIXTURES = list(enumerate(product((0.0, 0.3), (None, WEIGHTS))))
 
 
 def holds(make: Any, output: np.ndarray, label: np.ndarray, name: str, case: int) -> None:
-    """Compare losses by reduction, and gradients, with those of a case of the reference."""
-    # weights of 0 make gradients of 0, which differ from rounding by no share of them
+    """Compare losses with each reduction, and gradients, with a case of the reference."""
+    # weights of 0 give gradients of 0, which have no relative error
     close = {"rtol": 1e-12, "atol": 1e-15}
     for number, reduction in enumerate(("mean", "sum")):
         loss = make(reduction)
@@ -39,8 +39,8 @@ def holds(make: Any, output: np.ndarray, label: np.ndarray, name: str, case: int
 
 @pytest.mark.spec("T-3")
 @pytest.mark.parametrize(("case", "options"), CLASSES)
-def test_cross_entropies_of_class_numbers_are_torchs(case: int, options: Any) -> None:
-    """With class weights, smoothing, ignored samples and every reduction, together: values and gradients."""
+def test_cross_entropies_of_class_numbers_equal_torch(case: int, options: Any) -> None:
+    """Test class weights, smoothing, ignored samples and every reduction together, with gradients."""
     smoothing, ignored, weights = options
     label = REFERENCE["left_out" if ignored == -100 else "numbers"]
     holds(lambda r: T.CrossEntropy(smoothing, ignored, weights, r), REFERENCE["scores"], label, "classes", case)
@@ -48,8 +48,8 @@ def test_cross_entropies_of_class_numbers_are_torchs(case: int, options: Any) ->
 
 @pytest.mark.spec("T-3")
 @pytest.mark.parametrize(("case", "options"), MIXTURES)
-def test_cross_entropies_of_probabilities_are_torchs(case: int, options: Any) -> None:
-    """Their mean is divided by the number of samples, with class weights too."""
+def test_cross_entropies_of_probabilities_equal_torch(case: int, options: Any) -> None:
+    """The mean is divided by the number of samples, even with class weights."""
     smoothing, weights = options
 
     def make(reduction: Any) -> T.CrossEntropy:
@@ -60,7 +60,7 @@ def test_cross_entropies_of_probabilities_are_torchs(case: int, options: Any) ->
 
 @pytest.mark.spec("T-3")
 @pytest.mark.parametrize(("case", "weights"), [(0, None), (1, WEIGHTS)])
-def test_likelihoods_are_torchs(case: int, weights: Any) -> None:
+def test_nll_losses_equal_torch(case: int, weights: Any) -> None:
     holds(
         partial(T.NegativeLogLikelihood, weights), REFERENCE["probabilities"], REFERENCE["numbers"], "likelihoods", case
     )
@@ -68,14 +68,14 @@ def test_likelihoods_are_torchs(case: int, weights: Any) -> None:
 
 @pytest.mark.spec("T-3")
 @pytest.mark.parametrize(("name", "loss"), [("squares", T.MeanSquaredError), ("binary", T.BinaryCrossEntropy)])
-def test_losses_of_elements_are_torchs(name: str, loss: Any) -> None:
+def test_elementwise_losses_equal_torch(name: str, loss: Any) -> None:
     holds(lambda reduction: loss(reduction), REFERENCE["outputs"], REFERENCE["targets"], name, 0)
 
 
 @pytest.mark.spec("T-3")
 @pytest.mark.parametrize(("case", "weight"), [(0, None), (1, 3), (2, WEIGHTS)])
-def test_binary_losses_of_scores_are_torchs(case: int, weight: Any) -> None:
-    """With the weight of positive labels, one or one for each position; the same from probabilities."""
+def test_binary_losses_of_scores_equal_torch(case: int, weight: Any) -> None:
+    """Test the weight of positive labels, as a scalar and per position; losses of probabilities are equal."""
     make = partial(T.BinaryCrossEntropy, logits=True, positive_weight=weight)
     scores, label = REFERENCE["scores"], REFERENCE["rows"]
     holds(make, scores, label, "logits", case)
@@ -84,8 +84,8 @@ def test_binary_losses_of_scores_are_torchs(case: int, weight: Any) -> None:
 
 
 @pytest.mark.spec("T-3")
-def test_a_score_far_off_has_its_loss_and_its_gradient() -> None:
-    """Where its sigmoid is 0 or 1, and a loss of probabilities has lost both."""
+def test_large_scores_have_accurate_losses_and_gradients() -> None:
+    """Their sigmoid is 0 or 1, for which a loss of probabilities is inaccurate."""
     loss, scores, label = T.BinaryCrossEntropy("sum", logits=True), np.array([-800.0, 800.0]), np.array([1.0, 0.0])
     assert loss(scores, label) == 1600
     assert loss.gradient(scores, label).tolist() == [-1, 1]
@@ -93,7 +93,7 @@ def test_a_score_far_off_has_its_loss_and_its_gradient() -> None:
 
 
 @pytest.mark.spec("T-3")
-def test_weights_of_positive_labels_are_numbers() -> None:
+def test_weights_of_positive_labels_must_be_numbers() -> None:
     for wrong in (-1, np.nan, "3", [], [1, -1], True):
         with refused(ex.OperandError, "positive_weight must be a finite number of 0 or more"):
             T.BinaryCrossEntropy(positive_weight=wrong)
@@ -122,7 +122,7 @@ GENERATOR = np.random.default_rng(0)
 IMAGES = GENERATOR.normal(size=(26, 12))
 NUMBERS = GENERATOR.integers(0, 4, 26)
 LEFT_OUT = np.where(np.arange(26) < 14, -100, NUMBERS)
-"""the first of two shards has no sample that counts"""
+"""the first of two shards has only ignored samples"""
 ROWS = GENERATOR.dirichlet(np.ones(4), 26) * GENERATOR.random((26, 1))
 
 
@@ -141,9 +141,9 @@ ROWS = GENERATOR.dirichlet(np.ones(4), 26) * GENERATOR.random((26, 1))
         (lambda: T.NegativeLogLikelihood(), ROWS),
     ],
 )
-def test_weighted_means_are_those_of_the_batch_on_workers(make: Any, label: np.ndarray) -> None:
-    """Two workers reach the weights of one, bit for bit, and those of training here within rounding; also where a
-    shard has no sample that counts."""
+def test_weighted_means_on_workers_equal_those_of_the_batch(make: Any, label: np.ndarray) -> None:
+    """Two workers reach the weights of one, bit for bit, and those of local training within rounding, even if a shard
+    has only ignored samples."""
     here = built(make())
     losses = [here.train_on(IMAGES, label) for _ in range(8)]
     bits = []
@@ -159,7 +159,7 @@ def test_weighted_means_are_those_of_the_batch_on_workers(make: Any, label: np.n
 
 @pytest.mark.spec("C-14")
 @pytest.mark.xdist_group("dask")
-def test_weighted_means_of_samples_that_lie_last_are_those_of_the_batch_on_workers() -> None:
+def test_weighted_means_with_a_last_batch_axis_on_workers_equal_those_of_the_batch() -> None:
     first = built(T.CrossEntropy(0.1, class_weights=WEIGHTS))
     last = built(T.CrossEntropy(0.1, class_weights=WEIGHTS), samples="last")
     with ex.parallelize(last, 2, processes=False):
@@ -168,7 +168,7 @@ def test_weighted_means_of_samples_that_lie_last_are_those_of_the_batch_on_worke
 
 
 @pytest.mark.spec("T-1", "T-3")
-def test_node_by_node_a_weighted_loss_trains_as_in_one_plan() -> None:
+def test_node_by_node_training_with_a_weighted_loss_equals_one_plan() -> None:
     whole, apart = (built(T.CrossEntropy(0.1, -100, WEIGHTS, "sum")) for _ in range(2))
     for _ in range(3):
         loss = whole.train_on(IMAGES, LEFT_OUT)
@@ -180,7 +180,7 @@ def test_node_by_node_a_weighted_loss_trains_as_in_one_plan() -> None:
 
 
 @pytest.mark.spec("T-3")
-def test_a_module_trains_a_number() -> None:
+def test_a_module_needs_a_scalar_loss() -> None:
     with refused(ex.DeclarationError, "reduction='none'", "must be one number"):
         T.Module(loss=T.CrossEntropy(reduction="none"), optimizer=T.SGD(0.1))
     with refused(ex.OperandError, "only a number has a gradient"):
@@ -189,14 +189,14 @@ def test_a_module_trains_a_number() -> None:
 
 @pytest.mark.spec("T-3")
 @pytest.mark.parametrize("wrong", [[], [1.0, -1.0], [0.0, 0.0], ["a"], [np.nan], {0: 1.0}, "12", 3, [True, False]])
-def test_class_weights_are_numbers(wrong: Any) -> None:
+def test_class_weights_must_be_numbers(wrong: Any) -> None:
     for loss in (T.CrossEntropy, T.NegativeLogLikelihood):
         with refused(ex.OperandError, f"{loss.__name__}(class_weights=", "one for each class"):
             loss(class_weights=wrong)
 
 
 @pytest.mark.spec("T-3")
-def test_class_weights_are_as_many_as_classes() -> None:
+def test_there_must_be_as_many_class_weights_as_classes() -> None:
     with refused(ex.OperandError, "2 class_weights", "the output's last axis has 3"):
         T.CrossEntropy(class_weights=[1, 2])(np.zeros((2, 3)), np.array([0, 1]))
     with refused(ex.UnknownNameError, "class_weights"):
@@ -217,8 +217,8 @@ def test_options_are_shown_as_they_are_written() -> None:
 
 @pytest.mark.spec("T-3")
 @pytest.mark.parametrize("loss", [T.CrossEntropy(), T.NegativeLogLikelihood(), T.CrossEntropy(class_weights=[1, 2, 3])])
-def test_a_class_number_of_no_class_is_refused_before_anything_is_computed(loss: Any) -> None:
-    """The error names the number, and that such samples may be ignored."""
+def test_a_class_number_out_of_range_raises_an_error_before_computing(loss: Any) -> None:
+    """The error contains the number, and suggests ignoring such samples."""
     output = np.full((3, 3), 1 / 3)
     for label, number in ((np.array([0, -100, 1]), -100), (np.array([0, 3, 1], np.uint8), 3)):
         with refused(ex.OperandError, f"a label {number}", "must lie in 0 … 2") as caught:
@@ -229,7 +229,7 @@ def test_a_class_number_of_no_class_is_refused_before_anything_is_computed(loss:
 
 
 @pytest.mark.spec("T-3")
-def test_a_module_refuses_such_labels_and_keeps_its_weights() -> None:
+def test_a_module_rejects_such_labels_and_keeps_its_weights() -> None:
     module = built(T.CrossEntropy())
     before = {name: held.array.tobytes() for name, held in module.parameters.items()}
     with refused(ex.OperandError, "a label -100", "CrossEntropy(ignored=-100)"):
@@ -245,8 +245,8 @@ def test_a_module_refuses_such_labels_and_keeps_its_weights() -> None:
 
 
 @pytest.mark.spec("T-3")
-def test_a_mean_of_ignored_samples_alone_is_refused() -> None:
-    """It is no number, and would make all weights NaN; their sum is 0."""
+def test_a_mean_of_only_ignored_samples_raises_an_error() -> None:
+    """It would make all weights NaN; the sum is 0."""
     label = np.full(26, -100)
     module = built(T.CrossEntropy(ignored=-100))
     with refused(ex.OperandError, "labels (26,), which are all ignored"):
@@ -259,7 +259,7 @@ def test_a_mean_of_ignored_samples_alone_is_refused() -> None:
 
 @pytest.mark.spec("T-3")
 @pytest.mark.parametrize("wrong", [1.5, -0.1, np.nan])
-def test_a_binary_label_is_a_probability(wrong: float) -> None:
+def test_a_binary_label_must_be_a_probability(wrong: float) -> None:
     label = np.array([0.5, 1.0, wrong])
     with refused(ex.OperandError, "the label", "from 0 to 1"):
         T.BinaryCrossEntropy()(np.full(3, 0.5), label)
@@ -275,8 +275,8 @@ def test_a_binary_label_is_a_probability(wrong: float) -> None:
 
 
 @pytest.mark.spec("T-3")
-def test_scores_are_no_probabilities() -> None:
-    """A binary loss of probabilities that is given scores is refused, and updates nothing."""
+def test_scores_are_rejected_as_probabilities() -> None:
+    """A binary loss of probabilities raises an error for scores, and updates nothing."""
     loss = T.BinaryCrossEntropy()
     for output in (np.array([0.5, 1.5]), np.array([-0.5, 0.5])):
         for call in (loss, loss.gradient):
@@ -298,7 +298,7 @@ def test_scores_are_no_probabilities() -> None:
 
 @pytest.mark.spec("T-3")
 @pytest.mark.parametrize("loss", [T.CrossEntropy(class_weights=[0, 1, 1]), T.NegativeLogLikelihood([0.0, 1.0, 1.0])])
-def test_a_mean_of_samples_whose_weights_are_all_zero_is_refused(loss: Any) -> None:
+def test_a_mean_of_samples_with_zero_weights_raises_an_error(loss: Any) -> None:
     """It was 0 / 0, and made all weights NaN."""
     output = np.full((2, 3), 1 / 3)
     for call in (loss, loss.gradient):
@@ -309,7 +309,7 @@ def test_a_mean_of_samples_whose_weights_are_all_zero_is_refused(loss: Any) -> N
 
 @pytest.mark.spec("T-3")
 @pytest.mark.parametrize("samples", ["first", "last"])
-def test_a_module_refuses_a_batch_in_which_nothing_counts(samples: str) -> None:
+def test_a_module_rejects_a_batch_of_only_ignored_samples(samples: str) -> None:
     module = T.Module(loss=T.NegativeLogLikelihood([1, 0, 0]), optimizer=T.SGD(0.1), samples=samples)
     module.add_node(T.Linear("l", 2, 3, samples=samples))
     module.add_node(lambda x: ex.softmax(x, -1 if samples == "first" else 0), name="softmax")
@@ -326,8 +326,8 @@ def test_a_module_refuses_a_batch_in_which_nothing_counts(samples: str) -> None:
 
 
 @pytest.mark.spec("T-3")
-def test_classes_of_samples_that_lie_last_are_counted_along_their_axis() -> None:
-    """Of an output (positions, classes, N) the classes are the axis before the samples'."""
+def test_classes_are_counted_along_the_axis_before_a_last_batch_axis() -> None:
+    """Test an output (positions, classes, N)."""
     module = T.Module(loss=T.CrossEntropy(), optimizer=T.SGD(0.1), samples="last")
     module.add_node(T.Linear("l", 2, 8, samples="last"))
     module.add_node(lambda x: ex.reshape(x, (2, 4, x.shape[1])), name="positions")
@@ -339,8 +339,8 @@ def test_classes_of_samples_that_lie_last_are_counted_along_their_axis() -> None
 
 @pytest.mark.spec("T-3")
 @pytest.mark.parametrize("outside", [1.5, -0.5])
-def test_likelihoods_are_of_probabilities(outside: float) -> None:
-    """Scores had a negative loss, and logarithms of probabilities NaN."""
+def test_nll_losses_need_probabilities(outside: float) -> None:
+    """Scores had a negative loss, and log-probabilities gave NaN."""
     loss, label = T.NegativeLogLikelihood(), np.array([0, 1])
     for call in (loss, loss.gradient):
         with refused(ex.OperandError, f"of the output {outside}", "from 0 to 1", "CrossEntropy() for scores"):
@@ -357,7 +357,7 @@ def test_likelihoods_are_of_probabilities(outside: float) -> None:
 
 @pytest.mark.spec("T-3")
 @pytest.mark.parametrize("wrong", [np.array(3.0), [10**400, 1], [np.inf, 1.0]])
-def test_weights_of_no_list_or_beyond_all_numbers_are_refused(wrong: Any) -> None:
+def test_invalid_weights_raise_an_error(wrong: Any) -> None:
     with refused(ex.OperandError, "CrossEntropy(class_weights="):
         T.CrossEntropy(class_weights=wrong)
     with refused(ex.OperandError, "BinaryCrossEntropy(positive_weight="):
@@ -365,8 +365,8 @@ def test_weights_of_no_list_or_beyond_all_numbers_are_refused(wrong: Any) -> Non
 
 
 @pytest.mark.spec("T-3")
-def test_weights_must_be_numbers_of_the_outputs_dtype() -> None:
-    """Beyond the largest float32 they were infinite there, and the loss NaN."""
+def test_weights_must_be_in_the_range_of_the_dtype_of_the_output() -> None:
+    """Beyond the largest float32 they became infinite, and the loss NaN."""
     output, label = np.zeros((2, 2), np.float32), np.array([0, 1])
     with refused(ex.OperandError, "class_weights 1e+39", "numbers of float32"):
         T.CrossEntropy(class_weights=[1e39, 1])(output, label)

@@ -1,4 +1,4 @@
-"""Modules: built in order, trained by one plan, shown and checked."""
+"""Modules: built in order, trained with one plan, displayed and checked."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_module_is_built_in_order() -> None:
 
 
 @pytest.mark.spec("T-1")
-def test_a_class_is_no_layer_and_an_array_no_loader() -> None:
+def test_a_class_is_rejected_as_a_layer_and_an_array_as_a_loader() -> None:
     module = T.Module("m", loss=T.MeanSquaredError(), optimizer=T.SGD(0.1))
     with refused(ex.DeclarationError, "must be a layer"):
         module.add_node(T.Dropout)
@@ -80,7 +80,7 @@ def test_a_class_is_no_layer_and_an_array_no_loader() -> None:
 
 
 @pytest.mark.spec("T-1")
-def test_a_step_has_something_to_train() -> None:
+def test_a_step_needs_trainable_parameters() -> None:
     frozen = T.SGD(0.1, groups=[T.ParameterGroup("*", frozen=True)])
     for optimizer, layer in ((T.SGD(0.1), ex.relu), (frozen, T.Linear("l", 2, 2))):
         module = T.Module("m", loss=T.MeanSquaredError(), optimizer=optimizer)
@@ -93,7 +93,7 @@ def test_a_step_has_something_to_train() -> None:
 
 @pytest.mark.spec("T-1")
 @pytest.mark.parametrize("make", [lambda: T.SGD(0.1), lambda: T.Momentum(0.1), lambda: T.Adam(0.01)])
-def test_one_plan_trains_as_forward_backward_and_step_do(make: Any) -> None:
+def test_one_plan_trains_like_forward_backward_and_step(make: Any) -> None:
     x, label = data()
     apart, whole = built(make()), built(make())
     for _ in range(5):
@@ -176,7 +176,7 @@ def test_a_frozen_parameter_is_not_trained() -> None:
     assert changed == {"l/bias", "m/weight", "m/bias"}
 
 
-def test_layers_that_are_initialised_keep_their_values_and_may_share() -> None:
+def test_initialized_layers_keep_their_values_and_may_be_shared() -> None:
     x = np.random.default_rng(0).normal(size=(4, 3))
     shared: dict[str, Any] = {}
     layers = [ex.layers.Linear(name, 3, 3) for name in ("a", "b")]
@@ -204,7 +204,7 @@ def test_layers_that_are_initialised_keep_their_values_and_may_share() -> None:
     np.testing.assert_allclose(module.gradients["a/weight/parameter"], slope, rtol=1e-4, atol=1e-6)
 
 
-def test_weights_assigned_between_steps_are_trained_on() -> None:
+def test_weights_assigned_between_steps_are_used() -> None:
     x, label = data()
     module, other = built(), built()
     module.train_on(x, label)
@@ -229,7 +229,7 @@ def test_a_parameter_keeps_its_type() -> None:
     module.train_on(*data())
 
 
-def test_wrong_options_are_named() -> None:
+def test_errors_of_wrong_options_contain_them() -> None:
     for options, given in (
         ({"samples": "middle"}, "middle"),
         ({"dtype": "int8"}, "int8"),
@@ -241,7 +241,7 @@ def test_wrong_options_are_named() -> None:
         T.Linear("l", 2, 2, "middle")
 
 
-def test_wrong_inputs_are_named() -> None:
+def test_errors_of_wrong_inputs_contain_them() -> None:
     x, label = data()
     module = built()
     with pytest.raises(ex.OperandError, match="a linear layer of 6 inputs"):
@@ -271,13 +271,13 @@ def test_wrong_inputs_are_named() -> None:
         whole.train_on(np.ones((2, 2), np.int64), np.ones((2, 1)))
 
 
-def test_a_module_is_not_copied() -> None:
+def test_copying_a_module_raises_an_error() -> None:
     for call in (copy.deepcopy, pickle.dumps):
         with pytest.raises(TypeError, match=r"module\.save\(path\)"):
             call(built())
 
 
-def test_a_function_that_returns_no_expression_is_named() -> None:
+def test_a_function_without_an_expression_as_its_result_is_reported() -> None:
     module = T.Module(loss=T.MeanSquaredError(), optimizer=T.SGD(0.1))
     module.add_node(lambda x: 3, name="three")
     module.attach()
@@ -285,7 +285,7 @@ def test_a_function_that_returns_no_expression_is_named() -> None:
         module.train_on(np.ones((2, 2)), np.ones((2, 2)))
 
 
-def test_a_step_is_shown_before_it_is_made() -> None:
+def test_a_step_can_be_shown_before_it_is_run() -> None:
     x, label = data()
     module = built(T.Adam(0.01))
     before = {name: held.array.copy() for name, held in module.parameters.items()}
@@ -323,7 +323,7 @@ def test_training_on_several_threads_gives_equal_results() -> None:
 
 @pytest.mark.spec("T-1", "T-9")
 def test_handwritten_digits_are_learned_from_scratch() -> None:
-    """Of 1,797 digits every fifth is held out; the others are learned, in a second or two, to 97 % of those."""
+    """Every fifth of 1,797 digits is held out; 97 % of those are recognized after a second or two of training."""
     stored = np.load(HANDWRITING)
     images, labels = (stored["images"] / 16).astype(np.float32), stored["labels"].astype(np.int64)
     held_out = np.arange(len(images)) % 5 == 0
@@ -348,7 +348,7 @@ def test_several_threads_may_train_and_predict() -> None:
     assert sorted(losses) == sorted(wanted)
 
 
-def test_batches_of_ever_new_lengths_keep_few_plans() -> None:
+def test_batches_of_many_lengths_keep_few_plans() -> None:
     module = built()
     for count in range(1, 40):
         module.train_on(*data(count))
@@ -356,8 +356,8 @@ def test_batches_of_ever_new_lengths_keep_few_plans() -> None:
     assert len(module._steps) == len(module._predictions) == 16
 
 
-def test_outputs_of_steps_stay_as_they_were() -> None:
-    """The output that a step handed out is not that of the next one, and cannot be written."""
+def test_outputs_of_steps_do_not_change() -> None:
+    """A step's output is read-only and not overwritten by the next step."""
     x, label = data()
     module = built()
     module.train_on(x, label)
@@ -372,8 +372,8 @@ def test_outputs_of_steps_stay_as_they_were() -> None:
 
 @pytest.mark.spec("T-5")
 @pytest.mark.parametrize("whole", [np.arange(24).reshape(4, 6), [[1, 2, 3, 4, 5, 6]], ex.tensor(np.ones((4, 6), int))])
-def test_whole_numbers_are_refused_alike_by_every_call(whole: Any) -> None:
-    """What a training step refuses, a forward refuses too, before anything is kept or taken over."""
+def test_integers_are_rejected_by_every_call(whole: Any) -> None:
+    """A forward rejects what a training step rejects, before anything is stored or taken over."""
     module = built()
     label = np.ones((len(whole) if isinstance(whole, list) else 4, 2))
     for call in (module.forward, module.predict, lambda x: module.train_on(x, label)):
@@ -384,8 +384,8 @@ def test_whole_numbers_are_refused_alike_by_every_call(whole: Any) -> None:
 
 
 @pytest.mark.spec("T-5")
-def test_whole_numbers_that_a_layer_reads_are_trained_on() -> None:
-    """Numbers of rows of a table are no samples to convert: each call takes them as they are."""
+def test_integer_inputs_of_a_layer_that_reads_them_are_accepted() -> None:
+    """Row indices of a table are not converted, in any call."""
     module = T.Module(loss=T.MeanSquaredError(), optimizer=T.SGD(0.1))
     table = ex.tensor(np.arange(12, dtype=np.float32).reshape(4, 3))
     module.add_node(lambda rows: ex.embedding(table, rows), name="rows")
@@ -398,7 +398,7 @@ def test_whole_numbers_that_a_layer_reads_are_trained_on() -> None:
 
 
 @pytest.mark.spec("T-9")
-def test_numbers_of_epochs_may_be_numpys() -> None:
+def test_the_number_of_epochs_may_be_a_numpy_integer() -> None:
     x, label = data()
     assert len(built().fit([(x, label)], epochs=np.int64(2), every=np.uint8(1))) == 2
     for wrong in (True, -1, 2.0, None):
@@ -407,7 +407,7 @@ def test_numbers_of_epochs_may_be_numpys() -> None:
 
 
 @pytest.mark.spec("T-9")
-def test_what_is_no_loader_is_refused() -> None:
+def test_an_invalid_loader_raises_an_error() -> None:
     x, label = data()
     for wrong in (None, T.ArrayDataset(x, label), 3):
         with pytest.raises(ex.OperandError, match="a loader must be iterable"):

@@ -1,4 +1,4 @@
-"""Modules on devices: training there gives the weights that it gives on cpu, and its state comes and goes."""
+"""Modules on devices: training gives the CPU's weights, and state can be moved."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ X, LABELS = RNG.normal(size=(24, 6)), RNG.integers(3, size=24)
 
 
 def built(optimizer: Any = None, device: str = "cpu", **options: Any) -> Any:
-    """A module of two linear layers on a device, attached."""
+    """Return a module of two linear layers on a device, attached."""
     module = T.Module("small", loss=T.CrossEntropy(), optimizer=optimizer or T.Adam(0.05), **options)
     module.add_node(T.Linear("hidden", 6, 5))
     module.add_node(ex.tanh)
@@ -50,7 +50,7 @@ def check_equal(module: Any, other: Any, tolerance: float = 2e-5) -> None:
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("make", [T.SGD, T.Momentum, T.Adam, T.Adagrad, T.RMSProp, T.Ftrl])
 def test_a_module_is_trained_on_a_device(make: Any, device: str) -> None:
-    """Forward, loss, gradients and updates run on the device that to_device() names, and give what they give on cpu."""
+    """Forward, loss, gradients and updates run on the device of to_device(), and equal those on the CPU."""
     here, there = built(make(T.Exp(0.05, 0.9))), built(make(T.Exp(0.05, 0.9)), device)
     for module in (here, there):
         module.losses = [epoch.loss for epoch in module.fit(loader(), 3)]
@@ -79,7 +79,7 @@ def test_forward_backward_and_step_run_on_a_device(device: str) -> None:
 
 
 def regularized(device: str, whole: bool) -> list[Any]:
-    """Losses and weights of a module with every layer and option that computes otherwise in training."""
+    """Return losses and weights of a module with every layer and option that has a training mode."""
     groups = [T.ParameterGroup("hidden", rate=0.02, weight_decay=0.1), T.ParameterGroup("scores/bias", frozen=True)]
     loss = T.CrossEntropy(0.1, -100, [1.0, 2.0, 0.5])
     module = T.Module("m", loss=loss, optimizer=T.AdamW(T.Cosine(0.05, steps=9), clip_norm=1.0, groups=groups))
@@ -103,8 +103,8 @@ def regularized(device: str, whole: bool) -> list[Any]:
 @pytest.mark.spec("C-1", "T-1")
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("whole", [True, False])
-def test_layers_and_options_of_training_compute_on_a_device(device: str, whole: bool) -> None:
-    """Dropout drops the same elements there, statistics and weighted losses are the same."""
+def test_training_layers_and_options_on_a_device(device: str, whole: bool) -> None:
+    """Dropout drops the same elements; statistics and weighted losses are equal."""
     for here, there in zip(regularized("cpu", whole), regularized(device, whole), strict=True):
         np.testing.assert_allclose(there, here, rtol=2e-4, atol=2e-5)
 
@@ -112,8 +112,8 @@ def test_layers_and_options_of_training_compute_on_a_device(device: str, whole: 
 @pytest.mark.spec("C-1", "T-11")
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("way", ["to a device", "from a device", "by a checkpoint"])
-def test_training_goes_on_where_a_module_is_moved(way: str, device: str, tmp_path: Path) -> None:
-    """Parameters, the optimizer's state and the number of steps move along, or go through a checkpoint."""
+def test_training_continues_after_a_module_is_moved(way: str, device: str, tmp_path: Path) -> None:
+    """Parameters, the optimizer's state and the step number are moved, or restored from a checkpoint."""
     whole = built()
     whole.fit(loader(), 4)
     module, batches = built(device="cpu" if way == "to a device" else device), loader()
@@ -146,15 +146,15 @@ def test_a_checkpoint_is_restored_onto_a_device(device: str, tmp_path: Path) -> 
 
 
 @pytest.mark.spec("C-1")
-def test_tensors_on_a_modules_device_are_read_there() -> None:
-    """A batch that lies on the device is not copied to cpu; one from elsewhere is copied once."""
+def test_tensors_on_the_device_of_a_module_are_not_copied_to_the_cpu() -> None:
+    """A batch from elsewhere is copied once."""
     module, expected = built(device="accelerator"), built()
     x, labels = ex.tensor(X, "float32", device=accelerator), ex.tensor(LABELS, device=accelerator)
     module.train_on(x, labels)
     accelerator.log.clear()
     module.train_on(x, labels)
     written = [entry for entry in accelerator.log if entry.startswith(("write", "read"))]
-    # the learning rate there, the loss back
+    # the learning rate to the device, the loss back
     assert written == ["write 4", "read 4"]
     for _ in range(2):
         expected.train_on(X, LABELS)
@@ -163,7 +163,7 @@ def test_tensors_on_a_modules_device_are_read_there() -> None:
 
 
 @pytest.mark.spec("C-1")
-def test_a_step_on_a_device_is_shown_before_it_is_made() -> None:
+def test_a_step_on_a_device_can_be_shown_before_it_is_run() -> None:
     module = built(device="accelerator")
     before = module.parameters["hidden/weight"].array
     plan = module.plan(ex.tensor(X, "float32", device=accelerator), LABELS).eval()
@@ -191,8 +191,8 @@ def _frozen(device: str) -> Any:
 
 
 @pytest.mark.spec("C-1")
-def test_parameters_on_several_devices_are_refused_by_name() -> None:
-    """The error names the parameter, its device, and to_device() as the fix; the fix works."""
+def test_the_error_of_parameters_on_several_devices_contains_the_fix() -> None:
+    """It has the parameter, its device, and to_device(), which works."""
     module = T.Module("mixed", loss=T.CrossEntropy(), optimizer=T.SGD(0.1))
     module.add_node(T.Linear("hidden", 6, 3))
     module.add_node(T.Linear("scores", 3, 3, policies=[ParameterPolicy.device(accelerator)]))
@@ -206,7 +206,7 @@ def test_parameters_on_several_devices_are_refused_by_name() -> None:
 
 
 @pytest.mark.spec("C-1")
-def test_parameters_that_lie_on_one_device_place_the_module_there() -> None:
+def test_parameters_on_one_device_determine_the_device_of_the_module() -> None:
     module = T.Module("there", loss=T.CrossEntropy(), optimizer=T.SGD(0.1))
     module.add_node(T.Linear("scores", 6, 3, policies=[ParameterPolicy.device(accelerator)]))
     module.attach()
@@ -216,7 +216,7 @@ def test_parameters_that_lie_on_one_device_place_the_module_there() -> None:
 
 @pytest.mark.spec("C-1")
 @pytest.mark.parametrize("run", ["train_on", "forward", "predict"])
-def test_a_parameter_that_another_module_has_moved_is_refused_by_name(run: str) -> None:
+def test_the_error_of_a_parameter_moved_by_another_module_contains_its_name(run: str) -> None:
     buffer: dict[str, Any] = {}
     modules = []
     for name in ("first", "second"):
@@ -238,7 +238,7 @@ def test_a_parameter_that_another_module_has_moved_is_refused_by_name(run: str) 
 
 
 @pytest.mark.spec("C-1")
-def test_weights_assigned_on_a_device_are_trained_on() -> None:
+def test_weights_assigned_on_a_device_are_used() -> None:
     here, there = built(), built(device="accelerator")
     for module in (here, there):
         module.train_on(X, LABELS)
@@ -248,7 +248,7 @@ def test_weights_assigned_on_a_device_are_trained_on() -> None:
 
 
 @pytest.mark.spec("C-1")
-def test_places_that_are_no_device_are_named() -> None:
+def test_the_error_of_an_invalid_device_contains_it() -> None:
     module = built()
     with pytest.raises(ex.UnknownNameError, match="accelerater"):
         module.to_device("accelerater")
@@ -274,7 +274,7 @@ def _parallel(module: Any) -> Any:
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("make", [T.SGD, T.Momentum, T.Adam, T.Adagrad, T.RMSProp, T.Ftrl])
 def test_parameters_are_updated_in_place_on_a_device(make: Any, device: str) -> None:
-    """At least as many as on cpu, with no copy; a training without it gives the same bits."""
+    """As many as on the CPU, without a copy; training without in-place updates gives the same bits."""
 
     class Beside(TrainingStep):  # type: ignore[misc]
         options: ClassVar = {"without": ("update",)}
@@ -285,7 +285,7 @@ def test_parameters_are_updated_in_place_on_a_device(make: Any, device: str) -> 
         module.train_on(X, LABELS)
         beside.train_on(X, LABELS)
     check_equal(module, beside, 0)
-    # on cpu a product may be fused with the update, which then has memory of its own
+    # on the CPU a product may be fused with the update, which then has its own memory
     assert _in_place(module) >= _in_place(built(make(0.1))) > 0
     if device == accelerator.name:
         accelerator.log.clear()
@@ -301,8 +301,8 @@ def _in_place(module: Any) -> int:
 
 
 @pytest.mark.spec("T-4")
-def test_a_kernel_of_ones_own_on_the_device_writes_beside_the_parameter() -> None:
-    """Such a kernel may fail after it has written some elements."""
+def test_a_user_defined_kernel_on_the_device_does_not_update_in_place() -> None:
+    """It may fail after it has written some elements."""
     board = ex.device("accelerator")
     ex.kernel("subtract", on=board)(lambda operation, out, x, y: operation.kernel(out, x, y))
     try:

@@ -21,8 +21,8 @@ def _node(layer: Any, samples: str = "first", dtype: str = "float64") -> Any:
 
 
 @pytest.mark.spec("T-4")
-def test_whole_numbers_have_a_gradient_of_zeros() -> None:
-    """The parameters behind them have gradients; those of the numbers are real, as all gradients of the module."""
+def test_integer_inputs_have_a_gradient_of_zeros() -> None:
+    """Parameters have real gradients, and so have the integers, like all gradients of a module."""
     node = _node(T.Linear("l", 3, 2))
     node.forward(np.array([[3, 1, 3]]))
     gradient = node.backward(np.ones((1, 2)))
@@ -84,7 +84,7 @@ def test_a_training_tensor_is_one_contiguous_block() -> None:
 
 
 @pytest.mark.spec("T-5")
-def test_a_tensor_that_was_taken_over_is_not_used_again() -> None:
+def test_a_tensor_that_was_taken_over_cannot_be_used_again() -> None:
     node = _node(T.Linear("l", 6, 2))
     given = ex.tensor(data()[0])
     node.forward(given)

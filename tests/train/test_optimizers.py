@@ -1,4 +1,4 @@
-"""Update rules and learning rates: against PyTorch, against their formulas, and what optimizers refuse."""
+"""Update rules and learning rates against PyTorch and their formulas, and errors of optimizers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ START, GRADIENTS = REFERENCE["start"], REFERENCE["gradients"]
 
 
 def reached(optimizer: Any, dtype: str = "float64") -> np.ndarray:
-    """The parameter after each step of the reference's gradients."""
+    """Return the parameter after each step with the reference's gradients."""
     held = Parameter("p", ex.tensor(START, dtype))
     optimizer.attach({"p": held})
     values = []
@@ -85,8 +85,8 @@ def test_ftrl_follows_its_formula() -> None:
 @pytest.mark.spec("T-4")
 @pytest.mark.parametrize("rate", [T.LinearWarmup(T.Fixed(0.1), steps=4), T.Poly(0.1, steps=3), T.Fixed(0.0)], ids=repr)
 @pytest.mark.parametrize("make", [T.SGD, T.Momentum, T.Adagrad, T.Adam, T.RMSProp, T.Ftrl])
-def test_a_rate_of_zero_moves_nothing_and_breaks_nothing(make: Any, rate: Any) -> None:
-    """A warm-up begins with the rate 0, a polynomial ends with it: parameters stay, and are numbers."""
+def test_a_rate_of_zero_moves_nothing(make: Any, rate: Any) -> None:
+    """A warm-up starts with the rate 0, and a polynomial ends with it: parameters stay finite."""
     optimizer = make(rate)
     held = Parameter("p", ex.tensor(START))
     optimizer.attach({"p": held})
@@ -94,13 +94,13 @@ def test_a_rate_of_zero_moves_nothing_and_breaks_nothing(make: Any, rate: Any) -
         before = held.array
         optimizer.step({"p": gradient})
         assert np.isfinite(held.array).all()
-        if rate.at(iteration) == 0 and make is not T.Momentum:  # what was gathered before moves it still
+        if rate.at(iteration) == 0 and make is not T.Momentum:  # the accumulated momentum still moves it
             np.testing.assert_array_equal(held.array, before)
 
 
 @pytest.mark.spec("T-4")
-def test_gradients_are_clipped_by_their_joint_norm_before_they_decay() -> None:
-    """Of two parameters, on whose gradients one norm is taken; decay is added to what is left."""
+def test_gradients_are_clipped_by_their_global_norm_before_weight_decay() -> None:
+    """Two parameters share one norm; decay is added to the clipped gradients."""
     held = {name: Parameter(name, ex.tensor([2.0], dtype)) for name, dtype in (("p", "float64"), ("q", "float32"))}
     optimizer = T.SGD(1.0, clip_norm=1.0, weight_decay=0.25)
     optimizer.attach(held)
@@ -114,8 +114,8 @@ def test_gradients_are_clipped_by_their_joint_norm_before_they_decay() -> None:
 
 
 @pytest.mark.spec("T-4")
-def test_gradients_of_halves_are_clipped_by_their_norm() -> None:
-    """The square of 300 is no half: their norm was infinite, and the clipped gradients zeros."""
+def test_half_precision_gradients_are_clipped_by_their_norm() -> None:
+    """The square of 300 exceeds float16: the norm was infinite, and clipped gradients zeros."""
     held = Parameter("p", ex.tensor(np.zeros(2, np.float16)))
     optimizer = T.SGD(1.0, clip_norm=5.0)
     optimizer.attach({"p": held})
@@ -124,8 +124,8 @@ def test_gradients_of_halves_are_clipped_by_their_norm() -> None:
 
 
 @pytest.mark.spec("T-4")
-def test_a_text_of_an_optimizer_has_every_option_that_is_chosen() -> None:
-    """By its default too, so that the text makes it again."""
+def test_the_repr_of_an_optimizer_has_all_explicit_options() -> None:
+    """Explicit defaults are included, so that the repr constructs an equal one."""
     assert repr(T.AdamW(0.1)).endswith("epsilon=1e-08, weight_decay=0.01, decoupled=True)")
     assert repr(T.AdamW(0.1, weight_decay=0.0)).endswith("epsilon=1e-08, weight_decay=0.0, decoupled=True)")
     assert repr(T.AdamW(0.1, decoupled=False)).endswith("epsilon=1e-08, weight_decay=0.01, decoupled=False)")
@@ -133,7 +133,7 @@ def test_a_text_of_an_optimizer_has_every_option_that_is_chosen() -> None:
 
 
 @pytest.mark.spec("T-4")
-def test_a_step_shows_its_clipping_as_a_box() -> None:
+def test_a_step_shows_clipping_as_a_box() -> None:
     module = T.Module(loss=T.MeanSquaredError(), optimizer=T.AdamW(0.1, clip_norm=1.0))
     module.add_node(T.Linear("l", 3, 2))
     module.attach()
@@ -161,14 +161,14 @@ def test_a_step_shows_its_clipping_as_a_box() -> None:
         (lambda: T.Adam(0.1, 0.9), r"Adam\(0.1, 0.9\)"),
     ],
 )
-def test_numbers_that_would_train_the_wrong_way_are_refused(make: Any, rule: str) -> None:
+def test_options_that_would_train_in_the_wrong_direction_raise_an_error(make: Any, rule: str) -> None:
     with pytest.raises(ex.DeclarationError, match=rule):
         make()
 
 
 @pytest.mark.spec("T-4")
 @pytest.mark.parametrize("step", [-1, 1.5, "two", float("nan")])
-def test_the_rate_of_no_step_is_refused(step: Any) -> None:
+def test_the_rate_of_an_invalid_step_raises_an_error(step: Any) -> None:
     with pytest.raises(ex.OperandError, match=r"steps must be counted from 0|must be an integer"):
         T.Step(0.1, size=3).at(step)
 
@@ -202,15 +202,15 @@ def test_learning_rates_follow_their_formulas(policy: Any, formula: Any) -> None
 
 
 @pytest.mark.spec("T-4")
-def test_a_cosine_is_torchs() -> None:
+def test_the_cosine_schedule_equals_torch() -> None:
     policy = T.Cosine(0.5, steps=20, end=0.05)
     np.testing.assert_allclose([policy.at(step) for step in range(21)], REFERENCE["cosine"], rtol=1e-12)
     assert policy.at(1000) == policy.at(20)
 
 
 @pytest.mark.spec("T-4")
-def test_a_rate_that_is_assigned_is_that_of_the_next_step() -> None:
-    """Of an optimizer and of a module whose step was planned before: the old rate was gone on with in silence."""
+def test_an_assigned_rate_is_used_in_the_next_step() -> None:
+    """This holds for an optimizer and for a module with a planned step, which silently kept the old rate before."""
     held = Parameter("p", ex.tensor([1.0]))
     optimizer = T.SGD(0.5)
     optimizer.attach({"p": held})
@@ -239,7 +239,7 @@ def test_a_rate_that_is_assigned_is_that_of_the_next_step() -> None:
 
 
 @pytest.mark.spec("T-4")
-def test_creation_parameters_are_numbers() -> None:
+def test_constructor_options_must_be_numbers() -> None:
     for make in (lambda: T.Adam(0.1, beta1="0.9"), lambda: T.SGD([0.1]), lambda: T.SGD(math.nan), lambda: T.Adam(True)):
         with pytest.raises(ex.DeclarationError, match=r"rule: .* must be"):
             make()
@@ -255,7 +255,7 @@ def test_creation_parameters_are_numbers() -> None:
 
 
 @pytest.mark.spec("T-2", "T-4")
-def test_an_optimizer_that_is_released_begins_anew() -> None:
+def test_a_released_optimizer_starts_again() -> None:
     optimizer = T.Momentum(0.1)
     for _ in range(2):
         with T.Module(loss=T.MeanSquaredError(), optimizer=optimizer) as module:
@@ -267,8 +267,8 @@ def test_an_optimizer_that_is_released_begins_anew() -> None:
 
 
 @pytest.mark.spec("T-4")
-def test_a_rule_holds_numbers_and_no_references() -> None:
-    """Whatever an optimizer keeps can be written to a file: its numbers are checked when it is made."""
+def test_the_options_of_a_rule_are_plain_numbers() -> None:
+    """They are checked at construction, and can be written to a file."""
     from dataclasses import make_dataclass
 
     rule = make_dataclass("OfCells", [("mu", float, 0.5), ("steps", int, 3)], bases=(T.UpdateRule,), frozen=True)
@@ -280,7 +280,7 @@ def test_a_rule_holds_numbers_and_no_references() -> None:
 
 
 @pytest.mark.spec("T-4")
-def test_signature_and_help_show_a_rules_numbers() -> None:
+def test_signature_and_help_show_the_options_of_a_rule() -> None:
     options = ["weight_decay", "decoupled", "clip_norm", "groups"]
     assert [*inspect.signature(T.Momentum).parameters] == ["rate", "momentum", "nesterov", *options]
     assert "m ← μ·m + lr·g" in (T.Momentum.__doc__ or "")
@@ -288,8 +288,8 @@ def test_signature_and_help_show_a_rules_numbers() -> None:
 
 
 @pytest.mark.spec("T-4")
-def test_an_optimizer_refers_and_does_not_own() -> None:
-    """Parameters assigned between steps are the ones that the next step updates; expressions keep older values."""
+def test_an_optimizer_refers_to_parameters_without_owning_them() -> None:
+    """The next step updates parameters assigned in between; expressions keep older values."""
     held = Parameter("p", ex.tensor([1.0, 2.0]))
     optimizer = T.SGD(0.5)
     optimizer.attach({"p": held})
@@ -303,7 +303,7 @@ def test_an_optimizer_refers_and_does_not_own() -> None:
 
 
 @pytest.mark.spec("T-4")
-def test_steps_without_gradients_or_parameters_are_refused() -> None:
+def test_steps_without_gradients_or_parameters_raise_an_error() -> None:
     with pytest.raises(ex.StateError, match="attach"):
         T.SGD(0.1).step({})
     optimizer = T.SGD(0.1)
@@ -322,7 +322,7 @@ def test_steps_without_gradients_or_parameters_are_refused() -> None:
         optimizer.attach({})
 
 
-def test_a_parameter_class_that_limits_weights_does_so_in_training() -> None:
+def test_a_parameter_class_that_limits_weights_applies_in_training() -> None:
     class Limited(Parameter):
         def assign(self, array: Any) -> None:
             super().assign(np.clip(array, -1, 1))
@@ -337,7 +337,7 @@ def test_a_parameter_class_that_limits_weights_does_so_in_training() -> None:
     assert held.array.tolist() == [0.5]
 
 
-def test_a_rule_of_ones_own_keeps_the_parameters_type() -> None:
+def test_a_user_defined_rule_keeps_the_type_of_the_parameter() -> None:
     from dataclasses import dataclass
 
     @dataclass(frozen=True)
@@ -352,7 +352,7 @@ def test_a_rule_of_ones_own_keeps_the_parameters_type() -> None:
 
 
 class Constant(T.LearningRate):
-    """Rate whose number is no field."""
+    """Rate whose number is not a field."""
 
     def __init__(self, number: float) -> None:
         object.__setattr__(self, "number", number)
@@ -364,7 +364,7 @@ class Constant(T.LearningRate):
 
 @dataclass(frozen=True)
 class Uncompared(T.LearningRate):
-    """Rate whose number is not compared."""
+    """Rate whose number is excluded from comparisons."""
 
     number: float = field(compare=False)
 
@@ -375,8 +375,8 @@ class Uncompared(T.LearningRate):
 
 @pytest.mark.spec("T-4")
 @pytest.mark.parametrize("policy", [Constant, Uncompared])
-def test_policies_are_compared_by_all_their_numbers(policy: Any) -> None:
-    """Two of them were equal, so that a group had the other one's rate, and an assigned one was not used."""
+def test_rate_policies_are_compared_with_all_their_numbers(policy: Any) -> None:
+    """Two different ones were equal, so that a group had the other's rate, and an assigned one was ignored."""
     optimizer = T.SGD(0.1)
     for make in (
         lambda: T.SGD(policy(0.1)),

@@ -1,4 +1,4 @@
-"""Training on several workers: the same weights on any number of them, checks, deaths and losses, phases shown."""
+"""Training on several workers: equal weights for any number of them, checks, lost workers, and displayed phases."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ IMAGES, LABELS = random.normal(size=(48, 12)), random.integers(0, 5, 48)
 
 
 class Deadly(ex.Elementwise):
-    """x; where the flag's file is there, it goes, and so does the process that runs this."""
+    """x; if the flag file exists, delete it and kill this process."""
 
     flag: str
     examples = (ex.Example(ex.real(3), flag=""),)
@@ -50,7 +50,7 @@ def weights(module: Any) -> dict[str, Any]:
 
 
 def steps(module: Any, count: int, first: int = 0) -> list[float]:
-    """Losses of some steps, each on another part of the samples."""
+    """Return the losses of some steps, each on other samples."""
     results = []
     for number in range(first, first + count):
         chosen = np.arange(number, number + 30) % 48
@@ -78,8 +78,8 @@ def test_two_and_four_workers_give_the_weights_of_one() -> None:
 
 
 @pytest.mark.spec("C-14")
-def test_a_worker_that_is_killed_while_training_changes_no_bit(tmp_path: Any) -> None:
-    """Two processes, one is killed in the middle: the weights are the same, and training goes on, also here."""
+def test_killing_a_worker_during_training_changes_no_bit(tmp_path: Any) -> None:
+    """One of two processes is killed in the middle: the weights are equal, and training continues, also locally."""
     flag = tmp_path / "kill"
     one, other = built(flag=str(flag)), built(flag=str(flag))
     with ex.Workers(2) as workers:
@@ -95,12 +95,13 @@ def test_a_worker_that_is_killed_while_training_changes_no_bit(tmp_path: Any) ->
             assert {*parallel.lost} <= {*before}
             steps(other, 6, first=6)
     assert all(np.array_equal(weights(one)[name], value) for name, value in weights(other).items())
-    assert steps(other, 1) == pytest.approx(steps(one, 1))  # here again
+    assert steps(other, 1) == pytest.approx(steps(one, 1))  # local again
 
 
 @pytest.mark.spec("C-14")
-def test_phases_are_boxes_of_the_recording() -> None:
-    """Input, shards, all-reduce, output, update; a run on workers says who computed which, and what was sent."""
+def test_phases_are_boxes_in_the_recording() -> None:
+    """Test input, shards, all-reduce, output and update; a run on workers records each kernel's worker and all
+    messages."""
     module = built("float32")
     with ex.parallelize(module, 4, processes=False) as parallel:
         assert repr(parallel).startswith("<training of 'digits' in 4 shards on <4 workers at tcp://127.0.0.1:")
@@ -117,8 +118,8 @@ def test_phases_are_boxes_of_the_recording() -> None:
 
 
 @pytest.mark.spec("C-14")
-def test_fit_save_and_restore_go_on_where_training_was(tmp_path: Any) -> None:
-    """A module trained on workers is saved, restored, and trained on here, as any other."""
+def test_fit_save_and_restore_continue_training(tmp_path: Any) -> None:
+    """A module trained on workers is saved, restored, and trained locally like any other."""
     loader = T.DataLoader(T.ArrayDataset(IMAGES, LABELS), batch_size=24)
     one, other = built(), built()
     with ex.parallelize(one, 2, processes=False):
@@ -127,7 +128,7 @@ def test_fit_save_and_restore_go_on_where_training_was(tmp_path: Any) -> None:
     assert steps(one, 3) == steps(other, 3)
 
 
-def test_a_loss_that_is_no_mean_is_refused_before_anything_changes() -> None:
+def test_a_loss_that_is_no_mean_raises_an_error_before_anything_changes() -> None:
     class Total(T.Loss):
         def record(self, output: ex.Expr, label: ex.Expr) -> ex.Expr:
             return ((output - label) ** 2).sum()
@@ -145,8 +146,8 @@ def test_a_loss_that_is_no_mean_is_refused_before_anything_changes() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_a_mean_by_weights_is_no_mean_of_shards(dtype: str) -> None:
-    """Of weights that differ from sample to sample, the losses of shards nearly add up, and the gradients do not."""
+def test_a_weighted_mean_is_not_a_mean_of_shards(dtype: str) -> None:
+    """With different weights of samples, the shards' losses nearly add up, but the gradients do not."""
 
     class ByWeights(T.Loss):
         takes_classes = True
@@ -164,8 +165,8 @@ def test_a_mean_by_weights_is_no_mean_of_shards(dtype: str) -> None:
             module.train_on(IMAGES * 0.1, np.abs(np.random.default_rng(3).normal(size=(48, 5))))
 
 
-def test_a_loss_that_is_said_to_be_no_mean_is_refused() -> None:
-    """Even if its first batch has the loss of its shards."""
+def test_a_loss_declared_as_no_mean_raises_an_error() -> None:
+    """This holds even if the first batch's loss is the mean of its shards."""
 
     class Own(T.Loss):
         averages_samples = False
@@ -174,7 +175,7 @@ def test_a_loss_that_is_said_to_be_no_mean_is_refused() -> None:
         ex.parallelize(built(loss=Own()), 2, processes=False)
 
 
-def test_a_loss_of_ones_own_may_be_a_sum() -> None:
+def test_a_user_defined_loss_may_be_a_sum() -> None:
     class Total(T.Loss):
         reduction = "sum"
 
@@ -188,14 +189,14 @@ def test_a_loss_of_ones_own_may_be_a_sum() -> None:
             assert module.train_on(IMAGES, targets) == pytest.approx(here.train_on(IMAGES, targets), rel=1e-9)
 
 
-def test_closed_workers_are_refused() -> None:
+def test_closed_workers_raise_an_error() -> None:
     workers = ex.Workers(1, processes=False)
     workers.close()
     with refused(ex.StateError, "which are closed", "ex.Workers(2)"):
         ex.parallelize(built(), workers)
 
 
-def test_what_cannot_be_parallelized_is_refused() -> None:
+def test_modules_that_cannot_be_parallelized_raise_an_error() -> None:
     for wrong in (0, True, 1.5):
         with refused(ex.OperandError, "shards must be an integer of 1 or more"):
             ex.parallelize(built(), 2, shards=wrong)  # type: ignore[arg-type]
@@ -206,8 +207,8 @@ def test_what_cannot_be_parallelized_is_refused() -> None:
 
 
 @pytest.mark.spec("C-14")
-def test_shards_of_one_sample_that_lies_last_train_to_the_same_bits() -> None:
-    """Parameters came to workers at odd addresses, where a transposed product rounds otherwise, now and then."""
+def test_shards_of_one_sample_with_a_last_batch_axis_train_to_the_same_bits() -> None:
+    """Workers received parameters at odd addresses, where transposed products occasionally round differently."""
     reached = set()
     generator = np.random.default_rng(1)
     x, label = generator.normal(size=(3, 3)), generator.normal(size=(4, 3))

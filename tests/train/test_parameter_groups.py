@@ -1,4 +1,4 @@
-"""Parameter groups: other rates and decays against PyTorch, frozen parameters, names, files, and workers."""
+"""Parameter groups: rates and decays against PyTorch, frozen parameters, names, files, and workers."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ T = ex.train
 REFERENCE = np.load(Path(__file__).parents[2] / "assets" / "optimizers.npz")
 START, GRADIENTS = REFERENCE["start"], REFERENCE["gradients"]
 FIRST = 3
-"""elements of the reference's first parameter"""
+"""number of elements of the reference's first parameter"""
 Group = T.ParameterGroup
 RATES = [Group("hidden", rate=0.001), Group("scores/bias", weight_decay=0.2)]
 
 
 def reached(optimizer: Any, dtype: str = "float64") -> np.ndarray:
-    """Both parameters, joined, after each step of the reference's gradients."""
+    """Return both parameters, joined, after each step with the reference's gradients."""
     held = {
         name: Parameter(name, ex.tensor(part, dtype)) for name, part in zip("pq", np.split(START, [FIRST]), strict=True)
     }
@@ -64,16 +64,16 @@ def weights(module: Any) -> dict[str, bytes]:
         ("frozen_clipped", lambda: T.Momentum(0.1, clip_norm=2.0, groups=[Group("p", frozen=True)])),
     ],
 )
-def test_groups_reach_what_torchs_reach(name: str, optimizer: Any) -> None:
-    """Groups with rates and decays of their own, and frozen ones, reach what PyTorch's parameter groups reach."""
+def test_groups_equal_torch(name: str, optimizer: Any) -> None:
+    """Groups with separate rates and decays, and frozen ones, reach the weights of PyTorch's parameter groups."""
     rtol = 1e-6 if name == "grouped" else 1e-12  # Adam's ε, as in test_optimizers.py
     np.testing.assert_allclose(reached(optimizer()), REFERENCE[name], rtol=rtol, atol=1e-6 if rtol == 1e-6 else 0)
     np.testing.assert_allclose(reached(optimizer(), "float32"), REFERENCE[name], rtol=2e-5, atol=2e-6)
 
 
 @pytest.mark.spec("T-4")
-def test_a_groups_rate_may_follow_a_policy() -> None:
-    """Each of two policies is computed at the number of the step."""
+def test_the_rate_of_a_group_may_follow_a_policy() -> None:
+    """Each of two policies is evaluated at the step number."""
     p, q = (Parameter(name, ex.tensor([1.0])) for name in "pq")
     optimizer = T.SGD(T.Step(0.1, size=2), groups=[Group("q", rate=T.Exp(1.0, gamma=0.5))])
     optimizer.attach({"p": p, "q": q})
@@ -84,7 +84,7 @@ def test_a_groups_rate_may_follow_a_policy() -> None:
 
 
 @pytest.mark.spec("T-4")
-def test_groups_that_change_nothing_give_the_same_bits() -> None:
+def test_groups_without_changes_give_the_same_bits() -> None:
     x, label = data()
     plain, grouped = built(T.AdamW(0.01)), built(T.AdamW(0.01, groups=[Group("hidden", rate=0.01, weight_decay=0.01)]))
     for _ in range(5):
@@ -97,7 +97,7 @@ def test_groups_that_change_nothing_give_the_same_bits() -> None:
     "names", [("hidden",), ("hidden/*",), ("hidden/weight", "hidden/bias"), ("h*",), ("hidden/?*",)]
 )
 def test_frozen_parameters_stay_and_have_no_gradients(names: tuple[str, ...]) -> None:
-    """In one plan and node by node: their layer is no part of the backward pass."""
+    """In one plan and node by node, their layer is not part of the backward pass."""
     x, label = data()
     whole, apart = (built(T.Adam(0.05, groups=[Group(*names, frozen=True)])) for _ in range(2))
     before = weights(whole)
@@ -116,7 +116,7 @@ def test_frozen_parameters_stay_and_have_no_gradients(names: tuple[str, ...]) ->
 
 
 @pytest.mark.spec("T-4")
-def test_a_parameter_that_two_nodes_share_is_frozen_in_both() -> None:
+def test_a_parameter_shared_by_two_nodes_is_frozen_in_both() -> None:
     shared: dict[str, Any] = {}
     layers = [ex.layers.Linear(name, 3, 3) for name in ("a", "b")]
     layers[0].init(ex.layers.Initializer(filler=ex.layers.VarScale()), shared)
@@ -134,7 +134,7 @@ def test_a_parameter_that_two_nodes_share_is_frozen_in_both() -> None:
 
 @pytest.mark.spec("T-11", "C-17")
 def test_training_with_groups_is_restored_bit_for_bit(tmp_path: Path) -> None:
-    """Rates, decays and frozen parameters, in the middle of two policies."""
+    """Test rates, decays and frozen parameters in the middle of two policies."""
 
     def made() -> Any:
         groups = [Group("hidden/weight", rate=T.Exp(0.01, 0.9)), Group("*/bias", weight_decay=0.0)]
@@ -157,8 +157,8 @@ def test_training_with_groups_is_restored_bit_for_bit(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("T-11")
-def test_what_was_frozen_is_no_part_of_the_state(tmp_path: Path) -> None:
-    """A module that trains more, or less, than the saved one is refused before anything is assigned."""
+def test_frozen_parameters_are_not_part_of_the_state(tmp_path: Path) -> None:
+    """A module that trains more or fewer parameters than the saved one raises an error before assigning anything."""
     frozen, free = built(T.Adam(0.05, groups=[Group("hidden", frozen=True)])), built(T.Adam(0.05))
     frozen.train_on(*data())
     frozen.save(tmp_path / "frozen.npz")
@@ -170,8 +170,8 @@ def test_what_was_frozen_is_no_part_of_the_state(tmp_path: Path) -> None:
 
 @pytest.mark.spec("C-14")
 @pytest.mark.xdist_group("dask")
-def test_groups_train_the_same_on_workers() -> None:
-    """Two workers reach the weights of one, bit for bit, and those of training here within rounding."""
+def test_groups_train_equally_on_workers() -> None:
+    """Two workers reach the weights of one, bit for bit, and those of local training within rounding."""
     groups = [Group("hidden/weight", rate=0.002, weight_decay=0.1), Group("scores/bias", frozen=True)]
     x, label = data()
     here = built(T.AdamW(0.01, groups=groups))
@@ -190,7 +190,7 @@ def test_groups_train_the_same_on_workers() -> None:
 
 
 @pytest.mark.spec("T-4")
-def test_names_that_fit_nothing_are_refused_with_near_ones() -> None:
+def test_unknown_names_raise_an_error_with_similar_ones() -> None:
     for name, near in (
         ("hiden", "hidden"),
         ("hidden/wieght", "hidden/weight"),
@@ -202,7 +202,7 @@ def test_names_that_fit_nothing_are_refused_with_near_ones() -> None:
 
 
 @pytest.mark.spec("T-4")
-def test_a_parameter_of_two_groups_is_refused() -> None:
+def test_a_parameter_in_two_groups_raises_an_error() -> None:
     with refused(ex.DeclarationError, "'hidden/bias' in ParameterGroup('hidden'", "at most one group"):
         built(T.SGD(0.1, groups=[Group("hidden", rate=0.01), Group("*/bias", weight_decay=0.0)]))
 
@@ -226,13 +226,13 @@ def test_a_parameter_of_two_groups_is_refused() -> None:
         (lambda: T.SGD(0.1, groups="hidden"), "must be a list of ParameterGroup"),
     ],
 )
-def test_groups_that_say_nothing_are_refused(make: Any, rule: str) -> None:
+def test_groups_without_settings_raise_an_error(make: Any, rule: str) -> None:
     with refused(ex.ExplorerError, rule):
         make()
 
 
 @pytest.mark.spec("T-4")
-def test_groups_are_shown_and_written_as_plain_data() -> None:
+def test_groups_are_displayed_and_written_as_plain_data() -> None:
     optimizer = T.SGD(0.1, groups=[Group("a", "b/*", rate=np.float32(0.5)), Group("c", frozen=True)])
     text = "ParameterGroup('a', 'b/*', rate=Fixed(base=0.5)), ParameterGroup('c', frozen=True)"
     assert repr(optimizer) == f"SGD(rate=Fixed(base=0.1), groups=[{text}])"
@@ -243,7 +243,7 @@ def test_groups_are_shown_and_written_as_plain_data() -> None:
 
 
 @pytest.mark.spec("T-4")
-def test_a_name_with_signs_of_patterns_is_taken_as_it_stands() -> None:
+def test_a_name_with_wildcard_characters_is_taken_literally() -> None:
     held = {name: Parameter(name, ex.tensor([1.0])) for name in ("w[0]", "w0")}
     optimizer = T.SGD(1.0, groups=[Group("w[0]", rate=0.5)])
     optimizer.attach(held)

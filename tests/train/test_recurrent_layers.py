@@ -1,4 +1,4 @@
-"""Recurrent layers of modules: PyTorch's steps and sequences, node by node, on workers, and what they refuse."""
+"""Recurrent layers in modules: PyTorch's steps and sequences, node by node, on workers, and errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LAYERS = {"lstm": T.LSTM, "gru": T.GRU}
 
 
 def expected(name: str, step: int) -> dict[str, np.ndarray]:
-    """Torch's weights after a step, in explorer's shapes: only matrices are transposed."""
+    """Return torch's weights after a step in explorer's shapes: only matrices are transposed."""
     return {ours: REFERENCE[f"{name}/{theirs}"][step].T for theirs, ours in NAMES.items()}
 
 
@@ -45,8 +45,8 @@ def built(name: str, last: bool = True) -> Any:
 @pytest.mark.spec("T-4", "T-5")
 @pytest.mark.parametrize("name", LAYERS)
 @pytest.mark.parametrize("whole", [True, False])
-def test_a_classifier_of_sequences_trains_as_torchs(name: str, whole: bool) -> None:
-    """Losses and weights of each step, with gradients through time, in one plan and node by node."""
+def test_a_classifier_of_sequences_trains_like_torchs(name: str, whole: bool) -> None:
+    """Compare losses and weights of each step, with gradients through time, in one plan and node by node."""
     module = built(name)
     for step in range(4):
         if whole:
@@ -62,7 +62,7 @@ def test_a_classifier_of_sequences_trains_as_torchs(name: str, whole: bool) -> N
 
 @pytest.mark.spec("T-5")
 @pytest.mark.parametrize("name", LAYERS)
-def test_a_sequence_of_states_is_torchs(name: str) -> None:
+def test_a_sequence_of_states_equals_torch(name: str) -> None:
     module = built(name, last=False)
     for key, value in expected(name, 4).items():
         if key in module.parameters:
@@ -72,7 +72,7 @@ def test_a_sequence_of_states_is_torchs(name: str) -> None:
 
 @pytest.mark.spec("C-14")
 @pytest.mark.xdist_group("dask")
-def test_workers_train_a_memory_as_one_does() -> None:
+def test_workers_train_an_lstm_like_one_process() -> None:
     here, module = built("lstm"), built("lstm")
     with ex.parallelize(module, 2, processes=False):
         for step in range(3):
@@ -96,7 +96,7 @@ def test_layers_may_be_stacked_over_sequences_of_any_length() -> None:
     assert module.predict(X[0][:2, :1]).shape == (2, 3)
 
 
-def test_what_is_no_sequence_is_refused() -> None:
+def test_an_input_that_is_no_sequence_raises_an_error() -> None:
     module = built("lstm")
     for wrong in (np.ones((4, 3)), np.ones((4, 5, 2)), np.ones((4, 0, 3))):
         with refused(ex.OperandError, "a recurrent layer of 3 features", "(N, steps, features)"):
@@ -114,7 +114,7 @@ def test_what_is_no_sequence_is_refused() -> None:
 
 
 @pytest.mark.spec("T-5")
-def test_sequences_of_whole_numbers_are_refused_by_their_name() -> None:
+def test_the_error_of_integer_sequences_contains_their_name() -> None:
     module = T.Module(loss=T.MeanSquaredError(), optimizer=T.SGD(0.1))
     module.add_node(T.GRU("memory", 3, 2))
     module.attach()

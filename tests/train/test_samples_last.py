@@ -1,4 +1,4 @@
-"""Modules whose samples lie along the last axis."""
+"""Modules with the batch along the last axis."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_samples_may_lie_last() -> None:
 @pytest.mark.spec("T-8")
 @pytest.mark.parametrize("loss", [ex.train.CrossEntropy, ex.train.MeanSquaredError])
 @pytest.mark.parametrize("rows", [True, False])
-def test_a_loss_reads_classes_beside_samples_that_lie_last(loss: Any, rows: bool) -> None:
+def test_a_loss_reads_classes_next_to_a_last_batch_axis(loss: Any, rows: bool) -> None:
     """Outputs (classes, samples) have the loss and the gradients of outputs (samples, classes)."""
     if not rows and loss is T.MeanSquaredError:
         return
@@ -82,8 +82,8 @@ def test_a_linear_layer_with_samples_last_is_the_texts() -> None:
 
 @pytest.mark.spec("T-1")
 @pytest.mark.parametrize("samples", ["first", "last"])
-def test_a_batch_without_samples_is_refused(samples: str) -> None:
-    """Its loss is no number, which would be that of the whole epoch; a prediction of no samples has none."""
+def test_an_empty_batch_raises_an_error(samples: str) -> None:
+    """Its loss would make the epoch's loss NaN; a prediction without samples is empty."""
     module = built(samples=samples)
     x = np.ones((0, 6) if samples == "first" else (6, 0))
     label = np.ones((0, 2) if samples == "first" else (2, 0))

@@ -1,4 +1,4 @@
-"""A step updates all parameters or none, in place where that is proved."""
+"""A step updates all parameters or none, in place where that is proved to be safe."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = ex.train
 
 
 def step_decisions(module: Any) -> dict[str, list[str]]:
-    """What the plan of a step says of its updates: the code of each decision, and the labels of its subjects."""
+    """Return the codes of a step's decisions about updates, with their subjects' labels."""
     x, label = data()
     recording = module.plan(x, label).recording
     texts: dict[str, list[str]] = {}
@@ -29,8 +29,8 @@ class Interrupted(BaseException):
     """An interrupt."""
 
 
-def test_an_interrupt_leaves_a_whole_step() -> None:
-    """Ctrl-C while new parameters are taken over waits until all of them are: no step is half made."""
+def test_an_interrupt_leaves_a_complete_step() -> None:
+    """Ctrl-C while new parameters are assigned is delayed until all of them are."""
     x, label = data()
     module, other = built(T.Momentum(0.1)), built(T.Momentum(0.1))
     memory = module.optimizer.memory
@@ -50,8 +50,8 @@ def test_an_interrupt_leaves_a_whole_step() -> None:
 
 
 @pytest.mark.spec("T-4")
-def test_parameters_are_updated_in_place_where_that_is_proved() -> None:
-    """A step writes new parameters and state over the old ones; the stage *update* says which, and why others not."""
+def test_parameters_are_updated_in_place_where_that_is_proved_safe() -> None:
+    """A step overwrites old parameters and state; the stage *update* lists which, and the reasons for others."""
     assert {code: len(subjects) for code, subjects in step_decisions(built(T.Adam(0.1))).items()} == {"in_place": 12}
     decisions = step_decisions(built(T.SGD(0.1)))
     assert (len(decisions["in_place"]), len(decisions["not_elementwise"])) == (2, 2)
@@ -69,7 +69,7 @@ def test_parameters_are_updated_in_place_where_that_is_proved() -> None:
 @pytest.mark.parametrize("executor", ["simple", "dag", "async"])
 @pytest.mark.parametrize("make", [T.SGD, T.Momentum, T.Adam, T.Adagrad, T.RMSProp, T.Ftrl])
 def test_updates_in_place_change_no_value(make: Any, executor: str) -> None:
-    """With and without the pass a training gives the same bits."""
+    """Training gives the same bits with and without the pass."""
     x, label = data()
 
     class Beside(TrainingStep):  # type: ignore[misc]
@@ -89,8 +89,8 @@ def test_updates_in_place_change_no_value(make: Any, executor: str) -> None:
 
 @pytest.mark.spec("T-4")
 @pytest.mark.parametrize("make", [T.SGD, T.Adam])
-def test_a_step_that_is_stopped_at_any_kernel_leaves_all_parameters_old(make: Any) -> None:
-    """Whichever kernel of a step fails or is interrupted, parameters and state are those before it."""
+def test_a_step_stopped_at_any_kernel_keeps_all_old_parameters(make: Any) -> None:
+    """Whichever kernel fails or is interrupted, parameters and state are those before the step."""
     x, label = data()
     module, whole = built(make(0.1)), built(make(0.1))
     module.train_on(x, label)
@@ -119,7 +119,7 @@ def test_a_step_that_is_stopped_at_any_kernel_leaves_all_parameters_old(make: An
     assert module.train_on(x, label) == whole.train_on(x, label)
 
 
-def test_an_interrupt_among_updates_waits_until_all_are_made() -> None:
+def test_an_interrupt_during_updates_is_delayed_until_all_are_done() -> None:
     x, label = data()
     module, whole = built(T.Adam(0.1)), built(T.Adam(0.1))
     for each in (module, whole):
@@ -142,7 +142,7 @@ def test_an_interrupt_among_updates_waits_until_all_are_made() -> None:
             assert (held.array == whole.parameters[name].array).all()
 
 
-def test_memory_that_runs_out_among_updates_is_told() -> None:
+def test_an_allocation_failure_during_updates_is_reported() -> None:
     x, label = data()
     module = built(T.Adam(0.1))
     module.train_on(x, label)

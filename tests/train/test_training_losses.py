@@ -1,4 +1,4 @@
-"""Losses: their values and gradients, by formulas and differences, and what they refuse."""
+"""Losses: values and gradients against formulas and finite differences, and errors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LOSSES = [T.MeanSquaredError(), T.CrossEntropy(), T.NegativeLogLikelihood(), T.B
 
 
 def case(loss: Any, shape: tuple[int, ...] = (4, 3)) -> tuple[np.ndarray, np.ndarray]:
-    """An output and a label for a loss: probabilities where it takes such."""
+    """Return an output and a label for a loss; the output contains probabilities if the loss needs them."""
     generator = np.random.default_rng(1)
     output, label = generator.random(shape) * 0.8 + 0.1, generator.random(shape)
     if not isinstance(loss, T.BinaryCrossEntropy):
@@ -25,7 +25,7 @@ def case(loss: Any, shape: tuple[int, ...] = (4, 3)) -> tuple[np.ndarray, np.nda
 @pytest.mark.spec("T-3")
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 @pytest.mark.parametrize("shape", [(4, 3), (3,), (2, 3, 5)])
-def test_a_gradient_is_that_of_differences(loss: Any, shape: tuple[int, ...]) -> None:
+def test_gradients_equal_finite_differences(loss: Any, shape: tuple[int, ...]) -> None:
     output, label = case(loss, shape)
     gradient = loss.gradient(output, label)
     assert gradient.shape == output.shape
@@ -49,7 +49,7 @@ def test_values_are_those_of_the_formulas() -> None:
 
 
 def of_classes(scores: np.ndarray, classes: np.ndarray, smoothing: float, counted: np.ndarray) -> float:
-    """The cross-entropy as a textbook writes it, of the samples that count."""
+    """Return the textbook cross-entropy of the samples that are not ignored."""
     losses = []
     for row, number in zip(scores[counted], classes[counted], strict=True):
         logarithms = row - np.log(np.exp(row - row.max()).sum()) - row.max()
@@ -60,8 +60,8 @@ def of_classes(scores: np.ndarray, classes: np.ndarray, smoothing: float, counte
 @pytest.mark.spec("T-3")
 @pytest.mark.parametrize("smoothing", [0.0, 0.3])
 @pytest.mark.parametrize("ignored", [None, -100, 1])
-def test_labels_are_smoothed_and_left_out(smoothing: float, ignored: int | None) -> None:
-    """Smoothing gives each class a share of a label, and samples of the ignored number do not count."""
+def test_labels_can_be_smoothed_and_ignored(smoothing: float, ignored: int | None) -> None:
+    """Smoothing gives each class a fraction of a label, and samples with the ignored number do not count."""
     generator = np.random.default_rng(4)
     scores, classes = generator.normal(size=(6, 4)), np.array([0, 1, 3, 2, 1, 3])
     loss = T.CrossEntropy(smoothing, ignored)
@@ -82,8 +82,8 @@ def test_labels_are_smoothed_and_left_out(smoothing: float, ignored: int | None)
 
 
 @pytest.mark.spec("T-3")
-def test_a_score_of_minus_infinity_rules_a_class_out() -> None:
-    """The loss and its gradient are those without the class."""
+def test_a_score_of_minus_infinity_excludes_a_class() -> None:
+    """The loss and its gradient equal those without the class."""
     scores, classes = np.array([[0.5, -np.inf, 2.0], [1.0, 0.0, -np.inf]]), np.array([2, 1])
     loss = T.CrossEntropy()
     rows = np.array([[0.5, 2.0], [1.0, 0.0]])
@@ -94,7 +94,7 @@ def test_a_score_of_minus_infinity_rules_a_class_out() -> None:
 
 
 @pytest.mark.spec("T-3")
-def test_options_of_a_loss_are_checked_and_shown() -> None:
+def test_options_of_a_loss_are_checked_and_displayed() -> None:
     for wrong in (1.5, -0.1, True, "much", np.float32(2), np.nan):
         with pytest.raises(ex.OperandError, match="smoothing must be a share"):
             T.CrossEntropy(wrong)  # type: ignore[arg-type]
@@ -110,15 +110,15 @@ def test_options_of_a_loss_are_checked_and_shown() -> None:
 
 @pytest.mark.spec("T-3")
 @pytest.mark.parametrize("dtype", [np.float64, np.int64])
-def test_no_probabilities_are_ignored_by_a_class_number(dtype: Any) -> None:
-    """Such a label has no number to compare with, so that every sample would count."""
+def test_labels_as_probabilities_cannot_be_ignored_by_class_number(dtype: Any) -> None:
+    """They have no number to compare, so that every sample would count."""
     with pytest.raises(ex.OperandError, match="only labels of class numbers, one a row, can be ignored"):
         T.CrossEntropy(ignored=0)(np.zeros((2, 3)), np.eye(2, 3, dtype=dtype))
 
 
 @pytest.mark.spec("T-3")
-def test_a_mean_of_many_halves_that_count_does_not_overflow() -> None:
-    """Neither their number nor the sum of their losses is a half."""
+def test_a_mean_of_many_half_precision_losses_does_not_overflow() -> None:
+    """Both their number and their sum exceed float16."""
     loss = T.CrossEntropy(ignored=-100)
     classes = np.zeros(140_000, np.int64)
     classes[::2] = -100
@@ -138,7 +138,7 @@ def test_class_numbers_are_rows_of_one() -> None:
 
 
 @pytest.mark.spec("T-3")
-def test_certain_and_wrong_probabilities_stay_finite() -> None:
+def test_confident_wrong_probabilities_have_a_finite_loss() -> None:
     for dtype in ("float32", "float64"):
         output, label = np.array([0.0, 1.0], dtype), np.array([1.0, 0.0], dtype)
         assert np.isfinite(T.BinaryCrossEntropy()(output, label))
@@ -147,7 +147,7 @@ def test_certain_and_wrong_probabilities_stay_finite() -> None:
 
 
 @pytest.mark.spec("T-3")
-def test_shapes_must_be_equal_and_a_loss_has_a_type() -> None:
+def test_output_and_label_must_have_equal_shapes_and_a_loss_has_a_type() -> None:
     with pytest.raises(ex.OperandError, match="one shape"):
         T.MeanSquaredError()(np.ones((2, 3)), np.ones((3, 2)))
     with pytest.raises(ex.OperandError, match="class numbers"):
@@ -160,12 +160,12 @@ def test_shapes_must_be_equal_and_a_loss_has_a_type() -> None:
     ]
 
 
-def test_a_label_is_no_complex_number() -> None:
+def test_a_complex_label_raises_an_error() -> None:
     with pytest.raises(ex.OperandError, match="label not complex"):
         ex.train.MeanSquaredError()(np.ones(2), np.ones(2) * 1j)
 
 
-def test_a_loss_of_ones_own_is_a_scalar() -> None:
+def test_a_user_defined_loss_must_be_a_scalar() -> None:
     class Wide(T.Loss):
         def record(self, output: Any, label: Any) -> Any:
             return output - label
