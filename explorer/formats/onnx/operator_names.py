@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from explorer.formats.common.onnx_words import SCOPES
+from explorer.formats.common.onnx_names import SCOPES
 from explorer.formats.common.unique_names import UniqueNames
 from explorer.formats.onnx.function_inlining import ExpandedNode
 from explorer.net.definition.definition import OperatorDefinition

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper, version_converter
 
-from explorer.formats.common.onnx_words import FLATTENS, NEAREST_BY_SCALE, SLOPES_OF_CHANNELS
+from explorer.formats.common.onnx_names import FLATTENS, NEAREST_BY_SCALE, SLOPES_OF_CHANNELS
 from explorer.formats.onnx.operators.base.formal_names import domain_of
 from explorer.formats.onnx.operators.base.opsets import OLDEST
 from explorer.formats.onnx.signatures import type_of

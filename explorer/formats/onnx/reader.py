@@ -32,7 +32,7 @@ from onnx.shape_inference import InferenceError, infer_shapes
 
 from explorer.core.errors import FileError
 from explorer.core.recursion_limit import one_deeper
-from explorer.formats.common.onnx_words import left_out
+from explorer.formats.common.onnx_names import left_out
 from explorer.formats.onnx.function_inlining import ExpandedNode, body_of, captured_values, expanded_nodes
 from explorer.formats.onnx.large_elements import Elements
 from explorer.formats.onnx.operator_names import Names, naming_weights, with_bias_boxes

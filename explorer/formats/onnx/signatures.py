@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from onnx import defs
 
-from explorer.formats.common.onnx_words import FLATTENS
+from explorer.formats.common.onnx_names import FLATTENS
 from explorer.formats.onnx.function_inlining import ExpandedNode
 from explorer.formats.onnx.operators.base.formal_names import domain_of
 from explorer.formats.onnx.operators.base.opsets import OLDEST, newest

@@ -12,7 +12,7 @@ import re
 from onnx import NodeProto
 
 from explorer.core.ir.source_location import CodePlace, Place
-from explorer.formats.common.onnx_words import STACK_TRACE
+from explorer.formats.common.onnx_names import STACK_TRACE
 from explorer.record.escape import visible
 
 _TRACEBACK_LENGTH = 20_000

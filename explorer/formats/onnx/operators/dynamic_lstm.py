@@ -12,7 +12,7 @@ import numpy as np
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
-from explorer.formats.common.onnx_words import left_out
+from explorer.formats.common.onnx_names import left_out
 from explorer.formats.common.operator_checks import with_rank
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.formats.onnx.operators.rnn import (

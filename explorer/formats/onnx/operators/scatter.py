@@ -13,7 +13,7 @@ from typing import Any, Literal
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.types.tensor_type import normalize_axis
-from explorer.formats.common.flat_places import flat_places
+from explorer.formats.common.flat_indices import merge_indices
 from explorer.formats.common.scattered_extremes import scattered_extremes
 from explorer.formats.onnx.operators.base.delegated import delegated
 from explorer.formats.onnx.operators.base.table import operator
@@ -62,7 +62,7 @@ def scatter_parts(
             rule="ScatterND: a row of indices must have at most as many numbers as the data has axes, and an update "
             "must have the sizes of the other axes",
         )
-    flat_indices = flat_places([indices[..., axis] for axis in range(depth)], data.shape[:depth])
+    flat_indices = merge_indices([indices[..., axis] for axis in range(depth)], data.shape[:depth])
     count, rest = flat_indices.size, prod(data.shape[depth:])
     rows = broadcast_to(reshape(flat_indices, (count, 1)), (count, rest))
     flat = reshape(data, (prod(data.shape[:depth]), rest))

@@ -16,7 +16,7 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
 from explorer.core.memory_budget import claim_constant, claim_steps
 from explorer.core.types.tensor_type import normalize_axis
-from explorer.formats.common.flat_places import flat_places
+from explorer.formats.common.flat_indices import merge_indices
 from explorer.formats.onnx.operators.base.delegated import delegated
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
@@ -142,7 +142,7 @@ def gather_parts(op: OperatorContext, data: Expr, indices: Expr, *, batch_dims: 
             rule="GatherND: a row of indices must have at most as many numbers as the data has axes",
         )
     parts = [indices[..., axis] for axis in range(depth)]
-    flat = flat_places(parts, data.shape[:depth])
+    flat = merge_indices(parts, data.shape[:depth])
     if is_known(indices):
         for axis, part in enumerate(parts):
             _checked(fold(part), data.shape[axis])

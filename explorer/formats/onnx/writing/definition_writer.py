@@ -26,7 +26,7 @@ from onnx import (
 from explorer.core.errors import ExplorerError
 from explorer.core.recursion_limit import one_deeper
 from explorer.core.types.custom_dtypes import dtype_name
-from explorer.formats.common.onnx_words import FLATTENS, NEAREST_BY_SCALE, SLOPES_OF_CHANNELS
+from explorer.formats.common.onnx_names import FLATTENS, NEAREST_BY_SCALE, SLOPES_OF_CHANNELS
 from explorer.formats.onnx.writing.written_model import Model, record_boxes, refused, schema_of, value_info
 from explorer.net.definition.definition import BlobType, NetDefinition, OperatorDefinition, Plain
 

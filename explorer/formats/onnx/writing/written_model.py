@@ -25,7 +25,7 @@ from onnx import (
 
 from explorer.core.errors import OperandError
 from explorer.core.types.custom_dtypes import is_text
-from explorer.formats.common.onnx_words import SCOPES
+from explorer.formats.common.onnx_names import SCOPES
 from explorer.formats.common.stored_dtypes import encode
 from explorer.net.definition.definition import BlobType
 from explorer.net.definition.operator_definition import memory_dtype

@@ -17,7 +17,7 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
 from explorer.core.memory_budget import claim_constant
 from explorer.core.types.tensor_type import broadcast_shapes, normalize_axis
-from explorer.formats.common.flat_places import flat_places
+from explorer.formats.common.flat_indices import merge_indices
 from explorer.formats.pnnx.operators.base.arguments import Number, Value
 from explorer.formats.pnnx.operators.base.table import file_operator
 from explorer.formats.pnnx.operators.elements.expression import promoted
@@ -255,6 +255,6 @@ def _at(x: Expr, indices: dict[int, Expr]) -> Expr:
         front = 0
         x = transpose(x, (*axes, *[axis for axis in range(x.ndim) if axis not in indices]))
     sizes = x.shape[front : front + len(axes)]
-    flat = flat_places([*indices.values()], sizes)
+    flat = merge_indices([*indices.values()], sizes)
     merged = reshape(x, (*x.shape[:front], math.prod(sizes), *x.shape[front + len(axes) :]))
     return take(merged, broadcast_to(flat, shape), front)

@@ -11,7 +11,7 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.memory_budget import claim_constant, claim_steps
 from explorer.core.types.tensor_type import Array, normalize_axis
-from explorer.formats.common.flat_places import flat_places
+from explorer.formats.common.flat_indices import merge_indices
 from explorer.formats.tflite.operators.reduce import axes_of
 from explorer.formats.tflite.operators.table import operator
 from explorer.net.operators.context import OperatorContext
@@ -172,7 +172,7 @@ def gather_parts(input: Expr, indices: Expr) -> Expr:
             f"indices {indices.type} into {input.type}",
             rule="a row of indices must have at most as many numbers as the input has axes",
         )
-    positions = flat_places([indices[..., axis] for axis in range(depth)], input.shape[:depth])
+    positions = merge_indices([indices[..., axis] for axis in range(depth)], input.shape[:depth])
     return take(reshape(input, (prod(input.shape[:depth]), *input.shape[depth:])), positions, 0)
 
 

@@ -1,0 +1,27 @@
+"""Conversion of indices along several axes to one index into the merged axes, for a single gather or scatter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.tensor import tensor
+from explorer.core.memory_budget import claim_constant
+from explorer.ops.manipulation.gather import take
+
+
+def merge_indices(indices: Sequence[Expr], sizes: Sequence[int]) -> Expr:
+    """Return indices along axes of the given sizes as row-major indices into the merged axes, int64.
+
+    ``indices`` are broadcast together. Each is looked up in a table of its axis, so that running raises an error for an
+    index out of range, and negative indices count from the end.
+    """
+    flat: Expr | None = None
+    for index, size in zip(indices, sizes, strict=True):
+        claim_constant("indices of an axis", size)
+        position = take(tensor(np.arange(size)), index, 0)
+        flat = position if flat is None else flat * size + position
+    assert flat is not None
+    return flat
