@@ -53,7 +53,7 @@ def check_runtime(net: Net, name: str) -> None:
 def _missing(runtime: str) -> StateError:
     return StateError(
         f"{runtime} is not installed",
-        rule=f"comparing with {runtime} requires the package",
+        rule=f"a comparison with {runtime} requires the package",
         fix=f"pip install {runtime}",
     )
 

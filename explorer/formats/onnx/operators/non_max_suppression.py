@@ -96,7 +96,7 @@ def selected_boxes(
 
 
 def _selected(corners: Array, areas: Array, order: Array, most: int, overlap: float) -> list[int]:
-    """Return the selected boxes in an order, skipping boxes that overlap a selected one, block by block."""
+    """Return the boxes selected in the given order; boxes that overlap a selected box are skipped."""
     selected: list[int] = []
     for begin in range(0, order.size, _BLOCK):
         block = order[begin : begin + _BLOCK]

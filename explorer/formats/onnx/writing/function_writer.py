@@ -37,7 +37,7 @@ def model_of(name: str, what: Any, inputs: Mapping[str, Any] | None) -> tuple[Mo
         return expression_writer.model_of(name, expression_writer.parameters_of([*outputs.values()]), outputs)
     if not callable(what) or isinstance(what, Expr):
         raise OperandError(
-            f"inputs= for {type(what).__name__}",
+            f"inputs= for a value of type {type(what).__name__}",
             rule="inputs must be given only for a layer or a function, because expressions already have inputs",
             fix='ex.save(expression, "x.onnx")',
         )
@@ -92,7 +92,7 @@ def _outputs(what: Any) -> dict[str, Expr]:
     invalid = next((leaf for leaf in leaves if not isinstance(leaf, Expr)), None)
     if invalid is not None or not leaves:
         raise OperandError(
-            f"a {type(what if invalid is None else invalid).__name__}",
+            f"a value of type {type(what if invalid is None else invalid).__name__}",
             rule="only a net, expressions, or a layer or function that returns expressions can be saved",
             fix='ex.save(ex.tanh(x), "x.onnx")',
         )

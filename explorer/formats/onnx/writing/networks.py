@@ -93,7 +93,7 @@ def average_pool(graph: GraphWriter, node: Any, x: str) -> Any:
 
 @writes("adaptive_avg_pool2d")
 def adaptive_pool(graph: GraphWriter, node: Any, x: str) -> Any:
-    """Write the means of windows that cover the images evenly: of all pixels, of equal windows, or as products."""
+    """Write adaptive average pooling as global pooling, as pooling with equal windows, or as matrix products."""
     (x,) = graph.operands(node, [x])
     output, size = node.operation.output, node.operands[0].shape[2:]
     if tuple(output) == (1, 1):

@@ -45,7 +45,7 @@ class Types(tuple[TensorType, ...]):
 
 
 class Delegated(Operation):
-    """An operator that the onnx package's reference evaluator computes."""
+    """Operation computed by the onnx package's reference evaluator."""
 
     kind: str
     """operator type in the file"""

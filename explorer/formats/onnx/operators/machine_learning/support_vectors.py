@@ -1,7 +1,7 @@
 """Support vector machines, computed from a matrix of kernels of rows and support vectors.
 
 They are recorded as float64 arithmetic, because distances of vectors are computed from products. Only the probabilities
-of several classes are iterative, and have their own operation.
+of several classes are computed iteratively, by a separate operation.
 """
 
 from __future__ import annotations

@@ -61,7 +61,8 @@ def attended_in_buffer(
     ):
         raise OperandError(
             f"past_sequence_length {length.type}" + ("" if mask is None else f", a mask {mask.type}"),
-            rule="past_sequence_length must be one integer, buffers must have equal lengths, and a mask (N, steps)",
+            rule="past_sequence_length must be one integer, buffers must have equal lengths, and a mask must be "
+            "(N, steps)",
         )
     position = cast(reshape(length, (1, 1, 1, 1)), _INT64)
     claim_constant("positions of a buffer", total)
