@@ -43,7 +43,7 @@ def test_every_path_and_every_public_name_exists() -> None:
     [
         ("Add an operation", "explorer/names/operations.py", "UNARY"),
         ("Add an operation", "explorer/formats/onnx/writing/elementwise.py", "@writes("),
-        ("Add an operation", "explorer/formats/pnnx/operators/elements/activation.py", "_enter"),
+        ("Add an operation", "explorer/formats/pnnx/operators/elements/activation.py", "_register"),
         ("Add a rule", "explorer/plan/rewrite/rules/identities.py", "(Rule"),
         ("Add a pass", "explorer/plan/pipeline.py", "PIPELINE"),
         ("Add a pass", "explorer/plan/passes/dedup.py", "(Pass"),
