@@ -38,7 +38,7 @@ class Parameter:
 
     @property
     def value(self) -> Tensor:
-        """The tensor. While training keeps the elements in its own memory, it is a copy made on access.
+        """The tensor, or a copy made on access while training keeps the elements in its own memory.
 
         A function that reads it while being traced is traced again after the tensor is replaced.
         """
@@ -152,10 +152,10 @@ def tensor_for(name: str, value: Any, type_: TensorType, where: str) -> Tensor:
             fix="check the layer's arguments, or the name",
         )
     # for user-defined dtypes, compare the dtypes of the stored numbers
-    numbers = numbers_of(array)
-    wanted = numbers_of(np.empty((), type_.dtype)).dtype
-    if numbers.dtype.kind not in "biuf" or not (
-        np.can_cast(numbers.dtype, wanted, "same_kind") or numbers.dtype.kind in "biu"
+    stored = numbers_of(array)
+    stored_dtype = numbers_of(np.empty((), type_.dtype)).dtype
+    if stored.dtype.kind not in "biuf" or not (
+        np.can_cast(stored.dtype, stored_dtype, "same_kind") or stored.dtype.kind in "biu"
     ):
         raise OperandError(
             f"the value {where} the parameter {name!r} is {dtype_name(array.dtype)}",

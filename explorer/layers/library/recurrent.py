@@ -131,7 +131,7 @@ class Recurrent(Composite):
 
 
 def _states(layer: Layer, cls: type[Any]) -> dict[str, str]:
-    """Return a mapping of the step's input ports that receive outputs of the previous step to these outputs."""
+    """Return the step's state as a mapping: input port → output port of the previous step."""
     if not issubclass(cls, Layer) or not cls.outputs:
         raise DeclarationError(
             f"the step {cls.__name__} of {layer!r}",

@@ -117,11 +117,11 @@ class FloorDivide(Division):
 
     def _finish(self, out: Any, a: Array, b: Array, rest: Array, is_other: Array) -> None:
         quotient = (a - rest) / b - is_other
-        whole = np.floor(quotient)
+        floored = np.floor(quotient)
         # a − rest is a multiple of b up to rounding
-        whole = whole + (quotient - whole > 0.5)
-        whole = np.where(quotient != 0, whole, np.copysign(quotient * 0, a / b))
-        np.copyto(out, np.where(b != 0, whole, a / b), casting="same_kind")
+        floored = floored + (quotient - floored > 0.5)
+        floored = np.where(quotient != 0, floored, np.copysign(quotient * 0, a / b))
+        np.copyto(out, np.where(b != 0, floored, a / b), casting="same_kind")
 
 
 @public

@@ -47,11 +47,11 @@ class Stack(Movement):
         return tuple([Index0(index)(g) for index in range(len(members))])
 
     def batch(self, size: int, batched: tuple[bool, ...], *members: Expr) -> Expr:
-        whole = [
+        batched_members = [
             node if is_batched else broadcast_to(node, (size, *node.shape))
             for node, is_batched in zip(members, batched, strict=True)
         ]
-        stacked = self(*whole)
+        stacked = self(*batched_members)
         return Transpose((1, 0, *range(2, stacked.ndim)))(stacked)
 
 
@@ -106,11 +106,11 @@ class GatherStack(Movement):
 
     def batch(self, size: int, batched: tuple[bool, ...], *values: Expr) -> Expr:
         # runs index the first axis, so the batch axis is moved to axis 1 and, in the result, back to the front
-        whole = {at for at, start, stop in self.runs if start < stop}
+        sliced = {at for at, start, stop in self.runs if start < stop}
         transposed = []
         for at, (value, is_batched) in enumerate(zip(values, batched, strict=True)):
             expanded = value if is_batched else broadcast_to(value, (size, *value.shape))
-            transposed.append(Transpose((1, 0, *range(2, expanded.ndim)))(expanded) if at in whole else expanded)
+            transposed.append(Transpose((1, 0, *range(2, expanded.ndim)))(expanded) if at in sliced else expanded)
         gathered = self(*transposed)
         return Transpose((1, 0, *range(2, gathered.ndim)))(gathered)
 
@@ -176,11 +176,11 @@ class Concatenate(Movement):
         return tuple(gradients)
 
     def batch(self, size: int, batched: tuple[bool, ...], *parts: Expr) -> Expr:
-        whole = [
+        batched_members = [
             node if is_batched else broadcast_to(node, (size, *node.shape))
             for node, is_batched in zip(parts, batched, strict=True)
         ]
-        return Concatenate(self.axis + 1)(*whole)
+        return Concatenate(self.axis + 1)(*batched_members)
 
 
 @public

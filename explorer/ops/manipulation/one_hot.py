@@ -30,7 +30,7 @@ class OneHotEncoding(Operation):
 
     def infer(self, labels: TensorType) -> TensorType:
         if labels.dtype.kind not in "iu" or self.classes < 1:
-            raise self.refuse((labels,), f"labels are integers in 0 … classes − 1 ({self.classes} classes)")
+            raise self.refuse((labels,), f"labels must be integers in 0 … classes − 1 ({self.classes} classes)")
         return TensorType((*labels.shape, self.classes), self.dtype)
 
     def kernel(self, out: Array, labels: Array) -> Array:
@@ -76,7 +76,7 @@ class Labels(Operation):
 
     def infer(self, labels: TensorType) -> TensorType:
         if labels.dtype.kind not in "iu" or self.classes < 1:
-            raise self.refuse((labels,), f"labels are integers in 0 … classes − 1 ({self.classes} classes)")
+            raise self.refuse((labels,), f"labels must be integers in 0 … classes − 1 ({self.classes} classes)")
         return labels
 
     def kernel(self, out: Array, labels: Array) -> Array:

@@ -225,7 +225,7 @@ def _at_index_arrays(x: Expr, entries: tuple[Any, ...]) -> Expr:
         raise OperandError(
             f"index {entries!r} of {x.type}: {error}",
             rule="index arrays must have shapes that broadcast together",
-            fix="ex.take for one axis after the other, or index[:, None] together with index",
+            fix="ex.take for one axis at a time, or index[:, None] together with index",
         ) from None
     # merge the indexed axes and index arrays, so that one gather suffices and its gradient adds at repeated indices
     strides = [math.prod(sizes[position + 1 :]) for position in range(len(sizes))]

@@ -92,7 +92,7 @@ def _compute(
     pool: list[list[Expr]],
     finished: list[list[Expr]],
 ) -> None:
-    """Record one step and update the pool and the finished trees.
+    """Record one step, and update the pool and the finished trees.
 
     The next pool contains the step's results without roots, then the rows that the step did not read.
     """
@@ -230,7 +230,7 @@ def _nodes(trees: Sequence[Any]) -> tuple[Rows, list[Any], Rows]:
     """
     parents = [np.full(len(trees), -1)]
     leaves: list[Any] = []
-    numbers: list[Rows] = []
+    leaf_nodes: list[Rows] = []
     count, level = 0, [*trees]
     while level:
         branches = [isinstance(tree, (tuple, list)) for tree in level]
@@ -244,11 +244,11 @@ def _nodes(trees: Sequence[Any]) -> tuple[Rows, list[Any], Rows]:
             )
         leaves.extend(compress(level, map(not_, branches)))
         is_branch = np.array(branches)
-        numbers.append(count + np.flatnonzero(~is_branch))
+        leaf_nodes.append(count + np.flatnonzero(~is_branch))
         parents.append(np.repeat(count + np.flatnonzero(is_branch), np.fromiter(map(len, nodes), np.int64, len(nodes))))
         count += len(level)
         level = [*chain.from_iterable(nodes)]
-    return np.concatenate(parents), leaves, np.concatenate(numbers)
+    return np.concatenate(parents), leaves, np.concatenate(leaf_nodes)
 
 
 def _groups(parent: Rows, arity: Rows, leaves: Rows) -> Iterator[Rows]:

@@ -19,19 +19,19 @@ from explorer.core.errors import DeclarationError
 class Range(NamedTuple):
     """Range of a number; the limits are included, except for the upper one if ``is_open``."""
 
-    least: float
-    most: float
+    low: float
+    high: float
     rule: str
     """completes the sentence "the number must be …" """
     is_open: bool = False
 
-    def holds(self, value: float) -> bool:
+    def contains(self, value: float) -> bool:
         """Return whether a number is within the limits."""
-        return self.least <= value and (value < self.most if self.is_open else value <= self.most)
+        return self.low <= value and (value < self.high if self.is_open else value <= self.high)
 
 
 NOT_NEGATIVE = Range(0, math.inf, "0 or more")
-SHARE = Range(0, 1, "a number from 0 to 1")
+FRACTION = Range(0, 1, "a number from 0 to 1")
 BELOW_ONE = Range(0, 1, "at least 0 and less than 1", is_open=True)
 
 FIELDS: dict[str, tuple[tuple[type, ...], str, str]] = {
@@ -81,7 +81,7 @@ def check_number(owner: str, name: str, annotation: str, value: Any, limits: Ran
         # by comparison, because an int may be too large to convert to float
         is_right = abs(value) <= sys.float_info.max and (annotation != "int" or value > 0)
     if is_right and limits is not None:
-        is_right, rule = limits.holds(value), limits.rule
+        is_right, rule = limits.contains(value), limits.rule
     if not is_right:
         raise DeclarationError(
             f"{owner}({name}={reprlib.repr(value)})", rule=f"{name} must be {rule}", fix=f"{name}={example}"

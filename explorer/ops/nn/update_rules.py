@@ -15,7 +15,7 @@ from explorer.core.errors import DeclarationError
 from explorer.core.ir.expr import Expr
 from explorer.ops.elementwise.arithmetic import greater, maximum, power, where
 from explorer.ops.elementwise.unary import absolute, sign, sqrt
-from explorer.ops.nn.hyperparameters import BELOW_ONE, NOT_NEGATIVE, SHARE, Range, check_numbers
+from explorer.ops.nn.hyperparameters import BELOW_ONE, FRACTION, NOT_NEGATIVE, Range, check_numbers
 
 State = Mapping[str, Expr]
 
@@ -144,7 +144,7 @@ class RMSProp(UpdateRule):
 
     state = ("squares", "momentum")
     # Above 1 the mean of squares could become negative and its root NaN.
-    ranges: ClassVar[Mapping[str, Range]] = {"decay": SHARE, "momentum": NOT_NEGATIVE, "epsilon": NOT_NEGATIVE}
+    ranges: ClassVar[Mapping[str, Range]] = {"decay": FRACTION, "momentum": NOT_NEGATIVE, "epsilon": NOT_NEGATIVE}
     decay: float = 0.9
     momentum: float = 0.0
     epsilon: float = 1e-5

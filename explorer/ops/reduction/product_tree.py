@@ -10,8 +10,8 @@ from explorer.ops.creation.constants import full
 def products_of_others(x: Expr) -> Expr:
     """Record, for each element along the last axis, the product of the other elements.
 
-    The quotient y / x would be NaN for x = 0. Going up, the tree multiplies halves pairwise. Going down, the product of
-    others of each half is the parent's product times the other half. This needs 3 · n products and O(log n) nodes.
+    The quotient y / x would be NaN for x = 0. Going up, the tree multiplies halves pairwise. Going down, it multiplies
+    each parent's result by the other half. This needs 3 · n products and O(log n) nodes.
     """
     levels = [x]
     while levels[-1].shape[-1] > 1:

@@ -16,7 +16,7 @@ from explorer.core.ir.expr import Operation
 from explorer.core.types.tensor_type import Array, TensorType
 from explorer.record.reasons import counted_text
 from explorer.testing.laws.cases import Case, floating
-from explorer.testing.laws.law import Law, LawError, agree, needs, number, place_text
+from explorer.testing.laws.law import Law, LawError, agree, elements_text, needs, number
 
 JOINTLY_LINEAR = ("add", "subtract", "add_n", "stack", "concatenate", "gather_stack")
 """operations that are linear in all operands together, whereas products are linear in each operand separately"""
@@ -48,7 +48,9 @@ def linear(case: Case) -> int:
         name = case.operand_names[position]
 
         def at(index: tuple[int, ...], position: int = position, swapped: list[Array] = swapped) -> str:
-            return " and ".join(filter(None, [place_text(case, constant, index), place_text(case, swapped, index)]))
+            return " and ".join(
+                filter(None, [elements_text(case, constant, index), elements_text(case, swapped, index)])
+            )
 
         names = (f"f(2{name} − 3{name}′) = ", f"2f({name}) − 3f({name}′) = ")
         compared += agree(compute(case, *mixed), right, names=names, at=at, rtol=1e-9, atol=1e-9)
@@ -92,7 +94,7 @@ def commutative(case: Case) -> int:
         swapped = ", ".join([case.operand_names[position] for position in order])
         names = (f"f({swapped}) =", f"f({', '.join(case.operand_names)}) =")
         value = compute(case, *[arrays[position] for position in order])
-        compared += agree(value, unscaled, names=names, at=partial(place_text, case, arrays), rtol=1e-15)
+        compared += agree(value, unscaled, names=names, at=partial(elements_text, case, arrays), rtol=1e-15)
     return compared
 
 
@@ -171,8 +173,8 @@ def monotone(case: Case) -> int:
     if (increments >= 0).all():
         return int(points.size)
     worst = int(np.argmin(increments))
-    texts = [f"f({number(points[i])}) = {number(values[i])}" for i in (worst, worst + 1)]
-    raise LawError(f"{texts[0]}, but {texts[1]} is less")
+    values_text = [f"f({number(points[i])}) = {number(values[i])}" for i in (worst, worst + 1)]
+    raise LawError(f"{values_text[0]}, but {values_text[1]} is less")
 
 
 def defined_everywhere(case: Case) -> int:
@@ -205,7 +207,7 @@ def in_range(case: Case) -> int:
         outside = ~(((values >= low) & (values <= high)) | np.isnan(values))
         if outside.any():
             index = tuple(int(position) for position in np.argwhere(outside)[0])
-            where = place_text(case, arrays, index)
+            where = elements_text(case, arrays, index)
             bounds = f"between {low:g} and {high:g}" if np.isfinite(high) else f"≥ {low:g}"
             raise LawError(f"{f'at {where}: ' if where else ''}{number(values[index])}, which is not {bounds}")
         compared += values.size

@@ -1,4 +1,4 @@
-"""Laws, which must hold for operands drawn with a fixed seed, and the error for broken laws."""
+"""Laws that must hold for operands drawn with a fixed seed, and the error for a broken law."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def number(value: Any) -> str:
     return f"{scalar:.4g}" if isinstance(scalar, int | float | complex) and type(scalar) is not bool else str(scalar)
 
 
-def place_text(case: Case, operands: list[Array], index: tuple[int, ...]) -> str:
+def elements_text(case: Case, operands: list[Array], index: tuple[int, ...]) -> str:
     """Return the operands' elements at an index, such as ``x = 1.3``; operands of other shapes are omitted unless
     scalar."""
     elements = []
@@ -69,7 +69,7 @@ def agree(
             return int(first.size)
         distance = np.abs(np.subtract(first, second, dtype=np.result_type(first, second, "f8")))
     deviation = np.where(equal, -1.0, np.nan_to_num(distance, nan=np.inf))
-    index = tuple(int(place) for place in np.unravel_index(np.argmax(deviation), first.shape))
+    index = tuple(int(position) for position in np.unravel_index(np.argmax(deviation), first.shape))
     where = (at if isinstance(at, str) else at(index)) or (f"[{', '.join(map(str, index))}]" if index else "")
     raise LawError(
         f"{f'at {where}: ' if where else ''}{names[0]} {number(first[index])}, {names[1]} {number(second[index])}"

@@ -18,7 +18,7 @@ from explorer.gradients import grad
 from explorer.ops.elementwise.arithmetic import add_n
 from explorer.run import evaluate
 from explorer.testing.laws.cases import Case, floating
-from explorer.testing.laws.law import Law, agree, needs, number, place_text
+from explorer.testing.laws.law import Law, agree, elements_text, needs, number
 
 values_of = partial(evaluate, record="off")
 """function that evaluates expressions in a separate plan, because the thread's plan may contain pending user
@@ -61,7 +61,7 @@ def gradient_equals_differences(case: Case) -> int:
 
         def at(index: tuple[int, ...], operand_index: int = operand_index, name: str = name) -> str:
             if pointwise:
-                point = place_text(case, arrays, index)
+                point = elements_text(case, arrays, index)
                 return point if len(arrays) == 1 else f"{point} for {name}"
             return f"{name}{list(index) if index else ''} = {number(arrays[operand_index][index])}"
 
@@ -162,7 +162,7 @@ def garbage_does_not_matter(case: Case, dtype: str | None = None) -> int:
         garbage,
         expected,
         names=("over other numbers", "in fresh memory"),
-        at=partial(place_text, case, arrays),
+        at=partial(elements_text, case, arrays),
     )
 
 
@@ -187,7 +187,7 @@ def operands_may_be_overwritten(case: Case) -> int:
         with np.errstate(all="ignore"):
             overwritten = case.operation.kernel(arrays[operand_index], *arrays)
         names = (f"written over {name}", "in fresh memory")
-        compared += agree(overwritten, expected, names=names, at=partial(place_text, case, before))
+        compared += agree(overwritten, expected, names=names, at=partial(elements_text, case, before))
     return compared
 
 

@@ -55,8 +55,8 @@ def pack(filters: Array, groups: int) -> Array:
     """Pack filters (O, C / groups, h, w) as matrices (groups, h · w · C / groups, O / groups)."""
     o, c, h, w = filters.shape
     # taps before channels, as in gathered windows, whose last axis is adjacent channels
-    apart = filters.reshape(groups, o // groups, c, h, w).transpose(0, 3, 4, 2, 1)
-    return np.ascontiguousarray(apart).reshape(groups, h * w * c, o // groups)
+    taps_first = filters.reshape(groups, o // groups, c, h, w).transpose(0, 3, 4, 2, 1)
+    return np.ascontiguousarray(taps_first).reshape(groups, h * w * c, o // groups)
 
 
 class ConvForwardPlan(NamedTuple):
@@ -81,10 +81,10 @@ class ConvForwardPlan(NamedTuple):
 
     def indices(self, itemsize: int) -> list[Index]:
         """Return the tiles' indices into the result, which depend only on shapes."""
-        n, o, rows, across = self.result
+        n, o, rows, width = self.result
         images, filters, bands = self._counts(itemsize)
         return [
-            (image, part, band, slice(0, across))
+            (image, part, band, slice(0, width))
             for image in slices(n, images)
             for part in slices(o, filters)
             for band in slices(rows, bands)
@@ -92,17 +92,17 @@ class ConvForwardPlan(NamedTuple):
 
     def _counts(self, itemsize: int) -> tuple[int, int, int]:
         """Return the numbers of parts into which images, filters and rows of the result are divided."""
-        n, o, rows, across = self.result
+        n, o, rows, width = self.result
         depth = math.prod(self.filters[1:])
-        flops = 2 * n * rows * across * depth * o
+        flops = 2 * n * rows * width * depth * o
         tile_count = min(_MIN_TILES, max(1, flops // (_MIN_FLOPS // 8 if self.depthwise else _MIN_FLOPS)))
         # scratch elements per pixel of the result: a gathered window, or the rows of a product and their copy
         elements_per_pixel = 4 * o if self.depthwise else max(depth * self.groups, 2 * o)
         if self._is_shifted:
             # the pixel's channels, and per filter a product for each tap and the sum
             elements_per_pixel = depth // math.prod(self.window.size) + (math.prod(self.window.size) + 1) * o
-        row_bytes = across * itemsize * elements_per_pixel
-        if self.groups == 1 and n * rows * across < o >= 2 * _MIN_FILTERS:
+        row_bytes = width * itemsize * elements_per_pixel
+        if self.groups == 1 and n * rows * width < o >= 2 * _MIN_FILTERS:
             # the filters are the larger operand, so each tile reads its own filters
             return 1, count(o, max(_MIN_FILTERS, -(-o // tile_count))), 1
         block = max(1, min(_BLOCK // max(1, row_bytes), -(-n * rows // tile_count)))
@@ -115,15 +115,15 @@ class ConvForwardPlan(NamedTuple):
         ``spread``."""
         if not math.prod(self.result):
             return 0
-        n, o, high, across = self.result
+        n, o, height, width = self.result
         parts = self._counts(itemsize)
-        images, filters, rows = [longest(size, part) for size, part in zip((n, o, high), parts, strict=True)]
+        images, filters, rows = [longest(size, part) for size, part in zip((n, o, height), parts, strict=True)]
         # a pointwise product reads the images in place unless the result is spread (a phase of a stride)
         slab = 0 if self._pointwise and not spread else math.prod(self._unfolding.slab(images, rows))
-        windows = images * rows * across
+        windows = images * rows * width
         if self.depthwise:
             # sums for results stored in another layout; half-precision sums are float32
-            block = images * min(rows, self._rows_together(images, itemsize)) * across * o
+            block = images * min(rows, self._rows_together(images, itemsize)) * width * o
             return slab * itemsize + block * max(itemsize, 4)
         if self._is_shifted:
             products = slab // self.images[1] * math.prod(self.window.size) * filters
@@ -166,12 +166,12 @@ class ConvForwardPlan(NamedTuple):
             if len(into) == len(source):
                 return partial(_multiply, source, matrix, into)
             # only one of them is contiguous across images, so both are multiplied image by image
-            apart = len(result_part), -1
+            per_image = len(result_part), -1
             return partial(
                 _multiply,
-                source.reshape(*apart, source.shape[2], copy=False),
+                source.reshape(*per_image, source.shape[2], copy=False),
                 matrix,
-                into.reshape(*apart, into.shape[2], copy=False),
+                into.reshape(*per_image, into.shape[2], copy=False),
             )
         shape = self._unfolding.windows(n.stop - n.start, rows.stop - rows.start)
         order = (3, 4, 5, 0, 1, 2) if self._by_tap else (0, 1, 2, 3, 4, 5)
@@ -203,12 +203,12 @@ class ConvForwardPlan(NamedTuple):
     def _shifted(self, out: Array, images: Array, packed: Array, index: Index) -> Callable[[], None]:
         """Return a function that multiplies every pixel by every tap and sums the products with the taps' shifts."""
         n, _, rows, _ = index
-        (h, w), (down, across) = self.window.size, self.window.dilation
+        (h, w), (row_step, column_step) = self.window.size, self.window.dilation
         o, c = self.filters[:2]
-        high, wide = rows.stop - rows.start, self.result[3]
+        height, width = rows.stop - rows.start, self.result[3]
         # one-pixel windows, extended by the filter's extent beyond its first tap
-        points = Im2col(self.window._replace(size=(1, 1), dilation=(1, 1)), wide + across * (w - 1), c)
-        reach = slice(rows.start, rows.stop + down * (h - 1))
+        points = Im2col(self.window._replace(size=(1, 1), dilation=(1, 1)), width + column_step * (w - 1), c)
+        reach = slice(rows.start, rows.stop + row_step * (h - 1))
         shape = points.windows(n.stop - n.start, reach.stop - reach.start)[:3]
         matrix = packed.reshape(h * w, c, o).transpose(0, 2, 1).reshape(-1, c)
         into = out.transpose(1, 0, 2, 3)[:, n, rows]
@@ -216,13 +216,13 @@ class ConvForwardPlan(NamedTuple):
 
         def views(products: Array, total: Array) -> tuple[Array, ...]:
             shifted = [
-                products[i, j, :, :, i * down : i * down + high, j * across : j * across + wide]
+                products[i, j, :, :, i * row_step : i * row_step + height, j * column_step : j * column_step + width]
                 for i in range(h)
                 for j in range(w)
             ]
             return products.reshape(len(matrix), -1), total, *shifted
 
-        gather = points.gathering(images, n, reach, (self.window, high), scratch_types, views)
+        gather = points.gathering(images, n, reach, (self.window, height), scratch_types, views)
 
         def compute() -> None:
             windows, products, total, first, second, *others = gather()
@@ -309,10 +309,10 @@ class ConvForwardPlan(NamedTuple):
     def _pixels_together(self) -> int:
         """Number of pixels of a row per inner loop: the smallest divisor that makes the loop long enough, or all
         pixels."""
-        across = self.result[3]
+        width = self.result[3]
         if self.window.strides[1] != 1:
             return 1
-        return next((part for part in range(1, across) if not across % part and part * self.groups >= _MIN_RUN), across)
+        return next((part for part in range(1, width) if not width % part and part * self.groups >= _MIN_RUN), width)
 
     @property
     def _pointwise(self) -> bool:
@@ -338,11 +338,11 @@ class ConvForwardPlan(NamedTuple):
 def _runs(windows: Array, together: int) -> Array:
     """View windows (N, rows, W′, h, w, C) as (N, rows, runs, pixels · C, h, w); runs are one pixel if there are
     gaps."""
-    n, rows, across, h, w, channels = windows.shape
+    n, rows, width, h, w, channels = windows.shape
     if windows.strides[2] != channels * windows.strides[5]:
         together = 1
     pixels_before_taps = windows.transpose(0, 1, 2, 5, 3, 4)
-    return pixels_before_taps.reshape(n, rows, across // together, together * channels, h, w, copy=False)
+    return pixels_before_taps.reshape(n, rows, width // together, together * channels, h, w, copy=False)
 
 
 def _rows_of_elements(pixels: Array) -> Array | None:

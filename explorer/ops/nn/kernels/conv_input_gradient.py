@@ -2,9 +2,9 @@
 
 ``Conv2dImageGradient`` runs it, also for transposed convolutions. The textbook algorithm scatters each upstream pixel
 over its window; since windows overlap, threads would add to the same pixels in varying order. This kernel gathers
-instead: the gradient of a pixel is a sum over the taps that read it. With stride s only every s-th tap reads a given
-pixel; which taps do depends on the pixel's position modulo s. The pixels with equal position modulo s are a *phase*.
-Within a phase, the sum is an ordinary convolution of stride 1 with every s-th tap in reverse order, which
+instead: the gradient of a pixel is a sum over the taps that read it. With stride s, a pixel is read only by every s-th
+tap, starting at an offset that depends on the pixel's position modulo s. The pixels with equal position modulo s are a
+*phase*. Within a phase, the sum is an ordinary convolution of stride 1 with every s-th tap in reverse order, which
 ``conv_forward`` computes. Dilating the upstream gradient with zeros would need s² times as many multiplications.
 """
 

@@ -45,33 +45,34 @@ class Im2col(NamedTuple):
         n: slice,
         rows: slice,
         key: Hashable,
-        wanted: tuple[tuple[Shape, Any], ...],
+        scratch_types: tuple[tuple[Shape, Any], ...],
         views: Callable[..., tuple[Array, ...]],
     ) -> Callable[[], tuple[Array, ...]]:
-        """Return a function that returns all windows (N, rows, W′, h, w, C) and ``views`` of scratch memory.
+        """Return a function that gathers all windows (N, rows, W′, h, w, C) and returns them with ``views`` of scratch
+        memory.
 
         The windows are a view of the images if these are stored pixel by pixel and contain all windows, else of a
-        padded copy. ``wanted`` lists shapes and dtypes of further scratch arrays, the arguments of ``views``. The views
-        are cached per windows, ``key`` and ``wanted``.
+        padded copy. ``scratch_types`` lists shapes and dtypes of further scratch arrays, the arguments of ``views``. The views
+        are cached per windows, ``key`` and ``scratch_types``.
         """
-        (down, across), (top, left) = self.window.strides, [sides[0] for sides in self.window.padding]
+        (row_step, column_step), (top, left) = self.window.strides, [sides[0] for sides in self.window.padding]
         shape, dtype = self.windows(n.stop - n.start, rows.stop - rows.start), images.dtype
-        whole, first = images.transpose(0, 2, 3, 1)[n], rows.start * down - top
+        selected, first = images.transpose(0, 2, 3, 1)[n], rows.start * row_step - top
 
         def steps(s: Shape) -> Shape:
             dilated = [d * b for d, b in zip(self.window.dilation, s[1:3], strict=True)]
-            return s[0], s[1] * down, s[2] * across, *dilated, s[3]
+            return s[0], s[1] * row_step, s[2] * column_step, *dilated, s[3]
 
-        key = self, shape, dtype, key, wanted
+        key = self, shape, dtype, key, scratch_types
         slab_shape = self.slab(*shape[:2])
-        inside = first >= 0 and first + slab_shape[1] <= whole.shape[1]
-        inside = inside and left <= 0 and slab_shape[2] - left <= whole.shape[2]
+        inside = first >= 0 and first + slab_shape[1] <= selected.shape[1]
+        inside = inside and left <= 0 and slab_shape[2] - left <= selected.shape[2]
         # a view needs adjacent channels, which make a window's row contiguous
-        if inside and whole.strides[3] == whole.itemsize:
-            part = whole[:, first:, -left:]  # left ≤ 0, so the windows skip −left pixels
+        if inside and selected.strides[3] == selected.itemsize:
+            part = selected[:, first:, -left:]  # left ≤ 0, so the windows skip −left pixels
             windows = as_strided(part, shape, steps(part.strides), writeable=False)
-            return lambda: (windows, *scratch(key, wanted, views))
-        copies, zeros = padded(slab_shape, whole, first, -left)
+            return lambda: (windows, *scratch(key, scratch_types, views))
+        copies, zeros = padded(slab_shape, selected, first, -left)
         # the slab is allocated later, but its strides are known
         strides = steps(_dense(slab_shape, dtype.itemsize))
 
@@ -80,7 +81,7 @@ class Im2col(NamedTuple):
 
         def gather() -> tuple[Array, ...]:
             # zeros are written each time, because other tiles share the memory
-            slab, *rest = scratch(("padded", key), ((slab_shape, dtype), *wanted), all_views)
+            slab, *rest = scratch(("padded", key), ((slab_shape, dtype), *scratch_types), all_views)
             for region in zeros:
                 slab[region] = 0
             for region, source in copies:
@@ -94,8 +95,8 @@ def drop_skipped_pixels(window: Window, images: Array) -> tuple[Window, Array]:
     """Return a window with stride 1, and images (N, C, H, W) without the pixels that 1×1 windows skip."""
     if window.size != (1, 1) or window.padding != ((0, 0), (0, 0)):
         return window, images
-    down, across = window.strides
-    return window._replace(strides=(1, 1)), images[:, :, ::down, ::across]
+    row_step, column_step = window.strides
+    return window._replace(strides=(1, 1)), images[:, :, ::row_step, ::column_step]
 
 
 def split_groups(windows: Array, groups: int) -> Array:
@@ -125,19 +126,19 @@ def padded(shape: Shape, images: Array, top: int, left: int) -> tuple[list[tuple
     """Return (region, source) pairs to copy and regions of zeros that fill a slab (N, H, W, C) at (top, left) of
     images."""
     height, width = images.shape[1:3]
-    up, down = min(max(-top, 0), shape[1]), max(min(height - top, shape[1]), 0)
+    up, row_step = min(max(-top, 0), shape[1]), max(min(height - top, shape[1]), 0)
     before, after = min(max(-left, 0), shape[2]), max(min(width - left, shape[2]), 0)
-    if up >= down or before >= after:
+    if up >= row_step or before >= after:
         return [], [...]
-    every, rows = slice(None), slice(up, down)
+    every, rows = slice(None), slice(up, row_step)
     borders = [
         (every, slice(0, up)),
-        (every, slice(down, shape[1])),
+        (every, slice(row_step, shape[1])),
         (every, rows, slice(0, before)),
         (every, rows, slice(after, shape[2])),
     ]
     zeros = [region for region in borders if region[-1].start < region[-1].stop]
-    source = images[:, top + up : top + down, left + before : left + after]
+    source = images[:, top + up : top + row_step, left + before : left + after]
     inside = every, rows, slice(before, after)
     if images.strides[3] == images.itemsize:
         return [(inside, source)], zeros

@@ -74,9 +74,9 @@ class WindowOperation(Operation, abstract=True):
         """Return (N, C, H′, W′); raise OperandError if no window fits."""
         if x.rank != 4:
             raise self.refuse((x,), "images must be (N, C, H, W)", "add a batch axis with ex.expand_dims(x, 0)")
-        wrong = self.window.problem()
-        if wrong:
-            raise self.refuse((x,), wrong)
+        problem = self.window.problem()
+        if problem:
+            raise self.refuse((x,), problem)
         for size, dilation, sides in zip(self.size, self.dilation, self.padding, strict=True):
             # a window of only padding has no maximum and no mean; other frameworks have the same rule
             if 2 * max(sides) > dilation * (size - 1) + 1:
@@ -139,15 +139,17 @@ class PoolingForward(Pooling, abstract=True):
         images = x[n, :, rows]
         along_rows = self._scratch_like(part, images.shape[2])
         along_rows.fill(identity)
-        across, down = self.window.along(1), self.window.along(0)
+        column_window, row_window = self.window.along(1), self.window.along(0)
         for column in range(self.size[1]):
-            windows, pixels = across.overlap(0, column, images.shape[2:], slice(0, images.shape[2]), part.shape[3])
+            windows, pixels = column_window.overlap(
+                0, column, images.shape[2:], slice(0, images.shape[2]), part.shape[3]
+            )
             into = along_rows[windows]
             combine(into, images[pixels], out=into)
         # the combined rows are an image that begins at rows.start
-        down = down._replace(padding=((self.padding[0][0] + rows.start, 0), (0, 0)))
+        row_window = row_window._replace(padding=((self.padding[0][0] + rows.start, 0), (0, 0)))
         for row in range(self.size[0]):
-            windows, pixels = down.overlap(row, 0, along_rows.shape[2:], band, part.shape[3])
+            windows, pixels = row_window.overlap(row, 0, along_rows.shape[2:], band, part.shape[3])
             into = part[windows]
             combine(into, along_rows[pixels], out=into)
         return None
@@ -160,9 +162,9 @@ class PoolingForward(Pooling, abstract=True):
     @staticmethod
     def _scratch_like(part: Array, rows: int) -> Array:
         """Return scratch memory (N, C, rows, W′) with the same layout as ``part``."""
-        n, c, _, across = part.shape
+        n, c, _, columns = part.shape
         last = part.strides[1] < part.strides[3]
-        shape = (n, rows, across, c) if last else (n, c, rows, across)
+        shape = (n, rows, columns, c) if last else (n, c, rows, columns)
 
         def as_channels_first(memory: Array) -> Array:
             return memory.transpose(0, 3, 1, 2) if last else memory
@@ -213,16 +215,16 @@ class PoolingBackward(WindowOperation, abstract=True):
 
     def within(self, band: slice) -> Window:
         """Return the window restricted to a band of rows."""
-        (top, below), across = self.padding
+        (top, bottom), sides = self.padding
         # row 0 of the band's part is its first row, as if band.start rows were padding
-        return self.window._replace(padding=((top + band.start, below), across))
+        return self.window._replace(padding=((top + band.start, bottom), sides))
 
     def reached(self, shape: Shape, windows: Shape, itemsize: int) -> int:
         """Return the maximum number of windows, counted per channel, that overlap one tile of images of a shape."""
-        rows, across = windows[2:]
+        rows, columns = windows[2:]
         return max(
             [
-                (n.stop - n.start) * shape[1] * (reach.stop - reach.start) * across
+                (n.stop - n.start) * shape[1] * (reach.stop - reach.start) * columns
                 for n, _, band, _ in _bands(shape, itemsize)
                 for reach in (self.reaching(band, rows),)
             ],
@@ -232,10 +234,10 @@ class PoolingBackward(WindowOperation, abstract=True):
 
 def _bands(shape: Shape, itemsize: int) -> list[Index]:
     """Divide images (N, C, H, W) into groups of images, or into bands of rows of one image."""
-    n, c, rows, across = shape
-    block = max(1, TILE_BYTES // max(1, c * across * itemsize))
+    n, c, rows, columns = shape
+    block = max(1, TILE_BYTES // max(1, c * columns * itemsize))
     return [
-        (images, slice(0, c), band, slice(0, across))
+        (images, slice(0, c), band, slice(0, columns))
         for images in even(n, block // max(1, rows))
         for band in even(rows, block)
     ]

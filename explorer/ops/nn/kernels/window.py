@@ -64,13 +64,13 @@ class Window(NamedTuple):
             counts.append(count)
         return tuple(counts)
 
-    def overlap(self, row: int, column: int, size: Lengths, rows: slice, across: int) -> tuple[Any, Any]:
+    def overlap(self, row: int, column: int, size: Lengths, rows: slice, columns: int) -> tuple[Any, Any]:
         """Return the windows whose tap (row, column) is inside images of ``size``, and these pixels.
 
         Both are indices into the last two axes: of windows, counted from ``rows.start``, and of images.
         """
         windows, pixels = [], []
-        for axis, (tap, start, stop) in enumerate(((row, rows.start, rows.stop), (column, 0, across))):
+        for axis, (tap, start, stop) in enumerate(((row, rows.start, rows.stop), (column, 0, columns))):
             step, first = self.strides[axis], tap * self.dilation[axis] - self.padding[axis][0]
             # the tap's pixel in window i is i · step + first; low is the first i with a pixel ≥ 0, high the first i
             # with a pixel after the end
