@@ -52,8 +52,8 @@ class Im2col(NamedTuple):
         memory.
 
         The windows are a view of the images if these are stored pixel by pixel and contain all windows, else of a
-        padded copy. ``scratch_types`` lists shapes and dtypes of further scratch arrays, the arguments of ``views``. The views
-        are cached per windows, ``key`` and ``scratch_types``.
+        padded copy. ``scratch_types`` lists shapes and dtypes of further scratch arrays, the arguments of ``views``.
+        The views are cached per windows, ``key`` and ``scratch_types``.
         """
         (row_step, column_step), (top, left) = self.window.strides, [sides[0] for sides in self.window.padding]
         shape, dtype = self.windows(n.stop - n.start, rows.stop - rows.start), images.dtype
