@@ -38,7 +38,7 @@ class Blob:
 
     @property
     def empty(self) -> bool:
-        """Whether it holds no value."""
+        """Whether it contains no value."""
         return self._value is None
 
     @property
@@ -59,11 +59,11 @@ class Blob:
         if kind is np.ndarray and isinstance(value, Tensor):
             value = value.array
         if not isinstance(value, kind):
-            held = "nothing" if self._value is None else f"a {type(self._value).__name__}"
+            content = "is empty" if self._value is None else f"contains a {type(self._value).__name__}"
             raise OperandError(
-                f"the blob {self.name!r} holds {held}",
-                rule=f"it must hold a {kind.__name__}, as requested",
-                fix="request the class that it holds: blob.value_type, or reset(value)",
+                f"the blob {self.name!r} {content}",
+                rule=f"it must contain a {kind.__name__}, as requested",
+                fix="request the value's class, blob.value_type, or set another value: blob.reset(value)",
             )
         return value
 
@@ -85,7 +85,7 @@ class Blob:
         return value
 
     def reset(self, value: Any = None) -> None:
-        """Hold another value, or none; the old value is freed with its last reference."""
+        """Set or remove the value; the old value is freed with its last reference."""
         self._value = value
 
     def __repr__(self) -> str:

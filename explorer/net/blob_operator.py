@@ -60,8 +60,8 @@ class BlobOperator:
     def _at(self, blobs: tuple[Blob, ...], position: int, role: str) -> Blob:
         if not 0 <= position < len(blobs):
             raise OperandError(
-                f"number {position} of {len(blobs)} {role}: {', '.join([blob.name for blob in blobs]) or 'none'}",
-                rule=f"{self.definition.type} must have that many {role}",
+                f"index {position} of {len(blobs)} {role}: {', '.join([blob.name for blob in blobs]) or 'none'}",
+                rule=f"{self.definition.type} must have at least {position + 1} {role}",
                 fix=f"give it {position + 1}",
             )
         return blobs[position]
@@ -82,7 +82,7 @@ def blob_operator(*types: str, inputs: tuple[int, ...] = (), outputs: tuple[int,
 
     >>> @ex.blob_operator("CountWords", inputs=(1,), outputs=(1,))
     ... def count_words(op, *, least: int = 1):
-    ...     "How many words of a text have so many letters, or more."
+    ...     "Number of words in a string with at least ``least`` letters."
     ...     op.set_output(0, sum(len(word) >= least for word in op.input(0, str).split()))
     >>> workspace = ex.Workspace()
     >>> workspace.feed_blob("text", "one engine, not two")
@@ -91,15 +91,15 @@ def blob_operator(*types: str, inputs: tuple[int, ...] = (), outputs: tuple[int,
     array(1)
     """
 
-    def enter(function: _Run) -> _Run:
+    def decorate(function: _Run) -> _Run:
         for name in types or (function.__name__,):
             options = {"inputs": inputs, "outputs": outputs, "in_place": _EACH, "planned": False}
-            # Also in the table of all types, marked as not planned: one table serves to write, print and check nets.
+            # Also in the table of all types, marked as not planned, since nets are written and checked with one table.
             TABLE.declare(name, gradient="none", **options)(_declared(name, function))
             BLOB_OPERATORS[name] = function
         return function
 
-    return enter
+    return decorate
 
 
 _EACH = tuple((position, position) for position in range(8))

@@ -59,7 +59,7 @@ class NpzFile:
 
 
 DATABASES: Registry[str, Database] = Registry("type of database", {"npz": NpzFile()})
-"""keyed by the value of operators' ``db_type`` argument"""
+"""value of the argument ``db_type`` → database type"""
 
 
 @named_methods
@@ -133,7 +133,7 @@ class DBReader:
             self._next = row % self.size
 
     def __deepcopy__(self, memo: Any) -> Any:
-        raise TypeError("a reader is not copied: each row of a round is read once")
+        raise TypeError("a reader must not be copied, because each row is read once per round")
 
     def __repr__(self) -> str:
         return f"<reader of {self.name}: row {self._next} of {self.size}>"
@@ -145,10 +145,10 @@ def create_db(
     *,
     db_name: Annotated[str, "the file"],
     db_type: str = "npz",
-    num_shards: Annotated[int, "readers that share the rows"] = 1,
+    num_shards: Annotated[int, "number of readers that share the rows"] = 1,
     shard_id: int = 0,
 ) -> None:
-    """A reader of the rows of a database, or of one shard of them."""
+    """Create a reader of the rows of a database, or of one shard of them."""
     op.set_output(0, DBReader(db_type, db_name, num_shards, shard_id))
 
 
@@ -156,7 +156,7 @@ def create_db(
 def read_batch(
     op: BlobOperator, *, batch_size: int, columns: Annotated[tuple[str, ...], "by default the outputs' names"] = ()
 ) -> None:
-    """The next rows of a reader: one output for each column."""
+    """Read the next rows of a reader, with one output for each column."""
     if batch_size < 1:
         raise OperandError(f"batch_size={batch_size}", rule="a batch must have at least one row", fix="batch_size=32")
     names = columns or tuple([blob.name for blob in op.outputs])
@@ -172,7 +172,7 @@ def read_batch(
 
 @blob_operator("DBExists", inputs=(0,), outputs=(1,))
 def db_exists(op: BlobOperator, *, db_name: str, db_type: str = "npz") -> None:
-    """Whether there is a database with this name."""
+    """Return whether there is a database with this name."""
     op.set_output(0, DATABASES.find(db_type).exists(db_name))
 
 
@@ -186,7 +186,7 @@ def save(op: BlobOperator, *, db: Annotated[str, "the file"], db_type: str = "np
 def load(op: BlobOperator, *, db: Annotated[str, "the file"], db_type: str = "npz") -> None:
     """Read blobs from a database by their names; none is written unless all exist."""
     arrays = DATABASES.find(db_type).read(db)
-    # All are looked up before one is set, so that a workspace never holds half of a checkpoint.
+    # All are looked up before one is set, so that a workspace never contains half of a checkpoint.
     for blob in op.outputs:
         if blob.name not in arrays:
             raise UnknownNameError(blob.name, kind=f"blob of {db}", known=arrays)
@@ -198,11 +198,11 @@ def load(op: BlobOperator, *, db: Annotated[str, "the file"], db_type: str = "np
 def checkpoint(
     op: BlobOperator,
     *,
-    db: Annotated[str, "the file, with %d for the number of the step"],
-    every: Annotated[int, "steps from one checkpoint to the next"] = 1,
+    db: Annotated[str, "the file, with %d for the step index"],
+    every: Annotated[int, "number of steps between checkpoints"] = 1,
     db_type: str = "npz",
 ) -> None:
-    """Write blobs to a database every so many steps: the step number first, then the blobs to store."""
+    """Write blobs to a database at every ``every``-th step; the inputs are the step index, then the blobs to store."""
     if every < 1 or db.count("%d") > 1:
         raise OperandError(
             f"every={every}, db={db!r}",
@@ -213,7 +213,7 @@ def checkpoint(
     if number.size != 1 or number.dtype.kind not in "biuf" or number != np.floor(number):
         raise OperandError(
             f"the step {op.inputs[0].name!r}: {number.dtype} {number.shape}",
-            rule="the first input must be the step number, one integer",
+            rule="the first input must be the step index, one integer",
             fix='net.Checkpoint(["iteration", "w"], [], db="model_%d.npz"), after net.Iter("iteration", "iteration")',
         )
     step = int(number.reshape(()))

@@ -36,12 +36,12 @@ class WrittenOperator:
     arrays: Mapping[str, Array]
 
 
-def names_of(names: Names, what: str) -> tuple[str, ...]:
-    """Return one or several names as a tuple."""
+def names_of(names: Names, argument: str) -> tuple[str, ...]:
+    """Return one or several names as a tuple; ``argument`` is the name of the argument in errors."""
     is_one = isinstance(names, str) or not isinstance(names, Iterable)
     listed: tuple[Any, ...] = (names,) if is_one else tuple(names)
     if not all(isinstance(name, str) and name for name in listed):
-        raise OperandError(f"{what} {listed!r}", rule="blobs must be given by name", fix='net.Relu("x", "y")')
+        raise OperandError(f"{argument} {listed!r}", rule="blobs must be given by name", fix='net.Relu("x", "y")')
     return listed
 
 
@@ -94,11 +94,11 @@ def write(
         else:
             arguments[key] = _plain(key, value)
     references: dict[str, WeightReference] = {}
-    held: dict[str, Array] = {}
+    stored: dict[str, Array] = {}
     for attribute, value in arrays.items():
         array = tensor(value).array
-        key = free_name(f"{name}.{attribute}", lambda key: is_key(key) or key in held, {})
-        references[attribute], held[key] = WeightReference(key, array.shape, array.dtype.name), array
+        key = free_name(f"{name}.{attribute}", lambda key: is_key(key) or key in stored, {})
+        references[attribute], stored[key] = WeightReference(key, array.shape, array.dtype.name), array
     place = users_line()
     operator = OperatorDefinition(
         type,
@@ -118,7 +118,7 @@ def write(
             schema.check(operator)
         except ExplorerError as error:
             raise OperandError(f"operator {name!r} ({type}): {error.given}", rule=error.rule, fix=error.fix) from None
-    return WrittenOperator(operator, held)
+    return WrittenOperator(operator, stored)
 
 
 def _plain(name: str, value: Any) -> Plain:
@@ -139,7 +139,7 @@ def _plain(name: str, value: Any) -> Plain:
 
 
 class OperatorCall:
-    """Callable ``net.Relu``, which takes the blobs that the operator reads and writes, and its arguments by name."""
+    """Callable ``net.Relu``, called with the blobs that the operator reads and writes, and its arguments by name."""
 
     def __init__(self, type: str, table: OperatorTable, add: Callable[..., Any]) -> None:
         self.type, self._add = type, add
@@ -246,7 +246,7 @@ class NetEditor:
 
         Weights are found by operator and attribute; a renamed operator keeps its weights, including replaced arrays.
         """
-        self._weights = self._weights.followed(definition, renamed or {})
+        self._weights = self._weights.for_definition(definition, renamed or {})
         self._definition = definition
         self.is_edited = True
 
@@ -262,8 +262,8 @@ class NetEditor:
             self._draft = draft
         else:
             definition = self.definition
-            place = edits.position(definition, before, after)
-            self.adopt(edits.insert(definition, written.operator, place, self._with(written)))
+            position = edits.position(definition, before, after)
+            self.adopt(edits.insert(definition, written.operator, position, self._with(written)))
         return written.operator
 
     def insert(
@@ -272,7 +272,7 @@ class NetEditor:
         """Put an operator between a blob and its readers; return it."""
         definition = self.definition
         reads = (definition.blob(blob).blob, *names_of(others, "others"))
-        # A draft only for its names, because it knows which are taken.
+        # The draft is used only to find unused names.
         written = self._write(Draft(definition), type, reads, output, **options)
         self.adopt(edits.splice(definition, written.operator, blob, readers, self._with(written)))
         return written.operator

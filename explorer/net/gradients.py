@@ -48,15 +48,15 @@ class GradientOperators:
         self._tried: dict[str, int] = {}
         self._parts: dict[str, list[tuple[int, int]]] = {}
         """version → the parts of its gradient: operator created here and index among its outputs"""
-        self._holders: dict[str, str] = {}
-        """version → the blob with its given gradient"""
+        self._gradient_blobs: dict[str, str] = {}
+        """version → the blob with its gradient"""
         self.operators: list[OperatorDefinition] = []
         self.gradients: dict[str, str] = {}
         names = (seeds,) if isinstance(seeds, str) else seeds or ()
         check_type(names, "outputs", Iterable, "a blob's name, or names", 'net.add_gradient_operators("loss")')
         self._seed(dict(names) if isinstance(names, Mapping) else dict.fromkeys(names, ""))
         for written, operator in zip(reversed(definition.operators), reversed(definition.ssa.operators), strict=True):
-            self._answer(written, operator)
+            self._add_gradient(written, operator)
         # Inputs of the net have no operator that requests their gradient, so their parts are joined at the end.
         for version in [*self._parts]:
             self._gradient(version)
@@ -79,9 +79,9 @@ class GradientOperators:
                 gradient = f"{blob}_autogen_grad"
                 self._refuse_taken(gradient)
                 self._add("ConstantFill", (blob,), (gradient,), {"value": 1.0, "dtype": "like"})
-            self._holders[self._current[blob]] = gradient
+            self._gradient_blobs[self._current[blob]] = gradient
 
-    def _answer(self, written: OperatorDefinition, operator: OperatorDefinition) -> None:
+    def _add_gradient(self, written: OperatorDefinition, operator: OperatorDefinition) -> None:
         """Append the gradient of one operator, if a gradient reaches its outputs."""
         reached = [at for at, version in enumerate(operator.outputs) if self._gradient(version)]
         schema = self._table.schema(written.type)
@@ -131,7 +131,7 @@ class GradientOperators:
         """Return the blob with a version's gradient, "" if it has none; several parts are joined now."""
         parts = self._parts.pop(version, [])
         blob = self._definition.blobs[version].blob
-        names = [self._holders[version]] if version in self._holders else []
+        names = [self._gradient_blobs[version]] if version in self._gradient_blobs else []
         split = 0
         for number, (index, position) in enumerate(parts):
             operator = self.operators[index]
@@ -150,7 +150,7 @@ class GradientOperators:
             self._add("Sum", tuple(names), (joined,), {})
             names = [joined]
         if names:
-            self._holders[version] = self.gradients[blob] = names[0]
+            self._gradient_blobs[version] = self.gradients[blob] = names[0]
         return names[0] if names else ""
 
     def _add(
@@ -160,9 +160,9 @@ class GradientOperators:
         outputs: tuple[str, ...],
         arguments: Mapping[str, object],
         passed: Mapping[str, str] | None = None,
-        answered: str = "",
+        forward: str = "",
     ) -> None:
-        wanted = f"{answered}_gradient" if answered else outputs[0]
+        wanted = f"{forward}_gradient" if forward else outputs[0]
         name = free_name(wanted, self._names.__contains__, self._tried)
         self._names.add(name)
         place = users_line()
@@ -184,7 +184,7 @@ class GradientOperators:
         if blob in self._current:
             raise OperandError(
                 f"a blob {blob!r} in net {self._definition.name!r}",
-                rule="names that end in _grad must be free where gradients are added",
+                rule="names of gradients, which end in _grad, must be unused",
                 fix=f"net.rename_blob({blob!r}, …)",
             )
 

@@ -53,7 +53,7 @@ from explorer.net.building.diagnostics import (
     unknown_types,
     unknown_types_error,
 )
-from explorer.net.building.example_shapes import Shapes, assumptions, no_input
+from explorer.net.building.example_shapes import Shapes, assumptions, unknown_input
 from explorer.net.building.inputs import is_shape
 from explorer.net.building.weights import NetWeights
 from explorer.net.definition import edits
@@ -117,7 +117,7 @@ def _checked_table(definition: NetDefinition | str, table: OperatorTable | None)
         raise OperandError(
             f"net {definition.name!r} of the dialect {definition.dialect!r} with "
             f"{f'the table of {table.format!r}' if table else 'no table'}",
-            rule="the table must be that of the definition's dialect",
+            rule="the table must belong to the definition's dialect",
             fix="pass the table of its format: Net(definition, table)",
         )
     return table
@@ -209,21 +209,21 @@ class Net:
         flow = f"{reads or 'nothing'} → {writes or 'nothing'}"
         return visible(f"<net {self.name!r}: {count}, {flow}; {self.state.words}>")
 
-    # -- looking ---------------------------------------------------------------------------------------------------
+    # -- inspecting ------------------------------------------------------------------------------------------------
 
     @property
     def inputs(self) -> dict[str, BlobDefinition]:
-        """The given operands, by name in file order, with their noted types."""
+        """The net's inputs by name, in file order, with their declared types."""
         return {name: self.definition.input(name) for name in self.definition.inputs}
 
     @property
     def outputs(self) -> dict[str, BlobDefinition]:
-        """The returned operands, by name in file order."""
+        """The net's outputs by name, in file order."""
         return {name: self.definition.blob(blob) for name, blob in self.definition.results.items()}
 
     @property
     def operands(self) -> Mapping[str, BlobDefinition]:
-        """All operands by name: shape and dtype notes, producer, consumers."""
+        """All operands by name, with declared shape and dtype, producer and consumers."""
         return self.definition.blobs
 
     @property
@@ -292,7 +292,7 @@ class Net:
             raise graph_error(
                 self.definition.source,
                 None,
-                f"net {self.name!r} holds no tensor that could be drawn",
+                f"net {self.name!r} has no tensor that can be drawn",
                 rule="an output, or a result of an operator, must have a type",
                 fix="give it an operator, or a weight of numbers",
             )
@@ -380,7 +380,7 @@ class Net:
         except OperandError as error:
             raise OperandError(
                 f"net {other.name!r} as a reference of net {self.name!r}: {error.given}",
-                rule=f"a reference must take the inputs of the net; {error.rule}",
+                rule=f"a reference must accept the inputs of the net; {error.rule}",
                 fix="compare with another file of this model; graphs of other models: explorer diff A B",
             ) from error
         other._watch_operands(theirs, list(other.definition.ssa.blobs), keep, executor)
@@ -466,14 +466,14 @@ class Net:
         """Add an input, whose ``shape`` may contain None or a name for an unknown length; return its name."""
         definition = self.definition
         try:
-            held = memory_dtype(np.dtype(dtype).name)
+            element_dtype = memory_dtype(np.dtype(dtype).name)
         except TypeError:
             raise OperandError(
                 f"input({name!r}, …, dtype={dtype!r})",
-                rule="the dtype must be the name of one of booleans or numbers",
+                rule="the dtype must be boolean or numeric",
                 fix=f'net.input({name!r}, …, "float32")',
             ) from None
-        type = BlobType(None if shape is None else tuple(shape), held.name)
+        type = BlobType(None if shape is None else tuple(shape), element_dtype.name)
         self._editor.adopt(edits.changed(definition, inputs=[*definition.inputs, name], types={name: type}))
         return name
 
@@ -591,7 +591,7 @@ class Net:
     def source(self) -> str:
         """The file of the graph, "" for a net written in Python; before init it may be set to another file.
 
-        The weights are then the ones next to that file.
+        The weights are then loaded from the file next to it.
         """
         return self.definition.source
 
@@ -614,15 +614,15 @@ class Net:
     def _open(self, path: str | os.PathLike[str], weights: str | os.PathLike[str] | None) -> None:
         """Load graph and weights from other files; nothing changes if they cannot be opened."""
         if not self.definition.source or self._editor.is_edited or self.weights.version or self._initialized >= 0:
-            was = (
+            state = (
                 "written, not opened"
                 if not self.definition.source
                 else "edited"
                 if self._editor.is_edited or self.weights.version
-                else "initialised"
+                else "initialized"
             )
             raise StateError(
-                f"another file for net {self.name!r}, which was {was}",
+                f"another file for net {self.name!r}, which was {state}",
                 rule="a net's files must be changed between opening and init, before any edit",
                 fix="net = ex.open(path, weights=path)",
             )
@@ -654,9 +654,9 @@ class Net:
             raise graph_error(
                 self.definition.source,
                 None,
-                f"net {self.name!r} consists of weights alone",
+                f"net {self.name!r} contains only weights",
                 rule="a net that is built or run must have operators that compute with its weights",
-                fix=f"open the file of the graph, or take an array: {array}",
+                fix=f"open the file of the graph, or read an array: {array}",
             )
         unknown = self.unknown()
         if unknown:
@@ -699,7 +699,7 @@ class Net:
         return session.recorded(session.shaped(shapes))
 
     def example_shapes(self) -> dict[str, Shape]:
-        """Return the inputs' shapes noted in the file, with lengths that the operators accept for unknown ones.
+        """Return the inputs' shapes declared in the file, with lengths that the operators accept for unknown ones.
 
         An input that may be an image gets one image of a usual size, others a batch of one. Shapes are tested by
         building, without computing. ``preview_plan()`` draws the net for them.
@@ -720,15 +720,15 @@ class Net:
         assumed = {**(shapes or {}), **named}
         for name, shape in assumed.items():
             if name not in self.definition.inputs:
-                raise no_input(self.definition, name)
+                raise unknown_input(self.definition, name)
             if not is_shape(shape) or min(shape, default=0) < 0:
                 raise OperandError(
                     f"the shape {shape!r} of input {name!r}",
                     rule="a shape must be a tuple of lengths",
                     fix=f"net.assume({{{name!r}: (1, 576)}})",
                 )
-        types = [(name, self.session.noted_type(name, tuple(shape))) for name, shape in assumed.items()]
-        fix = "give lengths that the file leaves open; another length needs the model exported anew, with it open"
+        types = [(name, self.session.declared_type(name, tuple(shape))) for name, shape in assumed.items()]
+        fix = "give only lengths that the file does not declare, or export the model again with an unknown length"
         check_inputs(self.definition, types, fix)
         self._assumed = {name: tuple(shape) for name, shape in assumed.items()}
         return self
@@ -806,7 +806,7 @@ class Net:
         Inputs and executor are as in ``run``.
         """
         if type(runs) is not int or runs < 1:
-            raise OperandError(f"runs={runs!r}", rule="runs must be a whole number of 1 or more", fix="runs=5")
+            raise OperandError(f"runs={runs!r}", rule="runs must be an integer of at least 1", fix="runs=5")
         check_name(executor, "executor", EXECUTORS)
         session = self._checked_session()
         arrays, device = session.arrays(inputs, named), session.device_of(inputs, named)
@@ -840,8 +840,8 @@ def _left_on_device(root: Expr, value: Any) -> Any:
     return stored_tensor(Storage(value, device, shared="a result of a net uses it"), root.tensor_type, "")
 
 
-_SHOWN = 60
-"""maximum characters of one argument"""
+_MAX_SHOWN = 60
+"""maximum number of characters of one argument"""
 
 
 def net_text(definition: NetDefinition) -> str:
@@ -867,9 +867,9 @@ def _operator(operator: OperatorDefinition) -> str:
 
 
 def _stored(operator: OperatorDefinition) -> str:
-    """Return the line of stored tensors with the types noted in the file."""
+    """Return the line of stored tensors with the types declared in the file."""
     return operator.text or _operator(operator)
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"

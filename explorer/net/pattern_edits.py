@@ -65,9 +65,9 @@ def _blob(match: Match, name: str, blobs: Mapping[int, str]) -> str:
     value = match.variables.get(name)
     if value is not None and value.uid in blobs:
         return blobs[value.uid]
-    what = "reads it, and the pattern does not" if value is None else f"it is {value.operation.name} within an operator"
+    problem = "it is not in the pattern" if value is None else f"it is {value.operation.name} within an operator"
     raise OperandError(
-        f"variable {name!r} of a match at {', '.join(match.operators)}: {what}",
+        f"variable {name!r} of a match at {', '.join(match.operators)}: {problem}",
         rule="each variable of a replacement in a net must be a variable of the pattern, and a blob of the net",
         fix="where={…} that keeps the pattern from such values, or replace expressions: net.build()",
     )
@@ -109,7 +109,7 @@ def _written(
 
 
 def _without_unread(definition: NetDefinition, names: set[str]) -> NetDefinition:
-    """Return the definition without those of the named operators that neither an operator nor an output reads."""
+    """Return the definition without the named operators whose outputs nothing reads."""
     needed, kept = set(definition.ssa.outputs), list[str]()
     for operator in reversed(definition.ssa.topological_order):  # readers first
         if operator.name not in names or not needed.isdisjoint(operator.outputs):

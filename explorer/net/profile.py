@@ -95,7 +95,7 @@ def profile(program: Program, builder: NetBuilder, timings: Sequence[Timing]) ->
             ProfileRow(
                 tuple(name for name, _ in owners),
                 tuple(type for _, type in owners),
-                # A median, since the first run of a new shape, or another process, multiplies single times.
+                # A median, since the first run of a new shape, or another process, may delay single runs.
                 median([(timing.ended[index] - timing.began[index]) / 1000 for timing in timings]),
                 kernel.cost.flops,
                 moved,
@@ -105,7 +105,7 @@ def profile(program: Program, builder: NetBuilder, timings: Sequence[Timing]) ->
 
 
 def _table(title: str, rows: Sequence[tuple[str, ProfileRow]], total: float) -> list[str]:
-    """Return a text table with time and its share, operations and bytes with their rates."""
+    """Return a text table with times and their percentages, and operations and bytes with their rates."""
     head = (title, "µs", "%", "Mflop", "Gflop/s", "MB", "GB/s")
     cells = [
         (

@@ -37,11 +37,11 @@ from explorer.core.types.custom_dtypes import dtype_name, is_text
 from explorer.core.types.device import Device, cpu
 from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType, TupleType
 from explorer.net.building.builder import Build, NetBuilder
-from explorer.net.building.containers import EXAMPLE_MEMBERS, each_leaf, key_of, leaves, named_leaves, with_leaves
-from explorer.net.building.example_shapes import Shapes, fitting, not_held, same_shapes, whole_shapes
+from explorer.net.building.containers import EXAMPLE_LENGTH, each_leaf, key_of, leaves, named_leaves, with_leaves
+from explorer.net.building.example_shapes import Shapes, declared_shapes, fitting_shapes, impossible_shape, same_shapes
 from explorer.net.building.inputs import as_array, as_value, is_shape, is_symbolic, named_inputs
 from explorer.net.building.weights import NetWeights
-from explorer.net.definition.declared_types import check_inputs, noted_dtype
+from explorer.net.definition.declared_types import check_inputs, declared_dtype
 from explorer.net.definition.definition import NetDefinition, OperatorDefinition, graph_error
 from explorer.net.operators.context import Answer, unknown_shape
 from explorer.net.operators.table import OperatorTable
@@ -59,9 +59,9 @@ from explorer.run.execution.executors import EXECUTORS
 from explorer.run.execution.program import Program
 from explorer.run.runtime.marshalling import on_host
 
-KEPT = 4
+CACHE_SIZE = 4
 """maximum number of builds, and of their plans, that a session caches"""
-_ASSUMED_TEXT = np.dtype((np.str_, 16))
+_ASSUMED_STRING = np.dtype((np.str_, 16))
 """dtype of a string input with unknown values"""
 _logger = logging.getLogger("explorer.net")
 
@@ -127,14 +127,14 @@ class NetSession:
     def expressions(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
         """Return the expressions of inputs: expressions, arrays or shapes, by default the file's shapes."""
         if not inputs and not named:
-            return self.shaped(whole_shapes(self.definition))
+            return self.shaped(declared_shapes(self.definition))
         values = named_inputs(self.definition, inputs, named)
-        device = self._place_of(values.values())
+        device = self._first_device(values.values())
         return {name: self._expression(name, value, device) for name, value in values.items()}
 
     def bindable(self, inputs: tuple[Any, ...]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the expressions of inputs, with parameters for arrays, and these arrays by name."""
-        values = named_inputs(self.definition, inputs, {}) if inputs else whole_shapes(self.definition)
+        values = named_inputs(self.definition, inputs, {}) if inputs else declared_shapes(self.definition)
         device = self.device or cpu
         nodes, arrays = dict[str, Any](), dict[str, Any]()
         for name, value in values.items():
@@ -151,19 +151,19 @@ class NetSession:
         inputs = {}
         for name, shape in shapes.items():
             try:
-                type_ = self.noted_type(name, shape)
+                type_ = self.declared_type(name, shape)
             except OperandError as error:
-                raise not_held(self.definition, name, error) from error
+                raise impossible_shape(self.definition, name, error) from error
             is_sequence = self.definition.input(name).is_sequence
-            example: Any = (type_,) * EXAMPLE_MEMBERS if is_sequence else type_
+            example: Any = (type_,) * EXAMPLE_LENGTH if is_sequence else type_
             inputs[name] = each_leaf(name, example, self._parameter)
         return inputs
 
-    def noted_type(self, name: str, shape: Shape) -> TensorType:
-        """Return the type of an input with a shape, and with the dtype noted in the file."""
-        dtype = noted_dtype(self.definition.input(name))
+    def declared_type(self, name: str, shape: Shape) -> TensorType:
+        """Return the type of an input with a shape, and with the dtype declared in the file."""
+        dtype = declared_dtype(self.definition.input(name))
         if dtype is not None and is_text(dtype):
-            dtype = _ASSUMED_TEXT
+            dtype = _ASSUMED_STRING
         dtype = np.dtype(np.float32) if dtype is None else dtype
         return TensorType(shape, dtype, _device_of(dtype, self.device or cpu))
 
@@ -171,7 +171,7 @@ class NetSession:
         """Return an input's expression: a passed one, a parameter for a shape, a tensor on a device for an array."""
         blob = self.definition.input(name)
         if blob.is_sequence and is_shape(value) and value:
-            value = (value,) * EXAMPLE_MEMBERS
+            value = (value,) * EXAMPLE_LENGTH
         elif not is_symbolic(blob, value):
             value = as_value(blob, value)
 
@@ -179,13 +179,13 @@ class NetSession:
             if isinstance(value, Expr):
                 return value
             if is_shape(value):
-                return self._parameter(own, self.noted_type(name, value))
+                return self._parameter(own, self.declared_type(name, value))
             with recording_at(None, None):
                 return tensor(as_array(blob, value), name=own, device=device)
 
         if not blob.is_sequence:
             return None if value is None else leaf(name, value)
-        return value and tuple([leaf(f"{name}[{place}]", member) for place, member in enumerate(value)])
+        return value and tuple([leaf(f"{name}[{index}]", element) for index, element in enumerate(value)])
 
     def _parameters_for(self, name: str, value: Any, device: Device) -> Any:
         """Return the parameter of an input's array on a device, or of each array of a sequence."""
@@ -225,7 +225,7 @@ class NetSession:
         Raise OperandError if one of them is on another device.
         """
         numbers = [value for value in values if isinstance(value, Expr) and not is_text(value.dtype)]
-        device = self._place_of(numbers)
+        device = self._first_device(numbers)
         other = next((value for value in numbers if value.device is not device), None)
         if other is not None:
             raise OperandError(
@@ -235,10 +235,10 @@ class NetSession:
             )
         return device
 
-    def _place_of(self, values: Iterable[Any]) -> Device:
+    def _first_device(self, values: Iterable[Any]) -> Device:
         """Return the device to which the net was moved, else the first device other than cpu among expressions."""
-        there = (value.device for value in values if isinstance(value, Expr))
-        return self.device or next((device for device in there if device is not cpu), cpu)
+        devices = (value.device for value in values if isinstance(value, Expr))
+        return self.device or next((device for device in devices if device is not cpu), cpu)
 
     # -- building --------------------------------------------------------------------------------------------------
 
@@ -252,11 +252,11 @@ class NetSession:
         Raise UnknownShapeError, with the operator's location, if a shape depends on a parameter without a value.
         """
         key = _key(inputs)
-        kept = self._builds.get(key)
-        return kept if isinstance(kept, Build) else self._answered(key, inputs, arrays or {})
+        cached = self._builds.get(key)
+        return cached if isinstance(cached, Build) else self._new_build(key, inputs, arrays or {})
 
     @long_running
-    def _answered(self, key: Any, inputs: dict[str, Any], arrays: Mapping[str, Any]) -> Build:
+    def _new_build(self, key: Any, inputs: dict[str, Any], arrays: Mapping[str, Any]) -> Build:
         """Return the expressions over inputs once the values that determine shapes are known."""
         self._check_program()
         questions = _Questions(self._builds, key, bound(inputs, arrays))
@@ -289,7 +289,7 @@ class NetSession:
                 definition.source,
                 None,
                 f"net {definition.name!r} has no operators",
-                rule="a net that is built must have an operator, or hand out an input",
+                rule="a net that is built must have an operator, or return an input",
                 fix='net.Relu("x", "y"), or open the file that the exporter wrote',
             )
         if not definition.outputs:
@@ -309,7 +309,7 @@ class NetSession:
             def build(shapes: Shapes) -> Build:
                 return self.recorded(self.shaped(shapes), opaque=True)
 
-            keep(self._fitting, key, fitting(self.definition, self.table, build, assumed))
+            cache(self._fitting, key, fitting_shapes(self.definition, self.table, build, assumed))
         return self._fitting[key]
 
     @long_running
@@ -319,7 +319,7 @@ class NetSession:
         # A build for viewing is never run.
         key = "look", *shapes.values(), in_force()
         if key not in self._builds:
-            keep(self._builds, key, self.recorded(self.shaped(shapes), opaque=True))
+            cache(self._builds, key, self.recorded(self.shaped(shapes), opaque=True))
         build: Build = self._builds[key]
         return build
 
@@ -371,7 +371,7 @@ class NetSession:
         EXECUTORS[executor].run(program, OperandValues(program, build, names, take))
 
     def claim(self, build: Build) -> None:
-        """Check outputs against the memory budget; a constant output counts in full, since the caller may read it."""
+        """Check outputs against the memory budget, including constant outputs, since the caller may read them."""
         size = sum([node.type.nbytes for node in build.roots])
         outputs = ", ".join(map(repr, self.definition.outputs[:8]))
         claim_memory(f"net {self.definition.name!r}, whose outputs are {outputs},", size)
@@ -382,7 +382,7 @@ class NetSession:
             if build.values_first:
                 options = replace(options, passes=(ShapeValues(build.values_first), *options.passes))
             with gc_paused():
-                keep(self._plans, key, _Planned(plan(build.roots, options)))
+                cache(self._plans, key, _Planned(plan(build.roots, options)))
         return self._plans[key]
 
     def program(self, build: Build, executor: str = "simple") -> Program:
@@ -413,7 +413,7 @@ def _options(lanes: int) -> Options:
 def _key(inputs: Mapping[str, Any]) -> Any:
     """Return the inputs and the current policies, on which a build depends in addition to the session.
 
-    Inputs are identified by uid; parameters with equal names and types are one node, so equal types find one build.
+    Inputs are identified by uid; parameters with equal names and types are one node, so equal types have the same key.
     """
     return key_of(inputs.values(), lambda node: node.uid), in_force()
 
@@ -436,35 +436,35 @@ def _device_of(dtype: np.dtype[Any], device: Device) -> Device:
 def _check_kernels(build: Build) -> None:
     """Raise an error that names the first operator with an operation that its device cannot compute.
 
-    Otherwise a net on a GPU would fail in the middle of a run, perhaps after minutes, with an error that names an
-    operation and no line of the file.
+    Otherwise a net on a GPU would fail during a run, perhaps after minutes, with an error that names an operation but
+    no line of the file.
     """
     for node in reachable(build.roots):
         device = node.type.device
         if device is cpu or runs_on(node.operation, device):
             continue
         operator = operator_of(node.scope)
-        which = "" if operator is None else f"operator {operator.name!r} ({operator.type}): "
+        prefix = "" if operator is None else f"operator {operator.name!r} ({operator.type}): "
         raise graph_error(
             build.definition.source,
             operator,
-            f"{which}{node.operation.name} on {device.name}",
-            rule="an operation must have a kernel registered for the device that it runs on",
+            f"{prefix}{node.operation.name} on {device.name}",
+            rule="an operation must have a kernel registered for the device on which it runs",
             fix=f"net.to_device('cpu'), or @explorer.kernel({node.operation.name!r}, on={device.name})",
         )
 
 
-def keep(table: dict[Any, Any], key: Any, value: Any) -> None:
+def cache(table: dict[Any, Any], key: Any, value: Any) -> None:
     """Add a value to a table, and remove the oldest if there are too many."""
     table[key] = value
-    if len(table) > KEPT:
+    if len(table) > CACHE_SIZE:
         # Dicts keep insertion order, so the first key is the oldest.
         del table[next(iter(table))]
 
 
 @dataclass(slots=True)
 class _Question:
-    """Program of the values that a builder requests, and the result for each answer."""
+    """Program of the values that a builder requests, and the next question or build for each answer."""
 
     program: Program
     operator: str
@@ -506,7 +506,7 @@ class _Questions:
 
     def keep(self, build: Build) -> None:
         """Store a build for these answers."""
-        keep(self._table, self._key, build)
+        cache(self._table, self._key, build)
 
     def values_first(self, build: Build) -> tuple[ComputedFirst, ...]:
         """Return the values computed for a build, with the results of the operators that requested them."""
@@ -514,7 +514,7 @@ class _Questions:
         for operator in build.definition.ssa.operators if self.values else ():
             values = [build.values[blob] for blob in operator.outputs]
             results[operator.name] = [value.uid for value in values if isinstance(value, Expr)]
-        # an operator of an inner graph has its results there
+        # Operators of inner graphs have no results in this graph.
         return tuple([value._replace(results=tuple(results.get(value.operator, ()))) for value in self.values])
 
     def ask(
@@ -530,7 +530,7 @@ class _Questions:
             raise unknown_shape(operator.type, name)
         operations += len([node for node in recorded if node.operands])
         question = _Question(Program(plan(list(nodes))), operator.name, name, answer, operations)
-        keep(self._table, self._key, question)
+        cache(self._table, self._key, question)
         return self._follow(question)
 
     def _follow(self, question: _Question) -> Hashable:

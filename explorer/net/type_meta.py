@@ -76,7 +76,7 @@ class TypeMeta:
         if (construct or destruct) and (known._construct, known._destruct) != (construct or known.type, destruct):
             raise DeclarationError(
                 f"TypeMeta.make({known.name}) with another constructor or destructor",
-                rule="a type must be made once, because blocks with it exist",
+                rule="a type must be created once, because blocks of it may exist",
                 fix=f"TypeMeta.make({known.name}), or another class",
             )
         return known
@@ -127,17 +127,17 @@ class TypeMeta:
         if self._construct is None:
             target[:count] = source[:count]
             return
-        for place in range(count):
-            target[place] = copy.deepcopy(source[place])
+        for index in range(count):
+            target[index] = copy.deepcopy(source[index])
 
     def destruct(self, memory: Any, count: int) -> None:
         """Destruct the first ``count`` elements in order; the memory is not freed."""
         self._check(memory, count)
         if self._construct is None:
             return
-        for place in range(count):
+        for index in range(count):
             # Removed from memory first, so that a failing destructor is not called again for the element.
-            element, memory[place] = memory[place], None
+            element, memory[index] = memory[index], None
             if self._destruct is not None and element is not None:
                 self._destruct(element)
 
@@ -153,7 +153,7 @@ class TypeMeta:
             )
         memory = np.empty(count, _OBJECT)
         self.construct(memory, count)
-        return Block(device, memory.nbytes, lambda held: self.destruct(held, count), memory)
+        return Block(device, memory.nbytes, lambda elements: self.destruct(elements, count), memory)
 
     def _check(self, memory: Any, count: int) -> None:
         if memory.dtype != self.dtype or not 0 <= count <= len(memory):
@@ -175,7 +175,7 @@ def _key(type_: Any) -> Any:
     if isinstance(type_, type) and not issubclass(type_, np.generic) and type_ not in (bool, int, float, complex):
         return type_
     try:
-        # NumPy takes None for float64.
+        # NumPy converts None to float64.
         dtype = _OBJECT if type_ is None else np.dtype(type_)
     except TypeError:
         dtype = _OBJECT

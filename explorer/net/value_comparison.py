@@ -117,21 +117,21 @@ class ValueComparison:
             worst = max(self.rows, key=lambda row: row.error)
             lines = [f"{title}, all agree", f"largest relative error {worst.error:.1e}, at {worst.place}"]
         else:
-            place, differing = self.rows.index(first), [row for row in self.rows if row.problem]
+            index, differing = self.rows.index(first), [row for row in self.rows if row.problem]
             lines = [f"{title}, {len(differing)} differ", f"the first that differs is {first.place}: {first.problem}"]
             lines += _table(first)
-            lines.append(f"{counted_text(place, 'operand')} before it agree")
+            lines.append(f"{counted_text(index, 'operand')} before it agree")
             others = [row for row in differing if row is not first]
             if others:
                 named = ", ".join(f"{row.name} ({row.error:.1e})" for row in others[:_LISTED])
-                lines.append(f"behind it differ: {named}{', …' * (len(others) > _LISTED)}")
+                lines.append(f"after it differ: {named}{', …' * (len(others) > _LISTED)}")
         if self.absent:
             named = ", ".join(self.absent[:_LISTED])
             lines.append(f"not computed, since the plan was rewritten without them: {named}"
                          f"{', …' * (len(self.absent) > _LISTED)}")  # fmt: skip
         if self.unmatched:
             left = counted_text(self.unmatched, "other operand")
-            lines.append(f"not compared: {left}, of whose names {self.reference} has no value")
+            lines.append(f"not compared: {left}, because {self.reference} has no values with their names")
         return "\n".join(map(visible, lines))
 
     def __repr__(self) -> str:
@@ -169,7 +169,7 @@ def _difference(value: Array, reference: Array, limit: float | None) -> tuple[fl
         return math.inf, f"its dtype is {dtype_name(value.dtype)}, the reference's {dtype_name(reference.dtype)}"
     if is_text(ours.dtype):
         count = int((ours != other).sum())
-        return (math.inf, f"{count:,} of {ours.size:,} texts differ") if count else (0.0, "")
+        return (math.inf, f"{count:,} of {ours.size:,} strings differ") if count else (0.0, "")
     if limit is None:
         limit = _tolerance(value, reference)
     if np.array_equal(ours, other, equal_nan=ours.dtype.kind in "fc"):
@@ -179,9 +179,9 @@ def _difference(value: Array, reference: Array, limit: float | None) -> tuple[fl
     ours, other = ours.astype(wide), other.astype(wide)
     finite = np.isfinite(other)
     # NaN and ∞ must be at the same positions; after that only finite elements are measured.
-    strange = ~finite | ~np.isfinite(ours)
-    if not np.array_equal(ours[strange], other[strange], equal_nan=True):
-        return math.inf, "NaN or infinite elements stand at other places"
+    nonfinite = ~finite | ~np.isfinite(ours)
+    if not np.array_equal(ours[nonfinite], other[nonfinite], equal_nan=True):
+        return math.inf, "NaN or infinite elements are at different positions"
     # For the whole operand, not per element: next to 1e6 a zero that became 1e-3 is not an error.
     scale = float(np.abs(other[finite]).max(initial=0.0))
     largest = float(np.abs(ours[finite] - other[finite]).max(initial=0.0))

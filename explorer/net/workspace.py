@@ -56,7 +56,7 @@ class Workspace:
 
     def create_blob(self, name: str) -> Blob:
         """Return the blob with a name, created empty if it does not exist."""
-        check_type(name, "name", str, "a text", 'workspace.create_blob("x")')
+        check_type(name, "name", str, "a string", 'workspace.create_blob("x")')
         return self._blobs.setdefault(name, Blob(name))
 
     def feed_blob(self, name: str, value: Any, device: Device | str | None = None) -> None:
@@ -74,10 +74,10 @@ class Workspace:
             except ValueError as error:
                 raise OperandError(
                     f"feed_blob({name!r}, …): {error}",
-                    rule="a list must make a regular array",
-                    fix="pad its rows to one length, or feed an object that holds them",
+                    rule="a list must be convertible to a rectangular array",
+                    fix="pad its rows to one length, or feed an object that contains them",
                 ) from None
-            # Changes to a kept array would affect later runs, so the workspace has its own copy.
+            # Changes to the caller's array would affect later runs, so the workspace has its own copy.
             value.flags.writeable = False
         self.create_blob(name).reset(value)
 
@@ -140,7 +140,7 @@ class Workspace:
             raise UnknownNameError(name, kind="net of the workspace", known=self._nets, fix="workspace.create_net(net)")
         if type(times) is not int or times < 0:
             raise OperandError(
-                f"run_net({name!r}, times={times!r})", rule="times must be a whole number of 0 or more", fix="times=1"
+                f"run_net({name!r}, times={times!r})", rule="times must be an integer of at least 0", fix="times=1"
             )
         for _ in range(times):
             self._run(self._nets[name], executor)
@@ -169,7 +169,7 @@ class Workspace:
         self._blobs.clear()
         self._nets.clear()
 
-    # -- the current one -------------------------------------------------------------------------------------------
+    # -- the current workspace -------------------------------------------------------------------------------------
 
     @classmethod
     def switch(cls, name: str = "default") -> Workspace:

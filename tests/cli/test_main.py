@@ -240,7 +240,7 @@ def test_check_lists_all_problems(folder: Path, capsys: pytest.CaptureFixture[st
     for line in (
         "unknown operator type nn.MaxPool2: 'pool' (line 8); near known types: nn.MaxPool2d",
         "unknown operator type nn.Softmx: 'softmax' (line 18); near known types: nn.Softmax",
-        "operand '9' of operator 'pnnx_expr_0' (line 12): shape (1, 12, 4, 4) where the file notes (?, 13, 4, 4)",
+        "operand '9' of operator 'pnnx_expr_0' (line 12): shape (1, 12, 4, 4) where the file declares (?, 13, 4, 4)",
         "odd.bin: the file is missing, and with it 12 weights",
         "odd: 4 findings in 15 operators",
     ):
@@ -268,7 +268,7 @@ def test_why_explains_a_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert "unknown operator, operand or weight 'rellu1'\n  rule: known: relu1" in capsys.readouterr().err
     assert main(["why", MODEL, "unknown"]) == 2
     assert (
-        "fix: ask for one of 15 operators (convbn2d_0, relu1, conv2, …), 16 operands (0, 1, 2, …) "
+        "fix: request one of 15 operators (convbn2d_0, relu1, conv2, …), 16 operands (0, 1, 2, …) "
         "or 12 weights (convbn2d_0.bias, convbn2d_0.weight, conv2.bias, …)"
     ) in capsys.readouterr().err
 
@@ -574,4 +574,4 @@ def test_a_shape_that_contradicts_the_file_raises_an_error_with_a_fix_for_shapes
     """The error of `explorer check --shape` for a fixed length does not mention arrays."""
     assert main(["check", str(ASSETS / "digits.pnnx.param"), "--shape", "0=1x3"]) == 2
     text = capsys.readouterr().err
-    assert "fix: give lengths that the file leaves open" in text
+    assert "fix: give only lengths that the file does not declare" in text

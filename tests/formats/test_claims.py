@@ -190,7 +190,7 @@ def test_claimed_sizes_are_not_allocated(found: dict[str, Outcome], name: str) -
     steps = dict(outcome.steps)
     message = steps.pop("findings", "")
     assert all(text == "fine" or text.startswith("refused: ") for text in steps.values()), steps
-    assert "a defect of explorer's reader" not in message
+    assert "a defect in explorer's builder" not in message
     assert said in message + steps["open"] + steps.get("run", "")
     assert steps.get("run", "refused") != "fine" or name in RUN
 

@@ -297,8 +297,8 @@ OPERATOR = ("operators", 0)
         (_set({"a": {"complex": [1.0, 2.0, 3.0]}}, *OPERATOR, "arguments"), r"arguments\['a'\]: expected"),
         (_set({"a": {"complex": [1.0, [2.0]]}}, *OPERATOR, "arguments"), r"arguments\['a'\]: expected"),
         (_set(json.loads("[" * 17 + "]" * 17), *OPERATOR, "arguments", "a"), r"nested at most 16 deep"),
-        (_set({"a": [2**64]}, *OPERATOR, "arguments"), r"arguments\['a'\]\[0\]: .* at most 64 bits, found one of 65"),
-        (_set({"a": -(2**63) - 1}, *OPERATOR, "arguments"), r"arguments\['a'\]: .* at most 64 bits, found one of 64"),
+        (_set({"a": [2**64]}, *OPERATOR, "arguments"), r"arguments\['a'\]\[0\]: .* at most 64 bits, found 65 bits"),
+        (_set({"a": -(2**63) - 1}, *OPERATOR, "arguments"), r"arguments\['a'\]: .* at most 64 bits, found 64 bits"),
         (_set(-1, *OPERATOR, "weights", "w", "shape", 0), r"\.weights\['w'\]\.shape: expected lengths"),
         (_set("object", *OPERATOR, "weights", "w", "dtype"), r"\.weights\['w'\]\.dtype: .* found 'object'"),
         (_set("O,O", *OPERATOR, "weights", "w", "dtype"), r"\.dtype: expected the name of a dtype"),
@@ -307,7 +307,7 @@ OPERATOR = ("operators", 0)
         (_set(True, "types", "x", "shape", 0), r"net\.types\['x'\]\.shape"),
         (_set("f4x", "types", "x", "dtype"), r"net\.types\['x'\]\.dtype"),
         (_set({}, "types", "q"), r"net\.types\['q'\]: expected the name of a blob"),
-        (_set(["q"], *OPERATOR, "inputs"), r"operator 'o' reads 'q', which nobody produces"),
+        (_set(["q"], *OPERATOR, "inputs"), r"operator 'o' reads 'q', which nothing produces"),
         (_set(["x"], *OPERATOR, "outputs"), r"a blob must have only one producer"),
     ],
 )  # fmt: skip
@@ -363,14 +363,14 @@ def test_empty_fields_are_omitted() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", r"cannot be read as JSON"),
-        ("[]", r"this is no net: expected an object, found a list"),
-        ('{"schema": 1, "schema": 1}', r"the name 'schema' is given twice"),
-        ('{"schema": NaN}', r"nan is no finite number|NaN is no finite number"),
-        ('{"schema": 1e999}', r"1e999 is no finite number"),
+        ("", r"cannot be parsed as JSON"),
+        ("[]", r"this is not a net: expected an object, found a list"),
+        ('{"schema": 1, "schema": 1}', r"the name 'schema' occurs twice"),
+        ('{"schema": NaN}', r"nan is not a finite number|NaN is not a finite number"),
+        ('{"schema": 1e999}', r"1e999 is not a finite number"),
         ("[" * 100_000, r"nested too deeply"),
-        ('{"schema": ' + "9" * 5000 + "}", r"cannot be read as JSON"),
-        ("\ufeff{}", r"cannot be read as JSON"),
+        ('{"schema": ' + "9" * 5000 + "}", r"cannot be parsed as JSON"),
+        ("\ufeff{}", r"cannot be parsed as JSON"),
     ],
 )
 def test_what_is_no_json_is_refused(text: str, said: str, tmp_path: Path) -> None:

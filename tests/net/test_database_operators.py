@@ -75,7 +75,7 @@ def test_threads_read_each_row_once(database: str) -> None:
     for thread in threads:
         thread.join()
     assert sorted(rows) == sorted([*range(10)] * 40)
-    with pytest.raises(TypeError, match="a reader is not copied"):
+    with pytest.raises(TypeError, match="a reader must not be copied"):
         copy.deepcopy(reader)
 
 
@@ -145,9 +145,11 @@ def test_blobs_are_saved_under_their_names_and_loaded(tmp_path: Path) -> None:
 def test_errors_contain_the_operator_the_blob_and_both_types(tmp_path: Path, database: str) -> None:
     workspace = ex.Workspace()
     workspace.feed_blob("words", {"a": 1})
-    with refused(ex.OperandError, "(TensorProtosDBInput)", "the blob 'words' holds a dict", "must hold a DBReader"):
+    with refused(
+        ex.OperandError, "(TensorProtosDBInput)", "the blob 'words' contains a dict", "must contain a DBReader"
+    ):
         workspace.run_operator_once("TensorProtosDBInput", "words", "x", batch_size=1)
-    with refused(ex.OperandError, "(Save)", "the blob 'words' holds a dict", "must hold a ndarray"):
+    with refused(ex.OperandError, "(Save)", "the blob 'words' contains a dict", "must contain a ndarray"):
         workspace.run_operator_once("Save", "words", [], db=str(tmp_path / "x.npz"))
     assert not (tmp_path / "x.npz").exists()
     (tmp_path / "text.npz").write_text("no archive")
@@ -207,7 +209,7 @@ def test_a_user_defined_operator_accesses_blobs_of_any_type_by_position() -> Non
         """Read an input that does not exist."""
         op.input(1, str)
 
-    with refused(ex.OperandError, "'beyond' (Beyond)", "number 1 of 1 inputs: word", "give it 2"):
+    with refused(ex.OperandError, "'beyond' (Beyond)", "index 1 of 1 inputs: word", "give it 2"):
         workspace.run_operator_once("Beyond", "word", "y")
 
 

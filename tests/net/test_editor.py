@@ -156,7 +156,7 @@ def base() -> ex.Net:
         (lambda n: n.Dropout("x", "y", is_test=1), r"is_test=1\n.*is_test must be of type bool"),
         (lambda n: n.GivenTensorFill([], "y"), r"the weight 'values' is missing"),
         (lambda n: n.GivenTensorFill([], "y", values=[1.0], weights={"q": [1]}), r"unknown weight .* 'q'"),
-        (lambda n: n.Relu("q", "y"), r"reads 'q', which nobody produces"),
+        (lambda n: n.Relu("q", "y"), r"reads 'q', which nothing produces"),
         (lambda n: n.Relu("x", "y", name="given_tensor_fill"), r"name 'given_tensor_fill' is used twice"),
         (lambda n: n.Relu(3, "y"), r"given by name"),
         (lambda n: n.Softmax("x", "y", axis=np.ones(2)), r"axis is a tensor\n.*\n.*GivenTensorFill"),

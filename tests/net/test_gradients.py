@@ -147,7 +147,7 @@ def test_errors_contain_wrong_blobs() -> None:
         with pytest.raises(ex.OperandError, match="at least one blob"):
             net.add_gradient_operators(nothing)  # type: ignore[arg-type]
     net.input("x_grad", (2,))
-    with pytest.raises(ex.OperandError, match="must be free"):
+    with pytest.raises(ex.OperandError, match="must be unused"):
         net.add_gradient_operators(["loss"])
 
 

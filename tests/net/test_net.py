@@ -14,7 +14,7 @@ import pytest
 import explorer as ex
 from explorer.net import Net, NetState
 from explorer.net.building.unsupported import Opaque
-from explorer.net.session import KEPT
+from explorer.net.session import CACHE_SIZE
 
 ASSETS = Path(__file__).parents[2] / "assets"
 LEVELS = ["digits.pnnx.param", "digits_opt1.pnnx.param"]
@@ -115,8 +115,8 @@ def test_states_change_with_init_and_build(caplog: pytest.LogCaptureFixture) -> 
 def test_the_most_recent_builds_are_kept() -> None:
     """A net keeps a few builds for different shapes; the oldest one is removed, and built again when needed."""
     net = digits()
-    built = [net.build((batch, 1, 8, 8)) for batch in range(1, KEPT + 3)]
-    for batch in range(3, KEPT + 3):
+    built = [net.build((batch, 1, 8, 8)) for batch in range(1, CACHE_SIZE + 3)]
+    for batch in range(3, CACHE_SIZE + 3):
         assert net.build((batch, 1, 8, 8)) is built[batch - 1]
     assert net.build((1, 1, 8, 8)) is not built[0]
     assert net.build((1, 1, 8, 8)).shape == built[0].shape
@@ -166,8 +166,8 @@ def test_inputs_are_given_in_order_or_by_name(tmp_path: Path) -> None:
         (np.zeros((1, 1, 8, 9), np.float32), r"input '0'.*float32 \(1, 1, 8, 9\)\n.*float32 \(\?, 1, 8, 8\)"),
         (np.zeros((1, 8, 8), np.float32), r"input '0'.*\(1, 8, 8\)\n.*must be as the file says"),
         (np.zeros((1, 1, 8, 8)), r"input '0'.*float64 \(1, 1, 8, 8\)\n.*float32.*\n.*astype\('float32'\)"),
-        ("text", r"input '0' is no rectangular array"),
-        ([[1], [2, 3]], r"input '0' is no rectangular array"),
+        ("text", r"input '0' is not a rectangular array"),
+        ([[1], [2, 3]], r"input '0' is not a rectangular array"),
     ],
 )
 def test_wrong_inputs_are_refused_before_anything_is_computed(given: object, said: str) -> None:
@@ -270,7 +270,7 @@ def test_weights_are_read_replaced_and_released() -> None:
     del net["fc2"].weight
     np.testing.assert_array_equal(net.run(images[:1]), before)
     del net["conv2"].weight
-    assert weight.storage._held is None
+    assert weight.storage._array is None
     np.testing.assert_array_equal(weight.array, digits()["conv2"].weight.array)
     with pytest.raises(AttributeError, match="known: weight"):
         net["conv2"].wheight  # noqa: B018
@@ -405,16 +405,16 @@ def test_a_file_without_its_weights_can_be_inspected_but_not_run(tmp_path: Path)
     path.write_bytes((ASSETS / LEVELS[0]).read_bytes())
     net = ex.open(path)
     assert len(net.preview_plan().recording.nodes) == 42
-    with pytest.raises(ex.FileError, match=r"alone\.pnnx\.bin.*absent.*\n.*\n.*put the \.bin"):
+    with pytest.raises(ex.FileError, match=r"alone\.pnnx\.bin.*missing.*\n.*\n.*put the \.bin"):
         net.run(images[:1])
-    assert "absent" in net.check()[0]
+    assert "missing" in net.check()[0]
 
 
 def test_missing_weights_are_the_first_problem(tmp_path: Path) -> None:
     """They concern all operators, so they precede problems of single ones."""
     path = write(tmp_path, INPUT, "my.First f 1 1 x a @w=(3)f32", "my.Second s 1 1 a y", OUTPUT)
     findings = ex.open(path).check()
-    assert [part in line for part, line in zip(("absent", "my.First", "my.Second"), findings, strict=True)] == [
+    assert [part in line for part, line in zip(("missing", "my.First", "my.Second"), findings, strict=True)] == [
         True
     ] * 3
 
@@ -450,7 +450,7 @@ def test_a_net_runs_without_its_weights_file_if_all_weights_are_given(tmp_path: 
 def test_contradictions_of_the_types_in_the_file_are_reported(tmp_path: Path) -> None:
     path = write(tmp_path, INPUT, "nn.ReLU r 1 1 x a #a=(?,4)f32", "torch.mean m 1 1 a y dim=(7) #y=(?)f32", OUTPUT)
     findings = ex.open(path).check()
-    assert findings[0] == "operand 'a' of operator 'r' (line 4): shape (1, 3) where the file notes (?, 4)"
+    assert findings[0] == "operand 'a' of operator 'r' (line 4): shape (1, 3) where the file declares (?, 4)"
     assert findings[1].startswith(f"{path}, line 5: operator 'm' (torch.mean)")
     assert len(findings) == 2
 
@@ -459,7 +459,7 @@ def test_inspecting_reads_no_weight_and_reports_unknown_lengths() -> None:
     net = digits()
     plan = net.preview_plan()
     assert plan.recording.title == "digits (? = 1)"
-    assert all(node.storage._held is None for name in net.operators for node in net[name].weights.values())
+    assert all(node.storage._array is None for name in net.operators for node in net[name].weights.values())
     view = net.explore()
     assert view.recording.title == "digits (? = 1)"
     with_values = net.explore(images[:2])

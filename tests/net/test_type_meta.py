@@ -128,7 +128,7 @@ def test_a_type_must_be_constructible_and_copyable() -> None:
     block = meta.allocate(1)
     assert block.memory[0].name == "x"
     assert ex.TypeMeta.make(Named) is meta
-    with refused(ex.DeclarationError, "another constructor", "made once"):
+    with refused(ex.DeclarationError, "another constructor", "created once"):
         ex.TypeMeta.make(Named, construct=lambda: Named("y"))
     with refused(ex.DeclarationError, "numbers must be stored directly in memory"):
         ex.TypeMeta.make("uint64", destruct=_end)

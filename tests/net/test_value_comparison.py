@@ -47,7 +47,7 @@ def test_the_first_operator_that_differs_is_named_with_both_values() -> None:
     assert "the first that differs is '/fc1/Gemm_output_0' of operator '/fc1/Gemm' (Gemm): relative error 0.0" in text
     assert "reference" in text.splitlines()[2]
     assert f"{names.index(first.name)} operands before it agree" in text
-    assert "behind it differ: /relu3/Relu_output_0" in text
+    assert "after it differ: /relu3/Relu_output_0" in text
 
 
 @pytest.mark.spec("I-20")
@@ -89,7 +89,7 @@ def test_outputs_of_a_net_in_another_format_are_compared_in_order() -> None:
     comparison = opened("digits.pnnx.param").compare(opened(), images)
     assert [row.operator for row in comparison.rows] == ["softmax"]
     assert comparison.equal
-    assert str(comparison).endswith("not compared: 14 other operands, of whose names digits has no value")
+    assert str(comparison).endswith("not compared: 14 other operands, because digits has no values with their names")
 
 
 @pytest.mark.spec("I-20")
@@ -98,7 +98,7 @@ def test_a_net_with_other_inputs_raises_an_error() -> None:
     other.output(other.Relu(other.input("x", (2,), "int64"), "y"))
     with pytest.raises(ex.OperandError, match="'other' as a reference of net 'digits'") as caught:
         opened().compare(other, images)
-    assert caught.value.rule.startswith("a reference must take the inputs of the net; ")
+    assert caught.value.rule.startswith("a reference must accept the inputs of the net; ")
     assert "astype" not in caught.value.fix
 
 

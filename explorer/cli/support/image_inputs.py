@@ -11,7 +11,7 @@ from explorer.core.errors import OperandError
 from explorer.core.types.tensor_type import Array
 from explorer.data.image import CROP, EXTENSIONS, LAYOUTS, PRESETS, RESAMPLES, load_image
 from explorer.net import Net
-from explorer.net.definition.declared_types import noted_dtype, shape_text
+from explorer.net.definition.declared_types import declared_dtype, shape_text
 
 _DEFAULTS: dict[str, Any] = {
     "size": None, "preset": "imagenet", "mean": None, "std": None, "crop": CROP, "resample": "bilinear", "layout": None,
@@ -116,6 +116,6 @@ def read(net: Net, texts: Sequence[str], options: argparse.Namespace) -> dict[st
         crop=options.crop,
         resample=options.resample,
         layout=layout,
-        dtype=noted_dtype(blob) or "float32",
+        dtype=declared_dtype(blob) or "float32",
     )
     return {name: batch.array}

@@ -36,8 +36,8 @@ from explorer.record.gc_pause import gc_paused
 from explorer.record.reasons import counted_text
 from explorer.run.recording.interface_table import InterfaceValue
 
-_SHOWN = 120
-"""maximum characters of an expression on its box; the whole text is in the file's line"""
+_MAX_SHOWN = 120
+"""maximum number of characters of an expression on its box; the file's line contains all of them"""
 
 
 def _type(operator: OperatorDefinition) -> str:
@@ -45,7 +45,7 @@ def _type(operator: OperatorDefinition) -> str:
     text = operator.arguments.get("expr")
     if not isinstance(text, str):
         return operator.type
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+    return text if len(text) <= _MAX_SHOWN else text[:_MAX_SHOWN] + "…"
 
 
 @dataclass(slots=True, eq=False)
@@ -62,7 +62,7 @@ class Build:
     values: dict[str, Any] = field(default_factory=dict)
     problems: dict[str, ExplorerError] = field(default_factory=dict)
     unsized: dict[str, ExplorerError] = field(default_factory=dict)
-    """operators recorded as opaque operations because values of inputs determine their shapes, likewise"""
+    """operators recorded as opaque operations because their shapes depend on values of inputs → reason"""
     values_first: tuple[ComputedFirst, ...] = ()
     """values computed during this build, because shapes depend on them"""
     silent: list[Expr] = field(default_factory=list)
@@ -91,10 +91,10 @@ class Build:
         """
         definition = self.definition
         inputs = [
-            InterfaceValue("input", *pair) for name in definition.inputs for pair in _members(name, self.inputs[name])
+            InterfaceValue("input", *pair) for name in definition.inputs for pair in _elements(name, self.inputs[name])
         ]
         values = [(name, self.values[definition.blob(name).name]) for name in definition.outputs]
-        return inputs + [InterfaceValue("output", *pair) for name, value in values for pair in _members(name, value)]
+        return inputs + [InterfaceValue("output", *pair) for name, value in values for pair in _elements(name, value)]
 
     def output(self, name: str) -> Expr | tuple[Expr, ...] | None:
         """Return the expression of an operand; a tuple of expressions for a sequence, None for an absent optional."""
@@ -102,7 +102,7 @@ class Build:
         value = self.values[blob.name]
         if isinstance(value, Expr) or (value is None and blob.is_optional):
             return value
-        if isinstance(value, tuple) and all(isinstance(member, Expr) for member in value):
+        if isinstance(value, tuple) and all(isinstance(element, Expr) for element in value):
             return value
         producer = blob.producer
         raise graph_error(
@@ -114,14 +114,14 @@ class Build:
         )
 
 
-def _members(name: str, value: object) -> Iterator[tuple[str, Expr]]:
+def _elements(name: str, value: object) -> Iterator[tuple[str, Expr]]:
     """Yield the expressions of a value with names."""
     if isinstance(value, Expr):
         yield name, value
     elif isinstance(value, tuple):
-        for place, member in enumerate(value):
-            if isinstance(member, Expr):
-                yield f"{name}[{place}]", member
+        for index, element in enumerate(value):
+            if isinstance(element, Expr):
+                yield f"{name}[{index}]", element
 
 
 class NetBuilder:
@@ -142,7 +142,7 @@ class NetBuilder:
         return f"<builder of net {self.definition.name!r}>"
 
     def build(self, inputs: Mapping[str, Any], *, opaque: bool = False, ask: Ask | None = None) -> Build:
-        """Return the expressions over these inputs; ``ask`` answers operators that need to know a value.
+        """Return the expressions over these inputs; ``ask`` computes values on which shapes depend.
 
         The first operator that does not fit raises an error with its name and line. With ``opaque`` it instead becomes
         an operation that is drawn but cannot run, and the build continues.
@@ -184,7 +184,7 @@ class NetBuilder:
         enclosing = self._within
         for depth in range(1, len(path) + 1):
             box = self._scopes.get(path[:depth])
-            # Boxes are kept between builds, because views and profiles find an operator by the identity of its box.
+            # Boxes are cached for all builds, because views and profiles find an operator by the identity of its box.
             if box is None:
                 own = self._operators.get(path[:depth])
                 type = self._box_text(own) if own else ""
@@ -236,7 +236,7 @@ class NetBuilder:
         except Exception as error:
             if self.table.is_own(operator.type):
                 raise _defect(operator.type, error) from error
-            # A user's builder: its exception is more informative than ours, and only lacks the location.
+            # A user's builder raised an informative exception, which only lacks the location.
             error.add_note(
                 f"while building operator {operator.name!r} ({operator.type}) of {self._where}, line {operator.line}"
             )
@@ -301,8 +301,7 @@ class NetBuilder:
 
     def build_within(self, scope: Scope | None, inputs: Mapping[str, Any], ask: Ask | None) -> Build:
         """Return the expressions over these inputs, in boxes inside a scope."""
-        # The body of a loop is recorded once per trace, each time inside another scope, and outside the previous
-        # trace's boxes.
+        # The body of a loop is recorded once per trace, each time in another scope, which needs new boxes.
         if scope is not self._within:
             self._within, self._scopes = scope, {}
         with one_deeper(f"the inner graph {self.definition.name}"):
@@ -311,13 +310,13 @@ class NetBuilder:
     def _opaque(
         self, operator: OperatorDefinition, build: Build, lengths: Lengths, error: ExplorerError
     ) -> tuple[Any, ...]:
-        noted = [bound_type(self.definition.blob(blob), lengths) for blob in operator.outputs]
-        kinds = tuple(type_ for type_ in noted if type_ is not None)
+        declared = [bound_type(self.definition.blob(blob), lengths) for blob in operator.outputs]
+        known = tuple(type_ for type_ in declared if type_ is not None)
         values = leaves([build.values[blob] for blob in operator.inputs])
         operands = tuple([value for value in values if isinstance(value, Expr)])
         weights = tuple(self._all_weights(operator))
-        # Types are the file's notes if they are complete; otherwise the outputs are one value without a type.
-        results = kinds if len(kinds) == len(noted) else ()
+        # The outputs have the declared types if all are declared; otherwise they are one value without a type.
+        results = known if len(known) == len(declared) else ()
         # Part of the operation's identity, so that two operators that fail for different reasons are never merged.
         key = error.given, error.rule, error.fix, operator.name, self.table.format
         schema = self.table.schema(operator.type)
@@ -331,15 +330,15 @@ class NetBuilder:
         facts = operator.type, results, *key, note, operator_digest(operator)
         recorded = error.body if isinstance(error, UnknownShapeError) else None
         if recorded is None:
-            whole = Opaque(*facts)(*operands, *weights)
+            node = Opaque(*facts)(*operands, *weights)
         else:
             body, own = recorded
-            whole = OpaqueCall(body, *facts)(*own)
-        if not noted:
-            build.silent.append(whole)
-        if len(kinds) < len(noted) or len(noted) == 1:
-            return (whole,) * len(noted)
-        return tuple(Item(index)(whole) for index in range(len(noted)))
+            node = OpaqueCall(body, *facts)(*own)
+        if not declared:
+            build.silent.append(node)
+        if len(known) < len(declared) or len(declared) == 1:
+            return (node,) * len(declared)
+        return tuple(Item(index)(node) for index in range(len(declared)))
 
     def _located(self, operator: OperatorDefinition, error: ExplorerError) -> ExplorerError:
         return graph_error(
@@ -352,15 +351,15 @@ class NetBuilder:
 
 
 def _written(operator: OperatorDefinition) -> str:
-    """Return the operator's location in the program that exported the file; "" if the file does not note it."""
+    """Return the operator's location in the program that exported the file; "" if the file does not contain it."""
     return "" if operator.code is None else f", written in {operator.code.where} line {operator.code.line}"
 
 
 def _defect(type: str, error: Exception) -> ReaderError:
     """Return the error for an unexpected exception in one of explorer's own builders."""
     return ReaderError(
-        f"a defect of explorer's reader of {type}: {error.__class__.__name__}: {shorten(str(error), _SHOWN)}",
-        rule="a reader must return a value for every operator, or raise an error with the rule that it breaks",
+        f"a defect in explorer's builder of {type}: {error.__class__.__name__}: {shorten(str(error), _MAX_SHOWN)}",
+        rule="a builder must return a value for every operator, or raise an error with the violated rule",
         fix="report it with this line of the file; until it is fixed, register the type with file_operator",
     )
 
@@ -368,8 +367,8 @@ def _defect(type: str, error: Exception) -> ReaderError:
 def declare(definition: NetDefinition, values: Mapping[str, Any], lengths: Lengths) -> None:
     """Declare the names of the dimensions of built values; ``lengths`` are bound by the inputs.
 
-    The first value with a name that no input binds determines its length. An unnamed open dimension is declared only
-    for inputs and outputs, where the user chooses it.
+    If no input binds a name, the first value with the name determines its length. An unnamed unknown dimension is
+    declared only for inputs and outputs, where the user chooses it.
     """
     where = os.path.basename(definition.source) or definition.name
     named = dict(lengths.named)

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-EXAMPLE_MEMBERS = 2
+EXAMPLE_LENGTH = 2
 """number of elements of a sequence for which a net is drawn without inputs"""
 
 
 def leaves(values: Iterable[Any]) -> list[Any]:
-    """Return the leaves of values, in order; one that is absent has none."""
+    """Return the leaves of values, in order; an absent value has none."""
     parts: list[Any] = []
     for value in values:
         if isinstance(value, tuple):
@@ -26,7 +26,7 @@ def leaves(values: Iterable[Any]) -> list[Any]:
 
 
 def named_leaves(values: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Return the leaves of values, each with the name of the value that it belongs to."""
+    """Return the leaves of values, each with the name of its value."""
     return [(name, leaf) for name, value in values.items() for leaf in leaves([value])]
 
 
@@ -52,9 +52,9 @@ def with_leaves(values: Mapping[str, Any], replaced: Iterable[Any]) -> dict[str,
 
 
 def each_leaf(name: str, value: Any, function: Callable[[str, Any], Any]) -> Any:
-    """Return a value with a function of its name applied to each leaf; members are named ``x[0]``, ``x[1]``, …"""
+    """Return a value with a function of name and leaf applied to each leaf; elements are named ``x[0]``, ``x[1]``, …"""
     if value is None:
         return None
     if isinstance(value, tuple):
-        return tuple([function(f"{name}[{place}]", member) for place, member in enumerate(value)])
+        return tuple([function(f"{name}[{index}]", element) for index, element in enumerate(value)])
     return function(name, value)

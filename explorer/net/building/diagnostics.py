@@ -77,29 +77,29 @@ def unknown_types_error(source: str, unknown: list[UnknownType], table: Operator
 
 
 def find_problems(build: Build, table: OperatorTable) -> list[str]:
-    """Return all problems that keep a net from running, and all operands whose type differs from the file's note.
+    """Return all problems that keep a net from running, and all operands whose type differs from the declared type.
 
     They are in topological order, since an early problem may cause later ones.
     """
     definition = build.definition
-    order = {operator.name: place for place, operator in enumerate(definition.ssa.topological_order, 1)}
+    order = {operator.name: index for index, operator in enumerate(definition.ssa.topological_order, 1)}
     problems = [
         (order[unknown.operators[0].name], f"unknown operator type {unknown}")
         for unknown in unknown_types(definition, table)
     ]
     problems += [(order.get(name, 0), text) for name, text in _weight_findings(definition)]
-    problems += [(order[names[0]], _finding(names, build)) for names in _alike(build, table)]
-    problems += [(order.get(maker, 0), text) for maker, text in _contradictions(build)]
+    problems += [(order[names[0]], _finding(names, build)) for names in _grouped_problems(build, table)]
+    problems += [(order.get(producer, 0), text) for producer, text in _contradictions(build)]
     return [text for _, text in sorted(problems, key=lambda finding: finding[0])]
 
 
-def _alike(build: Build, table: OperatorTable) -> list[list[str]]:
+def _grouped_problems(build: Build, table: OperatorTable) -> list[list[str]]:
     """Return the names of the operators that cannot run, grouped by type and reason."""
     groups: dict[tuple[str, ...], list[str]] = {}
     for name, error in build.problems.items():
         operator = build.definition.ssa.operator(name)
         # Unknown types are already listed, and an operator that reads their results is not a problem itself.
-        if operator.type in table and not any(_is_lost(build.values[blob]) for blob in operator.inputs):
+        if operator.type in table and not any(_is_untyped(build.values[blob]) for blob in operator.inputs):
             # The error before its location was added: a hundred operators may share the reason but not the location.
             reason = error.__cause__ if isinstance(error.__cause__, ExplorerError) else error
             groups.setdefault((operator.type, reason.given, reason.rule, reason.fix), []).append(name)
@@ -107,19 +107,19 @@ def _alike(build: Build, table: OperatorTable) -> list[list[str]]:
 
 
 def _finding(names: list[str], build: Build) -> str:
-    """Return the finding for operators that cannot run for one reason: the first one's, with the number of others."""
+    """Return the first operator's problem, with the other operators that cannot run for the same reason."""
     text = str(build.problems[names[0]])
     if len(names) == 1:
         return text
     listed = ", ".join([build.definition.ssa.operator(name).place for name in names[1 : _LISTED + 1]])
     more = ", …" * (len(names) > _LISTED + 1)
-    return f"{text}\n  the same of {len(names) - 1:,} more: {listed}{more}"
+    return f"{text}\n  the same for {len(names) - 1:,} more: {listed}{more}"
 
 
 def _contradictions(build: Build) -> list[tuple[str, str]]:
-    """Return the operands whose types differ from the file's notes, each with its producer.
+    """Return the operands whose types differ from the declared types, each with its producer.
 
-    All operands computed from such an operand differ too, so only the first ones are listed.
+    Operands computed from such an operand differ too, so they are omitted.
     """
     definition, wrong = build.definition, set[str]()
     findings = []
@@ -127,13 +127,13 @@ def _contradictions(build: Build) -> list[tuple[str, str]]:
         blob, value = definition.blobs[name], build.values[name]
         if not isinstance(value, Expr) or isinstance(value.type, TupleType) or _is_opaque(value):
             continue
-        maker = definition.ssa.operator(blob.producer) if blob.producer else None
-        follows = maker is not None and bool(wrong.intersection(maker.inputs))
+        producer = definition.ssa.operator(blob.producer) if blob.producer else None
+        is_consequence = producer is not None and bool(wrong.intersection(producer.inputs))
         contradiction = disagreement(blob, value.type)
-        if contradiction and not follows:
-            where = f"operator {maker.place}" if maker else "an input"
-            findings.append((maker.name if maker else "", f"operand {name!r} of {where}: {contradiction}"))
-        if contradiction or follows:
+        if contradiction and not is_consequence:
+            where = f"operator {producer.place}" if producer else "an input"
+            findings.append((producer.name if producer else "", f"operand {name!r} of {where}: {contradiction}"))
+        if contradiction or is_consequence:
             wrong.add(name)
     return findings
 
@@ -146,7 +146,7 @@ def _weight_findings(definition: NetDefinition) -> list[tuple[str, str]]:
     absent = getattr(definition.weights, "error", None)
     if absent is not None:
         return [("", str(absent()))]
-    alike: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    groups: dict[tuple[str, str], list[tuple[str, str]]] = {}
     """message before and after the name of its weight → operators and names of weights"""
     for operator in definition.operators:
         for attribute, reference in operator.weights.items():
@@ -154,11 +154,11 @@ def _weight_findings(definition: NetDefinition) -> list[tuple[str, str]]:
                 definition.verify(operator.name, attribute)
             except ExplorerError as error:
                 # Messages that differ only in the weight's name are one problem of many weights.
-                before, name, behind = str(error).partition(f"weight {reference.key!r}")
-                alike.setdefault((before, behind), []).append((operator.name, name))
+                before, name, after = str(error).partition(f"weight {reference.key!r}")
+                groups.setdefault((before, after), []).append((operator.name, name))
     return [
-        (weights[0][0], f"{before}{_named([name for _, name in weights])}{behind}")
-        for (before, behind), weights in alike.items()
+        (weights[0][0], f"{before}{_named([name for _, name in weights])}{after}")
+        for (before, after), weights in groups.items()
     ]
 
 
@@ -171,12 +171,12 @@ def _named(weights: list[str]) -> str:
 
 
 def _is_opaque(value: Expr) -> bool:
-    maker = value.operands[0] if isinstance(value.operation, Item) else value
-    return isinstance(maker.operation, Opaque)
+    producer = value.operands[0] if isinstance(value.operation, Item) else value
+    return isinstance(producer.operation, Opaque)
 
 
-def _is_lost(value: object) -> bool:
-    """Return whether nothing is known about a value: its operator cannot run, and the file notes no type."""
+def _is_untyped(value: object) -> bool:
+    """Return whether a value has no type, because its operator cannot run and the file declares none."""
     return isinstance(value, Expr) and isinstance(value.operation, Opaque) and isinstance(value.type, TupleType)
 
 
@@ -199,14 +199,14 @@ def nodes_of(name: str, build: Build, builder: NetBuilder) -> list[Expr]:
         path = tuple([part.strip() for part in name.split(" / ")])
         if boxed := [node for node in everything if _is_below(node.scope, path)]:
             return boxed
-        same = [operator.name for operator in definition.operators if _is_type(operator.type, name)]
+        of_type = [operator.name for operator in definition.operators if _is_type(operator.type, name)]
         raise UnknownNameError(
             name,
             kind="operator, operand or weight",
             known={*operators, *definition.blobs, *weights, *_box_names(everything)},
-            fix=f"this is a type; its operators are {_first(same, 8)}"
-            if same
-            else f"ask for one of {counted_text(len(operators), 'operator')} ({_first([*operators])}), "
+            fix=f"this is a type; its operators are {_first(of_type, 8)}"
+            if of_type
+            else f"request one of {counted_text(len(operators), 'operator')} ({_first([*operators])}), "
             f"{counted_text(len(definition.blobs), 'operand')} ({_first([*definition.blobs])}) or "
             f"{counted_text(len(weights), 'weight')} ({_first([*weights])})",
         )

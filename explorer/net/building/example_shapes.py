@@ -13,7 +13,7 @@ from typing import TypeAlias
 from explorer.core.errors import ExplorerError, OperandError, UnknownNameError
 from explorer.core.types.tensor_type import Shape
 from explorer.net.building.builder import Build
-from explorer.net.building.containers import EXAMPLE_MEMBERS
+from explorer.net.building.containers import EXAMPLE_LENGTH
 from explorer.net.building.diagnostics import unknown_types
 from explorer.net.definition.declared_types import Lengths, is_name, is_open, shape_text
 from explorer.net.definition.definition import Dimension, NetDefinition, graph_error
@@ -30,30 +30,30 @@ _REST = (16, 1)
 _ALL = (1, 2, 16, 64)
 """lengths tried for all axes if nothing else fits"""
 _RANKS = (2, 1, 3, 4, 0)
-"""ranks of inputs without a noted shape, most common first"""
-_TRIED = 20_000
+"""ranks of inputs without a declared shape, most common first"""
+_MAX_OPERATORS = 20_000
 """maximum number of operators built to find lengths, in addition to four nets"""
-_TEXT = 20
+_CHARACTERS = 20
 """argument characters that count as one operator, since arguments are parsed in every build"""
 
 
-def whole_shapes(definition: NetDefinition) -> dict[str, Shape]:
-    """Return the inputs' shapes noted in the file; raise OperandError if a length is unknown."""
+def declared_shapes(definition: NetDefinition) -> dict[str, Shape]:
+    """Return the inputs' shapes declared in the file; raise OperandError if a length is unknown."""
     return _filled(definition, lambda name, axis: None)
 
 
 def same_shapes(definition: NetDefinition, length: int, known: Shapes, rank: int | None = None) -> dict[str, Shape]:
     """Return the inputs' shapes with one length for all unknown dimensions; ``known`` are given shapes.
 
-    Inputs without a noted shape have ``rank`` axes.
+    Inputs without a declared shape have ``rank`` axes.
     """
     return _filled(definition, lambda name, axis: length, known=known, rank=rank)
 
 
-def fitting(
+def fitting_shapes(
     definition: NetDefinition, table: OperatorTable, build: Callable[[Shapes], Build], known: Shapes
 ) -> dict[str, Shape]:
-    """Return the first shapes for which all known operators fit together, else those for which most do.
+    """Return the first shapes for which all known operators can be built, else the shapes with the fewest problems.
 
     ``known`` are given shapes of inputs, which are not varied and bind named lengths elsewhere.
     """
@@ -64,7 +64,7 @@ def fitting(
     unknown = {operator.name for type in unknown_types(definition, table) for operator in type.operators}
     best: tuple[int, dict[str, Shape]] | None = None
     # Each attempt builds the whole net, so large nets get fewer attempts to keep opening fast.
-    for shapes in islice(_candidates(definition, known), max(4, _TRIED // _work(definition))):
+    for shapes in islice(_candidates(definition, known), max(4, _MAX_OPERATORS // _build_cost(definition))):
         # Operators of unknown types fail for every shape, so they provide no information.
         misfits = len(build(shapes).problems.keys() - unknown)
         if not misfits:
@@ -75,33 +75,33 @@ def fitting(
     return best[1]
 
 
-def _work(definition: NetDefinition) -> int:
-    """Return the work of building a net, counted in operators."""
-    texts = [
+def _build_cost(definition: NetDefinition) -> int:
+    """Return the cost of building a net, in operators."""
+    strings = [
         value for operator in definition.operators for value in operator.arguments.values() if isinstance(value, str)
     ]
-    return max(1, len(definition.operators) + sum([len(text) // _TEXT for text in texts]))
+    return max(1, len(definition.operators) + sum([len(string) // _CHARACTERS for string in strings]))
 
 
 def assumptions(definition: NetDefinition, shapes: Shapes) -> str:
     """Return the assumed lengths as text, with the file's dimension names: "batch = 1, seq = 16".
 
-    Dimensions without a name, or with a numbered name ("s77" from torch's exporter), are written "? = 1" if all are
-    equal, else as the shapes of their inputs.
+    Unnamed dimensions, and dimensions with a generated name ("s77" from torch's exporter), are written as "? = 1" if
+    all are equal, else as the shapes of their inputs.
     """
     named: dict[str, int] = {}
     unnamed: set[int] = set()
     lines = []
     for name, shape in shapes.items():
-        noted = definition.input(name).shape
-        pairs = [*zip((None,) * len(shape) if noted is None else noted, shape, strict=True)]
+        declared = definition.input(name).shape
+        pairs = [*zip((None,) * len(shape) if declared is None else declared, shape, strict=True)]
         named.update((size, length) for size, length in pairs if is_name(size))
-        nameless = [length for size, length in pairs if not isinstance(size, int) and size not in named]
-        if nameless:
+        others = [length for size, length in pairs if not isinstance(size, int) and size not in named]
+        if others:
             lines.append(f"{name}: {'×'.join(map(str, shape))}")
-            unnamed.update(nameless)
+            unnamed.update(others)
     known = [f"{name} = {length}" for name, length in named.items()]
-    known += [f"{name}: {EXAMPLE_MEMBERS} members" for name in shapes if definition.input(name).is_sequence]
+    known += [f"{name}: {EXAMPLE_LENGTH} elements" for name in shapes if definition.input(name).is_sequence]
     return ", ".join([*known, *(lines if len(unnamed) > 1 else [f"? = {length}" for length in unnamed])])
 
 
@@ -114,30 +114,30 @@ def _filled(
 ) -> dict[str, Shape]:
     """Return the inputs' shapes with unknown lengths filled in; equal names get equal lengths.
 
-    Inputs without a noted shape have ``rank`` axes.
+    Inputs without a declared shape have ``rank`` axes.
     """
-    said = known or {}
-    lengths = {**(named or {}), **Lengths.of(definition, said).named}
+    given = known or {}
+    lengths = {**(named or {}), **Lengths.of(definition, given).named}
     shapes = {}
     for name in definition.inputs:
-        if name in said:
-            shapes[name] = said[name]
+        if name in given:
+            shapes[name] = given[name]
             continue
-        noted = definition.input(name).shape
-        if noted is None and rank is not None:
-            noted = (None,) * rank
+        declared = definition.input(name).shape
+        if declared is None and rank is not None:
+            declared = (None,) * rank
         shape: list[int] = []
-        for axis, dimension in enumerate(noted or ()):
+        for axis, dimension in enumerate(declared or ()):
             size = dimension if isinstance(dimension, int) else length(name, axis)
             if isinstance(dimension, str) and size is not None:
                 # The first input with a name determines its length for all others.
                 size = lengths.setdefault(dimension, size)
             if size is not None:
                 shape.append(size)
-        if noted is None or len(shape) < len(noted):
+        if declared is None or len(shape) < len(declared):
             raise OperandError(
-                f"net {definition.name!r} without inputs: the file notes {shape_text(noted)} for {name!r}",
-                rule="without inputs, the file must note all lengths",
+                f"net {definition.name!r} without inputs: the file declares {shape_text(declared)} for {name!r}",
+                rule="without inputs, the file must declare all lengths",
                 fix="pass shapes or inputs: net.build((1, …))",
             )
         shapes[name] = tuple(shape)
@@ -147,51 +147,51 @@ def _filled(
 def _candidates(definition: NetDefinition, known: Shapes) -> Iterator[dict[str, Shape]]:
     """Yield shapes to try: an image of a usual size, a short sequence, then one length for all axes.
 
-    If the file notes no shape for an input, each of these is tried with several ranks.
+    If the file declares no shape for an input, each of these is tried with several ranks.
     """
-    notes = {name: definition.input(name).shape or () for name in definition.inputs}
-    sides = {name: _sides(noted) for name, noted in notes.items()}
-    has_pictures = any(sides.values())
+    declared = {name: definition.input(name).shape or () for name in definition.inputs}
+    sides = {name: _sides(shape) for name, shape in declared.items()}
+    has_images = any(sides.values())
     tried: list[dict[str, Shape]] = []
-    ranks = _RANKS if any(definition.input(name).shape is None for name in notes) else (None,)
-    for rest in (*_CHANNELS, *_REST) if has_pictures else _REST:
-        for side in _SIDES if has_pictures else (0,):
+    ranks = _RANKS if any(definition.input(name).shape is None for name in declared) else (None,)
+    for rest in (*_CHANNELS, *_REST) if has_images else _REST:
+        for side in _SIDES if has_images else (0,):
             # Defaults bind the loop's values now, since a closure would see the last iteration's values.
             def length(name: str, axis: int, side: int = side, rest: int = rest) -> int:
                 return side if axis in sides[name] else 1 if axis == 0 else rest
 
-            axes = [notes[name][axis] for name, open_axes in sides.items() for axis in open_axes]
+            axes = [declared[name][axis] for name, unknown_axes in sides.items() for axis in unknown_axes]
             named = {axis: side for axis in axes if isinstance(axis, str)}
             tried += [_filled(definition, length, named, known, rank) for rank in ranks]
     tried += [same_shapes(definition, length, known, rank) for length in _ALL for rank in ranks]
-    # Several choices give the same shapes if inputs have few open lengths.
-    yield from (shapes for place, shapes in enumerate(tried) if shapes not in tried[:place])
+    # Several choices give the same shapes if inputs have few unknown lengths.
+    yield from (shapes for index, shapes in enumerate(tried) if shapes not in tried[:index])
 
 
-def _sides(noted: tuple[Dimension, ...]) -> tuple[int, ...]:
+def _sides(declared: tuple[Dimension, ...]) -> tuple[int, ...]:
     """Return the unknown height and width axes of a possible image, channels first or last."""
-    orders = {3: ((0, 1, 2),), 4: ((1, 2, 3), (3, 1, 2))}.get(len(noted), ())
+    orders = {3: ((0, 1, 2),), 4: ((1, 2, 3), (3, 1, 2))}.get(len(declared), ())
     for channels, *sides in orders:
         # Three or four axes are an image only if one of them can be the channels.
-        if noted[channels] in _CHANNELS:
-            return tuple(axis for axis in sides if not isinstance(noted[axis], int))
-    return (2, 3) if len(noted) == 4 and not any(isinstance(length, int) for length in noted[1:]) else ()
+        if declared[channels] in _CHANNELS:
+            return tuple(axis for axis in sides if not isinstance(declared[axis], int))
+    return (2, 3) if len(declared) == 4 and not any(isinstance(length, int) for length in declared[1:]) else ()
 
 
-def no_input(definition: NetDefinition, name: str) -> UnknownNameError:
-    """Return the error for a name that is not an input; the name of a length refers to its input."""
+def unknown_input(definition: NetDefinition, name: str) -> UnknownNameError:
+    """Return the error for a name that is not an input, with a hint if it is the name of a length."""
     known = definition.inputs
     owner = next((own for own in known if name in (definition.input(own).shape or ())), None)
     fix = "name an input" if owner is None else f"name the input: {name} is a length of {owner}"
     return UnknownNameError(name, kind=f"input of net {definition.name!r}", known=known, fix=fix)
 
 
-def not_held(definition: NetDefinition, name: str, error: ExplorerError) -> ExplorerError:
+def impossible_shape(definition: NetDefinition, name: str, error: ExplorerError) -> ExplorerError:
     """Return the error for an input whose declared shape is impossible for an array."""
     return graph_error(
         definition.source,
         None,
         f"input {name!r} is {error.given}",
         rule=error.rule,
-        fix="write the file anew with lengths that a machine can hold, or with open ones",
+        fix="export the file again with smaller or unknown lengths",
     )

@@ -18,7 +18,7 @@ from explorer.core.ir.tensor import Tensor
 from explorer.core.types.custom_dtypes import is_text
 from explorer.core.types.device import cpu
 from explorer.core.types.tensor_type import Array
-from explorer.net.definition.declared_types import array_rule, keys_text, noted_dtype, shape_text
+from explorer.net.definition.declared_types import array_rule, declared_dtype, keys_text, shape_text
 from explorer.net.definition.definition import BlobDefinition, NetDefinition
 from explorer.net.definition.operator_definition import STRING
 from explorer.record.reasons import counted_text
@@ -39,13 +39,13 @@ def named_inputs(definition: NetDefinition, inputs: tuple[Any, ...], named: Mapp
         if name not in names:
             raise UnknownNameError(str(name), kind=f"input of net {definition.name!r}", known=names)
     by_name = dict(zip(names, inputs, strict=False))
-    doubled = [name for name in by_name if name in named]
+    repeated = [name for name in by_name if name in named]
     missing = [name for name in names if name not in by_name and name not in named]
-    if len(inputs) > len(names) or doubled or missing:
+    if len(inputs) > len(names) or repeated or missing:
         expected = ", ".join(f"{name!r} {shape_text(definition.input(name).shape)}" for name in names) or "none"
         counts = f"{counted_text(len(inputs) + len(named), 'input')} for net {definition.name!r}"
         difference = (
-            f"; {doubled[0]!r} is passed twice" if doubled else f"; {missing[0]!r} is missing" if missing else ""
+            f"; {repeated[0]!r} is passed twice" if repeated else f"; {missing[0]!r} is missing" if missing else ""
         )
         raise OperandError(
             counts + difference, rule=f"the inputs must be {expected}", fix="pass each once, in this order or by name"
@@ -67,7 +67,7 @@ def is_shape(value: Any) -> bool:
 def is_symbolic(blob: BlobDefinition, value: Any) -> bool:
     """Return whether the value of an input consists of expressions or shapes rather than arrays."""
     if blob.is_sequence and isinstance(value, (tuple, list)) and not (value and is_shape(value)):
-        return any(isinstance(member, Expr) or is_shape(member) for member in value)
+        return any(isinstance(element, Expr) or is_shape(element) for element in value)
     return isinstance(value, Expr) or is_shape(value)
 
 
@@ -80,20 +80,20 @@ def as_value(blob: BlobDefinition, value: Any) -> Any:
     if not isinstance(value, (tuple, list)):
         raise OperandError(
             f"input {blob.name!r} is {value!r:.80}",
-            rule=f"it must be a list of arrays{', or None' * blob.is_optional}, since the file notes {blob.container}",
+            rule=f"it must be a list of arrays{', or None' * blob.is_optional}, as the file declares {blob.container}",
             fix=f"pass a list: {{{blob.name!r}: [x, y]}}",
         )
-    return tuple([as_array(blob, member) for member in value])
+    return tuple([as_array(blob, element) for element in value])
 
 
 def _in_order(blob: BlobDefinition, value: Mapping[Any, Any]) -> list[Any]:
     """Return the values of a dictionary in the order of the file's keys, with 0 or "" for a missing one."""
     if not blob.keys:
         raise OperandError(f"input {blob.name!r} is a dictionary", rule=array_rule(blob))
-    strange = next((key for key in value if key not in blob.keys), None)
-    if strange is not None:
+    unknown = next((key for key in value if key not in blob.keys), None)
+    if unknown is not None:
         raise OperandError(
-            f"input {blob.name!r} has the key {strange!r}",
+            f"input {blob.name!r} has the key {unknown!r}",
             rule=f"keys must be among {keys_text(blob)}",
             fix="correct the key, or leave it out",
         )
@@ -106,26 +106,26 @@ def as_array(blob: BlobDefinition, value: Any) -> Any:
 
     A tensor on a device other than cpu is returned unchanged, to be used there.
     """
-    dtype = noted_dtype(blob)
+    dtype = declared_dtype(blob)
     if isinstance(value, Tensor) and value.device is not cpu and blob.dtype != "bfloat16":
         return value
     if dtype is not None and is_text(dtype):
-        return _texts(blob, value)
+        return _strings(blob, value)
     try:
         array = np.asarray(value)
         if array.dtype.kind in _NO_NUMBERS:
-            raise TypeError(f"its elements are of {array.dtype}")
+            raise TypeError(f"its elements are {array.dtype}")
     except (TypeError, ValueError, OverflowError) as error:
         raise OperandError(
-            f"input {blob.name!r} is no rectangular array of numbers: {error}", rule=array_rule(blob)
+            f"input {blob.name!r} is not a rectangular array of numbers: {error}", rule=array_rule(blob)
         ) from None
     # An array keeps its dtype, so that a wrong dtype is rejected rather than converted silently; a list has none.
     if dtype is not None and not _has_dtype(value):
-        held = f"numbers of {array.dtype.name}" + (f" from {array.min()} to {array.max()}" if array.size else "")
+        actual = f"{array.dtype.name} numbers" + (f" from {array.min()} to {array.max()}" if array.size else "")
         converted = _converted(array, dtype)
         if converted is None:
             fix = f"convert them first: np.asarray(…).astype({dtype.name!r})"
-            raise OperandError(f"input {blob.name!r} has {held}", rule=array_rule(blob), fix=fix)
+            raise OperandError(f"input {blob.name!r} has {actual}", rule=array_rule(blob), fix=fix)
         array = converted
     # a bfloat16 tensor is stored as float32
     if blob.dtype == "bfloat16" == array.dtype.name:
@@ -136,17 +136,17 @@ def as_array(blob: BlobDefinition, value: Any) -> Any:
     return view
 
 
-def _texts(blob: BlobDefinition, value: Any) -> Array:
+def _strings(blob: BlobDefinition, value: Any) -> Array:
     """Return an input's strings, with the longest length rounded up to a power of two, so that plans are reused."""
-    rule = f"the array must be as the file says, texts {shape_text(blob.shape)}"
+    rule = f"the array must be as the file says, strings {shape_text(blob.shape)}"
     try:
         array = np.asarray(value)
     except ValueError as error:
-        raise OperandError(f"input {blob.name!r} is no rectangular array of texts: {error}", rule=rule) from None
-    if array.dtype.kind in "OT" and all(isinstance(text, str) for text in array.flat):
+        raise OperandError(f"input {blob.name!r} is not a rectangular array of strings: {error}", rule=rule) from None
+    if array.dtype.kind in "OT" and all(isinstance(element, str) for element in array.flat):
         array = np.array(array.tolist(), np.str_).reshape(array.shape)
     if not is_text(array.dtype):
-        raise OperandError(f"input {blob.name!r} has elements of {array.dtype}", rule=rule, fix="pass str values")
+        raise OperandError(f"input {blob.name!r} has {array.dtype} elements", rule=rule, fix="pass str values")
     longest = int(np.strings.str_len(array).max(initial=1))
     # NumPy's string dtype includes a length, and so does the input's type; with powers of two a few plans suffice for
     # all strings.

@@ -18,12 +18,12 @@ UNSIZED = "shape unknown"
 
 
 class Opaque(Operation):
-    """Operator that explorer cannot compute, with the output types noted in its file."""
+    """Operator that explorer cannot compute, with the output types declared in its file."""
 
     kind: str
     """operator type in the file"""
     results: tuple[TensorType, ...]
-    """one per output; empty if the file does not note them"""
+    """one per output; empty if the file does not declare them"""
     reason: str
     rule: str
     fix: str
@@ -40,7 +40,7 @@ class Opaque(Operation):
     unbatchable = "an operator that cannot be computed has no batching rule"
 
     def infer(self, *types: AnyType) -> AnyType:
-        """Return the types noted in the file."""
+        """Return the types declared in the file."""
         return self.results[0] if len(self.results) == 1 else TupleType(self.results)
 
     def kernel(self, out: Any, *operands: Any) -> Any:

@@ -33,56 +33,56 @@ _tokens = count(-1, -1)  # negative, because tokens of arrays count up from 0
 class FileStorage(Storage):
     """Storage whose array is read at first use, and again after a release."""
 
-    __slots__ = ("_held", "_read")
+    __slots__ = ("_array", "_read")
 
     def __init__(self, read: Callable[[], Array]) -> None:
         self._read = read
-        self._held: Array | None = None
-        # Recorded tensors are compared and cached by it, so that no weight is read for that.
+        self._array: Array | None = None
+        # Recorded tensors are compared and cached by the token, so that no weight is read for that.
         self.token = next(_tokens)
-        self.device, self.shared = cpu, "the net's file holds it"
+        self.device, self.shared = cpu, "it belongs to the net's file"
         self.version = 0
 
     @property
     def array(self) -> Array:
         """The value, read-only."""
-        if self._held is None:
+        if self._array is None:
             array = self._read()
             # Operators may share the array, and runs read it without a copy.
             array.flags.writeable = False
-            self._held = array
-        return self._held
+            self._array = array
+        return self._array
 
     def peek(self) -> Array:
-        """Return the value; a value that has not been read yet is read but not kept."""
-        return self._read() if self._held is None else self._held
+        """Return the value; a value that has not been read yet is read but not stored."""
+        return self._read() if self._array is None else self._array
 
     def release(self) -> None:
         """Drop the array; the next use reads it again."""
-        self._held = None
+        self._array = None
 
 
 class WeightOnDevice(Storage):
     """Storage of a weight on a device other than cpu, copied there at first use, and again after a release."""
 
-    __slots__ = ("_held", "_source")
+    __slots__ = ("_array", "_source")
 
     def __init__(self, source: Storage, device: Device) -> None:
-        self._source, self._held = source, None
+        self._source, self._array = source, None
         self.token = next(_tokens)
-        self.device, self.shared = device, source.shared or "the net holds it"
+        self.device, self.shared = device, source.shared or "it belongs to the net"
         self.version = 0
 
     @property
     def array(self) -> Any:
-        """The device's array, which must only be read; NumPy's memory is not kept for it."""
-        if self._held is None:
-            self._held = self.device.put(self._source.peek())
-        return self._held
+        """The device's array, which must not be modified; it needs no memory on cpu."""
+        if self._array is None:
+            self._array = self.device.put(self._source.peek())
+        return self._array
 
     def release(self) -> None:
         """Drop the device's array."""
-        self._held = None
+        self._array = None
 
 
 class JoinedWeights(FileWeights):
@@ -130,9 +130,9 @@ class NetWeights:
         self._definition = definition
         self._tensors: dict[tuple[str, str], Tensor] = {}
         self._storages: dict[WeightReference, FileStorage] = {}
-        """shared by all operators that use the same weight of a file"""
+        """storages of a file's weights, shared by all operators that use the same weight"""
         self._on_devices: dict[tuple[Storage, Device], WeightOnDevice] = {}
-        """copies on other devices, shared likewise"""
+        """copies on other devices, shared in the same way"""
         self._tensors_on_devices: dict[tuple[str, str, Device], Tensor] = {}
         self.version = 0
         """increased by every replacement"""
@@ -152,8 +152,8 @@ class NetWeights:
     def tensor(self, operator: str, attribute: str) -> Tensor:
         """Return the tensor of a declared weight, with the declared shape, without reading it.
 
-        It is on the device for which the net is recorded, and belongs to the box of the operator being built, wherever
-        it was used or replaced before. Strings stay on cpu.
+        It is on the device for which the net is recorded, and is drawn in the box of the operator being built. Strings
+        stay on cpu.
         """
         key = operator, attribute
         if key not in self._tensors:
@@ -185,7 +185,7 @@ class NetWeights:
         type_ = TensorType(reference.shape, memory_dtype(reference.dtype))
         return stored_tensor(self._storages.setdefault(reference, read), type_, reference.key)
 
-    def followed(self, definition: NetDefinition, renamed: Mapping[str, str]) -> NetWeights:
+    def for_definition(self, definition: NetDefinition, renamed: Mapping[str, str]) -> NetWeights:
         """Return the weights of an edited definition, keeping shared ones; ``renamed`` maps new names to old ones."""
         weights = NetWeights(definition)
         weights.version = self.version
@@ -193,7 +193,7 @@ class NetWeights:
             old = renamed.get(operator.name, operator.name)
             for attribute, reference in operator.weights.items():
                 tensor = self._tensors.get((old, attribute))
-                # An operator with this name but other weights is another operator.
+                # An operator with this name but other weights is a different operator.
                 if tensor is not None and self._definition.operator(old).weights.get(attribute) == reference:
                     # The same tensor, not another one with its storage: the edited net's expressions keep their leaves.
                     weights._tensors[operator.name, attribute] = tensor

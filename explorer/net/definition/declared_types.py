@@ -1,7 +1,7 @@
-"""Type notes of a file's operands, whose unknown lengths are bound by the given inputs.
+"""Types declared in a file for its operands, with unknown lengths bound by the given inputs.
 
-Files note shapes with open lengths, named or unnamed. Nets check their inputs against these notes, and operators that
-cannot run get their types from them.
+Declared shapes may contain unknown lengths, named or unnamed. Nets check their inputs against the declared types, and
+operators that cannot run get their types from them.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from explorer.core.errors import OperandError
 from explorer.core.types.custom_dtypes import dtype_name, is_text
 from explorer.core.types.tensor_type import Shape, TensorType, is_addressable
 from explorer.net.definition.definition import BlobDefinition, Dimension, NetDefinition
-from explorer.net.definition.operator_definition import is_noted, memory_dtype
+from explorer.net.definition.operator_definition import matches_dtype, memory_dtype
 
-_SHOWN = 8
+_MAX_LISTED = 8
 """maximum number of keys listed in an error"""
 _NAME = re.compile(r"[^\W\d][\w.-]*")
 _NUMBER = re.compile(r"s\d+")
@@ -27,34 +27,34 @@ _NUMBER = re.compile(r"s\d+")
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """Unknown lengths of a net as bound by its inputs: lengths by name, and a common one for unnamed dimensions."""
+    """Unknown lengths of a net as bound by its inputs: lengths by name, and the length of all unnamed dimensions."""
 
     named: Mapping[str, int]
-    nameless: int | None
-    """None if the inputs have no unnamed length, or different ones"""
+    unnamed: int | None
+    """None if the inputs have no unnamed dimensions, or unnamed dimensions of different lengths"""
 
     @classmethod
     def of(cls, definition: NetDefinition, shapes: Mapping[str, Shape]) -> Lengths:
-        """Bind lengths by the shapes of inputs; inputs without a shape note bind nothing."""
+        """Bind lengths by the shapes of inputs; inputs without a declared shape bind nothing."""
         named: dict[str, int] = {}
-        nameless: set[int] = set()
+        unnamed: set[int] = set()
         for name, shape in shapes.items():
-            noted = definition.input(name).shape
-            for dimension, length in zip(noted if noted is not None else (), shape, strict=False):
+            declared = definition.input(name).shape
+            for dimension, length in zip(declared if declared is not None else (), shape, strict=False):
                 if isinstance(dimension, str):
                     # The first length counts; check_inputs rejects inputs that disagree.
                     named.setdefault(dimension, length)
                 elif dimension is None:
-                    nameless.add(length)
-        # Unknown lengths without a name may differ; equal values are the only indication that they are the same.
-        return cls(named, nameless.pop() if len(nameless) == 1 else None)
+                    unnamed.add(length)
+        # Unnamed unknown lengths may differ; equal values are the only indication that they are the same.
+        return cls(named, unnamed.pop() if len(unnamed) == 1 else None)
 
     def bind(self, shape: tuple[Dimension, ...]) -> Shape | None:
         """Return the shape with its unknown lengths filled in; None if one of them is not bound."""
         lengths: list[int] = []
         for dimension in shape:
             length = (
-                dimension if isinstance(dimension, int) else self.named.get(dimension) if dimension else self.nameless
+                dimension if isinstance(dimension, int) else self.named.get(dimension) if dimension else self.unnamed
             )
             if length is None:
                 return None
@@ -64,18 +64,18 @@ class Lengths:
 
 def is_open(definition: NetDefinition) -> bool:
     """Return whether the net's inputs have unknown lengths."""
-    noted = [definition.blob(name).shape for name in definition.inputs]
-    return any(not isinstance(size, int) for shape in noted for size in shape or ())
+    declared = [definition.blob(name).shape for name in definition.inputs]
+    return any(not isinstance(size, int) for shape in declared for size in shape or ())
 
 
-def noted_dtype(blob: BlobDefinition) -> np.dtype[np.generic] | None:
-    """Return the noted dtype of an operand, as in memory, or None."""
+def declared_dtype(blob: BlobDefinition) -> np.dtype[np.generic] | None:
+    """Return the declared dtype of an operand, as in memory, or None."""
     return None if blob.dtype is None else memory_dtype(blob.dtype)
 
 
 def bound_type(blob: BlobDefinition, lengths: Lengths) -> TensorType | None:
-    """Return the noted type of an operand; None if it is incomplete or impossible."""
-    dtype = noted_dtype(blob)
+    """Return the declared type of an operand; None if it is incomplete or impossible."""
+    dtype = declared_dtype(blob)
     shape = lengths.bind(blob.shape) if blob.shape is not None else None
     if shape is None or dtype is None or is_text(dtype) or not is_addressable(shape, dtype):
         return None
@@ -83,15 +83,15 @@ def bound_type(blob: BlobDefinition, lengths: Lengths) -> TensorType | None:
 
 
 def shape_text(shape: tuple[Dimension, ...] | None) -> str:
-    """Return a shape note as text: ``(?, 1, 8, 8)``."""
+    """Return a declared shape as text: ``(?, 1, 8, 8)``."""
     if shape is None:
         return "any shape"
-    words = ["?" if size is None else str(size) for size in shape]
-    return f"({', '.join(words)}{',' * (len(words) == 1)})"
+    lengths = ["?" if size is None else str(size) for size in shape]
+    return f"({', '.join(lengths)}{',' * (len(lengths) == 1)})"
 
 
 def is_name(size: Dimension) -> TypeGuard[str]:
-    """Return whether a noted length is a meaningful name: "batch", but not "s77" or "s53//2 + 1".
+    """Return whether a declared length is a meaningful name: "batch", but not "s77" or "s53//2 + 1".
 
     torch's exporter numbers unnamed lengths, and writes derived lengths as expressions.
     """
@@ -99,12 +99,12 @@ def is_name(size: Dimension) -> TypeGuard[str]:
 
 
 def symbolic_text(shape: tuple[Dimension, ...]) -> str:
-    """Return a shape note for drawing, ``batch×?×64``; "scalar" without dimensions."""
+    """Return a declared shape for drawing, ``batch×?×64``; "scalar" without dimensions."""
     return "×".join(["?" if size is None else str(size) for size in shape]) or "scalar"
 
 
 def dimension_names(shape: tuple[Dimension, ...], actual: Shape, named: Mapping[str, int]) -> tuple[str, ...]:
-    """Return the noted name of each dimension of a value: "" if it has none, or if the name has another length.
+    """Return the declared name of each dimension of a value: "" if it has none, or if the name has another length.
 
     ``named`` maps known names to lengths. Empty if the value has another rank, or other known lengths.
     """
@@ -119,20 +119,20 @@ def dimension_names(shape: tuple[Dimension, ...], actual: Shape, named: Mapping[
 
 
 def disagreement(blob: BlobDefinition, type_: TensorType) -> str:
-    """Describe how a type contradicts the note of an operand; "" if it does not."""
-    dtype = noted_dtype(blob)
-    if dtype is not None and not is_noted(type_.dtype, dtype):
-        return f"dtype {dtype_name(type_.dtype)} where the file notes {blob.dtype if is_text(dtype) else dtype.name}"
+    """Describe how a type contradicts the declared type of an operand; "" if it does not."""
+    dtype = declared_dtype(blob)
+    if dtype is not None and not matches_dtype(type_.dtype, dtype):
+        return f"dtype {dtype_name(type_.dtype)} where the file declares {blob.dtype if is_text(dtype) else dtype.name}"
     if blob.shape is not None and not fits(blob.shape, type_.shape):
-        return f"shape {type_.shape} where the file notes {shape_text(blob.shape)}"
+        return f"shape {type_.shape} where the file declares {shape_text(blob.shape)}"
     return ""
 
 
-def fits(noted: tuple[Dimension, ...], shape: Shape) -> bool:
-    """Return whether a shape has the rank and the known lengths of a note."""
-    # A named or open length matches anything here; check_inputs checks each name across all inputs.
-    return len(noted) == len(shape) and all(
-        size == length for size, length in zip(noted, shape, strict=True) if isinstance(size, int)
+def fits(declared: tuple[Dimension, ...], shape: Shape) -> bool:
+    """Return whether a shape has the rank and the known lengths of a declared shape."""
+    # An unknown length matches anything here; check_inputs checks each name across all inputs.
+    return len(declared) == len(shape) and all(
+        size == length for size, length in zip(declared, shape, strict=True) if isinstance(size, int)
     )
 
 
@@ -141,16 +141,15 @@ def check_inputs(
     types: Iterable[tuple[str, TensorType]],
     fix: str = "reshape or resize the input to that shape",
 ) -> None:
-    """Raise OperandError for inputs that contradict the file's dtype, rank, known lengths, or lengths of one name.
+    """Raise OperandError for inputs that contradict the declared dtype, rank or known lengths, or each other.
 
-    ``types`` are (name, type) of inputs, and of each element of a sequence; ``fix`` is the fix for a shape that does
-    not fit.
+    ``types`` are (name, type) of inputs, and of each element of a sequence; ``fix`` is the fix for a wrong shape.
     """
     named: dict[str, tuple[int, str]] = {}
     for name, type_ in types:
         blob = definition.input(name)
-        dtype = noted_dtype(blob)
-        if dtype is not None and not is_noted(type_.dtype, dtype):
+        dtype = declared_dtype(blob)
+        if dtype is not None and not matches_dtype(type_.dtype, dtype):
             raise OperandError(
                 _mismatch(name, type_, definition),
                 rule=array_rule(blob),
@@ -172,7 +171,7 @@ def check_inputs(
                     raise OperandError(
                         f"{_mismatch(name, type_, definition)}, where {dimension} is {length}; "
                         f"input {where!r} has {dimension} = {first}",
-                        rule=f"{array_rule(blob)}; lengths of one name must be equal",
+                        rule=f"{array_rule(blob)}; lengths with the same name must be equal",
                         fix="pass inputs whose lengths agree",
                     )
 
@@ -183,11 +182,11 @@ def _mismatch(name: str, type_: TensorType, definition: NetDefinition) -> str:
 
 def array_rule(blob: BlobDefinition) -> str:
     """Return the requirement on an input's array: ``the array must be as the file says, float32 (1, ?)``."""
-    dtype = noted_dtype(blob)
+    dtype = declared_dtype(blob)
     rule = f"the array must be as the file says, {'numbers' if dtype is None else dtype.name} {shape_text(blob.shape)}"
     return f"{rule}, or a dict of {keys_text(blob)}" if blob.keys else rule
 
 
 def keys_text(blob: BlobDefinition) -> str:
     """Return the dictionary keys that an input represents, at most the first ones: ``'a', 'b', …``."""
-    return ", ".join([*map(repr, blob.keys[:_SHOWN]), *["…"] * (len(blob.keys) > _SHOWN)])
+    return ", ".join([*map(repr, blob.keys[:_MAX_LISTED]), *["…"] * (len(blob.keys) > _MAX_LISTED)])

@@ -31,7 +31,7 @@ from explorer.net.definition.operator_definition import (
     graph_error,
     memory_dtype,
 )
-from explorer.net.definition.ssa import Note, Resolver, history, split_name
+from explorer.net.definition.ssa import Resolver, TypeOf, history, split_name
 
 __all__ = [
     "BlobDefinition",
@@ -81,21 +81,21 @@ class NetDefinition:
         dialect: str = "",
         rewrites: bool = False,
         doc: str = "",
-        note: Note | None = None,
+        type_of: TypeOf | None = None,
     ) -> NetDefinition:
         """Derive producers and consumers and check the graph.
 
-        ``types`` contains type notes by name, of a blob or of one version (``x@1``); a plain name means the first
-        version. Raise an error with operator, blob and line for a duplicate operator or input name, a blob with two
-        producers that may not be rewritten, a blob without a producer, a read of an overwritten version, and a cycle.
+        ``types`` maps names of blobs or versions (``x@1``) to declared types; a plain name means the first version.
+        Raise an error with operator, blob and line for a duplicate operator or input name, a blob with two producers
+        that may not be rewritten, a blob without a producer, a read of an overwritten version, and a cycle.
         """
         operators, inputs, outputs = tuple(operators), tuple(inputs), tuple(outputs)
-        noted = types or {}
+        declared = types or {}
 
         def by_name(own: str, blob: str, version: int, producer: str | None) -> BlobType:
-            return noted.get(own) or (noted.get(blob) if version == 0 else None) or BlobType()
+            return declared.get(own) or (declared.get(blob) if version == 0 else None) or BlobType()
 
-        resolved = Resolver(operators, inputs, outputs, source, rewrites).resolved(note or by_name)
+        resolved = Resolver(operators, inputs, outputs, source, rewrites).resolved(type_of or by_name)
         definition = cls(
             name,
             operators,
@@ -158,7 +158,7 @@ class NetDefinition:
             raise UnknownNameError(name, kind="operator", known=self._by_name, fix=self._owner_of(name)) from None
 
     def _owner_of(self, name: Any) -> str:
-        """Return the expression that a user may mean by a weight's key, else where to find all operators."""
+        """Return a hint for a name that is the key of a weight, else a general hint."""
         for operator in self.operators:
             for attribute, reference in operator.weights.items():
                 if reference.key == name:
@@ -254,7 +254,7 @@ class NetDefinition:
         return tuple(order)
 
     def _is_ordered(self) -> bool:
-        """Whether each operator comes after the operators whose blobs it reads."""
+        """Return whether each operator comes after the operators whose blobs it reads."""
         written = set(self.inputs)
         for operator in self.operators:
             if not written.issuperset(operator.inputs):

@@ -1,7 +1,7 @@
 """Edits of definitions: functions that return a new, checked definition without modifying the old one.
 
-``ex.Net`` applies them. A file's note about a blob's type stays with the operator that produces it. If blobs are
-rewritten, a name means its version at that position of the program; ``x@0`` names any version.
+``ex.Net`` applies them. The type that a file declares for a blob stays with the operator that produces the blob. If
+blobs are rewritten, a name means its version at that position of the program; ``x@0`` names any version.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ def changed(
     renamed: Mapping[str, str] | None = None,
     renamed_blobs: Mapping[str, str] | None = None,
 ) -> NetDefinition:
-    """Return the definition with other parts; ``types`` are notes of blobs, ``renamed`` maps old names to new ones."""
+    """Return the definition with other parts; ``types`` are declared types, ``renamed`` maps old names to new ones."""
     names, blobs, more = renamed or {}, renamed_blobs or {}, types or {}
     # Keyed by producer and blob rather than by version, because an edit renumbers the versions.
-    kept = {
+    previous = {
         (names.get(blob.producer, blob.producer) if blob.producer else None, blobs.get(blob.blob, blob.blob)): blob
         for blob in definition.blobs.values()
     }
 
-    def note(own: str, blob: str, version: int, producer: str | None) -> BlobType:
-        noted = more.get(own) or (more.get(blob) if version == 0 else None)
-        earlier = kept.get((producer, blob))
-        return noted or (earlier.noted if earlier else BlobType())
+    def type_of(own: str, blob: str, version: int, producer: str | None) -> BlobType:
+        declared = more.get(own) or (more.get(blob) if version == 0 else None)
+        earlier = previous.get((producer, blob))
+        return declared or (earlier.declared_type if earlier else BlobType())
 
     return NetDefinition.of(
         definition.name,
@@ -49,7 +49,7 @@ def changed(
         dialect=definition.dialect,
         rewrites=definition.rewrites,
         doc=definition.doc,
-        note=note,
+        type_of=type_of,
     )
 
 
@@ -68,11 +68,11 @@ def position(definition: NetDefinition, before: str | None, after: str | None) -
 
 
 def insert(
-    definition: NetDefinition, operator: OperatorDefinition, place: int, weights: Weights | None = None
+    definition: NetDefinition, operator: OperatorDefinition, position: int, weights: Weights | None = None
 ) -> NetDefinition:
     """Return the definition with a new operator at this position."""
     operators = definition.operators
-    return changed(definition, operators=[*operators[:place], operator, *operators[place:]], weights=weights)
+    return changed(definition, operators=[*operators[:position], operator, *operators[position:]], weights=weights)
 
 
 def splice(
@@ -87,9 +87,9 @@ def splice(
     operators, outputs = _rewired(definition, target.name, operator.outputs[0], readers)
     producer = definition.operator(target.producer) if target.producer else None
     # Directly after the producer; where blobs are rewritten, a later position would read a later version.
-    place = definition.operators.index(producer) + 1 if producer else 0
+    position = definition.operators.index(producer) + 1 if producer else 0
     return changed(
-        definition, operators=[*operators[:place], operator, *operators[place:]], outputs=outputs, weights=weights
+        definition, operators=[*operators[:position], operator, *operators[position:]], outputs=outputs, weights=weights
     )
 
 
@@ -122,7 +122,7 @@ def _rewired(
         if name not in known:
             raise UnknownNameError(name, kind=f"reader of {own!r}", known=known)
     operators = []
-    # Both the written name and each version's name: the text says "x", while the reader means a specific write.
+    # Written names and version names are compared, because "x" in the program refers to a specific version.
     for operator, resolved in zip(definition.operators, definition.ssa.operators, strict=True):
         if own in resolved.inputs and (readers is None or operator.name in readers):
             pairs = zip(operator.inputs, resolved.inputs, strict=True)
@@ -146,9 +146,9 @@ def remove(definition: NetDefinition, name: str, instead: Mapping[str, str] | No
     operator = definition.operator(name)
     resolved = definition.ssa.operator(name)
     replacements = dict(instead or {})
-    strange = [blob for blob in replacements if blob not in operator.outputs]
-    if strange:
-        raise UnknownNameError(strange[0], kind=f"output of operator {name!r}", known=operator.outputs)
+    unknown = [blob for blob in replacements if blob not in operator.outputs]
+    if unknown:
+        raise UnknownNameError(unknown[0], kind=f"output of operator {name!r}", known=operator.outputs)
     part = definition
     for blob, own in zip(operator.outputs, resolved.outputs, strict=True):
         readers = [reader for reader in definition.blobs[own].consumers if reader != name]
@@ -156,12 +156,12 @@ def remove(definition: NetDefinition, name: str, instead: Mapping[str, str] | No
             operators, outputs = _rewired(part, own, replacements[blob], None)
             part = replace(part, operators=tuple(operators), outputs=tuple(outputs))
         elif (readers or own in definition.ssa.outputs) and blob not in operator.inputs:
-            who = ", ".join(map(repr, readers[:3])) or "an output of the net"
+            reader = ", ".join(map(repr, readers[:3])) or "an output of the net"
             suggestion = operator.inputs[0] if operator.inputs else "another blob"
             raise graph_error(
                 definition.source,
                 operator,
-                f"operator {name!r} is removed, and {who} reads {blob!r}",
+                f"operator {name!r} is removed, but {reader} reads {blob!r}",
                 rule="every blob that is read must be an input or the output of an operator",
                 fix=f"name a substitute: remove({name!r}, instead={{{blob!r}: {suggestion!r}}})",
             )

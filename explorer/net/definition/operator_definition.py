@@ -1,4 +1,4 @@
-"""Parts of a definition: operators, references to weights, and notes about blobs.
+"""Parts of a definition: operators, references to weights, and declared types of blobs.
 
 File readers create them, edits copy them, and the builder reads them. All are frozen and contain no expressions, so
 that a definition can be compared, written and changed without being built.
@@ -34,7 +34,7 @@ _DTYPE = re.compile(r"[<>=|]?[A-Za-z]{1,16}[0-9]{0,3}", re.ASCII)
 
 
 class FileWeights(Mapping[str, NDArray[Any]]):
-    """Weights of a file by key; a look-up reads one, and :meth:`verify` checks that it could."""
+    """Weights of a file by key; a look-up reads one, and :meth:`verify` checks that it can be read."""
 
     @abstractmethod
     def verify(self, key: str) -> None:
@@ -77,7 +77,7 @@ class OperatorDefinition:
     file: str = field(default="", compare=False, repr=False)
     """the cell or script that wrote the operator, if it is not the net's source"""
     code: Place | None = field(default=None, compare=False, repr=False)
-    """the line of the program from which the file was exported, if the file notes it"""
+    """the line of the program from which the file was exported, if the file declares it"""
     bodies: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """definitions of the inner graphs of control flow by name; their inputs are parameters, then captured blobs of the
     enclosing net, under their names there"""
@@ -90,10 +90,10 @@ class OperatorDefinition:
 
 @dataclass(frozen=True, slots=True)
 class BlobType:
-    """Type of a blob as noted in a file: shape (None if not noted) and dtype name.
+    """Type of a blob as declared in a file: shape (None if not declared) and dtype name.
 
-    ``container`` is one of CONTAINERS if this is the type of the tensors in one, else "". ``keys`` name the elements of
-    an array that represents a dictionary.
+    ``container`` is one of CONTAINERS if this is the type of the tensors in a container, else "". ``keys`` are the keys
+    of a dictionary that the array represents.
     """
 
     shape: tuple[Dimension, ...] | None = None
@@ -104,7 +104,7 @@ class BlobType:
 
 @dataclass(frozen=True, slots=True)
 class BlobDefinition:
-    """One version of a blob: its noted type, its producer (None: an input) and its readers.
+    """One version of a blob: its declared type, its producer (None: an input) and its readers.
 
     ``name`` is unique: the blob's name, or ``x@0``, ``x@1``, … if a program writes the blob ``x`` more than once.
     """
@@ -124,8 +124,8 @@ class BlobDefinition:
     """the keys of a dictionary whose values the elements represent"""
 
     @property
-    def noted(self) -> BlobType:
-        """Type noted in the file."""
+    def declared_type(self) -> BlobType:
+        """The type declared in the file."""
         return BlobType(self.shape, self.dtype, self.container, self.keys)
 
     @property
@@ -154,12 +154,12 @@ NARROW = frozenset((
 
 STRING = "string"
 """dtype name of strings of any length in files"""
-_TEXTS = re.compile("text([1-9][0-9]{0,7})")
+_STRINGS = re.compile("text([1-9][0-9]{0,7})")
 
 
-def is_noted(dtype: np.dtype[Any], noted: np.dtype[Any]) -> bool:
-    """Return whether a dtype is the noted one; strings may have any length."""
-    return dtype == noted or (is_text(dtype) and is_text(noted))
+def matches_dtype(dtype: np.dtype[Any], declared: np.dtype[Any]) -> bool:
+    """Return whether a dtype is the declared dtype; strings may have any length."""
+    return dtype == declared or (is_text(dtype) and is_text(declared))
 
 
 @functools.lru_cache
@@ -171,18 +171,18 @@ def memory_dtype(name: str) -> np.dtype[Any]:
     """
     if name == STRING:
         return np.dtype(np.str_)
-    if texts := _TEXTS.fullmatch(name):
-        return np.dtype((np.str_, int(texts[1])))
+    if strings := _STRINGS.fullmatch(name):
+        return np.dtype((np.str_, int(strings[1])))
     if name in NARROW:
         import ml_dtypes
 
         narrow: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
         return narrow
     if not _DTYPE.fullmatch(name):
-        raise TypeError(f"{name[:40]!r} is no dtype of numbers")
+        raise TypeError(f"{name[:40]!r} is not a numeric dtype")
     dtype: np.dtype[Any] = np.dtype({"bfloat16": "float32", "complex32": "complex64"}.get(name, name))
     if dtype.kind not in "biufc" or dtype.name not in (name, "float32", "complex64"):
-        raise TypeError(f"{name!r} is no dtype of numbers")
+        raise TypeError(f"{name!r} is not a numeric dtype")
     return dtype
 
 

@@ -87,20 +87,20 @@ class _Trace:
 
     def __init__(self, definition: NetDefinition, paths: dict[str, Path], named: dict[str, bool]) -> None:
         self._definition, self._order, self._paths = definition, definition.topological_order, paths
-        self._stops = [place for place, operator in enumerate(self._order) if named[operator.name]]
+        self._stops = [index for index, operator in enumerate(self._order) if named[operator.name]]
         self._first: dict[Path, int] = {}
         self._end: dict[Path, int] = {}
-        for place in self._stops:
-            for box in self._boxes(place):
-                self._first.setdefault(box, place)
-                self._end[box] = place + 1
+        for index in self._stops:
+            for box in self._boxes(index):
+                self._first.setdefault(box, index)
+                self._end[box] = index + 1
         self._last_use = {blob: len(self._order) for blob in definition.outputs}
-        for place, operator in enumerate(self._order):
+        for index, operator in enumerate(self._order):
             for blob in operator.inputs:
-                self._last_use[blob] = max(place, self._last_use.get(blob, -1))
+                self._last_use[blob] = max(index, self._last_use.get(blob, -1))
 
-    def _boxes(self, place: int) -> list[Path]:
-        path = self._paths[self._order[place].name]
+    def _boxes(self, index: int) -> list[Path]:
+        path = self._paths[self._order[index].name]
         return [path[:depth] for depth in range(1, len(path))]
 
     def inside(self) -> dict[str, Path]:
@@ -115,25 +115,25 @@ class _Trace:
             shared = [box for box in closing if box in opening]
             if shared:
                 # A module's operators are contiguous, so nothing else can be between two of them.
-                paths.update(dict.fromkeys((self._order[place].name for place in range(before + 1, after)), shared[-1]))
+                paths.update(dict.fromkeys((self._order[index].name for index in range(before + 1, after)), shared[-1]))
             opening = [box for box in opening if self._first[box] == after]
             closing = [box for box in closing if self._end[box] == before + 1]
             self._open(opening, before + 1, after)
             self._close(closing, before + 1, self._first[opening[0]] if opening else after)
             for box in (*closing, *opening):
-                # Close boxes before opening others, outer before inner: the innermost is entered last and remains.
+                # Close boxes before opening others, and outer before inner ones, so that the innermost box remains.
                 first, end = max(self._first[box], before + 1), min(self._end[box], after)
-                paths.update(dict.fromkeys((self._order[place].name for place in range(first, end)), box))
+                paths.update(dict.fromkeys((self._order[index].name for index in range(first, end)), box))
         return paths
 
     def _open(self, boxes: Sequence[Path], first: int, last: int) -> None:
         """Begin boxes between ``first`` and ``last``; of equal positions, the last before an operator with weights."""
         for box in boxes:
-            costs = {place: cost for place, cost in self._opening(self._end[box], first) if place <= last}
+            costs = {index: cost for index, cost in self._opening(self._end[box], first) if index <= last}
             least = min(costs.values())
-            equal = [place for place, cost in costs.items() if cost == least]
+            equal = [index for index, cost in costs.items() if cost == least]
             # Modules with weights usually begin with them: nn.Linear, then its activation.
-            weighted = [place for place in equal if self._order[place].weights]
+            weighted = [index for index in equal if self._order[index].weights]
             first = self._first[box] = max(weighted or equal)
 
     def _close(self, boxes: Sequence[Path], first: int, last: int) -> None:
@@ -143,19 +143,19 @@ class _Trace:
         operators of the previous element, and the following operators read only its result.
         """
         for depth, box in enumerate(boxes):
-            costs = {place: cost for place, cost in self._closing(self._first[box], last) if place >= first}
+            costs = {index: cost for index, cost in self._closing(self._first[box], last) if index >= first}
             least = min(costs.values())
-            last = max(place for place, cost in costs.items() if cost == least)
+            last = max(index for index, cost in costs.items() if cost == least)
             # A flatten between a backbone and a head belongs to neither.
             while depth == 0 and last > first and self._reshapes(self._order[last - 1]):
                 last -= 1
             if depth and box[:-1] == boxes[depth - 1]:
-                alike = self._like_the_one_before(box)
-                if costs.get(alike) == least and self._goes_on(alike, last):
-                    last = self._end[box[:-1]] = alike
+                end = self._repeated_end(box)
+                if costs.get(end) == least and self._is_chain(end, last):
+                    last = self._end[box[:-1]] = end
             self._end[box] = last
 
-    def _like_the_one_before(self, box: Path) -> int:
+    def _repeated_end(self, box: Path) -> int:
         """Return the end of a list element that repeats the previous element's operators; −1 if it does not."""
         before = (*box[:-1], str(int(box[-1]) - 1)) if box[-1].isdecimal() else ()
         if before not in self._end or not any(
@@ -167,8 +167,8 @@ class _Trace:
         types = [operator.type for operator in self._order[first : first + length]]
         return first + length if types == [operator.type for operator in self._order[end - length : end]] else -1
 
-    def _goes_on(self, first: int, end: int) -> bool:
-        """Return whether operators read nothing computed before them except the result of the preceding operator."""
+    def _is_chain(self, first: int, end: int) -> bool:
+        """Return whether operators read nothing computed earlier except the result of the preceding operator."""
         known = set(self._order[first - 1].outputs)
         for operator in self._order[first:end]:
             if not known.issuperset(operator.inputs):
@@ -182,31 +182,31 @@ class _Trace:
         return not operator.weights and len(blobs) == 2 and None not in blobs and blobs[0] != blobs[1]
 
     def _opening(self, end: int, first: int) -> Iterator[tuple[int, int]]:
-        """Yield the number of blobs crossing the border of ``place … end-1``, for places from the last to ``first``."""
+        """Yield the number of blobs that cross the border of ``index … end-1``, for indices down to ``first``."""
         entering: set[str] = set()
         leaving = 0
         # Backwards, operator by operator, so that all possible starts of a box need one pass.
-        for place in range(end - 1, first - 1, -1):
-            operator = self._order[place]
+        for index in range(end - 1, first - 1, -1):
+            operator = self._order[index]
             entering.difference_update(operator.outputs)
             entering.update(operator.inputs)
             leaving += sum(self._last_use.get(blob, -1) >= end for blob in operator.outputs)
-            yield place, len(entering) + leaving
+            yield index, len(entering) + leaving
 
     def _closing(self, first: int, last: int) -> Iterator[tuple[int, int]]:
-        """Yield the number of blobs crossing the border of ``first … place-1``, for each place up to ``last``."""
+        """Yield the number of blobs that cross the border of ``first … index-1``, for indices up to ``last``."""
         outputs: set[str] = set()
         entering: set[str] = set()
-        dying: Counter[int] = Counter()
+        last_uses: Counter[int] = Counter()
         leaving = 0
-        for place in range(first, last):
-            operator = self._order[place]
+        for index in range(first, last):
+            operator = self._order[index]
             entering.update(blob for blob in operator.inputs if blob not in outputs)
             outputs.update(operator.outputs)
             for blob in operator.outputs:
                 use = self._last_use.get(blob, -1)
-                leaving += use > place
-                dying[use] += use > place
+                leaving += use > index
+                last_uses[use] += use > index
             # A blob that is last read here no longer leaves the box once this operator is inside.
-            leaving -= dying.pop(place, 0)
-            yield place + 1, len(entering) + leaving
+            leaving -= last_uses.pop(index, 0)
+            yield index + 1, len(entering) + leaving

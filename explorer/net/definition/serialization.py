@@ -1,4 +1,4 @@
-"""Lossless conversion of definitions to JSON and back, except for their location in the source.
+"""Conversion of definitions to JSON and back, lossless except for locations in the source.
 
 Weights are not included; the JSON contains their keys, shapes and dtypes. Arguments that JSON cannot represent are
 objects: ``{"float": "inf"}``, ``{"complex": [1.0, 2.0]}``; a list is a tuple.
@@ -134,7 +134,7 @@ def _encode(value: Plain, place: str, depth: int = 0) -> Any:
         return value
     raise OperandError(
         f"the argument {place} is a {type(value).__name__}",
-        rule="arguments must be numbers, texts, None, or tuples of these",
+        rule="arguments must be numbers, strings, None, or tuples of these",
         fix="give arrays as weights",
     )
 
@@ -147,7 +147,7 @@ def _decode(value: Any, place: str, depth: int = 0) -> Plain:
         return tuple([_decode(item, f"{place}[{index}]", depth + 1) for index, item in enumerate(value)])
     # Python's integers are unbounded, but those of arrays and of other JSON parsers are not.
     if type(value) is int and not -(2**63) <= value < 2**64:
-        raise _mismatch(place, "a whole number of at most 64 bits", f"one of {value.bit_length()}")
+        raise _mismatch(place, "an integer of at most 64 bits", f"{value.bit_length()} bits")
     if not isinstance(value, dict):
         plain: Plain = value
         return plain
@@ -165,7 +165,7 @@ def _mismatch(place: str, expected: str, actual: str) -> OperandError:
 
 
 _RULE = f"a net's JSON must fit its schema {SCHEMA}: explorer.net.definition.serialization.json_schema()"
-_FIX = "write the net anew: net.save('net.json')"
+_FIX = "save the net again: net.save('net.json')"
 
 
 def from_json(
@@ -180,7 +180,7 @@ def from_json(
     Raise an error that names the wrong field or schema; for an invalid graph the errors of NetDefinition.
     """
     if not isinstance(plain, Mapping):
-        raise OperandError(f"this is no net: expected an object, found {spoken(plain)}", rule=_RULE, fix=_FIX)
+        raise OperandError(f"this is not a net: expected an object, found {spoken(plain)}", rule=_RULE, fix=_FIX)
     # Not isinstance, because JSON's true is an int in Python, and equal to 1.
     if type(plain.get("schema")) is not int or plain["schema"] != SCHEMA:
         raise OperandError(
@@ -192,7 +192,7 @@ def from_json(
         row: _Net = decode({key: value for key, value in plain.items() if key != "schema"}, _Net, "net", document="net")
     except ValueError as wrong:
         raise OperandError(str(wrong), rule=_RULE, fix=_FIX) from None
-    # Text from another program may have several operators on a line; then no line is better than a wrong one.
+    # Text from another program may have several operators on a line; no line number is better than a wrong one.
     known = lines if len(lines) == len(row.operators) else [(0, "")] * len(row.operators)
     definition = NetDefinition.of(
         row.name,
@@ -209,9 +209,9 @@ def from_json(
         rewrites=row.rewrites,
         doc=row.doc,
     )
-    strange = [name for name in row.types if name not in definition.blobs]
-    if strange:
-        raise _mismatch(f"net.types[{spoken(strange[0])}]", "the name of a blob or of its version", "none of the net's")
+    unknown = [name for name in row.types if name not in definition.blobs]
+    if unknown:
+        raise _mismatch(f"net.types[{spoken(unknown[0])}]", "the name of a blob or a version", "an unknown name")
     return definition
 
 
@@ -221,7 +221,7 @@ def _operator(row: _Operator, place: str, line: int, text: str) -> OperatorDefin
     for name, weight in row.weights.items():
         where = f"{place}.weights[{spoken(name)}]"
         if any(size < 0 for size in weight.shape):
-            raise _mismatch(f"{where}.shape", "lengths", "a negative one")
+            raise _mismatch(f"{where}.shape", "lengths", "a negative number")
         try:
             memory_dtype(weight.dtype)
         except TypeError:
@@ -244,7 +244,7 @@ def _operator(row: _Operator, place: str, line: int, text: str) -> OperatorDefin
 def _type(row: _Type, place: str) -> BlobType:
     for size in row.shape or ():
         if not (size is None or isinstance(size, str) or (type(size) is int and size >= 0)):
-            raise _mismatch(f"{place}.shape", "lengths, names of unknown ones, or null", spoken(size))
+            raise _mismatch(f"{place}.shape", "lengths, names of unknown lengths, or null", spoken(size))
     if row.dtype is not None:
         try:
             memory_dtype(row.dtype)
@@ -253,7 +253,7 @@ def _type(row: _Type, place: str) -> BlobType:
     if row.container not in ("", *CONTAINERS):
         raise _mismatch(f"{place}.container", f"one of {', '.join(CONTAINERS)}", spoken(row.container))
     if len({*map(type, row.keys)} | {str}) > 2 or not all(type(key) in (str, int) for key in row.keys):
-        raise _mismatch(f"{place}.keys", "texts, or whole numbers", spoken(row.keys))
+        raise _mismatch(f"{place}.keys", "strings, or integers", spoken(row.keys))
     return BlobType(row.shape, row.dtype, row.container, row.keys)
 
 
@@ -280,7 +280,7 @@ def loads(text: str, *, source: str = "", weights: Weights | None = None) -> Net
         plain = json.loads(text, parse_constant=_finite, parse_float=_finite, object_pairs_hook=_unique)
     except (ValueError, RecursionError) as wrong:
         why = "it is nested too deeply" if isinstance(wrong, RecursionError) else wrong
-        raise OperandError(f"this is no net: it cannot be read as JSON: {why}", rule=_RULE, fix=_FIX) from None
+        raise OperandError(f"this is not a net: it cannot be parsed as JSON: {why}", rule=_RULE, fix=_FIX) from None
     return from_json(plain, source=source, weights=weights, lines=_operator_lines(text))
 
 
@@ -294,7 +294,7 @@ def _finite(text: str) -> float:
     # Also called for NaN, Infinity and 1e999, which Python parses but the JSON standard does not allow.
     number = float(text)
     if not math.isfinite(number):
-        raise ValueError(f'{text[:20]} is no finite number; infinity is {{"float": "inf"}}')
+        raise ValueError(f'{text[:20]} is not a finite number; infinity is {{"float": "inf"}}')
     return number
 
 
@@ -304,7 +304,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(members) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the name {spoken(twice)} is given twice in one object")
+        raise ValueError(f"the name {spoken(twice)} occurs twice in one object")
     return members
 
 

@@ -24,8 +24,8 @@ from explorer.net.definition.operator_definition import (
     memory_dtype,
 )
 
-Note = Callable[[str, str, int, str | None], BlobType]
-"""function from a value's unique name, blob, version and producer to its noted type"""
+TypeOf = Callable[[str, str, int, str | None], BlobType]
+"""function from a value's unique name, blob, version and producer to its declared type"""
 _VERSIONED = re.compile(r"(.+)@(0|[1-9][0-9]{0,8})", re.DOTALL)
 _SHOWN = 6
 
@@ -57,7 +57,7 @@ def history(versions: Sequence[BlobDefinition]) -> str:
     for version in versions:
         readers = [repr(name) for name in version.consumers[:_SHOWN]] + ["…"] * (len(version.consumers) > _SHOWN)
         writer = f"written by {version.producer!r}" if version.producer is not None else "an input of the net"
-        lines.append(f"{version.name}: {writer}, read by {', '.join(readers) or 'nobody'}")
+        lines.append(f"{version.name}: {writer}, read by {', '.join(readers) or 'nothing'}")
     return "\n    ".join(lines)
 
 
@@ -80,7 +80,7 @@ class Resolver:
         self._producers: dict[str, list[OperatorDefinition | None]] = {}
         self._readers: dict[str, dict[str, None]] = {}
 
-    def resolved(self, note: Note) -> Resolved:
+    def resolved(self, type_of: TypeOf) -> Resolved:
         """Return the program with every name resolved.
 
         Raise an error with operator, blob and line for a duplicate name, and for a read of a blob that has no producer,
@@ -91,7 +91,7 @@ class Resolver:
         # Without rewriting every blob has one version, and files may list operators in any order.
         operators = self._in_order() if self._rewrites else self._in_any_order()
         outputs = [self._read(None, blob) for blob in self._outputs]
-        return Resolved(tuple(operators), tuple(inputs), tuple(outputs), self._blobs(note))
+        return Resolved(tuple(operators), tuple(inputs), tuple(outputs), self._blobs(type_of))
 
     def _check_names(self) -> None:
         """Reject duplicate operators, weights impossible for an array, and passed names that are not inputs."""
@@ -116,11 +116,11 @@ class Resolver:
                         fix="export the model again",
                     )
             read = frozenset(operator.inputs if operator.input_names else ())
-            strange = [name for name, blob in operator.input_names.items() if blob not in read]
-            if strange:
+            invalid = [name for name, blob in operator.input_names.items() if blob not in read]
+            if invalid:
                 raise self._error(
                     operator,
-                    f"operator {operator.name!r} is passed {operator.input_names[strange[0]]!r} as {strange[0]!r}",
+                    f"operator {operator.name!r} is passed {operator.input_names[invalid[0]]!r} as {invalid[0]!r}",
                     rule=f"values passed by name must be among the operator's inputs: "
                     f"{', '.join(operator.inputs[:_SHOWN]) or 'it has none'}",
                     fix="add it to the operator's inputs, or omit its name",
@@ -191,10 +191,10 @@ class Resolver:
                 None, f"{blob!r} is an input twice", rule="input names must be unique", fix="name each input once"
             )
         first = self._producers[blob][0]
-        who = f"operator {first.place}" if first is not None else "an input of the net"
+        producer = f"operator {first.place}" if first is not None else "an input of the net"
         return self._error(
             operator,
-            f"operator {operator.name!r} produces {blob!r}, which is already produced by {who}",
+            f"operator {operator.name!r} produces {blob!r}, which is already produced by {producer}",
             rule="a blob must have only one producer",
             fix="give one of the two outputs another name",
         )
@@ -215,38 +215,37 @@ class Resolver:
 
     def _absent(self, operator: OperatorDefinition | None, blob: str) -> ExplorerError:
         """Return the error for a blob that nothing has written, or only a later operator."""
-        who = f"operator {operator.name!r} reads {blob!r}, which " if operator else f"the net's output {blob!r} is "
         near = difflib.get_close_matches(blob, self._current, n=3)
         hint = f"; near names: {', '.join(near)}" if near else ""
         later = [other for other in self._operators if blob in other.outputs]
         if operator is not None and later:
             return self._error(
                 operator,
-                f"{who}operator {later[0].place} writes only later",
+                f"operator {operator.name!r} reads {blob!r}, which operator {later[0].place} writes only later",
                 rule="operators of a net that rewrites blobs run in order, so a blob must be written before it is read",
                 fix=f"put {later[0].name!r} before {operator.name!r}",
             )
         if operator is None:
             return self._error(
                 None,
-                f"{who}produced by nobody",
+                f"nothing produces the net's output {blob!r}",
                 rule="an output of the net must be an input or the output of an operator",
                 fix=f"correct the name, or add the operator that produces it{hint}",
             )
         return self._error(
             operator,
-            f"{who}nobody produces",
+            f"operator {operator.name!r} reads {blob!r}, which nothing produces",
             rule="a blob that is read must be an input of the net or the output of an operator",
             fix=f"correct the name, or add the operator or input that produces it{hint}",
         )
 
     def _overwritten(self, operator: OperatorDefinition | None, blob: str, version: int) -> ExplorerError:
-        who = f"operator {operator.name!r} reads" if operator else "the net hands out"
+        reader = f"operator {operator.name!r} reads" if operator else "the net returns"
         current = self._current[blob]
-        what = "is not written yet" if version > current else "is overwritten by then"
+        state = "is not written yet" if version > current else "is overwritten by then"
         return self._error(
             operator,
-            f"{who} {blob}@{version}, which {what}\n    {history(self._history(blob))}",
+            f"{reader} {blob}@{version}, which {state}\n    {history(self._history(blob))}",
             rule=f"a name must refer to the version written last, which is {blob}@{current} there",
             fix=f"read {blob!r}, or keep the earlier value under another name: Copy({blob!r}, {blob + '_kept'!r})",
         )
@@ -259,13 +258,13 @@ class Resolver:
             for name in [own_name(blob, version, count)]
         ]
 
-    def _blobs(self, note: Note) -> dict[str, BlobDefinition]:
+    def _blobs(self, type_of: TypeOf) -> dict[str, BlobDefinition]:
         blobs = {}
         for blob, producers in self._producers.items():
             for version, maker in enumerate(producers):
                 name = own_name(blob, version, len(producers))
                 producer = maker.name if maker is not None else None
-                type = note(name, blob, version, producer)
+                type = type_of(name, blob, version, producer)
                 readers = tuple(self._readers[name])
                 blobs[name] = BlobDefinition(
                     name, type.shape, type.dtype, producer, readers, blob, version, type.container, type.keys

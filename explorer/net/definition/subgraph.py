@@ -49,7 +49,9 @@ def cut(definition: NetDefinition, inputs: Sequence[str] | None, outputs: Sequen
             needed.add(producer)
             pending.extend(program.operator(producer).inputs)
     operators = [_kept(operator, names) for operator in program.operators if operator.name in needed]
-    types = {name: blob.noted for name, blob in definition.blobs.items() if blob.shape is not None or blob.container}
+    types = {
+        name: blob.declared_type for name, blob in definition.blobs.items() if blob.shape is not None or blob.container
+    }
     kept_inputs = [name for name in names if name in reached or inputs is not None]
     return NetDefinition.of(
         definition.name,
@@ -69,7 +71,7 @@ def _one_version(definition: NetDefinition, name: str) -> str:
     versions = definition.versions(name)
     if len(versions) > 1 and definition.blob(name).blob == name:
         raise OperandError(
-            f"{name!r} as an input of the cut net stands for {len(versions)} values\n    {definition.history(name)}",
+            f"{name!r} as an input of the cut net means {len(versions)} values\n    {definition.history(name)}",
             rule="an input must be one version of a blob",
             fix=f"name it: {', '.join(version.name for version in versions)}",
         )

@@ -119,7 +119,7 @@ def _initializer_produced() -> ModelProto:
     [
         (_twice_produced, "node 2: operator 'Abs_2' produces 'y', which is already produced by operator 'Neg_1'"),
         (_cycle, "operators wait for one another: 'p'"),
-        (_unknown_operand, "operator 'n' reads 'nothing', which nobody produces"),
+        (_unknown_operand, "operator 'n' reads 'nothing', which nothing produces"),
         (_recursion, "function 'Self' calls itself"),
         (_initializer_twice, "initializer 'w' occurs twice"),
         (_initializer_produced, "'w' is an initializer and the output of a node"),

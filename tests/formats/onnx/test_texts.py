@@ -86,14 +86,14 @@ def test_a_net_with_strings_is_saved_and_opened_again(tmp_path: Path, name: str)
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ([1, 2], "input 't' has elements of int64"),
-        ([["a"], ["b", "c"]], "no rectangular array of texts"),
-        (np.array([b"a"]), r"elements of \|S1"),
-        (np.array(["a", None], object), "elements of object"),
+        ([1, 2], "input 't' has int64 elements"),
+        ([["a"], ["b", "c"]], "not a rectangular array of strings"),
+        (np.array([b"a"]), r"\|S1 elements"),
+        (np.array(["a", None], object), "object elements"),
     ],
 )
 def test_other_values_are_rejected_as_strings(tmp_path: Path, value: Any, message: str) -> None:
-    with pytest.raises(ex.OperandError, match=rf"{message}[\s\S]*must be as the file says, texts \(n,\)"):
+    with pytest.raises(ex.OperandError, match=rf"{message}[\s\S]*must be as the file says, strings \(n,\)"):
         pipeline(tmp_path).run(value)
 
 

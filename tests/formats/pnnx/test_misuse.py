@@ -64,9 +64,9 @@ def test_a_defect_of_a_reader_is_reported_as_one(tmp_path: Path, monkeypatch: py
     monkeypatch.setitem(TABLE._builders, "nn.ReLU", broken)
     net = read(tmp_path, "nn.ReLU op 1 1 x y")
     (finding,) = net.check()
-    assert "operator 'op' (nn.ReLU): a defect of explorer's reader of nn.ReLU: IndexError: tuple index" in finding
+    assert "operator 'op' (nn.ReLU): a defect in explorer's builder of nn.ReLU: IndexError: tuple index" in finding
     assert net.preview_plan().recording is not None
-    with pytest.raises(ex.FileError, match="a defect of explorer's reader") as caught:
+    with pytest.raises(ex.FileError, match="a defect in explorer's builder") as caught:
         net.run([0.0] * 4)
     assert isinstance(caught.value.__cause__, ex.ReaderError)
     assert isinstance(caught.value.__cause__.__cause__, IndexError)

@@ -10,7 +10,7 @@ import explorer as ex
 from explorer.core.types.tensor_type import Shape
 from explorer.formats.pnnx.operators import TABLE
 from explorer.net.building.builder import Build
-from explorer.net.building.example_shapes import fitting
+from explorer.net.building.example_shapes import fitting_shapes
 from explorer.net.definition.definition import BlobType, NetDefinition, OperatorDefinition
 
 
@@ -30,7 +30,7 @@ def test_an_expensive_net_is_tried_with_few_lengths(text: str, most: int) -> Non
         tried.append(shapes)
         return net.session.recorded(net.session.shaped(shapes), opaque=True)
 
-    assert set(fitting(definition, TABLE, build, {})) == {"x", "y"}
+    assert set(fitting_shapes(definition, TABLE, build, {})) == {"x", "y"}
     assert len({tuple(shapes["x"]) for shapes in tried}) == len(tried)
     assert 4 <= len(tried) <= most
     assert (len(tried) > 4) == (most > 4)

@@ -135,7 +135,7 @@ def test_a_reason_is_reported_once_with_its_count(tmp_path: Path) -> None:
     net = opened(model(nodes, {"x": (FLOAT, [2, 2])}, [f"y{number}" for number in range(9)]), tmp_path)
     first, second = net.check()
     assert "operator 's0'" in first
-    assert "the same of 8 more: 's1' (line 2), 's2' (line 3), 's3' (line 4), 's4' (line 5), 's5' (line 6), …" in first
+    assert "the same for 8 more: 's1' (line 2), 's2' (line 3), 's3' (line 4), 's4' (line 5), 's5' (line 6), …" in first
     assert "operator 'other'" in second
     assert "same" not in second
 

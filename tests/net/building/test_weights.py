@@ -85,7 +85,7 @@ def test_a_net_without_its_weights_file_runs_only_after_all_were_replaced(tmp_pa
     names = [(name, attribute) for name, operator in whole.operators.items() for attribute in operator.weights]
     image = np.zeros((1, 1, 8, 8), np.float32)
     for name, attribute in names:
-        with pytest.raises(ex.FileError, match=r"n\.bin: the file is absent"):
+        with pytest.raises(ex.FileError, match=r"n\.bin: the file is missing"):
             net.init()
         net[name].weights[attribute] = whole[name].weights[attribute]
     np.testing.assert_array_equal(net.run(image), whole.run(image))

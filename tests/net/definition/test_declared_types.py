@@ -27,10 +27,10 @@ def test_unnamed_lengths_are_bound_only_if_they_are_equal() -> None:
     """Unknown lengths without a name are one length if all inputs have the same one; otherwise nothing is assumed."""
     definition = net(x=(None, "n", 3), y=(None, "n"), z=None)
     same = Lengths.of(definition, {"x": (2, 5, 3), "y": (2, 5), "z": (7, 7)})
-    assert (same.named, same.nameless) == ({"n": 5}, 2)
+    assert (same.named, same.unnamed) == ({"n": 5}, 2)
     assert same.bind((None, "n", 4)) == (2, 5, 4)
     several = Lengths.of(definition, {"x": (2, 5, 3), "y": (4, 5)})
-    assert several.nameless is None
+    assert several.unnamed is None
     assert several.bind((None, "n")) is None
     assert several.bind(("n", 0)) == (5, 0)
     assert several.bind(("m",)) is None
@@ -47,7 +47,7 @@ def test_a_completely_declared_type_is_bound() -> None:
 
 
 @pytest.mark.parametrize(
-    ("noted", "shape", "expected"),
+    ("declared", "shape", "expected"),
     [
         ((), (), True),
         ((2, None), (2, 9), True),
@@ -59,9 +59,9 @@ def test_a_completely_declared_type_is_bound() -> None:
     ],
 )
 def test_a_shape_matches_a_declaration_of_its_rank_and_lengths(
-    noted: tuple[Dimension, ...], shape: tuple[int, ...], expected: bool
+    declared: tuple[Dimension, ...], shape: tuple[int, ...], expected: bool
 ) -> None:
-    assert fits(noted, shape) is expected
+    assert fits(declared, shape) is expected
 
 
 def test_contradictions_of_a_declaration_are_reported() -> None:

@@ -50,8 +50,8 @@ def test_errors_of_unknown_names_list_similar_ones() -> None:
         ([op("f", "x", "y", 3), op("f", "x", "z", 4)], "y", ["'f'", "line 3", "line 4"]),
         ([op("f", "x", "y", 3), op("g", "x", "y", 4)], "y", ["'g'", "'y'", "'f' (line 3)", "line 4"]),
         ([op("f", "x", "x", 3)], "x", ["'f'", "'x'", "an input of the net", "line 3"]),
-        ([op("f", "x q", "y", 3)], "y", ["'f'", "'q'", "nobody", "line 3"]),
-        ([op("f", "x", "y", 3)], "q", ["'q'", "nobody"]),
+        ([op("f", "x q", "y", 3)], "y", ["'f'", "'q'", "nothing", "line 3"]),
+        ([op("f", "x", "y", 3)], "q", ["'q'", "nothing"]),
     ],
 )
 def test_the_error_of_an_invalid_graph_contains_operator_blob_and_line(

@@ -68,7 +68,7 @@ def test_an_operator_is_inserted_between_a_blob_and_its_readers(tmp_path: Path) 
 def test_removing_an_operator_needs_a_replacement_for_its_readers(tmp_path: Path) -> None:
     """Without it, an operator whose result is read cannot be removed."""
     net = digits()
-    with pytest.raises(FileError, match=r"'softmax' is removed, and an output of the net reads '15'(.|\n)*'15': '14'"):
+    with pytest.raises(FileError, match=r"'softmax' is removed, but an output of the net reads '15'(.|\n)*'15': '14'"):
         net.remove("softmax")
     with pytest.raises(UnknownNameError, match="output of operator 'softmax' '16'"):
         net.remove("softmax", instead={"16": "14"})
@@ -147,13 +147,13 @@ def test_unedited_lines_are_saved_byte_for_byte(tmp_path: Path) -> None:
     ("wrong", "error", "said"),
     [
         (lambda n: n.add("nn.Relu", "15"), UnknownNameError, r"unknown operator type of pnnx 'nn\.Relu'\n.*nn\.ReLU"),
-        (lambda n: n.add("nn.ReLU", "99"), FileError, r"reads '99', which nobody produces"),
+        (lambda n: n.add("nn.ReLU", "99"), FileError, r"reads '99', which nothing produces"),
         (lambda n: n.add("nn.ReLU", "15", "5"), FileError, r"produces '5', which is already produced by .*'pool'"),
         (lambda n: n.add("nn.ReLU", "15", "5", before="x", after="y"), OperandError, r"only one of before and after"),
         (lambda n: n.insert("nn.ReLU", "99"), UnknownNameError, r"unknown blob '99'"),
         (lambda n: n.replace("relu9", "nn.ReLU"), UnknownNameError, r"unknown operator 'relu9'\n.*relu1"),
         (lambda n: n.rewire("2", "15"), FileError, r"operators wait for one another"),
-        (lambda n: n.set_outputs(["q"]), FileError, r"output 'q' is produced by nobody"),
+        (lambda n: n.set_outputs(["q"]), FileError, r"nothing produces the net's output 'q'"),
         (lambda n: n.set_inputs(["q"]), UnknownNameError, r"input of the net 'q'(.|\n)*net\.input\('q', shape\)"),
         (lambda n: n.input("0", (1,)), FileError, r"'0' is an input twice"),
     ],
@@ -219,7 +219,7 @@ def test_inputs_are_removed_and_reordered() -> None:
     assert net.run([1], [3]).tolist() == [2]
     net.input("e", dtype="int64")
     assert net.inputs["e"].dtype == "int64"
-    with pytest.raises(OperandError, match="reads 'a', which nobody produces"):
+    with pytest.raises(OperandError, match="reads 'a', which nothing produces"):
         net.set_inputs(["b"])
 
 

@@ -42,7 +42,7 @@ def test_every_version_of_a_blob_is_a_separate_value() -> None:
     ]
     assert (net.ssa.inputs, net.ssa.outputs) == (("x@0",), ("x@2",))
     assert net.ssa.ssa is net.ssa
-    assert net.history("x").split("\n")[2].strip() == "x@2: written by 'c', read by nobody"
+    assert net.history("x").split("\n")[2].strip() == "x@2: written by 'c', read by nothing"
 
 
 @pytest.mark.spec("C-9")
@@ -74,7 +74,7 @@ def test_reading_an_overwritten_version_raises_an_error_with_its_history() -> No
         assert words in str(error.value)
     with pytest.raises(OperandError, match=r"'early' reads x@1, which is not written yet"):
         program(op("early", "x@1", "y"), op("a", "x", "x"))
-    with pytest.raises(OperandError, match=r"hands out x@0, which is overwritten"):
+    with pytest.raises(OperandError, match=r"returns x@0, which is overwritten"):
         program(op("a", "x", "x"), outputs="x@0")
 
 
@@ -82,7 +82,7 @@ def test_reading_an_overwritten_version_raises_an_error_with_its_history() -> No
     ("operators", "words"),
     [
         ([op("a", "y", "x"), op("b", "x", "y")], r"'a' reads 'y', which operator 'b' writes only later\n.*order"),
-        ([op("a", "xx", "x")], r"'a' reads 'xx', which nobody produces(.|\n)*near names: x"),
+        ([op("a", "xx", "x")], r"'a' reads 'xx', which nothing produces(.|\n)*near names: x"),
         ([op("a", "x", "y y")], r"'a' writes 'y' twice"),
         ([op("a", "x", "x x")], r"'a' writes 'x' twice"),
         ([op("a", "x", "x@1")], r"'a' writes 'x@1'(.|\n)*write 'x'"),
@@ -119,7 +119,7 @@ def test_a_net_is_cut_at_one_of_two_versions() -> None:
     net.Relu("x", "x")
     net.Tanh("x", "y")
     net.output("y")
-    with pytest.raises(OperandError, match="'x' as an input of the cut net stands for 2 values"):
+    with pytest.raises(OperandError, match="'x' as an input of the cut net means 2 values"):
         net.cut(["x"], ["y"])
     x = np.array([-1.0, 2.0], np.float32)
     np.testing.assert_allclose(net.cut(["x@1"], ["y"]).run(x), np.tanh(x), rtol=1e-6)
@@ -179,7 +179,7 @@ def test_values_of_versions_are_found_by_name_and_cut() -> None:
         assert ex.evaluate(net.operand(name, values)).tolist() == expected
         assert net.cut(outputs=[name]).run(values).tolist() == expected
     assert net.cut(inputs=["x@1"]).run(values).tolist() == [36, 4]
-    with pytest.raises(OperandError, match=r"stands for 3 values(.|\n)*name it: x@0, x@1, x@2"):
+    with pytest.raises(OperandError, match=r"means 3 values(.|\n)*name it: x@0, x@1, x@2"):
         net.cut(inputs=["x"])
     assert len(net.nodes("x@1")) == 1
     assert "x@0 → x@1" in str(net.preview_plan().recording.scopes)

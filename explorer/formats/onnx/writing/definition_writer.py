@@ -55,7 +55,7 @@ def _values(definition: NetDefinition) -> Iterator[str]:
 
 
 def _declared_info(definition: NetDefinition, name: str) -> ValueInfoProto:
-    return value_info(name, definition.blobs[name].noted)
+    return value_info(name, definition.blobs[name].declared_type)
 
 
 def _inner_types(definition: NetDefinition) -> list[ValueInfoProto]:
