@@ -1,1 +1,1 @@
-"""JupyterLab extension: views in notebooks that have no kernel. It is data of the wheel, and imports nothing."""
+"""JupyterLab extension, which shows views in notebooks without a kernel, and model files; it is data of the wheel."""

@@ -1,9 +1,9 @@
-"""Build hook of the wheel: writes the JupyterLab extension into it, with the front end of this version.
+"""Build hook that adds the JupyterLab extension, with this version's front end, to the wheel.
 
-The wheel switches Jupyter's server extension (server_extension.py) on, too, which opens models' files in JupyterLab.
+The wheel also enables the Jupyter server extension (server_extension.py), which opens model files in JupyterLab.
 
-JupyterLab loads extensions from files, so the wheel needs the front end joined and with a digest in its path, since
-browsers keep such files. The sources stay the only copy: nothing of this is committed.
+JupyterLab loads extensions from files, so the wheel contains the bundled front end. Its path contains a digest, because
+browsers cache such files. The generated files are not committed.
 """
 
 from __future__ import annotations
@@ -24,74 +24,74 @@ NAME = "explorer-graphs"
 SHARE = f"share/jupyter/labextensions/{NAME}"
 SERVER = "etc/jupyter/jupyter_server_config.d/explorer-graphs.json"
 ENABLED = {"ServerApp": {"jpserver_extensions": {"explorer.lab.server_extension": True}}}
-"""server extensions that the wheel switches on"""
+"""configuration that enables the server extension"""
 
 
 def front_end(package: Path) -> tuple[str, str]:
-    """Return the front end's script and style sheet; the package itself is not imported, since it needs NumPy."""
-    stand_in = types.ModuleType("explorer")
-    stand_in.__path__ = [str(package)]
-    before = {name: module for name, module in sys.modules.items() if name.partition(".")[0] == "explorer"}
-    for name in before:
+    """Return the front end's script and style sheet, without importing the package, which needs NumPy."""
+    placeholder = types.ModuleType("explorer")
+    placeholder.__path__ = [str(package)]
+    loaded = {name: module for name, module in sys.modules.items() if name.partition(".")[0] == "explorer"}
+    for name in loaded:
         del sys.modules[name]
-    sys.modules["explorer"] = stand_in
+    sys.modules["explorer"] = placeholder
     try:
         bundle = importlib.import_module("explorer.view.payload.script_bundle")
         return bundle.script(), bundle.stylesheet()
     finally:
         for name in [name for name in sys.modules if name.partition(".")[0] == "explorer"]:
             del sys.modules[name]
-        sys.modules.update(before)
+        sys.modules.update(loaded)
 
 
 def write(package: Path, target: Path, version: str) -> None:
-    """Write the extension's files into a folder, anew."""
+    """Write the extension's files into a folder, replacing its contents."""
     shutil.rmtree(target, ignore_errors=True)
     static = target / "static"
     static.mkdir(parents=True)
     sources = package / "lab" / "extension"
     own = ("documents.js", "document_types.json", "documents.css")
     entry, *documents = [(sources / name).read_text(encoding="utf-8") for name in ("remote_entry.js", *own)]
-    texts = [entry, *documents, *front_end(package)]
-    digest = hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
+    contents = [entry, *documents, *front_end(package)]
+    digest = hashlib.sha256("\0".join(contents).encode()).hexdigest()[:16]
     names = (f"remoteEntry.{digest}.js", *own, "explorer.js", "explorer.css")
-    for name, text in zip(names, texts, strict=True):
+    for name, content in zip(names, contents, strict=True):
         folder = static / digest
         folder.mkdir(exist_ok=True)
-        (folder / name).write_text(text, encoding="utf-8")
+        (folder / name).write_text(content, encoding="utf-8")
     build = {
         "load": f"static/{digest}/remoteEntry.{digest}.js",
         "extension": "./extension",
         "mimeExtension": "./mime",
     }
-    described = {
+    manifest = {
         "name": NAME,
         "version": version,
         "description": "Shows views of Explorer in notebooks without a kernel",
         "license": "MIT",
         "jupyterlab": {"_build": build},
     }
-    (target / "package.json").write_text(json.dumps(described, indent=2) + "\n", encoding="utf-8")
+    (target / "package.json").write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
     shutil.copy(package / "lab" / "extension" / "install.json", target)
 
 
 class LabExtension(BuildHookInterface[Any]):
-    """Hook that hatchling calls for every wheel, the editable ones among them."""
+    """Hook that hatchling calls for every wheel, including editable ones."""
 
     PLUGIN_NAME = "custom"
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Write the extension and name its files as data of the wheel."""
+        """Write the extension and add its files to the wheel's data."""
         self.folder = tempfile.mkdtemp()
         target = Path(self.folder) / "labextension"
         write(Path(self.root) / "explorer", target, self.metadata.version)
         for path in sorted(target.rglob("*")):
             if path.is_file():
                 build_data["shared_data"][str(path)] = f"{SHARE}/{path.relative_to(target).as_posix()}"
-        switch = Path(self.folder) / "server.json"
-        switch.write_text(json.dumps(ENABLED, indent=2) + "\n", encoding="utf-8")
-        build_data["shared_data"][str(switch)] = SERVER
+        configuration = Path(self.folder) / "server.json"
+        configuration.write_text(json.dumps(ENABLED, indent=2) + "\n", encoding="utf-8")
+        build_data["shared_data"][str(configuration)] = SERVER
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
-        """Remove the files, which the wheel holds now."""
+        """Remove the files, which are now in the wheel."""
         shutil.rmtree(self.folder)

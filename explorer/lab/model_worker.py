@@ -1,15 +1,15 @@
-"""Process that reads and plans one model's file for JupyterLab: ``python -m explorer.lab.model_worker``.
+"""Process that reads and plans one model file for JupyterLab: ``python -m explorer.lab.model_worker``.
 
-Jupyter's server (server_extension.py) starts it, and ends it when a file takes too long. Standard input holds one
-request, a line of JSON::
+The Jupyter server (server_extension.py) starts the process, and kills it if a file takes too long. The request is one
+line of JSON on standard input::
 
     {"root": folder, "path": file below it, "node": id or null, "memory": bytes}
 
-The process may allocate so many bytes where the system limits data: on Linux. Elsewhere a file may use all memory.
+``memory`` is the number of bytes that the process may allocate; it is enforced only on Linux.
 
-The answer is lines of JSON on standard output: any number of ``{"progress": {"phase", "what", "done", "total"}}``, then
-``{"payload": …}`` (explorer/view/payload/view_payload.py) for a file, ``{"value": {"summary", "problem"}}`` for the
-leaf of a node, or ``{"problem": {"given", "rule", "fix"}}``.
+The response is lines of JSON on standard output: any number of ``{"progress": {"phase", "what", "done", "total"}}``,
+then ``{"payload": …}`` (explorer/view/payload/view_payload.py) for a file, ``{"value": {"summary", "problem"}}`` for
+the leaf of a node, or ``{"problem": {"given", "rule", "fix"}}``.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from explorer.run.diagnosis.leaf_values import leaf_answer
 from explorer.view.layout.box_layout import draw
 from explorer.view.payload.view_payload import payload, turned
 
-Answer = dict[str, Any]
-_PATIENCE = 0.3
-"""seconds after which progress is told"""
+Message = dict[str, Any]
+_PROGRESS_DELAY = 0.3
+"""seconds before progress is reported"""
 
 
-def reply(path: Path, node: int | None) -> Answer:
-    """Return the payload of a model's file or a recording; with a node of it, the value of that leaf."""
+def result_of(path: Path, node: int | None) -> Message:
+    """Return the payload of a model file or a recording, or, with a node, the value of that leaf."""
     recording = stored_recording(path)
     if recording is not None:
         return _view(recording) if node is None else _value(None, "")
@@ -53,25 +53,25 @@ def reply(path: Path, node: int | None) -> Answer:
     return _value(*leaf_answer(plan.planned, node))
 
 
-def _view(recording: Recording) -> Answer:
-    """Return the payload of a recording, which flows down and can be turned."""
+def _view(recording: Recording) -> Message:
+    """Return the payload of a recording, drawn downwards, with the layout to the right as an alternative."""
     with gc_paused():
         drawing = draw(recording)
-        held = payload(recording, position=0, drawing=drawing)
-        held["layout"]["turned"] = turned(drawing)
-        return {"payload": held}
+        view = payload(recording, position=0, drawing=drawing)
+        view["layout"]["turned"] = turned(drawing)
+        return {"payload": view}
 
 
-def _value(summary: Summary | None, problem: str) -> Answer:
+def _value(summary: Summary | None, problem: str) -> Message:
     return {"value": {"summary": summary and asdict(summary), "problem": problem}}
 
 
-def problem(error: Exception, memory: int = 0) -> Answer:
-    """Return an error as what was given, the rule, and the fix; ``memory`` is the limit of the process in bytes."""
-    if memory and _is_lack(error):
+def problem(error: Exception, memory: int = 0) -> Message:
+    """Return an error with given, rule and fix; ``memory`` is the memory limit of the process in bytes."""
+    if memory and _is_out_of_memory(error):
         parts = (
             f"reading the file takes more than {size_text(memory)}",
-            "the memory of a process that reads a file must not exceed the server's limit",
+            "a process that reads a file must not exceed the server's memory limit",
             f"jupyter lab --ExplorerFiles.memory={4 * memory}",
         )
     elif isinstance(error, ExplorerError):
@@ -81,14 +81,14 @@ def problem(error: Exception, memory: int = 0) -> Answer:
     else:
         parts = (
             f"unexpected {type(error).__name__}: {error}",
-            "no file must make explorer fail: this is a fault of explorer itself",
-            "explorer show FILE --debug shows where",
+            "explorer must not fail for any file, so this is a defect in explorer",
+            "explorer show FILE --debug shows where it occurs",
         )
     return {"problem": dict(zip(("given", "rule", "fix"), map(visible, parts), strict=True))}
 
 
-def _is_lack(error: BaseException | None) -> bool:
-    """Tell whether an allocation failed."""
+def _is_out_of_memory(error: BaseException | None) -> bool:
+    """Return whether an allocation failed."""
     while error is not None:
         if isinstance(error, MemoryError) and not isinstance(error, ExplorerError):
             return True
@@ -97,52 +97,52 @@ def _is_lack(error: BaseException | None) -> bool:
 
 
 def _limit(memory: int) -> None:
-    """Limit the data of this process, where the system can: address space is reserved without being used."""
+    """Limit the data of this process, if the system supports it, but not its address space, much of which is unused."""
     try:
         import resource
     except ImportError:  # Windows
         return
-    _, most = resource.getrlimit(resource.RLIMIT_DATA)
-    resource.setrlimit(resource.RLIMIT_DATA, (memory if most == resource.RLIM_INFINITY else min(memory, most), most))
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (memory if hard == resource.RLIM_INFINITY else min(memory, hard), hard))
 
 
-def answer(request: Answer, tell: Callable[[Answer], None]) -> None:
-    """Answer a request: progress while it takes long, then the result or the problem."""
+def respond(request: Message, send: Callable[[Message], None]) -> None:
+    """Send the response to a request: progress if it takes long, then the result or the problem."""
 
     def report(state: Progress) -> None:
-        tell({"progress": {**asdict(state), "what": visible(state.what)}})
+        send({"progress": {**asdict(state), "what": visible(state.what)}})
 
     try:
         os.chdir(request["root"])  # so that errors name files as JupyterLab does
-        with delayed(lambda: nullcontext(report), after=_PATIENCE) as callback, progress(callback):
-            result = reply(Path(request["path"]), request["node"])
+        with delayed(lambda: nullcontext(report), after=_PROGRESS_DELAY) as callback, progress(callback):
+            result = result_of(Path(request["path"]), request["node"])
     except Exception as error:
         result = problem(error, request.get("memory", 0))
-    tell(result)
+    send(result)
 
 
 def main() -> None:
-    """Answer the request on standard input, and end when the server does."""
-    # What libraries print must not get between the lines of the answer.
+    """Respond to the request on standard input, and exit when the server does."""
+    # Output of libraries goes to standard error, so that it does not mix with the response.
     output = os.dup(1)
     os.dup2(2, 1)
 
-    def tell(message: Answer) -> None:
-        text = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
-        rest = memoryview(text.encode("utf-8", "backslashreplace") + b"\n")
+    def send(message: Message) -> None:
+        line = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
+        rest = memoryview(line.encode("utf-8", "backslashreplace") + b"\n")
         while rest:
             rest = rest[os.write(output, rest) :]
 
     line = _line()
     if line:
-        threading.Thread(target=_end_with_the_server, daemon=True).start()
+        threading.Thread(target=_exit_with_the_server, daemon=True).start()
         request = json.loads(line)
         _limit(request["memory"])
-        answer(request, tell)
+        respond(request, send)
 
 
 def _line() -> bytes:
-    """Return the line on standard input; empty if the server ended before it wrote one."""
+    """Return the line on standard input; empty if the server exited before writing a line."""
     parts: list[bytes] = []
     while part := os.read(0, 65536):
         parts.append(part)
@@ -151,8 +151,8 @@ def _line() -> bytes:
     return b""
 
 
-def _end_with_the_server() -> None:
-    """Wait until standard input is closed, as a server that ends closes it, however it ends."""
+def _exit_with_the_server() -> None:
+    """Wait until standard input is closed, which happens however the server ends, and exit."""
     while os.read(0, 65536):
         pass
     os._exit(1)

@@ -1,12 +1,12 @@
-"""Extension of Jupyter's server: plans the model's file that was opened in JupyterLab, and sends its view.
+"""Jupyter server extension, which plans model files opened in JupyterLab and sends their views.
 
-Jupyter's server imports this module whenever explorer is installed. It therefore imports nothing else of the package: a
-separate process reads each file (model_worker.py). That process is ended when reading and sending take longer than a
-deadline, and its memory is limited. The server stays responsive whatever the file is and whatever its clients do.
+The Jupyter server imports this module whenever explorer is installed, so it imports no other part of the package. A
+separate process reads each file (model_worker.py), with limited memory and a deadline for reading and sending, so that
+the server remains responsive for any file and any client.
 
-Only files are served that Jupyter's own file browser shows, below its folder after all symbolic links and not hidden
-unless it shows hidden files, and of them only those that the explorer's documents open (document_types.json). Only
-pages of the server are answered.
+Only files that Jupyter's file browser shows are served. They must be below its folder after resolving symbolic links,
+not hidden (unless hidden files are shown), and of a type in document_types.json. Requests from pages of other sites are
+rejected.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ from traitlets import Float, Int
 from traitlets.config import LoggingConfigurable
 
 WORKER = (sys.executable, "-P", "-m", "explorer.lab.model_worker")
-"""-P: a file in the server's folder must not be imported in place of a module"""
+"""command of the worker; -P prevents importing files from the server's folder as modules"""
 TYPES = Path(__file__).parent / "extension" / "document_types.json"
-"""types of the files that the explorer opens in JupyterLab; the extension's script reads them, too"""
-ENDINGS = tuple(ending for kind in json.loads(TYPES.read_text("utf-8")) for ending in kind["extensions"])
+"""file types that explorer opens in JupyterLab, which the extension's script reads too"""
+EXTENSIONS = tuple(extension for kind in json.loads(TYPES.read_text("utf-8")) for extension in kind["extensions"])
 _CHUNK = 1 << 16
-_SPARE = 600.0
-"""seconds for which a process waits for the next file, so that it opens without the time of an import"""
-_END = 5.0
-"""seconds that a killed process may take to end, and a client to read the last line of an answer"""
+_IDLE_SECONDS = 600.0
+"""time for which an idle process waits for the next file, which then opens without waiting for imports"""
+_EXIT_SECONDS = 5.0
+"""time limit for a killed process to exit, and for a client to read the last line of a response"""
 
 Problem = dict[str, str]
 Send = Callable[[bytes], Awaitable[None]]
 
 
 class RefusedFileError(Exception):
-    """File that is not served, with the status of the answer."""
+    """Error for a file that is not served, with the HTTP status of the response."""
 
     def __init__(self, status: int, given: str, rule: str, fix: str) -> None:
         super().__init__(given)
@@ -57,29 +57,31 @@ class RefusedFileError(Exception):
 
 
 class ExplorerFiles(LoggingConfigurable):
-    """Processes that read models' files, a few at a time."""
+    """Pool of processes that read model files."""
 
-    deadline = Float(60.0, config=True, help="Seconds after which reading and sending a model's file is ended.")
-    at_once = Int(2, min=1, config=True, help="Models' files that are read at the same time, at most.")
-    memory = Int(4 << 30, min=1 << 28, config=True, help="Bytes that a process that reads a file may use, on Linux.")
+    deadline = Float(60.0, config=True, help="Time limit in seconds for reading and sending a model file.")
+    at_once = Int(2, min=1, config=True, help="Maximum number of model files that are read at the same time.")
+    memory = Int(
+        4 << 30, min=1 << 28, config=True, help="Memory limit in bytes of a process that reads a file (Linux)."
+    )
 
     def __init__(self, worker: Sequence[str] = WORKER, **options: Any) -> None:
         super().__init__(**options)
         self._worker = worker
-        self._places = asyncio.Semaphore(self.at_once)
-        self._spare: Process | None = None
+        self._slots = asyncio.Semaphore(self.at_once)
+        self._idle: Process | None = None
         self._is_preparing = False
         self._drop: asyncio.TimerHandle | None = None
         self._closing: asyncio.Task[None] | None = None
 
     async def read(self, request: dict[str, Any], send: Send) -> None:
-        """Send the lines of the answer to a request, or of a problem if its process fails or takes too long.
+        """Send the response to a request, or a problem if its process fails or takes too long.
 
-        Raises TimeoutError if the client does not read the problem, either.
+        Raise TimeoutError if the client does not read the problem either.
         """
         try:
-            async with self._places, asyncio.timeout(self.deadline):
-                status = await self._pass_on({**request, "memory": self.memory}, send)
+            async with self._slots, asyncio.timeout(self.deadline):
+                status = await self._forward({**request, "memory": self.memory}, send)
         except TimeoutError:
             problem = {
                 "given": f"{request['path']!r} was not read and sent in {self.deadline:g} seconds",
@@ -90,26 +92,26 @@ class ExplorerFiles(LoggingConfigurable):
             if status == 0:
                 await self._prepare()
                 return
-            self.log.warning("explorer: the process that read %r ended with status %s", request["path"], status)
+            self.log.warning("explorer: the process that read %r exited with status %s", request["path"], status)
             problem = {
-                "given": f"the process that read {request['path']!r} ended with status {status}",
-                "rule": "the process must live until its answer is whole: it was ended from outside, or memory ran out",
-                "fix": "explorer show FILE in a terminal shows where",
+                "given": f"the process that read {request['path']!r} exited with status {status}",
+                "rule": "the process must run until its response is complete, but it was killed, or memory ran out",
+                "fix": "explorer show FILE in a terminal shows where it fails",
             }
-        async with asyncio.timeout(_END):
-            # The first newline ends a line that the process began, so that the last line is the answer.
+        async with asyncio.timeout(_EXIT_SECONDS):
+            # The first newline ends an incomplete line of the process, so that the problem is the last line.
             await send(b"\n" + json.dumps({"problem": problem}).encode() + b"\n")
 
-    async def _pass_on(self, request: dict[str, Any], send: Send) -> int:
-        """Send the output of a process; return the status that it ended with."""
-        process = self._waiting()
+    async def _forward(self, request: dict[str, Any], send: Send) -> int:
+        """Send the output of a process; return its exit status."""
+        process = self._take_idle()
         while True:
             is_fresh, is_sent = process is None, False
-            process = process or await self._started()
+            process = process or await self._start()
             assert process.stdin is not None
             assert process.stdout is not None
             try:
-                with suppress(ConnectionError):  # the process has ended
+                with suppress(ConnectionError):  # the process has exited
                     process.stdin.write(json.dumps(request).encode() + b"\n")
                     while chunk := await process.stdout.read(_CHUNK):
                         is_sent = True
@@ -117,101 +119,103 @@ class ExplorerFiles(LoggingConfigurable):
                 status = await process.wait()
             finally:
                 await self._end(process)
-            # One that was killed while it waited is no fault of the file.
+            # If an idle process was killed while it waited, the file is read again by a new one.
             if status == 0 or is_fresh or is_sent:
                 return status
             process = None
 
-    def _waiting(self) -> Process | None:
-        """Return the process that waits for a file, if there is one."""
-        process, self._spare = self._spare, None
+    def _take_idle(self) -> Process | None:
+        """Return the idle process, which waits for a file, or None if there is none."""
+        process, self._idle = self._idle, None
         if self._drop is not None:
             self._drop.cancel()
         if process is None or process.returncode is not None:
             return None
         if sys.platform != "win32":
             with suppress(ProcessLookupError):
-                process.send_signal(signal.SIGCONT)  # someone may have stopped it
+                process.send_signal(signal.SIGCONT)  # it may have been stopped
         return process
 
     async def _prepare(self) -> None:
-        """Let a process import the package before the next file is opened."""
-        if self._spare is not None or self._is_preparing:
+        """Start an idle process, which imports the package before the next file is opened."""
+        if self._idle is not None or self._is_preparing:
             return
-        # Noted before the wait: readings that end together would each start one, and all but the last would live on.
+        # Set before the await, since concurrent requests would otherwise each start a process and lose all but one.
         self._is_preparing = True
         try:
-            self._spare = await self._started()
+            self._idle = await self._start()
         finally:
             self._is_preparing = False
-        self._drop = asyncio.get_running_loop().call_later(_SPARE, self.close)
+        self._drop = asyncio.get_running_loop().call_later(_IDLE_SECONDS, self.close)
 
-    async def _started(self) -> Process:
-        # A new session: Ctrl-C in the server's terminal asks whether to stop, and must not end a reading.
+    async def _start(self) -> Process:
+        # In a new session, so that Ctrl-C in the server's terminal does not interrupt the process.
         return await asyncio.create_subprocess_exec(*self._worker, stdin=PIPE, stdout=PIPE, start_new_session=True)
 
     def close(self) -> None:
-        """Let the process that waits end."""
-        process, self._spare = self._spare, None
+        """Kill the idle process."""
+        process, self._idle = self._idle, None
         if self._drop is not None:
             self._drop.cancel()
         if process is not None:
             self._closing = asyncio.ensure_future(self._end(process))
 
     async def closed(self) -> None:
-        """Wait until the process that waited has ended."""
+        """Wait until the killed idle process has exited."""
         if self._closing is not None:
             await self._closing
 
     async def _end(self, process: Process) -> None:
-        """Kill a process and wait until it has ended, for a limited time."""
+        """Kill a process and wait for its exit, for a limited time."""
         if process.returncode is None:
             process.kill()
         try:
-            # communicate() also reads what is left: asyncio notes the end of a process only after that of its output.
-            await asyncio.wait_for(process.communicate(), _END)
+            # communicate() also reads the remaining output, without which asyncio does not detect the exit.
+            await asyncio.wait_for(process.communicate(), _EXIT_SECONDS)
         except TimeoutError:
-            self.log.warning("explorer: process %s did not end within %g seconds of its kill", process.pid, _END)
+            self.log.warning(
+                "explorer: process %s did not exit within %g seconds after it was killed", process.pid, _EXIT_SECONDS
+            )
 
 
-def located(path: str, root: str, *, hidden: bool) -> str:
-    """Return the path of a served file, relative to the root; raises RefusedFileError for any other file."""
+def checked_path(path: str, root: str, *, hidden: bool) -> str:
+    """Return the path of a served file, relative to the root; raise RefusedFileError for any other file."""
     base = Path(os.path.realpath(root))
-    named = Path(os.path.normpath(to_os_path(ApiPath(path), str(base))))
+    file = Path(os.path.normpath(to_os_path(ApiPath(path), str(base))))
     try:
         # A link may lead out of the folder, or to a hidden file in it.
-        places = (named, Path(os.path.realpath(named)))
-        is_served = os.path.isfile(named) and all(place.is_relative_to(base) for place in places)
-        is_served = is_served and (hidden or not any(is_hidden(str(place), str(base)) for place in places))
+        paths = (file, Path(os.path.realpath(file)))
+        is_served = os.path.isfile(file) and all(each.is_relative_to(base) for each in paths)
+        is_served = is_served and (hidden or not any(is_hidden(str(each), str(base)) for each in paths))
     except (OSError, ValueError):  # a name that no file can have
         is_served = False
     if not is_served:
         raise RefusedFileError(
             404,
-            f"{path!r} is no file that JupyterLab shows",
-            "a file must lie in JupyterLab's folder, after all symbolic links too, and not be hidden",
+            f"{path!r} is not a file that JupyterLab shows",
+            "a file must be in JupyterLab's folder, also after resolving symbolic links, and must not be hidden",
             "move the file into that folder, or start JupyterLab in the file's folder",
         )
-    if not named.name.lower().endswith(ENDINGS):
+    if not file.name.lower().endswith(EXTENSIONS):
         raise RefusedFileError(
             404,
-            f"{path!r} is no model's file that JupyterLab opens with the explorer",
-            f"the name must end with one of {', '.join(ENDINGS)}",
+            f"{path!r} is not a model file that explorer opens in JupyterLab",
+            f"the name must end with one of {', '.join(EXTENSIONS)}",
             "explorer show FILE in a terminal opens files of all formats",
         )
-    return str(named.relative_to(base))
+    return str(file.relative_to(base))
 
 
 class ModelHandler(APIHandler):
     """Handler of ``GET /explorer/view/PATH``, with ``?node=ID`` for a leaf's value.
 
-    It answers with lines of JSON (explorer/lab/model_worker.py says which); the last line is the result.
+    The response is lines of JSON, described in model_worker.py; the last line is the result.
     """
 
     auth_resource = "contents"
 
     def initialize(self, files: ExplorerFiles) -> None:
-        """Take what reads files."""
+        """Set the pool of processes that read files."""
         self.files = files
         self._reading: asyncio.Task[None] | None = None
 
@@ -219,7 +223,7 @@ class ModelHandler(APIHandler):
     @authorized
     async def get(self, path: str) -> None:
         """Send the view of a file."""
-        # A page of another site may send the reader's cookies, but neither this server's XSRF token nor its referrer.
+        # A page of another site may send the user's cookies, but neither this server's XSRF token nor its referrer.
         self.check_xsrf_cookie()
         try:
             request = self._request(path)
@@ -233,9 +237,9 @@ class ModelHandler(APIHandler):
         try:
             await self._reading
         except (asyncio.CancelledError, StreamClosedError):
-            return  # the tab was closed
+            return  # the user closed the tab
         except TimeoutError:
-            self.detach().close()  # the client reads nothing
+            self.detach().close()  # the client does not read
             return
         await self.finish(set_content_type="application/x-ndjson")
 
@@ -244,14 +248,14 @@ class ModelHandler(APIHandler):
         if not root or not os.path.isdir(root):
             raise RefusedFileError(
                 501,
-                f"{type(self.contents_manager).__name__} keeps no files on this server's disk",
-                "a model's file must be on the disk of Jupyter's server",
-                "explorer show FILE, where the file is",
+                f"{type(self.contents_manager).__name__} does not store files on this server's disk",
+                "a model file must be on the disk of the Jupyter server",
+                "explorer show FILE on the machine that has the file",
             )
         node = self.get_query_argument("node", None)
         if node is not None and not (node.isascii() and node.isdecimal() and len(node) < 12):
-            raise RefusedFileError(400, f"the node {node!r}", "a node must be given by its number", "?node=0")
-        name = located(path, root, hidden=bool(self.contents_manager.allow_hidden))
+            raise RefusedFileError(400, f"the node {node!r}", "a node must be an integer id", "?node=0")
+        name = checked_path(path, root, hidden=bool(self.contents_manager.allow_hidden))
         return {"root": os.path.realpath(root), "path": name, "node": None if node is None else int(node)}
 
     async def _send(self, chunk: bytes) -> None:
@@ -259,7 +263,7 @@ class ModelHandler(APIHandler):
         await self.flush()
 
     def on_connection_close(self) -> None:
-        """End the reading for a tab that was closed."""
+        """Stop reading if the user has closed the tab."""
         super().on_connection_close()
         if self._reading is not None:
             self._reading.cancel()

@@ -1,4 +1,4 @@
-"""Building of a site: chapters with a table of contents, the index and the glossary, each one file that loads nothing.
+"""Site builder: chapters with a table of contents, an index and a glossary, as self-contained HTML files.
 
 All notebooks are read before any page is written.
 """
@@ -26,17 +26,17 @@ _HREF = re.compile(r'(<a\b[^>]*\bhref=")([^"]*)"')
 
 
 def build_site(notebooks: Sequence[Path], folder: Path, title: str) -> list[Chapter]:
-    """Write a page for each notebook, in this order, and an index; return the chapters.
+    """Write a page for each notebook, in this order, an index and a glossary; return the chapters.
 
-    Raises FileError, before anything is written, for files that are no notebooks, and for two of one name.
+    Raise FileError, before anything is written, for files that are not notebooks, and for notebooks with equal names.
     """
     paths: dict[str, Path] = {}
     for path in notebooks:
-        taken = path.stem if path.stem in (_INDEX, _TERMS) else paths.get(path.stem)
-        if taken is not None:
+        owner = path.stem if path.stem in (_INDEX, _TERMS) else paths.get(path.stem)
+        if owner is not None:
             raise FileError(
-                f"the page {path.stem}.html is {f'the {taken}' if isinstance(taken, str) else f'that of {taken}'}",
-                path=str(path), rule="notebooks of a site must have names of their own, other than index and glossary",
+                f"the page {path.stem}.html already belongs to {f'the {owner}' if isinstance(owner, str) else owner}",
+                path=str(path), rule="notebooks of a site must have unique names other than index and glossary",
                 fix="rename one of them",
             )  # fmt: skip
         paths[path.stem] = path
@@ -50,17 +50,17 @@ def build_site(notebooks: Sequence[Path], folder: Path, title: str) -> list[Chap
 
 
 def _chapter_page(chapter: Chapter, chapters: Sequence[Chapter], title: str) -> str:
-    """Return the page of a chapter; it has the front end if the chapter has views."""
-    place = chapters.index(chapter)
-    around = [
-        ("previous", chapters[place - 1] if place else None),
-        ("next", chapters[place + 1] if place + 1 < len(chapters) else None),
+    """Return the page of a chapter, with the front end if the chapter has views."""
+    index = chapters.index(chapter)
+    neighbours = [
+        ("previous", chapters[index - 1] if index else None),
+        ("next", chapters[index + 1] if index + 1 < len(chapters) else None),
     ]
     links = [
         element(
             "a", element("span", kind), *_numbered(other), href=_address(other), rel=kind[:4], class_=f"book-{kind}"
         )
-        for kind, other in around
+        for kind, other in neighbours
         if other is not None
     ]
     main = element(
@@ -89,7 +89,7 @@ def _index_page(chapters: Sequence[Chapter], title: str) -> str:
 
 
 def _glossary_page(title: str) -> str:
-    """Return the page of terms, to which the first use of each leads."""
+    """Return the page of terms, to which links in the chapters lead."""
     rows = [
         part
         for term, text in GLOSSARY.items()
@@ -101,7 +101,7 @@ def _glossary_page(title: str) -> str:
 
 
 def _relinked(body: Markup, chapters: Sequence[Chapter]) -> Markup:
-    """Return a body whose links to notebooks, to their list and to the glossary lead to the pages of the site."""
+    """Return a body with links to notebooks, the course list and the glossary replaced by links to the site's pages."""
     targets = {f"{chapter.name}.ipynb": _address(chapter) for chapter in chapters}
     targets |= {"glossary.md": f"{_TERMS}.html", "course.md": f"{_INDEX}.html"}
 
@@ -117,7 +117,7 @@ def _relinked(body: Markup, chapters: Sequence[Chapter]) -> Markup:
 
 
 def _contents(chapter: Chapter, chapters: Sequence[Chapter], title: str) -> Markup:
-    """Return the list of chapters, with the headings of this one."""
+    """Return the list of chapters, with the headings of this chapter."""
     rows = []
     for other in chapters:
         is_here = other is chapter
@@ -134,7 +134,7 @@ def _contents(chapter: Chapter, chapters: Sequence[Chapter], title: str) -> Mark
 
 
 def _numbered(chapter: Chapter) -> list[Markup | str]:
-    """Return the title of a chapter behind its number, if it has one."""
+    """Return the number of a chapter, if it has one, and its title."""
     return [element("b", chapter.number), " ", chapter.title] if chapter.number else [chapter.title]
 
 

@@ -1,4 +1,4 @@
-"""Chapter of a site: what a page needs of one notebook. nbconvert turns cells into HTML, this package stored views."""
+"""Chapters of a site, read from notebooks: nbconvert converts cells to HTML, and this module adds the stored views."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from nbformat import NotebookNode
 
 
-_FORMULAS = 100
-"""formulas of one cell, except those in dollars, up to which Markdown is read with mathematics"""
+_MAX_FORMULAS = 100
+"""maximum number of formulas in a cell, not counting those in dollars, for which mathematics is parsed"""
 
 
 class Heading(NamedTuple):
-    """Heading of a chapter, which can be linked to."""
+    """Heading of a chapter, with the id for links."""
 
     level: int
     id: str
@@ -42,33 +42,33 @@ class Chapter:
     """One notebook of a site."""
 
     name: str
-    """name of its page without ``.html``: that of the notebook's file"""
+    """name of its page without ``.html``, which is the notebook's name"""
     number: str
-    """number that its name begins with and its title does not: ``01`` of ``01_plan``; else empty"""
+    """number at the beginning of its name if the title has none, ``01`` for ``01_plan``; else empty"""
     title: str
-    """its first heading, else its name"""
+    """its first heading, or its name if it has no heading"""
     summary: str
     """text of the first paragraph"""
     goal: str
-    """text of the paragraph before any code that begins with "Goal:"; "" without one"""
+    """text of the paragraph that begins with "Goal:", before any code; "" without one"""
     headings: tuple[Heading, ...]
     body: Markup
     views: int
-    """number of views that step"""
+    """number of interactive views"""
 
 
 def read_chapter(path: Path) -> Chapter:
-    """Read a notebook with the outputs that it was saved with; no cell is run.
+    """Read a notebook with its saved outputs, without running a cell.
 
-    Raises FileError for a file that is no notebook, ExplorerError without nbconvert.
+    Raise FileError for a file that is not a notebook, ExplorerError if nbconvert is not installed.
     """
     notebook = _notebook(path)
     marker = secrets.token_hex(16)
     try:
-        figures = _take_views(notebook, marker)
+        figures = _extract_views(notebook, marker)
     except ValueError as error:
         raise FileError(
-            str(error), path=str(path), rule="a stored view must be as explorer wrote it",
+            str(error), path=str(path), rule="a stored view must be unmodified",
             fix="run the notebook again, and save it",
         ) from error  # fmt: skip
     body = clean_body(_html(notebook, path), path.parent, figures, marker)
@@ -91,11 +91,11 @@ def read_chapter(path: Path) -> Chapter:
 
 def _notebook(path: Path) -> NotebookNode:
     try:
-        import nbconvert  # noqa: F401 - importing is how one asks whether it works here
+        import nbconvert  # noqa: F401 - imported to check that it works
         import nbformat
     except ImportError:
         raise ExplorerError(
-            "nbconvert is not installed", rule="nbconvert must be installed for explorer site: JupyterLab brings it",
+            "nbconvert is not installed", rule="explorer site needs nbconvert, which is installed with JupyterLab",
             fix='python -m pip install "explorer-graphs[lab]"',
         ) from None  # fmt: skip
     data = content(path)
@@ -106,21 +106,21 @@ def _notebook(path: Path) -> NotebookNode:
         nbformat.validate(notebook)
     except MemoryError:
         raise
-    except Exception as error:  # nbformat raises whatever a wrong value leads to
+    except Exception as error:  # nbformat raises any exception for wrong values
         raise FileError(
-            "it is no notebook",
+            "the file is not a notebook",
             path=str(path),
-            rule="a notebook must be JSON of Jupyter's format",
+            rule="a notebook must be JSON in Jupyter's format",
             fix="open it in JupyterLab and save it, which converts older formats",
         ) from error
-    notebook.metadata.pop("widgets", None)  # pages show none, and nbconvert fails for some forms of it
+    notebook.metadata.pop("widgets", None)  # pages show no widgets, and nbconvert fails for some of them
     return notebook
 
 
-def _take_views(notebook: NotebookNode, marker: str) -> list[Markup]:
-    """Replace each output with a stored view by a marker and its number; return the figures of the views.
+def _extract_views(notebook: NotebookNode, marker: str) -> list[Markup]:
+    """Replace each output with a stored view by a marker and its index; return the figures of the views.
 
-    In all other HTML, SVG elements become images, which cannot load or run anything.
+    In other HTML, SVG elements are replaced by images, which cannot load or run anything.
     """
     figures: list[Markup] = []
     for cell in notebook.cells:
@@ -130,7 +130,7 @@ def _take_views(notebook: NotebookNode, marker: str) -> list[Markup]:
                 output["data"] = {"text/html": f"{marker}{len(figures)}-"}
                 figures.append(_figure(len(figures), data))
             elif "data" in output:
-                data.setdefault("text/plain", "")  # for an output that has nothing else to show
+                data.setdefault("text/plain", "")  # in case the output has no other type that can be shown
                 if "text/html" in data:
                     data["text/html"] = _with_images(data["text/html"])
     return figures
@@ -139,24 +139,24 @@ def _take_views(notebook: NotebookNode, marker: str) -> list[Markup]:
 def _with_images(html: str) -> str:
     parts, end = [], 0
     while (begin := html.find("<svg", end)) >= 0 and (close := html.find("</svg>", begin)) >= 0:
-        picture, before = html[begin : close + 6], html[end:begin]
-        label = re.match(r'<svg[^>]{0,1000}\saria-label="([^"]*)"', picture)
-        parts += [before, image(picture, unescape(label[1]) if label else "a picture without a description")]
+        svg, before = html[begin : close + 6], html[end:begin]
+        label = re.match(r'<svg[^>]{0,1000}\saria-label="([^"]*)"', svg)
+        parts += [before, image(svg, unescape(label[1]) if label else "an image without a description")]
         end = close + 6
     return "".join([*parts, html[end:]])
 
 
 def _figure(number: int, data: Mapping[str, Any]) -> Markup:
-    """Return the place of a view: its data, and until the view is drawn its picture."""
+    """Return the figure of a view: its data, and its picture, which is shown until the view is drawn."""
     options = restored(data[MIME]).get("options")
     height = options.get("height") if isinstance(options, dict) else None
     if type(height) is not int:
-        raise ValueError(f"this is no stored view: its height is {height!r}")
+        raise ValueError(f"this is not a stored view: its height is {height!r}")
     plain = data.get("text/plain", "")
     if "image/svg+xml" in data:
-        picture = image(data["image/svg+xml"], "the graph as a picture; its decisions stand below as text")
+        picture = image(data["image/svg+xml"], "the graph as an image; its decisions are below as text")
     else:
-        picture = element("p", "A view that steps, for readers with scripts; its decisions stand below as text.")
+        picture = element("p", "An interactive view, which needs JavaScript; its decisions are below as text.")
     lines = [Markup(f"{element('span', line)}\n") for line in plain.splitlines()]
     as_text = element("details", element("summary", "as text"), element("pre", *lines)) if lines else Markup("")
     stored = Markup(f'<script type="application/json">{inline_json(json.dumps(data[MIME]))}</script>')
@@ -171,19 +171,19 @@ def _html(notebook: NotebookNode, path: Path) -> str:
         html: str = _exporter().from_notebook_node(notebook)[0]
     except MemoryError:
         raise
-    except Exception as error:  # nbconvert raises whatever a wrong value leads to
+    except Exception as error:  # nbconvert raises any exception for wrong values
         raise FileError(
             f"nbconvert cannot convert it: {type(error).__name__}: {error}",
             path=str(path),
-            rule="a notebook must be one that nbconvert converts",
-            fix=f"jupyter nbconvert --to html {path.name} shows where",
+            rule="nbconvert must be able to convert the notebook",
+            fix=f"jupyter nbconvert --to html {path.name} shows where it fails",
         ) from error
-    return html.encode("utf-8", "replace").decode()  # JSON can hold lone surrogates, which no file can
+    return html.encode("utf-8", "replace").decode()  # JSON may contain lone surrogates, which UTF-8 cannot encode
 
 
 @cache
 def _exporter() -> HTMLExporter:
-    """Return the exporter of all chapters: it compiles its templates at its first."""
+    """Return the exporter of all chapters, which compiles its templates only once."""
     from jinja2 import pass_context
     from mistune import BlockParser, InlineParser
     from nbconvert import HTMLExporter
@@ -191,7 +191,7 @@ def _exporter() -> HTMLExporter:
     from traitlets.config import Config
 
     class Renderer(IPythonRenderer):
-        """Renderer of Markdown; an attachment that is not there is left to the cleaning, which says so."""
+        """Markdown renderer that leaves missing attachments to ``clean_body``, which reports them."""
 
         def image(self, text: str, url: str, title: str | None = None) -> str:
             try:
@@ -204,8 +204,8 @@ def _exporter() -> HTMLExporter:
     def markdown(context: Any, source: str) -> str:
         attachments = context.get("cell", {}).get("attachments", {})
         renderer = Renderer(escape=False, anchor_link_text="¶", attachments=attachments)
-        # The patterns of mathematics search from each beginning to the end of the cell.
-        if sum(map(source.count, ("\\\\[", "\\\\(", "\\begin{"))) > _FORMULAS:
+        # For each opening delimiter, the mathematics patterns search to the end of the cell, which may be slow.
+        if sum(map(source.count, ("\\\\[", "\\\\(", "\\begin{"))) > _MAX_FORMULAS:
             return str(MarkdownWithMath(renderer, BlockParser(), InlineParser()).render(source))
         return str(MarkdownWithMath(renderer).render(source))
 
@@ -222,7 +222,7 @@ def _exporter() -> HTMLExporter:
 
 
 class _Outline(HTMLParser):
-    """Collector of a page's headings, without the links to themselves, and of two paragraphs before any code."""
+    """Collector of a page's headings, without their anchor links, and of the summary and goal before any code."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -235,7 +235,7 @@ class _Outline(HTMLParser):
         self._has_code = False
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Begin a heading, or a paragraph before any code."""
+        """Start a heading, or a paragraph before any code."""
         values = dict(attrs)
         self._has_code = self._has_code or "jp-CodeCell" in (values.get("class") or "")
         is_before = tag == "p" and not self._has_code
@@ -244,12 +244,12 @@ class _Outline(HTMLParser):
         self._is_anchor = tag == "a" and values.get("class") == "anchor-link"
 
     def handle_data(self, data: str) -> None:
-        """Take text of what is open."""
+        """Append text to the open element."""
         if not self._is_anchor:
             self._parts.append(data)
 
     def handle_endtag(self, tag: str) -> None:
-        """End what is open."""
+        """Close the open element, and store its text."""
         self._is_anchor = False
         if self._open is None or tag != self._open[0]:
             return

@@ -1,7 +1,7 @@
-"""Cleaning of a page's body: markup that neither loads, runs nor leads anywhere by itself, with its images in it.
+"""Sanitizer of a page's body, which keeps only harmless markup and embeds images.
 
-A content security policy does not govern ``<meta http-equiv="refresh">`` and links of forms, so a body keeps only the
-tags and attributes that are listed here. bleach, which nbconvert needs, removes all others.
+A content security policy does not cover ``<meta http-equiv="refresh">`` and form targets, so only the tags and
+attributes listed here are kept. bleach, a dependency of nbconvert, removes all others.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from explorer.record.escape import visible
 if TYPE_CHECKING:
     from bs4 import BeautifulSoup, Tag
 
-IMAGES = 32 << 20
-"""most bytes of the image files of one page"""
+MAX_IMAGE_BYTES = 32 << 20
+"""maximum total size of the image files of one page"""
 _TAGS = {
     "a", "abbr", "b", "blockquote", "br", "caption", "center", "cite", "code", "col", "colgroup", "dd", "del",
     "details", "dfn", "div", "dl", "dt", "em", "figcaption", "figure", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "i",
@@ -32,25 +32,25 @@ _TAGS = {
     "strong", "sub", "summary", "sup", "table", "tbody", "td", "tfoot", "th", "thead", "tr", "tt", "u", "ul", "var",
 }  # fmt: skip
 _REMOVED = ["script", "style", "template", "noscript", "svg", "math", "title", "textarea", "iframe", "object", "select"]
-"""tags that go with what they hold; of all others that are not allowed, the content stays"""
-_EVERYWHERE = frozenset(["align", "class", "data-mime-type", "dir", "id", "lang", "style", "tabindex", "title"])
-_OF_TAGS = {
+"""tags that are removed with their contents; other tags that are not allowed are removed, but not their contents"""
+_GLOBAL_ATTRIBUTES = frozenset(["align", "class", "data-mime-type", "dir", "id", "lang", "style", "tabindex", "title"])
+_TAG_ATTRIBUTES = {
     "a": ("href",), "col": ("span",), "details": ("open",), "img": ("alt", "height", "src", "width"),
     "input": ("checked", "disabled", "type"), "ol": ("start",), "td": ("colspan", "rowspan"),
     "th": ("colspan", "rowspan", "scope"),
 }  # fmt: skip
 _STYLES = frozenset(["align-items", "border", "flex", "gap", "margin", "max-width", "min-width", "padding"])
-_DEPTH = 100
-"""levels of elements; the time of cleaning grows with the square of the depth"""
+_MAX_DEPTH = 100
+"""maximum nesting of elements, since the time for cleaning is quadratic in the depth"""
 _DATA = re.compile(r"data:image/[a-z+.-]{1,30};base64,[A-Za-z0-9+/=\s]*")
-_OWN = re.compile(r"(^|\s)(book|ex|explorer)-")
-"""classes of the page's own parts, by which its script finds them"""
+_OWN_CLASSES = re.compile(r"(^|\s)(book|ex|explorer)-")
+"""classes that the page's script uses to find its own elements"""
 
 
 def clean_body(body: str, folder: Path, figures: Sequence[str], marker: str) -> str:
-    """Return HTML with only harmless markup, with the images that it names, and with figures at their markers.
+    """Return HTML with only harmless markup, with embedded images, and with figures at their markers.
 
-    Images must be visible files below ``folder``; a message replaces any other one.
+    Images must be files below ``folder`` that are not hidden; a message replaces any other image.
     """
     from bleach.css_sanitizer import ALLOWED_CSS_PROPERTIES, CSSSanitizer
     from bleach.sanitizer import Cleaner
@@ -63,20 +63,20 @@ def clean_body(body: str, folder: Path, figures: Sequence[str], marker: str) -> 
     deep = []
     for tag in soup.find_all():
         depths[id(tag)] = depth = depths[id(tag.parent)] + 1
-        if depth == _DEPTH:
+        if depth == _MAX_DEPTH:
             deep.append(tag)
     for tag in deep:
-        tag.replace_with(_problem(soup, f"elements that are nested more than {_DEPTH} deep are not shown"))
-    # The data of images and figures is set in after the cleaning: it is long, and not markup that others wrote.
+        tag.replace_with(_problem(soup, f"elements nested more than {_MAX_DEPTH} deep are not shown"))
+    # The data of images and figures, which is large and trusted, is inserted after cleaning.
     sources: list[str] = []
-    own, left = secrets.token_hex(16), IMAGES
+    own, left = secrets.token_hex(16), MAX_IMAGE_BYTES
     for tag in soup("img"):
         source = str(tag.get("src", ""))
         if not _DATA.fullmatch(source):
             try:
                 data, kind = _image(source, folder.resolve(), left)
             except FileError as error:
-                # without the path, which would tell readers about the author's machine
+                # Without the path, which would reveal folders of the author's machine.
                 given = error.given.removeprefix(f"{visible(error.path)}: ")
                 tag.replace_with(_problem(soup, f"image {source[:200]!r} is not shown: {given}"))
                 continue
@@ -87,12 +87,12 @@ def clean_body(body: str, folder: Path, figures: Sequence[str], marker: str) -> 
 
     def is_allowed(tag: str, name: str, value: str) -> bool:
         if name == "class":
-            return not _OWN.search(value)
+            return not _OWN_CLASSES.search(value)
         if name == "src":
             return value.startswith(own)
         if (tag, name) == ("input", "type"):
             return value == "checkbox"
-        return name in _EVERYWHERE or name in _OF_TAGS.get(tag, ())
+        return name in _GLOBAL_ATTRIBUTES or name in _TAG_ATTRIBUTES.get(tag, ())
 
     styles = CSSSanitizer(ALLOWED_CSS_PROPERTIES | _STYLES)
     cleaner = Cleaner(_TAGS, is_allowed, {"http", "https", "mailto"}, strip=True, css_sanitizer=styles)
@@ -108,7 +108,7 @@ def _problem(soup: BeautifulSoup, text: str) -> Tag:
 
 
 def _image(source: str, folder: Path, left: int) -> tuple[bytes, str]:
-    """Return the content and the media type of an image; raises FileError for all but visible images below a folder."""
+    """Return the content and the media type of an image; raise FileError unless it is a visible image in a folder."""
     try:
         parts = urlsplit(source)
     except ValueError as error:
@@ -116,17 +116,17 @@ def _image(source: str, folder: Path, left: int) -> tuple[bytes, str]:
     if parts.scheme == "attachment" or source.startswith("data:;base64"):
         raise FileError("the cell has no such attachment", path=source)
     if parts.scheme or parts.netloc or not parts.path:
-        raise FileError("a page loads nothing from elsewhere", path=source)
+        raise FileError("a page must not load external files", path=source)
     path = folder / unquote(parts.path)
     with opened(path, what="it", within=folder) as file:
-        # what the path leads to, after all symbolic links
+        # The path after resolving symbolic links.
         real = Path(os.path.realpath(path)).relative_to(folder)
         kind = mimetypes.guess_type(real.name)[0] or ""
         size = os.fstat(file.fileno()).st_size
         if any(part.startswith(".") for part in real.parts):
-            raise FileError("it leads to a hidden file", path=source)
+            raise FileError("it is a hidden file", path=source)
         if not kind.startswith("image/"):
-            raise FileError("it leads to a file whose ending is not that of an image", path=source)
+            raise FileError("its extension is not an image extension", path=source)
         if size > left:
-            raise FileError(f"the images of a page must have at most {IMAGES:,} bytes in all", path=source)
+            raise FileError(f"the images of a page must have at most {MAX_IMAGE_BYTES:,} bytes in total", path=source)
         return file.read(size), kind

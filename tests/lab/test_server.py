@@ -27,7 +27,7 @@ from tornado.web import Application
 
 import explorer as ex
 from explorer.lab import model_worker
-from explorer.lab.server_extension import ENDINGS, ExplorerFiles, ModelHandler
+from explorer.lab.server_extension import EXTENSIONS, ExplorerFiles, ModelHandler
 from explorer.record import to_json
 from explorer.view.payload.view_payload import payload
 from tests.support.jupyter_server import TOKEN, Server, large_view, started
@@ -166,7 +166,7 @@ def test_only_supported_extensions_are_read(server: Server, name: str) -> None:
     assert status == 404
     assert ".onnx" in answer["problem"]["rule"]
     assert "explorer show" in answer["problem"]["fix"]
-    assert {".pt2", ".pt"}.isdisjoint(ENDINGS)
+    assert {".pt2", ".pt"}.isdisjoint(EXTENSIONS)
 
 
 def test_requests_from_other_sites_are_rejected(server: Server) -> None:
@@ -234,7 +234,7 @@ def test_a_node_is_a_number(server: Server) -> None:
     for query in ("?node=x", "?node=-1", "?node=%D9%A1"):
         status, (answer,) = server.get("digits.onnx", query=query)
         assert status == 400
-        assert "number" in answer["problem"]["rule"]
+        assert "integer" in answer["problem"]["rule"]
 
 
 def read(files: ExplorerFiles, *requests: dict[str, Any]) -> list[list[Any]]:
@@ -283,7 +283,7 @@ def test_reading_a_file_too_long_is_terminated(tmp_path: Path) -> None:
 @pytest.mark.parametrize("code", ["import os; os.abort()", "raise SystemExit(3)", "import sys; sys.stdin.close(); 1/0"])
 def test_a_process_that_crashes_is_a_problem(code: str, capfd: pytest.CaptureFixture[str]) -> None:
     ((line,),) = read(ExplorerFiles(worker=worker(code)), REQUEST)
-    assert "ended with status" in line["problem"]["given"]
+    assert "exited with status" in line["problem"]["given"]
 
 
 ENDLESS = "import os, sys; sys.stdin.readline()\nwhile 1: os.write(1, bytes(65536))"
@@ -329,8 +329,8 @@ def test_an_idle_process_that_was_killed_or_stopped_loses_no_request(sign: str) 
 
         for _ in range(3):
             await files.read(REQUEST, send)
-            assert files._spare is not None
-            files._spare.send_signal(getattr(signal, sign))
+            assert files._idle is not None
+            files._idle.send_signal(getattr(signal, sign))
         await files.read(REQUEST, send)
         files.close()
         await files.closed()
@@ -371,9 +371,9 @@ def test_requests_that_end_together_start_one_idle_process() -> None:
     started: list[asyncio.subprocess.Process] = []
 
     class Files(ExplorerFiles):
-        async def _started(self) -> asyncio.subprocess.Process:
+        async def _start(self) -> asyncio.subprocess.Process:
             await asyncio.sleep(0.3)  # both requests have ended by then
-            started.append(await super()._started())
+            started.append(await super()._start())
             return started[-1]
 
     async def run() -> None:
@@ -426,9 +426,9 @@ def test_a_long_request_reports_progress(monkeypatch: pytest.MonkeyPatch) -> Non
     request = {**REQUEST, "root": str(ASSETS)}
     monkeypatch.chdir(ASSETS)
     for patience, has_progress in ((0.0, True), (600.0, False)):
-        monkeypatch.setattr(model_worker, "_PATIENCE", patience)
+        monkeypatch.setattr(model_worker, "_PROGRESS_DELAY", patience)
         lines: list[dict[str, Any]] = []
-        model_worker.answer(request, lines.append)
+        model_worker.respond(request, lines.append)
         assert list(lines[-1]) == ["payload"]
         phases = {line["progress"]["phase"] for line in lines[:-1]}
         assert bool(phases) is has_progress
@@ -444,7 +444,7 @@ def test_a_defect_of_a_reader_is_a_problem_too(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(model_worker, "open", fail)
     monkeypatch.chdir(ASSETS)
     lines: list[dict[str, Any]] = []
-    model_worker.answer(REQUEST, lines.append)
+    model_worker.respond(REQUEST, lines.append)
     (line,) = lines
     assert "ZeroDivisionError: by \\x1b[31m zero" in line["problem"]["given"]
     assert "fault of explorer" in line["problem"]["rule"]

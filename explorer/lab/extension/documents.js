@@ -1,18 +1,18 @@
-// Models' files as documents of JupyterLab: a tab shows the view that Jupyter's server plans (server_extension.py).
+// Model files as JupyterLab documents: a tab shows the view that the Jupyter server plans (server_extension.py).
 
 const FACTORY = "Explorer";
 const PROVIDER = "explorer-graphs-unread";
-/** ms between two looks at a file that a tab shows; one that has changed is read once it has been the same for as long. */
-const LOOK = 2000;
+/** ms between two checks of a file that a tab shows; a changed file is read once it is unchanged for this time. */
+const POLL_INTERVAL = 2000;
 const ICON = `<svg xmlns="http://www.w3.org/2000/svg" width="16" viewBox="0 0 16 16"><g class="jp-icon3" fill="none" stroke="#616161" stroke-width="1.4">
   <path d="M4.5 5.5v2.2l3.5 2.1m3.5-4.3v2.2L8 9.8"/><rect x="2" y="1.5" width="5" height="4" rx="1"/><rect x="9" y="1.5" width="5" height="4" rx="1"/><rect x="5.5" y="10" width="5" height="4" rx="1"/></g></svg>`;
 
-/** The file to read for one that a tab shows: the graph of a PNNX model for its weights, whose name differs in the end alone. @param {string} path */
+/** The file to read for the file in a tab; for the weights of a PNNX model this is its graph, whose name differs only in the extension. @param {string} path */
 const graphOf = (path) => path.replace(/\.pnnx\.bin$/, ".pnnx.param");
 
 /** @typedef {{given: string, rule: string, fix: string}} Problem */
 
-/** A file that could not be shown. */
+/** Error for a file that cannot be shown. */
 class FileError extends Error {
   /** @param {Problem} problem */
   constructor(problem) {
@@ -21,9 +21,9 @@ class FileError extends Error {
   }
 }
 
-/** The answer of the server: lines of JSON, the last one the result. */
-async function answerOf(response, onProgress) {
-  if (!response.body) throw new FileError({ given: "the server sent no answer", rule: "the connection must last", fix: "reload the file" });
+/** Return the last line of the server's response, which is the result; all lines are JSON. */
+async function resultOf(response, onProgress) {
+  if (!response.body) throw new FileError({ given: "the server sent no response", rule: "the connection must not be interrupted", fix: "reload the file" });
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let [last, parts] = ["", []];
   for (;;) {
@@ -40,24 +40,24 @@ async function answerOf(response, onProgress) {
   }
 }
 
-/** Asks Jupyter's server about one file. */
-class Asker {
+/** Client of the Jupyter server extension. */
+class Client {
   constructor({ ServerConnection }, { URLExt }, settings) {
     this.makeRequest = (url, init) => ServerConnection.makeRequest(url, init, settings);
     this.address = (path) => URLExt.join(settings.baseUrl, "explorer/view", URLExt.encodeParts(path));
   }
 
   /** @param {string} path @param {{query?: string, signal?: AbortSignal, onProgress?: (progress: any) => void}} options */
-  async ask(path, { query = "", signal, onProgress = (progress) => {} }) {
+  async request(path, { query = "", signal, onProgress = (progress) => {} }) {
     const response = await this.makeRequest(this.address(path) + query, { signal });
-    const text = await answerOf(response, onProgress);
+    const text = await resultOf(response, onProgress);
     const result = parsed(text);
     if (result?.problem) throw new FileError(result.problem);
     if (response.ok && result) return result;
     throw new FileError(
       response.status === 404
-        ? { given: "Jupyter's server does not know explorer", rule: "explorer must be installed in the environment of Jupyter's server, too", fix: 'pip install "explorer-graphs[lab]" there, and start the server again' }
-        : { given: `Jupyter's server answered ${response.status} ${response.statusText}`, rule: result?.message ?? "", fix: "" },
+        ? { given: "the Jupyter server does not have explorer", rule: "explorer must also be installed in the environment of the Jupyter server", fix: 'pip install "explorer-graphs[lab]" there, and restart the server' }
+        : { given: `the Jupyter server responded with ${response.status} ${response.statusText}`, rule: result?.message ?? "", fix: "" },
     );
   }
 }
@@ -66,7 +66,7 @@ function parsed(text) {
   try {
     return JSON.parse(text);
   } catch {
-    return null; // a page of the server about an error
+    return null; // an error page of the server
   }
 }
 
@@ -77,13 +77,13 @@ function element(tag, className, text = "") {
   return made;
 }
 
-/** The content of a tab: a message above the view, or in its place. */
+/** The content of a tab: a message above the view, or instead of it. */
 function contentClass(Widget, Poll) {
   return class extends Widget {
-    /** @param {any} context @param {Asker} asker @param {any} contents @param {() => Promise<any>} frontEnd */
-    constructor(context, asker, contents, frontEnd) {
+    /** @param {any} context @param {Client} client @param {any} contents @param {() => Promise<any>} frontEnd */
+    constructor(context, client, contents, frontEnd) {
       super();
-      Object.assign(this, { context, asker, contents, frontEnd });
+      Object.assign(this, { context, client, contents, frontEnd });
       this.addClass("explorer-file");
       this.node.tabIndex = -1;
       this.message = element("div", "explorer-file-message");
@@ -92,23 +92,23 @@ function contentClass(Widget, Poll) {
       this.seen = this.read = "";
       context.ready.then(() => this.isDisposed || this.load());
       context.fileChanged.connect(() => context.isReady && this.load());
-      this.poll = new Poll({ factory: () => this.#look(), frequency: { interval: LOOK, backoff: true, max: 30_000 }, standby: () => !this.isVisible || document.hidden, name: "explorer-graphs:file" });
+      this.poll = new Poll({ factory: () => this.#check(), frequency: { interval: POLL_INTERVAL, backoff: true, max: 30_000 }, standby: () => !this.isVisible || document.hidden, name: "explorer-graphs:file" });
     }
 
-    /** Ask the server for the file's view, and show it; what is shown already stays until then. */
+    /** Request the file's view from the server and show it, replacing the current view. */
     async load() {
       this.reading?.abort();
       const reading = (this.reading = new AbortController());
       const { path } = this.context;
       const name = path.split("/").at(-1);
-      this.#say(`Reading ${name} …`);
+      this.#showStatus(`Reading ${name} …`);
       try {
         this.read = this.seen = await this.#stamp();
-        const onProgress = ({ phase, what, done, total }) => this.reading === reading && this.#say(`${name}: ${phase} ${what}${total ? ` (${done} of ${total})` : ""} …`);
-        const [{ payload }, { mount }] = await Promise.all([this.asker.ask(this.contents.localPath(graphOf(path)), { signal: reading.signal, onProgress }), this.frontEnd()]);
+        const onProgress = ({ phase, what, done, total }) => this.reading === reading && this.#showStatus(`${name}: ${phase} ${what}${total ? ` (${done} of ${total})` : ""} …`);
+        const [{ payload }, { mount }] = await Promise.all([this.client.request(this.contents.localPath(graphOf(path)), { signal: reading.signal, onProgress }), this.frontEnd()]);
         if (this.isDisposed || this.reading !== reading) return;
         this.message.replaceChildren();
-        // A reader keeps step and selection where the graph is the same, and only its weights or its plan are others.
+        // Step and selection are kept if only weights or the plan have changed, but not the graph.
         const layout = JSON.stringify(payload.layout);
         if (this.view && layout === this.drawn) return this.view.update(payload);
         this.view?.destroy();
@@ -116,14 +116,14 @@ function contentClass(Widget, Poll) {
         this.view = mount(this.place, payload, { onValue: (node) => this.#value(node) });
         if (this.node === document.activeElement) this.#focus();
       } catch (error) {
-        if (this.reading === reading && !this.isDisposed && error.name !== "AbortError") this.#complain(error);
+        if (this.reading === reading && !this.isDisposed && error.name !== "AbortError") this.#showError(error);
       }
     }
 
-    /** Show the value of a leaf that a reader selected. */
+    /** Show the value of a leaf that the user selected. */
     async #value(node) {
-      const answer = await this.asker.ask(this.contents.localPath(graphOf(this.context.path)), { query: `?node=${node}` }).catch((error) => ({ value: { summary: null, problem: error.message } }));
-      this.view?.leafValues.take({ node, ...answer.value });
+      const result = await this.client.request(this.contents.localPath(graphOf(this.context.path)), { query: `?node=${node}` }).catch((error) => ({ value: { summary: null, problem: error.message } }));
+      this.view?.leafValues.take({ node, ...result.value });
     }
 
     async #stamp() {
@@ -131,20 +131,20 @@ function contentClass(Widget, Poll) {
       return `${time} ${size}`;
     }
 
-    /** Read the file again once it has changed, and been the same for two looks. */
-    async #look() {
+    /** Read the file again if it has changed and was unchanged in the last two checks. */
+    async #check() {
       const stamp = await this.#stamp();
       const isStill = stamp === this.seen;
       this.seen = stamp;
       if (isStill && this.read && stamp !== this.read) await this.load();
     }
 
-    #say(text) {
+    #showStatus(text) {
       this.message.replaceChildren(element("p", "explorer-file-progress", text));
       this.message.setAttribute("role", "status");
     }
 
-    #complain(error) {
+    #showError(error) {
       const { given, rule, fix } = error.problem ?? { given: String(error.message ?? error), rule: "", fix: "" };
       const parts = [element("p", "explorer-file-given", given)];
       if (rule) parts.push(element("p", "explorer-file-rule", `rule: ${rule}`));
@@ -174,17 +174,17 @@ function contentClass(Widget, Poll) {
 }
 
 /**
- * The plugin that opens models' files; none where JupyterLab would fetch them whole.
- * @param {string} id @param {(name: string) => Promise<any>} shared gives JupyterLab's modules @param {() => Promise<any>} frontEnd gives the explorer's
+ * Return the plugin that opens model files; none for versions of JupyterLab that would fetch the whole files.
+ * @param {string} id @param {(name: string) => Promise<any>} shared returns a module of JupyterLab @param {() => Promise<any>} frontEnd returns explorer's front end
  */
 export async function documents(id, shared, frontEnd) {
-  // Types that are asked for belong to other programs, too: only "Open With" shows the explorer.
-  // @ts-ignore TS1470: the compiler takes a file without package.json for CommonJS, and JupyterLab loads a module
+  // Types with "asked" belong to other programs too, so they open in explorer only with "Open With".
+  // @ts-ignore TS1470: the compiler assumes CommonJS for a file without package.json, but JupyterLab loads a module
   const types = await (await fetch(new URL("document_types.json", import.meta.url))).json();
   const names = ["@lumino/widgets", "@lumino/polling", "@jupyterlab/application", "@jupyterlab/apputils", "@jupyterlab/coreutils", "@jupyterlab/docregistry", "@jupyterlab/services", "@jupyterlab/ui-components"];
   const [{ Widget }, { Poll }, { ILayoutRestorer }, { WidgetTracker }, coreutils, { ABCWidgetFactory, DocumentWidget }, services, { LabIcon, ToolbarButton, refreshIcon }] = await Promise.all(names.map(shared));
   if (!services.IDefaultDrive) {
-    console.warn("explorer-graphs: models' files open with a double click from JupyterLab 4.4 on");
+    console.warn("explorer-graphs: opening model files with a double click requires JupyterLab 4.4 or later");
     return [];
   }
   const Content = contentClass(Widget, Poll);
@@ -193,15 +193,15 @@ export async function documents(id, shared, frontEnd) {
     const { docRegistry, serviceManager } = app;
     const icon = new LabIcon({ name: "explorer-graphs:model", svgstr: ICON });
     for (const { asked, ...type } of types) if (type.name !== "json") docRegistry.addFileType({ ...type, contentType: "file", icon });
-    // The browser neither fetches the file nor keeps a copy of it: the server reads it, and nothing is saved.
+    // The server reads the file, so the browser does not fetch it; nothing is saved.
     const get = async (path) => ({ ...(await drive.get(path, { content: false })), writable: false, content: null });
     drive.contentProviderRegistry.register(PROVIDER, { get });
-    const asker = new Asker(services, coreutils, serviceManager.serverSettings);
+    const client = new Client(services, coreutils, serviceManager.serverSettings);
 
     /** @type {any} */
     const Factory = class extends ABCWidgetFactory {
       createNewWidget(context) {
-        const content = new Content(context, asker, serviceManager.contents, frontEnd);
+        const content = new Content(context, client, serviceManager.contents, frontEnd);
         const widget = new DocumentWidget({ content, context });
         widget.toolbar.addItem("reload", new ToolbarButton({ icon: refreshIcon, label: "Reload", tooltip: "Read the file again", onClick: () => content.load() }));
         widget.addClass("explorer-document");
@@ -219,5 +219,5 @@ export async function documents(id, shared, frontEnd) {
     });
     restorer?.restore(tracker, { command: "docmanager:open", args: ({ context }) => ({ path: context.path, factory: FACTORY }), name: ({ context }) => context.path });
   };
-  return [{ id, description: "Opens models' files", autoStart: true, requires: [services.IDefaultDrive], optional: [ILayoutRestorer], activate }];
+  return [{ id, description: "Opens model files", autoStart: true, requires: [services.IDefaultDrive], optional: [ILayoutRestorer], activate }];
 }

@@ -1,32 +1,32 @@
-// The JupyterLab extension, a module-federation container written by hand: JupyterLab loads this classic script, calls
-// init() with the modules that the application shares, then get("./mime") and get("./extension") for its plugins.
+// The JupyterLab extension, a hand-written module-federation container: JupyterLab loads this classic script, calls
+// init() with the shared modules of the application, then get("./mime") and get("./extension") for the plugins.
 (() => {
   const NAME = "explorer-graphs";
   const MIME = "application/vnd.explorer+json";
   const WIDGET = "application/vnd.jupyter.widget-view+json";
-  /** ms within which a living widget has answered; what is stored is drawn after that, and replaced if it comes later. */
-  const PATIENCE = 400;
+  /** ms to wait for a live widget; then the stored view is drawn, and replaced if the widget appears later. */
+  const WIDGET_TIMEOUT = 400;
   const here = new URL(".", document.currentScript.src);
   let scope;
 
-  /** The newest version of a module that the application shares. */
+  /** Return the newest version of a module that the application shares. */
   async function shared(name) {
     const versions = scope[name];
-    if (!versions) throw new Error(`${NAME}: JupyterLab shares no ${name}`);
+    if (!versions) throw new Error(`${NAME}: JupyterLab does not share ${name}`);
     const newest = Object.keys(versions).sort((one, other) => one.localeCompare(other, undefined, { numeric: true })).at(-1);
     return (await versions[newest].get())();
   }
 
   let loaded;
-  /** The front end, loaded once for all outputs and documents of the page. */
+  /** Return the front end, which is loaded once for all outputs and documents of the page. */
   function frontEnd() {
     loaded ??= Promise.all([import(new URL("explorer.js", here).href), styled("explorer.css"), styled("documents.css")]).then(([module]) => module);
-    // A server that could not be reached once is asked again for the next output.
+    // After a failure, the next output loads it again.
     loaded.catch(() => (loaded = undefined));
     return loaded;
   }
 
-  /** Resolves when a style sheet of this folder is there, or cannot be had. */
+  /** Load a style sheet from this folder; resolve when it is loaded or has failed. */
   function styled(name) {
     const link = document.createElement("link");
     Object.assign(link, { rel: "stylesheet", href: new URL(name, here).href });
@@ -34,7 +34,7 @@
     return new Promise((done) => (link.onload = link.onerror = done));
   }
 
-  /** A renderer of stored views, on top of Lumino's Widget. */
+  /** Return the class of renderers for stored views, based on Lumino's Widget. */
   function storedRenderer(Widget) {
     return class extends Widget {
       constructor() {
@@ -49,7 +49,7 @@
         else this.view = mount(this.node, payload);
         this.start = addressOf(this.view);
       }
-      /** Let the view in another element go on where a reader is in this one. */
+      /** Transfer the user's position in this view to the view in another element. */
       async handOver(element) {
         const { handOver } = await frontEnd();
         if (this.view) handOver(this.view, this.start, element);
@@ -74,7 +74,7 @@
         dataType: "json",
       };
     },
-    /** Documents of models' files; and in notebooks outputs that hold a widget too: it is shown while its model lives, else what is stored. */
+    /** Documents of model files, and notebook outputs with both a widget and a stored view: the widget is shown if its model exists, else the stored view. */
     "./extension": async () => {
       const [{ Widget, PanelLayout }, { INotebookTracker }] = await Promise.all([shared("@lumino/widgets"), shared("@jupyterlab/notebook")]);
       const Stored = storedRenderer(Widget);
@@ -88,14 +88,14 @@
           async renderModel(model) {
             for (const child of [...this.layout.widgets]) child.dispose();
             const factory = model.trusted && model.data[WIDGET] && registry.getFactory(WIDGET);
-            const came = factory ? this.#live(factory, model) : new Promise(() => {});
-            const waited = new Promise((done) => setTimeout(done, factory ? PATIENCE : 0, "waited"));
-            const first = await Promise.race([came, waited]);
-            if (first !== "waited") first.show();
-            if (first !== "waited" || this.isDisposed) return;
+            const appeared = factory ? this.#live(factory, model) : new Promise(() => {});
+            const timeout = new Promise((done) => setTimeout(done, factory ? WIDGET_TIMEOUT : 0, "timeout"));
+            const first = await Promise.race([appeared, timeout]);
+            if (first !== "timeout") first.show();
+            if (first !== "timeout" || this.isDisposed) return;
             const stored = new Stored();
             this.layout.addWidget(stored);
-            came.then(async (live) => {
+            appeared.then(async (live) => {
               if (this.isDisposed) return;
               live.show();
               await stored.handOver(live.node);
@@ -103,7 +103,7 @@
             });
             await stored.renderModel(model);
           }
-          /** Resolves with the widget of an output when its view has been drawn; where its model is gone, never. */
+          /** Resolve with the widget of an output once its view is drawn; never if its model no longer exists. */
           async #live(factory, model) {
             const live = factory.createRenderer({ ...this.options, mimeType: WIDGET });
             live.hide();
@@ -121,13 +121,13 @@
             return live;
           }
         }
-        // Before widgets, whose rank is -10: this renderer shows them itself.
+        // Ranked before widgets (-10), since this renderer shows them itself.
         registry.addFactory({ safe: true, mimeTypes: [MIME], createRenderer: (options) => new LiveOrStored(options) }, -20);
       };
       const { documents } = await import(new URL("documents.js", here).href);
       const outputs = {
         id: `${NAME}:plugin`,
-        description: "Shows a view of Explorer where its widget is gone",
+        description: "Shows a stored view of Explorer if its widget no longer exists",
         autoStart: true,
         requires: [INotebookTracker],
         activate: (app, tracker) => {

@@ -1,13 +1,13 @@
-// A page of notebooks: each view is drawn in its place shortly before a reader comes to it.
+// Script of a notebook's page, which draws each view shortly before it is scrolled into sight.
 
 const AHEAD = "800px";
 
-/** Draws the view of a figure, once. @returns {Promise<any>} the view */
+/** Draw the view of a figure. @returns {Promise<any>} the view */
 async function show(figure) {
   const place = figure.querySelector(".book-place");
   const payload = await restored(JSON.parse(figure.querySelector("script").textContent));
   place.replaceChildren();
-  return mount(place, payload, { side: figure.getAttribute("aria-label") }); // names its landmarks apart from those of others
+  return mount(place, payload, { side: figure.getAttribute("aria-label") }); // gives its landmarks unique names
 }
 
 const views = new Map();
@@ -27,12 +27,12 @@ const observer = new IntersectionObserver(
   { rootMargin: AHEAD },
 );
 for (const figure of document.querySelectorAll(".book-view")) {
-  figure.classList.add("book-steps"); // keeps the height that its view will have, so that nothing moves
+  figure.classList.add("book-steps"); // reserves the view's height, so that drawing it moves nothing
   observer.observe(figure);
-  // A link in the text leads to a view that is still to be drawn.
+  // A link in the text may lead to a view that is not drawn yet.
   figure.addEventListener(HANDOVER, async ({ detail }) => restore(await drawn(figure), new URLSearchParams(detail)));
 }
 followLinks();
 
-// On a narrow page the contents are above the chapter: closed at first.
+// On a narrow page the contents are above the chapter, and initially closed.
 if (matchMedia("(max-width: 900px)").matches) document.querySelector(".book-contents details")?.removeAttribute("open");
