@@ -447,7 +447,7 @@ def test_a_defect_of_a_reader_is_a_problem_too(monkeypatch: pytest.MonkeyPatch) 
     model_worker.respond(REQUEST, lines.append)
     (line,) = lines
     assert "ZeroDivisionError: by \\x1b[31m zero" in line["problem"]["given"]
-    assert "fault of explorer" in line["problem"]["rule"]
+    assert "defect in explorer" in line["problem"]["rule"]
 
 
 def test_the_server_does_not_import_the_package() -> None:

@@ -1,4 +1,4 @@
-"""TensorFlow Lite (LiteRT), the format of TensorFlow's models for devices: one flatbuffer, with weights in it."""
+"""TensorFlow Lite (LiteRT), TensorFlow's model format for devices: one flatbuffer, which includes the weights."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["read"]
 
 
 def read(path: str | os.PathLike[str]) -> NetDefinition:
-    """Read the graph of a ``.tflite`` file by the package ``tflite``; weights are read when they are asked for.
+    """Read the graph of a ``.tflite`` file with the package ``tflite``; weights are read on demand.
 
-    Raises FileError with the file, the problem, the rule and the fix, also where the package is not installed.
+    Raise FileError with the file, the problem, the rule and the fix, also if the package is not installed.
     """
     file = KeptFile(path, "correct the path of the .tflite file")
     return definition(Message(file, Schema(file.path)).model(), file)

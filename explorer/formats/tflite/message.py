@@ -1,7 +1,7 @@
-"""The flatbuffer of a TensorFlow Lite file, read by the package ``tflite``, and refused where it is damaged.
+"""Reader of a TensorFlow Lite flatbuffer with the package ``tflite``, which rejects damaged files.
 
-A flatbuffer is read in place: an offset may lead anywhere, and two offsets to one table. So every list is compared with
-the file before it is walked, and all that is read is added up: a file that is walked longer than it is, is refused.
+A flatbuffer is read in place, so an offset may point anywhere, and two offsets to the same table. The length of each
+list is therefore compared with the file before it is read, and the total number of bytes read is limited.
 """
 
 from __future__ import annotations
@@ -31,48 +31,48 @@ from explorer.formats.tflite.model_parts import (
 from explorer.formats.tflite.operator_options import Schema
 
 _IDENTIFIER = b"TFL3"
-_LEAST = 12
-"""bytes of the shortest file: where the model is, the identifier, and its table"""
-_SHARED = 4
-"""how often the bytes of a file may be read: writers let two offsets share a table or a string"""
-_FEW = 64
-"""scales and zero points that are kept as values"""
-_RULE = "a TensorFlow Lite file must be one flatbuffer, a whole model of schema version 3"
-_AGAIN = "compare the size with the original's, and copy or download the file again, or convert the model again"
+_MIN_SIZE = 12
+"""bytes of the shortest file: offset of the model, identifier and table"""
+_MAX_READS = 4
+"""maximum number of bytes read, in file sizes, since two offsets may share a table or a string"""
+_MAX_VALUES = 64
+"""maximum number of scales and zero points that are stored as values"""
+_RULE = "a TensorFlow Lite file must be one flatbuffer with a complete model of schema version 3"
+_FIX = "compare the size with the original's, and copy or download the file again, or convert the model again"
 
 
 class Message:
-    """An open file's flatbuffer; ``model`` returns its parts."""
+    """Flatbuffer of an open file; ``model`` returns its parts."""
 
     def __init__(self, file: KeptFile, schema: Schema) -> None:
-        """Read the file's bytes; raises FileError where they are no model, or more than is granted."""
+        """Read the file's bytes; raise FileError if they are not a model, or exceed the budget."""
         self._file, self._schema, self._path = file, schema, str(file.path)
         if file.size > budget.text:
             raise FileError(
                 f"the file has {file.size:,} bytes",
                 path=self._path,
-                rule=f"a file that is read as a whole must have at most {budget.text:,} bytes: budget.text",
+                rule=f"a file that is read completely must have at most {budget.text:,} bytes: budget.text",
                 fix=f"ex.budget.text = {file.size}",
             )
         self._bytes = file.part(0, file.size)
         self._data = self._bytes.data
-        begin = bytes(self._data[:_LEAST])
-        if len(begin) < _LEAST or begin[4:8] != _IDENTIFIER:
+        begin = bytes(self._data[:_MIN_SIZE])
+        if len(begin) < _MIN_SIZE or begin[4:8] != _IDENTIFIER:
             raise FileError(
-                f"this is no TensorFlow Lite model: {file.size:,} bytes that begin with {begin!r}",
+                f"the file is not a TensorFlow Lite model: {file.size:,} bytes that begin with {begin!r}",
                 path=self._path,
                 rule=f"{_RULE}, with {_IDENTIFIER.decode()} in its bytes 4 to 8",
-                fix=_AGAIN,
+                fix=_FIX,
             )
-        self._left = _SHARED * file.size
+        self._left = _MAX_READS * file.size
 
     def model(self) -> FileModel:
-        """Return the parts of the model; raises FileError for a damaged file."""
+        """Return the parts of the model; raise FileError for a damaged file."""
         try:
             return self._model()
         except ExplorerError:
             raise
-        # what the package raises for an offset that leads out of the file, or to bytes that are no number or table
+        # The package raises these for an offset outside the file, or to bytes that are not a number or table.
         except (struct.error, IndexError, TypeError, ValueError, OverflowError) as error:
             self._fail(f"it is cut off or damaged ({type(error).__name__})")
 
@@ -129,12 +129,12 @@ class Message:
         data = self._buffers[number]
         shape = self._list(tensor.ShapeAsNumpy())
         if data is None:
-            # the converter's shape, with open lengths, where the other is the shape of one call
-            open_shape = self._list(tensor.ShapeSignatureAsNumpy())
-            shape = open_shape or shape
+            # The converter's shape may have unknown lengths; the other shape belongs to one call.
+            signature_shape = self._list(tensor.ShapeSignatureAsNumpy())
+            shape = signature_shape or shape
         if len(shape) > AXES or any(length < UNKNOWN_LENGTH for length in shape):
             self._fail(f"tensor {name!r} has the shape {shape[:AXES]}")
-        # a shape without axes is that of a scalar only where the file says so: others are not known yet
+        # A shape without axes is a scalar's only if the file declares the rank; otherwise the shape is unknown.
         known = bool(shape) or data is not None or tensor.HasRank()
         return FileTensor(
             name,
@@ -154,7 +154,7 @@ class Message:
             return None
         if zero.size not in (0, scale.size):
             self._fail(f"tensor {name!r} has {scale.size} scales and {zero.size} zero points")
-        few = scale.size <= _FEW
+        few = scale.size <= _MAX_VALUES
         return Quantization(
             self._byte_range(scale),
             self._byte_range(zero),
@@ -175,7 +175,7 @@ class Message:
         )
 
     def _level(self, level: Any) -> Level:
-        """Return a level of a sparse tensor, whose numbers are stored in 8, 16 or 32 bits."""
+        """Return a level of a sparse tensor, whose indices are stored with 8, 16 or 32 bits."""
         if level.Format() == self._schema.package.DimensionType.DENSE:
             return Level(level.DenseSize())
         lists = []
@@ -183,11 +183,11 @@ class Message:
             (level.ArraySegmentsType(), level.ArraySegments()),
             (level.ArrayIndicesType(), level.ArrayIndices()),
         ):
-            numbers = self._schema.index_vector(number)
-            if table is None or numbers is None:
-                self._fail("a sparse level has no numbers")
-            numbers.Init(table.Bytes, table.Pos)
-            lists.append(self._array(numbers.ValuesAsNumpy()).astype(np.int64))
+            indices = self._schema.index_vector(number)
+            if table is None or indices is None:
+                self._fail("a sparse level has no indices")
+            indices.Init(table.Bytes, table.Pos)
+            lists.append(self._array(indices.ValuesAsNumpy()).astype(np.int64))
         return Level(0, *lists)
 
     def _buffer(self, buffer: Any) -> ByteRange | None:
@@ -195,16 +195,18 @@ class Message:
         if buffer.Offset() > 1:
             part = ByteRange(buffer.Offset(), buffer.Size())
             if part.first + part.size > self._file.size:
-                self._fail(f"a buffer takes {part.size:,} bytes from {part.first:,}, the file has {self._file.size:,}")
+                self._fail(
+                    f"a buffer has {part.size:,} bytes from {part.first:,}, but the file has {self._file.size:,}"
+                )
             return part if part.size else None
         data = buffer.DataAsNumpy()
         return self._byte_range(data) if isinstance(data, np.ndarray) and data.size else None
 
     def _byte_range(self, part: NDArray[Any]) -> ByteRange:
-        """Return where an array's elements are in the file's bytes, of which it is a view."""
+        """Return the byte range of an array that is a view of the file's bytes."""
         if not part.size:
             return ByteRange(0, 0)
-        # The package hands out views of the file's bytes and no offsets: the distance of their addresses is the offset.
+        # The package returns views without offsets, so the offset is the difference of the addresses.
         return ByteRange(part.ctypes.data - self._bytes.ctypes.data, part.nbytes)
 
     def _signature(self, signature: Any, graphs: Sequence[FileGraph]) -> Signature:
@@ -221,24 +223,24 @@ class Message:
         return Signature(key, number, *ends)
 
     def _tables(self, count: int, table: Callable[[int], Any], what: str) -> list[Any]:
-        """Return the tables of a list, whose length is compared with the file first."""
+        """Return the tables of a list, after comparing its length with the file."""
         self._claim(4 * count, what)
         return [table(index) for index in range(count)]
 
     def _numbers(self, array: Any, count: int, what: str, optional: bool = False) -> tuple[int, ...]:
-        """Return the numbers of tensors."""
-        numbers = self._list(array)
-        low = UNKNOWN_LENGTH if optional else 0
-        wrong = next((number for number in numbers if not low <= number < count), None)
-        if wrong is not None:
-            self._fail(f"{what} is tensor {wrong} of {count}")
-        return numbers
+        """Return the indices of tensors; raise FileError for an index that no tensor has."""
+        indices = self._list(array)
+        minimum = -1 if optional else 0
+        invalid = next((index for index in indices if not minimum <= index < count), None)
+        if invalid is not None:
+            self._fail(f"{what} is tensor {invalid} of {count}")
+        return indices
 
     def _list(self, array: Any) -> tuple[Any, ...]:
         return tuple(self._array(array).tolist())
 
     def _array(self, array: Any) -> NDArray[Any]:
-        """Return the elements of a list of numbers, of which the package makes 0 where the file has none."""
+        """Return the elements of a list of numbers; the package returns 0 for a missing list."""
         if not isinstance(array, np.ndarray):
             return np.empty(0, np.int32)
         self._claim(array.nbytes, "numbers")
@@ -253,7 +255,7 @@ class Message:
     def _claim(self, size: int, what: str) -> None:
         self._left -= size
         if size > self._file.size or self._left < 0:
-            self._fail(f"it states more {what} than its {self._file.size:,} bytes can hold")
+            self._fail(f"it declares more {what} than fit in its {self._file.size:,} bytes")
 
     def _fail(self, problem: str) -> NoReturn:
-        raise FileError(problem, path=self._path, rule=_RULE, fix=_AGAIN) from None
+        raise FileError(problem, path=self._path, rule=_RULE, fix=_FIX) from None

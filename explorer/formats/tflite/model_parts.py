@@ -1,6 +1,6 @@
-"""Parts of a TensorFlow Lite file, as plain values: what the flatbuffer states, without its weights.
+"""Parts of a TensorFlow Lite file as plain values: the contents of the flatbuffer without weights.
 
-``message`` makes them, and checks that every byte range is inside the file; the reader makes a definition of them.
+``message`` creates them and checks that all byte ranges are inside the file; the reader converts them to a definition.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from explorer.core.errors import OperandError
 from explorer.net.definition.definition import Plain
 
 UNKNOWN_LENGTH = -1
-"""a length that the file leaves open"""
+"""length that the file does not declare"""
 
 
 @dataclass(frozen=True, slots=True)
 class ByteRange:
-    """Bytes of the file: ``size`` of them from ``first``."""
+    """Range of ``size`` bytes of the file from ``first``."""
 
     first: int
     size: int
@@ -29,10 +29,10 @@ class ByteRange:
 
 @dataclass(frozen=True, slots=True)
 class Quantization:
-    """The map from stored integers to real numbers, ``scale · (q − zero_point)``, for each channel of an axis.
+    """Mapping from stored integers to real numbers, ``scale · (q − zero_point)``, for each channel along an axis.
 
     ``scale`` and ``zero_point`` are the byte ranges of float32 and int64 numbers in the file; ``scales`` and
-    ``zero_points`` are their values where there are few.
+    ``zero_points`` contain the values if there are few.
     """
 
     scale: ByteRange
@@ -45,9 +45,9 @@ class Quantization:
 
 @dataclass(frozen=True, slots=True)
 class FileTensor:
-    """A tensor of a graph: its types, and the byte range of its elements if it is a constant.
+    """Tensor of a graph, with the byte range of its elements if it is a constant.
 
-    ``shape`` has ``UNKNOWN_LENGTH`` for each length that is open; None if the number of axes is open, too.
+    ``shape`` contains ``UNKNOWN_LENGTH`` for each unknown length; it is None if the rank is unknown.
     """
 
     name: str
@@ -61,19 +61,19 @@ class FileTensor:
 
 @dataclass(frozen=True, slots=True)
 class FileOperator:
-    """An operator: its type, its tensors by their numbers (−1 for one that is left out), and its options."""
+    """Operator with its type, the indices of its tensors (−1 for an omitted tensor), and its options."""
 
     type: str
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     options: Mapping[str, Plain]
     graphs: Mapping[str, int] = field(default_factory=dict)
-    """numbers of the inner graphs by their names: those of branches and bodies"""
+    """name of an inner graph (branch or body) → its index"""
 
 
 @dataclass(frozen=True, slots=True)
 class FileGraph:
-    """A graph of the file."""
+    """Graph of the file, with indices of its input and output tensors."""
 
     name: str
     tensors: tuple[FileTensor, ...]
@@ -84,7 +84,7 @@ class FileGraph:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """A function that the file offers: its key, its graph's number, and tensors by the names that callers use."""
+    """Callable function of the file: its key, the index of its graph, and tensor indices by the callers' names."""
 
     key: str
     graph: int
@@ -94,7 +94,7 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class FileModel:
-    """Everything that a file states: the first graph is the net, others are bodies or other signatures' graphs."""
+    """All contents of a file; the first graph is the net, others are bodies or belong to other signatures."""
 
     version: int
     description: str
@@ -107,7 +107,7 @@ Numbers = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Level:
-    """A level: its length if it is dense, else for each parent where its children begin, and their coordinates."""
+    """Level of a sparse tensor: the length if it is dense, else the children's starts per parent and coordinates."""
 
     length: int
     starts: Numbers | None = None
@@ -116,9 +116,9 @@ class Level:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Sparsity:
-    """The levels of a sparse tensor; ``order`` has the axis of each, those of blocks after those of the tensor.
+    """Levels of a sparse tensor; ``order`` contains the axis of each level, with block axes after the tensor's axes.
 
-    ``blocks`` has the axis that each axis of blocks divides.
+    ``blocks`` contains the tensor axis that each block axis divides.
     """
 
     order: tuple[int, ...]
@@ -126,22 +126,22 @@ class Sparsity:
     levels: tuple[Level, ...]
 
     def dense(self, values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
-        """Return the tensor with its zeros; raises OperandError for levels that are none of this shape."""
+        """Return the dense tensor; raise OperandError for levels that do not fit the shape."""
         axes = len(shape) + len(self.blocks)
         if not shape or sorted(self.order) != list(range(axes)) or len(self.levels) != axes:
-            raise self._wrong(f"{len(self.levels)} levels in the order {self.order[:8]}", shape)
+            raise self._error(f"{len(self.levels)} levels in the order {self.order[:8]}", shape)
         if any(not 0 <= axis < len(shape) for axis in self.blocks) or len({*self.blocks}) < len(self.blocks):
-            raise self._wrong(f"blocks of the axes {self.blocks[:8]}", shape)
+            raise self._error(f"blocks of the axes {self.blocks[:8]}", shape)
         index_arrays: list[Numbers] = []
-        """the coordinates of all elements so far, one array a level"""
+        """coordinates of all elements so far, one array per level"""
         positions = np.zeros(1, np.int64)
-        # every position belongs to an element, or to a parent of a level that lists its children
-        most = max([values.size, *[level.starts.size for level in self.levels if level.starts is not None]])
+        # Each position belongs to an element, or to a parent in a sparse level.
+        limit = max([values.size, *[level.starts.size for level in self.levels if level.starts is not None]])
         for level in self.levels:
-            parents, coordinates, positions = self._children(level, positions, shape, most)
+            parents, coordinates, positions = self._children(level, positions, shape, limit)
             index_arrays = [*[array[parents] for array in index_arrays], coordinates]
         if positions.size != values.size:
-            raise self._wrong(f"{values.size:,} elements for {positions.size:,} positions", shape)
+            raise self._error(f"{values.size:,} elements for {positions.size:,} positions", shape)
         by_axis = dict(zip(self.order, index_arrays, strict=True))
         sizes = {axis: level.length for axis, level in zip(self.order, self.levels, strict=True)}
         index = [by_axis[axis] for axis in range(len(shape))]
@@ -149,38 +149,38 @@ class Sparsity:
             index[axis] = index[axis] * sizes[number] + by_axis[number]
         lengths = zip(index, shape, strict=True)
         if any(array.size and not 0 <= int(array.min()) <= int(array.max()) < length for array, length in lengths):
-            raise self._wrong("positions beyond the ends", shape)
+            raise self._error("positions outside the shape", shape)
         dense = np.zeros(shape, values.dtype)
         dense[tuple(index)] = values[positions]
         return dense
 
     def _children(
-        self, level: Level, positions: Numbers, shape: Sequence[int], most: int
+        self, level: Level, positions: Numbers, shape: Sequence[int], limit: int
     ) -> tuple[Numbers, Numbers, Numbers]:
-        """Return for each child of a level its parent's number, its coordinate, and its position among all."""
+        """Return for each child in a level its parent's index, its coordinate, and its position in the level."""
         if level.starts is None or level.coordinates is None:
-            if level.length < 1 or positions.size * level.length > most:
-                raise self._wrong(f"a dense level of {level.length:,}", shape)
+            if level.length < 1 or positions.size * level.length > limit:
+                raise self._error(f"a dense level of {level.length:,}", shape)
             parents = np.repeat(np.arange(positions.size), level.length)
             coordinates = np.tile(np.arange(level.length), positions.size)
             return parents, coordinates, positions[parents] * level.length + coordinates
         if positions.size and int(positions.max()) + 1 >= level.starts.size:
-            raise self._wrong(f"a sparse level of {level.starts.size} starts", shape)
+            raise self._error(f"a sparse level of {level.starts.size} starts", shape)
         first, last = level.starts[positions], level.starts[positions + 1]
         counts = last - first
         if counts.size and (int(counts.min()) < 0 or int(first.min()) < 0 or int(last.max()) > level.coordinates.size):
-            raise self._wrong("a sparse level whose children are not all there", shape)
-        if int(counts.sum()) > most:
-            raise self._wrong(f"a sparse level of {int(counts.sum()):,} elements", shape)
+            raise self._error("a sparse level without some of its children", shape)
+        if int(counts.sum()) > limit:
+            raise self._error(f"a sparse level of {int(counts.sum()):,} elements", shape)
         parents = np.repeat(np.arange(positions.size), counts)
-        # each child's position: where its parent's children begin, and its number among them
+        # A child's position is the start of its parent's children plus its index among them.
         ends = np.cumsum(counts)
         own = np.arange(int(counts.sum())) - np.repeat(ends - counts, counts) + np.repeat(first, counts)
         return parents, level.coordinates[own], own
 
-    def _wrong(self, problem: str, shape: Sequence[int]) -> OperandError:
+    def _error(self, problem: str, shape: Sequence[int]) -> OperandError:
         return OperandError(
             f"a sparse tensor of shape {tuple(shape)} has {problem}",
-            rule="the levels of a sparse tensor must be its axes and its blocks', with all elements inside it",
+            rule="a sparse tensor must have one level for each axis and block axis, and all elements inside its shape",
             fix="convert the model again",
         )

@@ -1,7 +1,7 @@
-"""The schema of TensorFlow Lite by the package ``tflite``: names of operator types, dtypes and options.
+"""Schema of TensorFlow Lite from the package ``tflite``: names of operator types, dtypes and options.
 
-An operator's options are a table of a class of its own; its methods without an argument are the options. They become
-arguments of the operator, under the schema's names: ``stride_w``, ``fused_activation_function``.
+The options of each operator type are a table with a separate class, whose methods without arguments are the options.
+They become arguments of the operator with the schema's names, such as ``stride_w``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from explorer.formats.common.foreign_formats import TFLITE
 from explorer.net.definition.definition import Plain
 
 _PACKAGE = "tflite"
-_WORDS = {
+_ENUMERATIONS = {
     "fused_activation_function": "ActivationFunctionType",
     "padding": "Padding",
     "mode": "MirrorPadMode",
@@ -31,14 +31,15 @@ _WORDS = {
     "comparison_direction": "StablehloComparisonDirection",
     "compare_type": "StablehloComparisonType",
 }
-"""options that are numbers for words → the enumeration of the words"""
+"""option with an enumerated value → its enumeration"""
 _DTYPES = frozenset(("in_data_type", "out_data_type", "output_type", "out_type", "idx_out_type"))
-"""options that are numbers for dtypes"""
+"""options whose values are dtypes"""
 _GRAPH = re.compile("(?:(.+)_)?subgraph(?:_index)?")
-"""options that are numbers of inner graphs: ``then_subgraph_index``, and ``subgraph`` of CALL"""
+"""pattern of options whose values are indices of inner graphs: ``then_subgraph_index``, and ``subgraph`` of CALL"""
 _BUILTIN_CODE = 10
-"""position of an operator code's newer field among the fields of its table"""
-_BORING = ("Init", "GetRootAs")
+"""offset of an operator code's newer field in its table"""
+_NO_OPTIONS = ("Init", "GetRootAs")
+"""prefixes of methods that are not options"""
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 Decode = Callable[[bytes | None], str]
@@ -46,34 +47,34 @@ Lists = Callable[[Any], tuple[Any, ...]]
 
 
 def snake_case(name: str) -> str:
-    """Return a name of the package as the schema writes it: ``StrideW`` → ``stride_w``."""
+    """Return the schema's name for a name in the package: ``stride_w`` for ``StrideW``."""
     return _CAMEL.sub("_", name).lower()
 
 
 class Schema:
-    """The package ``tflite``, with its enumerations by number."""
+    """Package ``tflite`` with its enumerations."""
 
     def __init__(self, path: Path) -> None:
-        """Import the package; raises FileError for the file that needs it where it is not installed."""
+        """Import the package; raise FileError for the file if the package is not installed."""
         if find_spec(_PACKAGE) is None:
             raise FileError(
-                f"a TensorFlow Lite file, and the package {_PACKAGE} is not installed",
+                f"a TensorFlow Lite file, but the package {_PACKAGE} is not installed",
                 path=printable(path),
-                rule=f"{_PACKAGE} must be installed where a TensorFlow Lite file is opened",
+                rule=f"{_PACKAGE} must be installed to open TensorFlow Lite files",
                 fix=f'pip install "explorer-graphs[tflite]", or convert the file: {TFLITE.fix_for(path)}',
             )
         self.package: Any = import_module(_PACKAGE)
-        self._types = _words(self.package.BuiltinOperator)
-        self._tensor_types = _words(self.package.TensorType)
-        self._index_vectors = _words(self.package.SparseIndexVector)
-        self._options = _words(self.package.BuiltinOptions), _words(self.package.BuiltinOptions2)
-        self._enumerations = {option: _words(getattr(self.package, name)) for option, name in _WORDS.items()}
+        self._types = _names(self.package.BuiltinOperator)
+        self._tensor_types = _names(self.package.TensorType)
+        self._index_vectors = _names(self.package.SparseIndexVector)
+        self._options = _names(self.package.BuiltinOptions), _names(self.package.BuiltinOptions2)
+        self._enumerations = {option: _names(getattr(self.package, name)) for option, name in _ENUMERATIONS.items()}
         self._readers: dict[str, Mapping[str, tuple[str, bool]]] = {}
-        """class of options → its options: the method, and whether it is a list"""
+        """class of options → option → method, and whether it is a list"""
 
     def operator_type(self, code: Any, text: Decode) -> str:
-        """Return the type of an operator code; a custom one's is its own name after CUSTOM."""
-        # A file may state either field. The package reads the newer one only from 127 on, as it was first written.
+        """Return the type of an operator code; a custom type is CUSTOM with its name."""
+        # A file may set either field, but the package reads the newer one only for codes from 127.
         offset = code._tab.Offset(_BUILTIN_CODE)
         newer = (
             code._tab.Get(import_module("flatbuffers.number_types").Int32Flags, code._tab.Pos + offset) if offset else 0
@@ -83,16 +84,16 @@ class Schema:
         return f"{name} {text(code.CustomCode())}" if name == "CUSTOM" else name
 
     def dtype(self, number: int) -> str:
-        """Return a dtype's name."""
+        """Return the name of a dtype."""
         return self._tensor_types.get(number, f"type {number}").lower()
 
     def index_vector(self, number: int) -> Any:
-        """Return a table of the numbers of a sparse level, of the class that a number stands for; None for no class."""
+        """Return an empty table for the indices of a sparse level, or None for an unknown type."""
         name = self._index_vectors.get(number, "NONE")
         return None if name == "NONE" else getattr(self.package, name)()
 
     def options(self, operator: Any, numbers: Lists, text: Decode) -> tuple[dict[str, Plain], dict[str, int]]:
-        """Return the options of an operator, and the numbers of its inner graphs."""
+        """Return the options of an operator, and the indices of its inner graphs."""
         values: dict[str, Plain] = {}
         graphs: dict[str, int] = {}
         for names, number, table in (
@@ -132,19 +133,19 @@ class Schema:
             methods = {
                 method: [*inspect.signature(function).parameters]
                 for method, function in vars(getattr(self.package, name)).items()
-                if inspect.isfunction(function) and not method.startswith(_BORING)
+                if inspect.isfunction(function) and not method.startswith(_NO_OPTIONS)
             }
             lists = {method.removesuffix("AsNumpy") for method in methods if method.endswith("AsNumpy")}
             reader = {snake_case(method): (f"{method}AsNumpy", True) for method in lists}
-            endings = ("AsNumpy", "Length", "IsNone")
+            suffixes = ("AsNumpy", "Length", "IsNone")
             for method, parameters in methods.items():
-                derived = any(method.removesuffix(ending) in methods for ending in endings if method.endswith(ending))
+                derived = any(method.removesuffix(suffix) in methods for suffix in suffixes if method.endswith(suffix))
                 if parameters == ["self"] and not derived and method not in lists:
                     reader[snake_case(method)] = method, False
             self._readers[name] = reader
         return self._readers[name]
 
 
-def _words(enumeration: Any) -> dict[int, str]:
-    """Return the words of an enumeration of the package by number."""
-    return {number: word for word, number in vars(enumeration).items() if isinstance(number, int)}
+def _names(enumeration: Any) -> dict[int, str]:
+    """Return a mapping from the values of an enumeration of the package to their names."""
+    return {number: name for name, number in vars(enumeration).items() if isinstance(number, int)}

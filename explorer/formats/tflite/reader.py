@@ -1,8 +1,8 @@
-"""From the parts of a TensorFlow Lite file to a definition: operators over named tensors, constants as weights.
+"""Conversion of the parts of a TensorFlow Lite file to a definition, with constants as weights.
 
-Nothing is run here, and no weight is read but the short lists of integers that shapes depend on. Integers that
-represent real numbers keep scale and zero point among the arguments of what reads or makes them: ``filter.scale``.
-Operators that are not known stay, with their names, for the graph to be seen whole.
+Nothing is computed here, and no weight is read except short lists of integers on which shapes depend. Scales and zero
+points of quantised tensors are arguments of the operators that read or write them: ``filter.scale``. Unknown operators
+are kept, so that the whole graph can be shown.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from explorer.net.definition.definition import BlobType, NetDefinition, Operator
 from explorer.net.definition.operator_definition import STRING, memory_dtype
 
 CONSTANT = "CONSTANT"
-"""type of an operator that a file does not have: its result is a constant that is an output of the graph"""
-_FEW = 64
-"""elements of a whole-number constant that are written among an operator's arguments"""
-_TEXT = 400
-"""characters of an operator that are kept to show where it was written"""
+"""type of an added operator, which returns a constant that is an output of the graph"""
+_MAX_INTEGERS = 64
+"""maximum number of elements of an integer constant that becomes an argument"""
+_MAX_LINE = 400
+"""maximum number of characters of an operator's line in errors"""
 
 
 def definition(model: FileModel, file: KeptFile) -> NetDefinition:
-    """Return the definition of a model's first graph; raises FileError for a malformed graph or tensor."""
+    """Return the definition of a model's first graph; raise FileError for a malformed graph or tensor."""
     return _Reader(model, file).read(0)
 
 
@@ -55,18 +55,18 @@ class _Reader:
     def __init__(self, model: FileModel, file: KeptFile) -> None:
         self.model, self.file = model, file
         self.open: list[int] = []
-        """the graphs that are being read, each inside the one before"""
+        """graphs that are being read, outermost first"""
         self.seen: set[int] = set()
         self.operators = 0
-        """operators of inner graphs so far, as often as they are called"""
+        """number of operators of inner graphs so far, counted for each call"""
 
     def read(self, number: int) -> NetDefinition:
         """Return the definition of a graph."""
         if number in self.open or not 0 <= number < len(self.model.graphs):
             raise FileError(
-                f"graph {number} is inside itself" if number in self.open else f"an operator calls graph {number}",
+                f"graph {number} calls itself" if number in self.open else f"an operator calls graph {number}",
                 path=str(self.file.path),
-                rule=f"an inner graph must be one of the {len(self.model.graphs)} of the file, and not around itself",
+                rule=f"an inner graph must be one of the file's {len(self.model.graphs)} graphs, without recursion",
                 fix="convert the model again",
             )
         self.open.append(number)
@@ -80,7 +80,7 @@ class _Reader:
         return result
 
     def about(self) -> str:
-        """Return the description of a file by itself: its schema, its signatures, and graphs that are not shown."""
+        """Return the file's description, schema version, signatures, and graphs that are not shown."""
         lines = [self.model.description, f"TensorFlow Lite, schema version {self.model.version}"]
         for signature in self.model.signatures:
             tensors = self.model.graphs[signature.graph].tensors
@@ -100,7 +100,7 @@ class _Reader:
         return own or f"graph {number}" if number else self.file.path.stem
 
     def _signature(self, number: int) -> Signature | None:
-        """Return the signature whose names a graph's inputs and outputs get: the only one that it has."""
+        """Return the only signature of a graph, which names its inputs and outputs; None if it has several or none."""
         signatures = [signature for signature in self.model.signatures if signature.graph == number]
         return signatures[0] if len(signatures) == 1 else None
 
@@ -108,10 +108,10 @@ class _Reader:
         self.operators += operators + 1
         if self.operators > budget.operators:
             raise FileError(
-                f"inner graphs that are called of {self.operators:,} operators or more",
+                f"inner graphs with at least {self.operators:,} operators",
                 path=str(self.file.path),
-                rule=f"inner graphs must have at most {budget.operators:,} operators in all, as often as they are "
-                "called: budget.operators",
+                rule=f"inner graphs must have at most {budget.operators:,} operators in total, counted for each call: "
+                "budget.operators",
                 fix=f"ex.budget.operators = {self.operators}",
             )
 
@@ -139,7 +139,7 @@ class _GraphReader:
     def read(self, name: str) -> NetDefinition:
         """Return the definition."""
         operators = [self._operator(number, operator) for number, operator in enumerate(self.graph.operators, 1)]
-        # outputs of a net are made by operators
+        # Outputs of a net must be computed by operators.
         constants = [index for index in dict.fromkeys(self.graph.outputs) if self._is_constant(index)]
         operators += [self._constant(index) for index in constants]
         return NetDefinition.of(
@@ -174,7 +174,7 @@ class _GraphReader:
             if index < 0:
                 continue
             self._enter_quantization(formal, index, given)
-            # the interpreter casts to the type of the result, whatever the options say, and they may be left out
+            # The interpreter casts to the result's dtype and ignores the options, which may be missing.
             if operator.type == "CAST" or f"{formal}.zero_point" in {**given.arguments, **given.weights}:
                 given.arguments[f"{formal}.dtype"] = self.graph.tensors[index].dtype
         name, boxes = self.operator_names.name(operator.type, next(filter(None, outputs), ""), number)
@@ -183,25 +183,25 @@ class _GraphReader:
             operator.type,
             name,
             tuple(given.passed.values()),
-            # a result that the file leaves out gets a name
+            # An omitted result gets a name.
             tuple([output or f"{name}:{position}" for position, output in enumerate(outputs)]),
             given.arguments,
             given.passed,
             given.weights,
             boxes=boxes,
             line=number,
-            text=shown if len(shown) <= _TEXT else shown[:_TEXT] + "…",
+            text=shown if len(shown) <= _MAX_LINE else shown[:_MAX_LINE] + "…",
             bodies={body: self.reader.read(graph) for body, graph in operator.graphs.items() if graph >= 0},
         )
 
     def _enter(self, formal: str, tensor: FileTensor, index: int, is_known: bool, given: _Inputs) -> None:
-        """Enter an operand that is not computed: values that shapes depend on are arguments, others are weights."""
+        """Add an operand that is not computed, as an argument if shapes depend on it, else as a weight."""
         if tensor.is_variable:
             given.arguments[formal] = f"a variable of {tensor.dtype} {tensor.shape}"
         elif not self._is_constant(index):
-            given.passed[formal] = self.names[index]  # nothing makes it, which the definition refuses by its name
+            given.passed[formal] = self.names[index]  # without a producer, so the definition rejects it by name
         elif not is_supported(tensor.dtype):
-            given.arguments[formal] = f"a tensor of {tensor.dtype} {tensor.shape}, which explorer has not"
+            given.arguments[formal] = f"a tensor of {tensor.dtype} {tensor.shape}, which explorer does not support"
         else:
             constant = stored(tensor, self.names[index], self.file)
             plain = self._plain(constant, is_known)
@@ -211,17 +211,17 @@ class _GraphReader:
                 given.weights[formal] = self._weight(constant)
 
     def _plain(self, constant: StoredTensor, is_known: bool) -> Plain:
-        """Return known integers, or one real number, as arguments hold them; None for other constants."""
+        """Return a short list of known integers, or a scalar float or boolean, as an argument; None for others."""
         size = math.prod(constant.shape)
         if constant.sparsity is not None:
             return None
-        is_short = is_known and constant.dtype in ("int32", "int64") and size <= _FEW
+        is_short = is_known and constant.dtype in ("int32", "int64") and size <= _MAX_INTEGERS
         if is_short or (constant.dtype in ("float32", "bool") and constant.shape == ()):
             return _tuples(constant.array(self.file).tolist())
         return None
 
     def _enter_quantization(self, formal: str, index: int, given: _Inputs) -> None:
-        """Enter the scale and zero point of integers that represent real numbers."""
+        """Add the scale and zero point of a quantised tensor."""
         tensor = self.graph.tensors[index]
         quantization = tensor.quantization
         if quantization is None or "int" not in tensor.dtype:
@@ -261,7 +261,7 @@ class _GraphReader:
         )
 
     def _is_constant(self, index: int) -> bool:
-        """Whether a tensor is a constant of the file; one without elements has no bytes."""
+        """Return whether a tensor is a constant of the file; a constant without elements has no bytes."""
         tensor = self.graph.tensors[index]
         is_empty = tensor.shape is not None and 0 in tensor.shape
         return index not in self.computed and not tensor.is_variable and (tensor.data is not None or is_empty)
@@ -284,15 +284,15 @@ _SUPPORTED = frozenset((
 
 
 def is_supported(dtype: str) -> bool:
-    """Whether arrays can have this dtype."""
+    """Return whether arrays can have this dtype."""
     return dtype in _SUPPORTED
 
 
 @dataclass(frozen=True, slots=True)
 class StoredTensor:
-    """A constant of a file: its name there, shape and dtype, and the byte range of its elements.
+    """Constant of a file: its name, shape and dtype, and the byte range of its elements.
 
-    Of a sparse one these are its elements except zeros, and ``sparsity`` has their positions.
+    For a sparse constant these are the nonzero elements, and ``sparsity`` contains their positions.
     """
 
     name: str
@@ -303,23 +303,23 @@ class StoredTensor:
 
     @property
     def reference(self) -> WeightReference:
-        """Return the reference that a definition has of it."""
+        """The reference to it in a definition."""
         return WeightReference(self.name, self.shape, self.dtype)
 
     def array(self, file: KeptFile) -> NDArray[Any]:
-        """Return the elements, read-only; raises FileError where the file has changed since it was opened."""
+        """Return the elements, read-only; raise FileError if the file has changed since it was opened."""
         raw = file.part(self.data.first, self.data.size)
         array = decode(raw, self.dtype)
         if self.sparsity is not None:
             array = self.sparsity.dense(array, self.shape)
-        # the last byte of narrow elements may have more than the shape says
+        # The last byte of narrow elements may contain padding.
         array = array.reshape(-1)[: math.prod(self.shape)].reshape(self.shape)
         array.setflags(write=False)
         return array
 
 
 class StoredWeights(KeyedWeights[StoredTensor]):
-    """The constants of a file by key; every look-up reads a fresh, read-only array."""
+    """Constants of a file by key; each look-up reads a new read-only array."""
 
     def __init__(self, file: KeptFile, tensors: Mapping[str, StoredTensor]) -> None:
         super().__init__(tensors)
@@ -329,13 +329,13 @@ class StoredWeights(KeyedWeights[StoredTensor]):
         return self._entry(key).array(self._file)
 
     def verify(self, key: str) -> None:
-        """Raise FileError where the file has changed since it was opened: it has no checksums."""
+        """Raise FileError if the file has changed since it was opened; it has no checksums."""
         self._entry(key)
         self._file.check()
 
 
 def stored(tensor: FileTensor, name: str, file: KeptFile) -> StoredTensor:
-    """Return a constant under a name; raises FileError where its bytes are not as many as its shape says."""
+    """Return a constant with a name; raise FileError if its size in bytes does not match its shape."""
     shape, data = tensor.shape or (), tensor.data or ByteRange(0, 0)
     if any(length < 0 for length in shape) or not is_addressable(shape, memory_dtype(tensor.dtype)):
         raise FileError(
@@ -349,24 +349,24 @@ def stored(tensor: FileTensor, name: str, file: KeptFile) -> StoredTensor:
         return StoredTensor(name, shape, tensor.dtype, data, tensor.sparsity)
     if size != data.size:
         raise FileError(
-            f"tensor {name!r} has {data.size} bytes, {shape} of {tensor.dtype} takes {size}",
+            f"tensor {name!r} has {data.size} bytes, but {shape} of {tensor.dtype} needs {size}",
             path=str(file.path),
-            rule="a constant must hold as many elements as its shape says",
+            rule="a constant must contain as many elements as its shape requires",
             fix="convert the model again",
         )
     return StoredTensor(name, shape, tensor.dtype, data)
 
 
 def tensor_names(graph: FileGraph, signature: Signature | None) -> dict[int, str]:
-    """Return a name of its own for each tensor by its number; inputs and outputs are called as in a signature."""
+    """Return a unique name for each tensor index; inputs and outputs have the signature's names."""
     names: dict[int, str] = {}
     taken: set[str] = set()
     sides = () if signature is None else (signature.outputs, signature.inputs)
     ends = {index: name for side in sides for name, index in side.items()}
-    offered = {tensor.name for tensor in graph.tensors}
+    file_names = {tensor.name for tensor in graph.tensors}
     for index in {*graph.inputs, *graph.outputs}:
         name = ends.get(index)
-        if name and name not in taken and name not in offered - {graph.tensors[index].name}:
+        if name and name not in taken and name not in file_names - {graph.tensors[index].name}:
             names[index] = name
             taken.add(name)
     for index, tensor in enumerate(graph.tensors):
@@ -380,13 +380,13 @@ def tensor_names(graph: FileGraph, signature: Signature | None) -> dict[int, str
 
 
 class OperatorNames:
-    """Gives every operator a name of its own, and the boxes around it."""
+    """Generator of unique operator names, with the boxes around each operator."""
 
     def __init__(self) -> None:
         self._names = UniqueNames()
 
     def name(self, type: str, result: str, number: int) -> tuple[str, tuple[str, ...] | None]:
-        """Return the name of an operator and its boxes, of which a name without slashes tells none."""
+        """Return the name of an operator and its boxes, which are the parts of its name before slashes."""
         name = self._names.take(result.partition(";")[0] or f"{type}_{number}")
         *boxes, _ = name.split("/")
         return name, tuple([box for box in boxes if box])

@@ -58,9 +58,9 @@ def shared(count: int) -> bytes:
 
 
 HOSTILE: dict[str, tuple[bytes, str]] = {
-    "empty": (b"", "no TensorFlow Lite model: 0 bytes"),
-    "short": (b"\x10\0\0\0TFL3", "no TensorFlow Lite model: 8 bytes"),
-    "another format": (b"PK\3\4" * 30, "no TensorFlow Lite model"),
+    "empty": (b"", "not a TensorFlow Lite model: 0 bytes"),
+    "short": (b"\x10\0\0\0TFL3", "not a TensorFlow Lite model: 8 bytes"),
+    "another format": (b"PK\3\4" * 30, "not a TensorFlow Lite model"),
     "root beyond": (struct.pack("<I", FAR) + b"TFL3" + bytes(60), "cut off or damaged"),
     "half": (VALID[: len(VALID) // 2], "cut off or damaged"),
     "cycle": (
@@ -70,7 +70,7 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
     "no producer": (graph(Node("ADD", ["x", "a"], ["y"]), a=Tensor((4,))), "'a'"),
     "few elements": (
         graph(Node("ADD", ["x", "a"], ["y"]), a=Tensor((1000, 1000, 1000), data=bytes(16))),
-        "has 16 bytes, (1000, 1000, 1000) of float32 takes 4000000000"),
+        "has 16 bytes, but (1000, 1000, 1000) of float32 needs 4000000000"),
     "no shape": (
         graph(Node("ADD", ["x", "a"], ["y"]), a=Tensor((-4,), data=bytes(16))), "has the shape (-4,)"),
     "axes": (graph(Node("NEG", ["x"], ["y"]), a=Tensor((1,) * 70)), "has the shape"),
@@ -95,10 +95,10 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
             [Node("AVERAGE_POOL_2D", ["x"], ["y"], "Pool2DOptions",
                   {"StrideW": 1, "StrideH": 1, "FilterWidth": 2, "FilterHeight": 2})], ["x"], ["y"])),
         "AVERAGE_POOL_2D claims"),
-    "inside itself": (inside_itself(), "graph 0 is inside itself"),
-    "laughs": (nested(30, 20), "operators or more"),
+    "inside itself": (inside_itself(), "graph 0 calls itself"),
+    "laughs": (nested(30, 20), "inner graphs with at least"),
     "calls graph": (nested(1, 1).replace(b"\1\0\0\0\1\0\0\0", b"\x7f\0\0\0\x7f\0\0\0"), ""),
-    "shared": (shared(20_000), "it states more numbers than its"),
+    "shared": (shared(20_000), "it declares more numbers than fit in its"),
     "texts": (
         graph(Node("CUSTOM", ["x"], ["y"], custom="<script>\x1b[2J\u202e" + "a/" * 3000)), "unknown operator type"),
 }  # fmt: skip

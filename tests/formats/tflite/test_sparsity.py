@@ -54,11 +54,11 @@ WRONG = {
     "long": ((0, 1), (), (FAR, 4), "a dense level of 2,147,483,647"),
     "nothing": ((0, 1), (), (3, -1), "a dense level of -1"),
     "starts": ((0, 1), (), (3, ([0, 1], [0])), "a sparse level of 2 starts"),
-    "backwards": ((0, 1), (), (3, ([0, 3, 1, 4], [0, 1, 2, 3])), "whose children are not all there"),
-    "negative": ((0, 1), (), (3, ([-2, 0, 1, 4], [0, 1, 2, 3])), "whose children are not all there"),
-    "beyond": ((0, 1), (), (3, ([0, 1, 2, FAR], [0, 1, 2, 3])), "whose children are not all there"),
+    "backwards": ((0, 1), (), (3, ([0, 3, 1, 4], [0, 1, 2, 3])), "without some of its children"),
+    "negative": ((0, 1), (), (3, ([-2, 0, 1, 4], [0, 1, 2, 3])), "without some of its children"),
+    "beyond": ((0, 1), (), (3, ([0, 1, 2, FAR], [0, 1, 2, 3])), "without some of its children"),
     "elements": ((0, 1), (), (3, ([0, 1, 2, 3], [0, 1, 2])), "4 elements for 3 positions"),
-    "ends": ((0, 1), (), (3, ([0, 2, 3, 4], [0, 9, 1, 2])), "positions beyond the ends"),
+    "ends": ((0, 1), (), (3, ([0, 2, 3, 4], [0, 9, 1, 2])), "positions outside the shape"),
 }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""IF and WHILE: inner graphs as branches and iterations."""
+"""IF and WHILE, whose inner graphs are branches and loop bodies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from explorer.ops.control.while_loop import while_loop
 
 @operator("IF")
 def if_(op: OperatorContext, cond: Expr, *inputs: Expr) -> Any:
-    """A choice between two graphs of the operands: ``then`` and ``else``."""
+    """Return the results of the graph ``then`` or ``else``, depending on a condition."""
     condition = _scalar(cond)
     if is_known(condition):
         taken = bool(value_of(condition).all())
@@ -40,13 +40,13 @@ def if_(op: OperatorContext, cond: Expr, *inputs: Expr) -> Any:
 
 @operator("WHILE")
 def while_(op: OperatorContext, *inputs: Expr, cond: BuildBody, body: BuildBody) -> Any:
-    """Iterations of the graph body over the operands, as long as the graph cond gives True."""
+    """Return the results of repeating the graph ``body`` while the graph ``cond`` returns True."""
 
-    def again(state: tuple[Expr, ...]) -> Expr:
-        (truth,) = cond(state)
-        return _scalar(truth)
+    def condition(state: tuple[Expr, ...]) -> Expr:
+        (result,) = cond(state)
+        return _scalar(result)
 
-    return tuple(while_loop(again, lambda state: tuple(body(state)), inputs, name=op.definition.name))
+    return tuple(while_loop(condition, lambda state: tuple(body(state)), inputs, name=op.definition.name))
 
 
 def _scalar(value: Expr) -> Expr:

@@ -1,8 +1,8 @@
-"""Functions of single elements, arithmetic and orders of broadcast operands, and casts.
+"""Elementwise functions, arithmetic and comparisons with broadcasting, and casts.
 
-Quantised numbers are computed as TensorFlow Lite's kernels do it. Operands of a sum become integers in a finer scale of
-both first. A quotient is a product with the reciprocal of the divisor, of which there are few: a table holds them.
-Numbers of 16 bits have zero points of 0.
+Quantised operands are computed as in TensorFlow Lite's kernels. Operands of a sum are first converted to a common finer
+scale. A quotient is a product with the reciprocal of the divisor, from a table of all reciprocals. Zero points of
+16-bit operands are 0.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
 from explorer.core.registry import function
 from explorer.formats.common.operator_checks import with_one_dtype
-from explorer.formats.tflite.operators.activation import activated, real
+from explorer.formats.tflite.operators.activation import apply_activation, check_float
 from explorer.formats.tflite.operators.fixed_point import reciprocals
 from explorer.formats.tflite.operators.integer_arithmetic import (
     INT64,
     Activation,
+    check_dtypes,
     is_quantized,
-    limits,
-    narrowed,
-    of_bytes,
     quantized_multipliers,
-    requantized,
-    rescaled,
-    single,
+    requantize,
+    rescale,
+    result_limits,
+    saturated_cast,
+    scale_and_zero_point,
 )
-from explorer.formats.tflite.operators.quantized_tables import looked_up
+from explorer.formats.tflite.operators.quantized_tables import look_up
 from explorer.formats.tflite.operators.table import operator
 from explorer.names.operations import BINARY, UNARY, names_in
 from explorer.net.operators.context import OperatorContext
@@ -45,124 +45,127 @@ from explorer.ops.manipulation.gather import take
 from explorer.ops.nn.activation import clip
 
 _TABLES = ("ABS", "EXP", "LOG", "RSQRT")
-"""types that quantised numbers have by tables"""
+"""types computed with look-up tables for quantised operands"""
 _EXTREMES = ("MAXIMUM", "MINIMUM")
 """types whose results are elements of operands"""
-_ORDERS = ("LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL", "EQUAL", "NOT_EQUAL")
-_REAL = ("POW", "ATAN2")
-"""types whose result is a real number in NumPy's terms; those of integers round by rules of their own"""
-_OWN = ("DIV", "SUB", "NEG", "SQRT")
-"""types that have functions of their own"""
+_COMPARISONS = ("LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL", "EQUAL", "NOT_EQUAL")
+_FLOATING = ("POW", "ATAN2")
+"""types supported only for floats, since integer results are rounded by special rules"""
+_SEPARATE = ("DIV", "SUB", "NEG", "SQRT")
+"""types with separate functions below"""
 _FLOAT64 = np.float64
 _FINER, _FINER_WIDE = 20, 15
-"""bits by which the scale of a sum of 8 bits, and of 16, is finer than twice the larger one of its operands"""
+"""bits by which the scale of an 8-bit sum, and of a 16-bit sum, is finer than twice the larger operand scale"""
 _FINER_SQUARE = 7
 """the same for a difference that is squared"""
-_FINER_ORDER = 8
-"""bits by which numbers are finer where they are compared"""
-_NEAR = 1e-3
-"""difference of a logarithm from an integer that counts as none"""
-_WIDEST = 31
-"""bits by which a number of 16 bits may be shifted"""
-_STEEPEST = 1 << 14
-"""scale whose finer numbers have no room in 31 bits"""
+_FINER_COMPARISON = 8
+"""bits by which operands of comparisons are finer"""
+_LOG_TOLERANCE = 1e-3
+"""maximum difference of a scale's logarithm from an integer for a power of two"""
+_MAX_SHIFT = 31
+"""maximum shift of a 16-bit operand"""
+_MAX_SCALE = 1 << 14
+"""smallest scale whose finer operands do not fit in 31 bits"""
 
 
-def _enter_unary(type: str, records: str) -> None:
+def _register_unary(type: str, records: str) -> None:
     @operator(type, quantized=type in _TABLES)
     def unary(op: OperatorContext, input: Expr) -> Expr:
         if type in _TABLES and is_quantized(op, "input"):
-            return looked_up(op, input, type)
+            return look_up(op, input, type)
         result: Expr = function(records)(input)
         return base.cast(result, input.dtype)
 
-    unary.__doc__ = f"{records}, element by element."
+    unary.__doc__ = f"Return {records}, elementwise."
 
 
 for _type, _records in names_in("tflite", UNARY).items():
-    if _type not in _OWN:
-        _enter_unary(_type, _records)
+    if _type not in _SEPARATE:
+        _register_unary(_type, _records)
 
 
 @operator("SQRT", quantized=True)
 def square_root(op: OperatorContext, input: Expr) -> Expr:
-    """Roots; those of quantised numbers are cut off after the point."""
+    """Return square roots, truncated to integers for quantised operands."""
     if not is_quantized(op, "input"):
         return base.cast(sqrt(input), input.dtype)
-    of_bytes(op, wide=True, signed=True, input=input)
-    (scale, zero), (own_scale, own_zero) = single(op, "input"), single(op, "output")
-    # a number below zero has none, which the interpreter refuses; it takes the least number
+    check_dtypes(op, wide=True, signed=True, input=input)
+    (scale, zero), (own_scale, own_zero) = scale_and_zero_point(op, "input"), scale_and_zero_point(op, "output")
+    # The interpreter rejects negative numbers; here the result is the smallest integer.
     number = base.cast(input, INT64) - zero
     root = sqrt(base.cast(maximum(number, 0), np.dtype(np.float32)) * scale) / own_scale
-    return where(number < 0, np.iinfo(input.dtype).min, narrowed(trunc(root) + own_zero, input.dtype))
+    return where(number < 0, np.iinfo(input.dtype).min, saturated_cast(trunc(root) + own_zero, input.dtype))
 
 
 @operator("NEG", quantized=True)
 def negative(op: OperatorContext, input: Expr) -> Expr:
-    """The numbers with the other sign; of quantised ones the stored numbers, the least one as it is."""
+    """Return −x; for quantised operands the negated integers, where the smallest integer is unchanged."""
     if not is_quantized(op, "input"):
         return -input
-    of_bytes(op, wide=True, signed=True, input=input)
-    if single(op, "input") != single(op, "output") or single(op, "input")[1]:
+    check_dtypes(op, wide=True, signed=True, input=input)
+    source, target = scale_and_zero_point(op, "input"), scale_and_zero_point(op, "output")
+    if source != target or source[1]:
         raise OperandError(
-            f"input and output have scales and zero points {single(op, 'input')}, {single(op, 'output')}",
-            rule="quantised, both must have one scale and the zero point 0, since TensorFlow Lite negates the stored "
-            "numbers",
+            f"input and output have scales and zero points {source}, {target}",
+            rule="if quantised, both must have the same scale and the zero point 0, since TensorFlow Lite negates the "
+            "stored integers",
         )
     return -input
 
 
-def _enter_binary(type: str, records: str) -> None:
+def _register_binary(type: str, records: str) -> None:
     @operator(type, moves=type in _EXTREMES)
     def binary(x: Expr, y: Expr, *, fused_activation_function: Activation = "NONE") -> Expr:
         with_one_dtype(x=x, y=y)
-        return activated(function(records)(real("x", x) if type in _REAL else x, y), fused_activation_function)
+        return apply_activation(
+            function(records)(check_float("x", x) if type in _FLOATING else x, y), fused_activation_function
+        )
 
-    binary.__doc__ = f"{records}, element by element, of broadcast operands."
+    binary.__doc__ = f"Return {records} of broadcast operands, elementwise."
 
 
-def _enter_order(type: str, records: str) -> None:
+def _register_comparison(type: str, records: str) -> None:
     @operator(type, quantized=True)
-    def order(op: OperatorContext, x: Expr, y: Expr) -> Expr:
+    def comparison(op: OperatorContext, x: Expr, y: Expr) -> Expr:
         with_one_dtype(x=x, y=y)
         result: Expr = function(records)(*(_comparable(op, x, y) if is_quantized(op, "x", "y") else (x, y)))
         return result
 
-    order.__doc__ = f"{records}, element by element, of broadcast operands."
+    comparison.__doc__ = f"Return {records} of broadcast operands, elementwise."
 
 
 for _type, _records in names_in("tflite", BINARY).items():
-    if _type not in _OWN:
-        (_enter_order if _type in _ORDERS else _enter_binary)(_type, _records)
+    if _type not in _SEPARATE:
+        (_register_comparison if _type in _COMPARISONS else _register_binary)(_type, _records)
 
 
 def _comparable(op: OperatorContext, x: Expr, y: Expr) -> tuple[Expr, Expr]:
-    """Return integers in the order of the real numbers, each in a finer scale of its own.
+    """Return integers with the order of the real numbers, each with its own finer scale.
 
-    In that scale numbers of 16 bits that are close together are equal.
+    With that scale, 16-bit numbers that are close together are equal.
     """
     if x.dtype.name not in ("int8", "uint8", "int16"):
         raise OperandError(
             f"x is {x.type}",
-            rule="quantised, operands must be of int8, uint8 or int16; others are not computed",
+            rule="quantised operands must be int8, uint8 or int16; other dtypes are not supported",
         )
-    # interpreters compare numbers of 16 bits as they are stored, but for NOT_EQUAL
+    # Interpreters compare stored 16-bit integers, except for NOT_EQUAL.
     if x.dtype == np.int16 and op.definition.type != "NOT_EQUAL":
-        if single(op, "x") != single(op, "y"):
+        if scale_and_zero_point(op, "x") != scale_and_zero_point(op, "y"):
             raise OperandError(
-                f"x and y have the scales {single(op, 'x')[0]} and {single(op, 'y')[0]}",
-                rule="operands of int16 must have one scale and zero point, since TensorFlow Lite compares the stored "
-                "numbers",
+                f"x and y have the scales {scale_and_zero_point(op, 'x')[0]} and {scale_and_zero_point(op, 'y')[0]}",
+                rule="int16 operands must have one scale and zero point, since TensorFlow Lite compares the stored "
+                "integers",
             )
         return x, y
     sides = []
     for name, value in (("x", x), ("y", y)):
-        scale, zero = single(op, name)
-        if scale >= _STEEPEST:
+        scale, zero = scale_and_zero_point(op, name)
+        if scale >= _MAX_SCALE:
             raise OperandError(
-                f"{name} has the scale {scale}", rule=f"scales of quantised operands must be below {_STEEPEST}"
+                f"{name} has the scale {scale}", rule=f"scales of quantised operands must be below {_MAX_SCALE}"
             )
-        sides.append(rescaled((base.cast(value, INT64) - zero) * (1 << _FINER_ORDER), scale))
+        sides.append(rescale((base.cast(value, INT64) - zero) * (1 << _FINER_COMPARISON), scale))
     return sides[0], sides[1]
 
 
@@ -175,7 +178,7 @@ def add(
     fused_activation_function: Activation = "NONE",
     pot_scale_int16: bool = False,
 ) -> Expr:
-    """The sum of broadcast operands; of quantised numbers, in a finer scale of both."""
+    """Return the sum of broadcast operands; quantised operands are converted to a common finer scale."""
     return _sum(op, x, y, 1, fused_activation_function, pot_scale_int16)
 
 
@@ -188,44 +191,44 @@ def subtract(
     fused_activation_function: Activation = "NONE",
     pot_scale_int16: bool = False,
 ) -> Expr:
-    """The difference of broadcast operands; of quantised numbers, in a finer scale of both."""
+    """Return the difference of broadcast operands; quantised operands are converted to a common finer scale."""
     return _sum(op, x, y, -1, fused_activation_function, pot_scale_int16)
 
 
 def _sum(op: OperatorContext, x: Expr, y: Expr, factor: int, activation: Activation, by_powers: bool) -> Expr:
-    """Return x plus y, or minus y for a factor of −1; ``by_powers`` where scales of 16 bits are powers of two."""
+    """Return x + y, or x − y for a factor of −1; ``by_powers`` means that 16-bit scales may be powers of two."""
     with_one_dtype(x=x, y=y)
     if not is_quantized(op, "x", "y"):
-        return activated(x + y if factor > 0 else x - y, activation)
-    of_bytes(op, wide=True, x=x, y=y)
+        return apply_activation(x + y if factor > 0 else x - y, activation)
+    check_dtypes(op, wide=True, x=x, y=y)
     if x.dtype == np.int16 and by_powers:
-        nearest = [_exponent(single(op, name)[0]) for name in ("x", "y", "output")]
+        nearest = [_exponent(scale_and_zero_point(op, name)[0]) for name in ("x", "y", "output")]
         exponents = [exponent for exponent in nearest if exponent is not None]
         if len(exponents) == len(nearest):
             left, right = _shifted(x, y, exponents)
-            low, high = limits(single(op, "output")[0], 0, x.dtype, activation)
+            low, high = result_limits(scale_and_zero_point(op, "output")[0], 0, x.dtype, activation)
             return base.cast(clip(left + right if factor > 0 else left - right, low, high), x.dtype)
     bits = _FINER_WIDE if x.dtype == np.int16 else _FINER
-    twice, (left, right) = _finer(op, x, y, bits)
-    step = np.array(twice / (_FLOAT64(1 << bits) * _FLOAT64(single(op, "output")[0])))
-    return requantized(op, left + right if factor > 0 else left - right, step, x, activation)
+    twice, (left, right) = _in_finer_scale(op, x, y, bits)
+    step = np.array(twice / (_FLOAT64(1 << bits) * _FLOAT64(scale_and_zero_point(op, "output")[0])))
+    return requantize(op, left + right if factor > 0 else left - right, step, x, activation)
 
 
 def _exponent(scale: np.float32) -> int | None:
-    """Return the exponent of a scale that is a power of two, or as near to one as TensorFlow Lite asks; else None."""
-    exact = float(np.log2(scale))
-    return round(exact) if abs(exact - round(exact)) < _NEAR else None
+    """Return the exponent of a scale that is a power of two within TensorFlow Lite's tolerance; else None."""
+    exponent = float(np.log2(scale))
+    return round(exponent) if abs(exponent - round(exponent)) < _LOG_TOLERANCE else None
 
 
 def _shifted(x: Expr, y: Expr, exponents: list[int]) -> tuple[Expr, Expr]:
-    """Return operands in the scale of the result where scales are powers of two: only the finer one is rounded."""
+    """Return operands in the scale of the result if all scales are powers of two; only the finer operand is rounded."""
     *own, result = exponents
     shifts = [result - exponent for exponent in own]
-    if min(shifts) < 0 or max(shifts) > _WIDEST or 0 not in shifts:
+    if min(shifts) < 0 or max(shifts) > _MAX_SHIFT or 0 not in shifts:
         raise OperandError(
             f"scales of 2^{own[0]} and 2^{own[1]}, and of 2^{result} for the result",
-            rule="with pot_scale_int16 and scales that are powers of two, one operand must have the scale of the "
-            f"result, and the other one that is finer by at most 2^{_WIDEST}",
+            rule="with pot_scale_int16 and scales that are powers of two, one operand must have the result's scale, "
+            f"and the other a scale that is smaller by a factor of at most 2^{_MAX_SHIFT}",
         )
     left, right = (
         base.cast(value, INT64)
@@ -236,12 +239,12 @@ def _shifted(x: Expr, y: Expr, exponents: list[int]) -> tuple[Expr, Expr]:
     return left, right
 
 
-def _finer(op: OperatorContext, x: Expr, y: Expr, bits: int) -> tuple[np.float64, list[Expr]]:
-    """Return twice the larger scale, and both operands in a scale that is so many bits finer."""
-    ends = [single(op, name) for name in ("x", "y")]
+def _in_finer_scale(op: OperatorContext, x: Expr, y: Expr, bits: int) -> tuple[np.float64, list[Expr]]:
+    """Return twice the larger scale, and both operands in a scale that is finer than that by ``bits``."""
+    ends = [scale_and_zero_point(op, name) for name in ("x", "y")]
     twice = 2 * _FLOAT64(max(scale for scale, _ in ends))
     terms = [
-        rescaled((base.cast(value, INT64) - zero) * (1 << bits), _FLOAT64(scale) / twice)
+        rescale((base.cast(value, INT64) - zero) * (1 << bits), _FLOAT64(scale) / twice)
         for value, (scale, zero) in zip((x, y), ends, strict=True)
     ]
     return twice, terms
@@ -249,40 +252,42 @@ def _finer(op: OperatorContext, x: Expr, y: Expr, bits: int) -> tuple[np.float64
 
 @operator("MUL", quantized=True)
 def multiply(op: OperatorContext, x: Expr, y: Expr, *, fused_activation_function: Activation = "NONE") -> Expr:
-    """The product of broadcast operands; of quantised numbers, in the scale of the result."""
+    """Return the product of broadcast operands."""
     with_one_dtype(x=x, y=y)
     if not is_quantized(op, "x", "y"):
-        return activated(x * y, fused_activation_function)
-    of_bytes(op, wide=True, x=x, y=y)
-    (scale, zero), (other_scale, other_zero) = single(op, "x"), single(op, "y")
-    # in single precision, as the interpreter computes it
+        return apply_activation(x * y, fused_activation_function)
+    check_dtypes(op, wide=True, x=x, y=y)
+    (scale, zero), (other_scale, other_zero) = scale_and_zero_point(op, "x"), scale_and_zero_point(op, "y")
+    # In single precision, as in the interpreter.
     with np.errstate(over="ignore"):
-        factor = np.array(_FLOAT64(scale * other_scale / single(op, "output")[0]))
+        factor = np.array(_FLOAT64(scale * other_scale / scale_and_zero_point(op, "output")[0]))
     total = (base.cast(x, INT64) - zero) * (base.cast(y, INT64) - other_zero)
-    return requantized(op, total, factor, x, fused_activation_function)
+    return requantize(op, total, factor, x, fused_activation_function)
 
 
 @operator("SQUARED_DIFFERENCE", quantized=True)
 def squared_difference(op: OperatorContext, x: Expr, y: Expr) -> Expr:
-    """(x − y)²."""
+    """Return (x − y)²."""
     with_one_dtype(x=x, y=y)
     if not is_quantized(op, "x", "y"):
         return square(x - y)
-    of_bytes(op, signed=True, x=x, y=y)
-    twice, (left, right) = _finer(op, x, y, _FINER_SQUARE)
-    factor = np.array(twice * twice / (_FLOAT64(1 << 2 * _FINER_SQUARE) * _FLOAT64(single(op, "output")[0])))
-    return requantized(op, square(left - right), factor, x)
+    check_dtypes(op, signed=True, x=x, y=y)
+    twice, (left, right) = _in_finer_scale(op, x, y, _FINER_SQUARE)
+    factor = np.array(
+        twice * twice / (_FLOAT64(1 << 2 * _FINER_SQUARE) * _FLOAT64(scale_and_zero_point(op, "output")[0]))
+    )
+    return requantize(op, square(left - right), factor, x)
 
 
 @operator("DIV", quantized=True)
 def divide(op: OperatorContext, x: Expr, y: Expr, *, fused_activation_function: Activation = "NONE") -> Expr:
-    """The quotient of broadcast operands; of quantised numbers a divisor of zero gives the limit on x's side."""
+    """Return the quotient of broadcast operands; a quantised quotient by zero is the limit with the sign of x."""
     with_one_dtype(x=x, y=y)
     if not is_quantized(op, "x", "y"):
-        return activated(real("x", x) / y, fused_activation_function)
-    of_bytes(op, wide=True, x=x, y=y)
+        return apply_activation(check_float("x", x) / y, fused_activation_function)
+    check_dtypes(op, wide=True, x=x, y=y)
     (scale, zero), (other_scale, other_zero), (own_scale, own_zero) = (
-        single(op, name) for name in ("x", "y", "output")
+        scale_and_zero_point(op, name) for name in ("x", "y", "output")
     )
     with np.errstate(over="ignore", divide="ignore"):
         factor = _FLOAT64(scale / (other_scale * own_scale))
@@ -290,8 +295,8 @@ def divide(op: OperatorContext, x: Expr, y: Expr, *, fused_activation_function: 
     number, divisor = base.cast(x, INT64) - zero, base.cast(y, INT64) - other_zero
     sizes, bits = reciprocals(np.arange(1, 1 << (9 if x.dtype.itemsize == 1 else 16)))
     position = clip(absolute(divisor) - 1, 0, len(sizes) - 1)
-    # as many bits as the dividend leaves of 31
-    room = _room(number, zero, x.dtype)
+    # The dividend is shifted to 31 bits.
+    room = _leading_bits(number, zero, x.dtype)
     inverse = sign(divisor) * take(tensor(sizes, name="reciprocals"), position, 0)
     shift, mask = function("right_shift"), function("bitwise_and")
     product = function("left_shift")(number, room) * inverse
@@ -301,58 +306,58 @@ def divide(op: OperatorContext, x: Expr, y: Expr, *, fused_activation_function: 
     down = clip(take(tensor(bits, name="bits"), position, 0) + room - int(own_shift), 0, 62)
     rest = function("left_shift")(tensor(np.int64(1)), down) - 1
     rounded = shift(high, down) + base.cast(mask(high, rest) > shift(rest, 1) + base.cast(high < 0, INT64), INT64)
-    low, most = limits(own_scale, own_zero, x.dtype, fused_activation_function)
+    low, most = result_limits(own_scale, own_zero, x.dtype, fused_activation_function)
     return base.cast(clip(rounded + own_zero, low, most), x.dtype)
 
 
-def _room(number: Expr, zero: int, dtype: np.dtype[Any]) -> Expr:
-    """Return how many bits of 31 are above those of each number, which has a zero point taken off."""
+def _leading_bits(number: Expr, zero: int, dtype: np.dtype[Any]) -> Expr:
+    """Return the number of leading sign bits, out of 31, of each number minus the zero point."""
     info = np.iinfo(dtype)
-    every = np.arange(info.min, info.max + 1) - zero
-    # a negative number has the bits of the one above its size
-    bits = np.frexp(np.where(every < 0, -every - 1, every).astype(np.float64))[1].astype(np.int64)
+    values = np.arange(info.min, info.max + 1) - zero
+    # A negative number n has as many bits as −n − 1.
+    bits = np.frexp(np.where(values < 0, -values - 1, values).astype(np.float64))[1].astype(np.int64)
     return take(tensor(31 - bits, name="room"), number + (zero - int(info.min)), 0)
 
 
 @operator("ADD_N")
 def add_n(*inputs: Expr) -> Expr:
-    """The sum of all operands, from the first to the last."""
+    """Return the sum of all operands, from the first to the last."""
     with_one_dtype(**{f"inputs.{position}": value for position, value in enumerate(inputs)})
     return reduce(lambda total, value: total + value, inputs)
 
 
 @operator("SELECT", moves=True)
 def select(condition: Expr, x: Expr, y: Expr) -> Expr:
-    """x where the condition holds, else y."""
+    """Return x where the condition is true, else y."""
     if condition.shape not in ((), x.shape):
         raise OperandError(
-            f"condition is {condition.type}, x {x.type}", rule="the condition must be one, or one an element"
+            f"condition is {condition.type}, x {x.type}", rule="the condition must be a scalar, or have the shape of x"
         )
     return select_broadcast(condition, x, y)
 
 
 @operator("SELECT_V2", moves=True)
 def select_broadcast(condition: Expr, x: Expr, y: Expr) -> Expr:
-    """x where the condition holds, else y, all of them broadcast."""
+    """Return x where the condition is true, else y, with broadcasting."""
     with_one_dtype(x=x, y=y)
     return where(condition, x, y)
 
 
-# The numbers as they are stored, whatever they represent. The dtype is that of the result: options may be left out.
+# Stored integers are cast even if they are quantised. The result's dtype is used, since the options may be missing.
 @operator("CAST", quantized=True)
 def cast(op: OperatorContext, input: Expr, *, in_data_type: Unused, out_data_type: Unused) -> Expr:
-    """The same numbers in another dtype; fractions are cut off."""
+    """Return the numbers in another dtype; fractions are truncated."""
     target = op.argument("output.dtype")
     try:
         dtype = np.dtype(target)
     except TypeError:
         dtype = np.dtype("V")
     if dtype.kind not in "biufc":
-        raise OperandError(f"the result is of {target!r}", rule="elements must become numbers that NumPy has")
+        raise OperandError(f"the result's dtype is {target!r}", rule="the result must have a NumPy dtype")
     return base.cast(input, dtype)
 
 
 @operator("ZEROS_LIKE")
 def zeros_like(input: Expr) -> Expr:
-    """As many zeros."""
+    """Return zeros with the shape and dtype of the input."""
     return zeros(input.shape, input.dtype)

@@ -1,4 +1,4 @@
-"""Products of matrices."""
+"""Matrix products."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import numpy as np
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.formats.common.operator_checks import with_one_dtype, with_rank, with_shape
-from explorer.formats.tflite.operators.activation import activated, real
+from explorer.formats.tflite.operators.activation import apply_activation, check_float
 from explorer.formats.tflite.operators.integer_arithmetic import (
     Activation,
-    exact,
+    check_dtypes,
     is_quantized,
-    of_bytes,
     quantized_product,
-    requantized,
+    requantize,
     rounded_once,
     rounding_of,
-    single,
+    scale_and_zero_point,
+    without_zero_point,
 )
 from explorer.formats.tflite.operators.table import operator
 from explorer.net.operators.context import OperatorContext
@@ -29,7 +29,7 @@ from explorer.ops.linalg.matmul import matmul
 from explorer.ops.manipulation.reshape import transpose
 
 
-# floating operands of quantised weights are not computed, which is where asymmetric_quantize_inputs counts
+# asymmetric_quantize_inputs affects only float inputs with quantised weights, which are not supported.
 @operator("FULLY_CONNECTED", quantized=True)
 def fully_connected(
     op: OperatorContext,
@@ -43,12 +43,12 @@ def fully_connected(
     asymmetric_quantize_inputs: Unused,
     quantized_bias_type: Unused,
 ) -> Expr:
-    """Rows of the input times the weights (outputs, inputs), transposed, plus the bias."""
+    """Return the rows of the input times the transposed weights (outputs, inputs), plus the bias."""
     x, (count, length) = input, with_rank("weights", weights, "outputs", "inputs").shape
     if not length or x.size % length:
         raise OperandError(
             f"input is {x.type}, weights {weights.type}",
-            rule="the input must be in rows as long as those of the weights",
+            rule="the input must consist of rows as long as the rows of the weights",
         )
     if keep_num_dims and (x.ndim < 1 or x.shape[-1] != length):
         raise OperandError(
@@ -69,8 +69,8 @@ def fully_connected(
             rounding=rounded_once,
         )
     with_one_dtype(input=x, weights=weights, **({} if bias is None else {"bias": bias}))
-    y = matmul(real("input", x), transpose(weights))
-    return activated(y if bias is None else y + with_shape("bias", bias, (count,)), fused_activation_function)
+    y = matmul(check_float("input", x), transpose(weights))
+    return apply_activation(y if bias is None else y + with_shape("bias", bias, (count,)), fused_activation_function)
 
 
 @operator("BATCH_MATMUL", quantized=True)
@@ -83,19 +83,21 @@ def batch_matmul(
     adj_y: bool = False,
     asymmetric_quantize_inputs: Unused,
 ) -> Expr:
-    """Products of matrices in the last two axes, each of which may be transposed."""
+    """Return products of matrices in the last two axes, each optionally transposed."""
     with_one_dtype(x=x, y=y)
     quantized = is_quantized(op, "x", "y")
     if min(x.ndim, y.ndim) < 2 or (x.dtype.kind != "f" and not quantized):
-        raise OperandError(f"x is {x.type}, y {y.type}", rule="operands must be matrices of real numbers")
+        raise OperandError(f"x is {x.type}, y {y.type}", rule="operands must be matrices with a floating dtype")
     if not quantized:
-        return matmul(_turned(x, adj_x), _turned(y, adj_y))
-    of_bytes(op, wide=True, signed=True, x=x, y=y)
-    (scale, zero), (other_scale, other_zero) = single(op, "x"), single(op, "y")
-    factor = np.array(np.float64(scale) * np.float64(other_scale) / np.float64(single(op, "output")[0]))
-    total = matmul(_turned(exact(x, zero), adj_x), _turned(exact(y, other_zero), adj_y))
-    return requantized(op, total, factor, x, rounding=rounding_of(x))
+        return matmul(_transposed(x, adj_x), _transposed(y, adj_y))
+    check_dtypes(op, wide=True, signed=True, x=x, y=y)
+    (scale, zero), (other_scale, other_zero) = scale_and_zero_point(op, "x"), scale_and_zero_point(op, "y")
+    factor = np.array(np.float64(scale) * np.float64(other_scale) / np.float64(scale_and_zero_point(op, "output")[0]))
+    total = matmul(
+        _transposed(without_zero_point(x, zero), adj_x), _transposed(without_zero_point(y, other_zero), adj_y)
+    )
+    return requantize(op, total, factor, x, rounding=rounding_of(x))
 
 
-def _turned(x: Expr, turn: bool) -> Expr:
-    return transpose(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2)) if turn else x
+def _transposed(x: Expr, adjoint: bool) -> Expr:
+    return transpose(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2)) if adjoint else x

@@ -1,4 +1,4 @@
-"""Real numbers from integers and back, and constants that are outputs."""
+"""Quantisation and dequantisation, and constants that are outputs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ import numpy as np
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
-from explorer.formats.tflite.operators.integer_arithmetic import INT64, has_scale, narrowed, rescaled, scaled, single
+from explorer.formats.tflite.operators.integer_arithmetic import (
+    INT64,
+    has_scale,
+    quantization_of,
+    rescale,
+    saturated_cast,
+    scale_and_zero_point,
+)
 from explorer.formats.tflite.operators.table import operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import cast, reshape
@@ -17,12 +24,12 @@ from explorer.ops.elementwise.unary import absolute, isnan, sign
 
 _FLOAT32 = np.dtype(np.float32)
 _EXACT = ("int8", "uint8", "int16", "int4")
-"""integers whose difference from any zero point is exact in single precision"""
+"""integer dtypes whose differences from zero points are exact in single precision"""
 
 
 @operator("DEQUANTIZE", quantized=True)
 def dequantize(op: OperatorContext, input: Expr) -> Expr:
-    """scale · (q − zero_point), for each channel where there are several scales; halves become single precision."""
+    """Return scale · (q − zero_point), for each channel if there are several scales; float16 becomes float32."""
     if input.dtype == np.float16:
         return cast(input, _FLOAT32)
     scale, zero = _scaled(op, "input", input)
@@ -31,9 +38,9 @@ def dequantize(op: OperatorContext, input: Expr) -> Expr:
 
 @operator("QUANTIZE", quantized=True)
 def quantize(op: OperatorContext, input: Expr) -> Expr:
-    """The nearest integer to x / scale, a half away from zero, plus the zero point, within the dtype.
+    """Return x / scale + zero_point, with the quotient rounded to the nearest integer, halves away from zero.
 
-    NaN becomes the least number.
+    The result is clipped to the dtype; NaN becomes the smallest integer.
     """
     x = input
     if has_scale(op, "input"):
@@ -41,38 +48,38 @@ def quantize(op: OperatorContext, input: Expr) -> Expr:
     if x.dtype != _FLOAT32:
         raise OperandError(
             f"input is {x.type}",
-            rule="the input must be of single precision, or of integers with a scale",
+            rule="the input must be float32, or integers with a scale",
         )
     scale, zero = _scaled(op, "output", x)
     name = op.argument("output.dtype")
     if name not in _EXACT[:3]:
-        raise OperandError(f"output is of {name}", rule=f"the result must be of {', '.join(_EXACT[:3])}")
+        raise OperandError(f"output is {name}", rule=f"the result must be one of {', '.join(_EXACT[:3])}")
     ratio = x / scale
     whole = trunc(ratio)
     nearest = where(absolute(ratio - whole) >= np.float32(0.5), whole + sign(ratio), whole)
-    # NaN has no number; interpreters give the least one
-    return narrowed(where(isnan(nearest), -np.inf, nearest) + zero, np.dtype(name))
+    # Interpreters convert NaN to the smallest integer.
+    return saturated_cast(where(isnan(nearest), -np.inf, nearest) + zero, np.dtype(name))
 
 
 def _rescaled(op: OperatorContext, x: Expr) -> Expr:
-    """Return integers of one scale in another scale."""
-    (scale, zero), (own_scale, own_zero) = single(op, "input"), single(op, "output")
+    """Return quantised integers in another scale."""
+    (scale, zero), (own_scale, own_zero) = scale_and_zero_point(op, "input"), scale_and_zero_point(op, "output")
     name = op.argument("output.dtype")
     if x.dtype.name not in _EXACT[:3] or name not in _EXACT[:3]:
-        raise OperandError(f"input is {x.type}, the result of {name}", rule=f"both must be of {', '.join(_EXACT[:3])}")
-    number = rescaled(cast(x, INT64) - zero, np.float64(scale) / np.float64(own_scale))
-    return narrowed(number + own_zero, np.dtype(name))
+        raise OperandError(f"input is {x.type}, the result {name}", rule=f"both must be {' or '.join(_EXACT[:3])}")
+    number = rescale(cast(x, INT64) - zero, np.float64(scale) / np.float64(own_scale))
+    return saturated_cast(number + own_zero, np.dtype(name))
 
 
 def _scaled(op: OperatorContext, name: str, x: Expr) -> tuple[Expr, Expr]:
-    """Return the scale and zero point of a tensor as single precision, in the form of its axes."""
+    """Return the scale and zero point of a tensor as float32, shaped for broadcasting with it."""
     scale, zero = op.input(f"{name}.scale"), op.input(f"{name}.zero_point")
     if scale is None or zero is None or (name == "input" and x.dtype.name not in _EXACT):
         raise OperandError(
             f"{name} is {x.type}",
-            rule=f"{name} must have a scale and a zero point, and {', '.join(_EXACT)} elements",
+            rule=f"{name} must have a scale and a zero point, and {' or '.join(_EXACT)} elements",
         )
-    scaled(op, name)
+    quantization_of(op, name)
     scale, zero = cast(scale, _FLOAT32), cast(zero, _FLOAT32)
     if scale.size == 1:
         return reshape(scale, ()), reshape(zero, ())
@@ -82,17 +89,17 @@ def _scaled(op: OperatorContext, name: str, x: Expr) -> tuple[Expr, Expr]:
             f"{name} is {x.type} with {scale.size} scales for axis {axis}",
             rule="there must be one scale, or one for each element of the axis",
         )
-    form = (scale.size, *[1] * (x.ndim - 1 - axis))
-    return reshape(scale, form), reshape(zero, form if zero.size > 1 else ())
+    shape = (scale.size, *[1] * (x.ndim - 1 - axis))
+    return reshape(scale, shape), reshape(zero, shape if zero.size > 1 else ())
 
 
 @operator("DENSIFY", quantized=True)
 def densify(input: Expr) -> Expr:
-    """A sparse tensor with its zeros, as which it is read."""
+    """Return the dense form of a sparse tensor, which is how it is read from the file."""
     return input
 
 
 @operator("CONSTANT", quantized=True)
 def constant(*, value: Expr) -> Expr:
-    """A constant of the file that is an output of its graph."""
+    """Return a constant of the file that is an output of its graph."""
     return value if value.size else tensor(np.zeros(value.shape, value.dtype))

@@ -1,8 +1,7 @@
-"""Reductions along axes, positions of extremes, sums so far, and norms.
+"""Reductions along axes, indices of extremes, cumulative sums, and norms.
 
-Quantised numbers are computed as TensorFlow Lite's kernels do it. A mean's number of elements is part of its
-multiplier, so that a mean rounds once less; a sum is computed in single precision; the reciprocal of a norm is found by
-Newton's steps of 32 bits.
+Quantised operands are computed as in TensorFlow Lite's kernels: the multiplier of a mean includes the division by the
+number of elements, a sum is computed in single precision, and the reciprocal of a norm with 32-bit Newton iterations.
 """
 
 from __future__ import annotations
@@ -16,19 +15,26 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr, Operation
 from explorer.core.ir.operation_examples import Example, integers
 from explorer.core.types.tensor_type import AnyType, Array, TensorType, normalize_axis
-from explorer.formats.tflite.operators.activation import activated, real
-from explorer.formats.tflite.operators.fixed_point import BITS, Numbers, divided, high, multiplied, saturated
+from explorer.formats.tflite.operators.activation import apply_activation, check_float
+from explorer.formats.tflite.operators.fixed_point import (
+    BITS,
+    Numbers,
+    high_product,
+    rounded_shift,
+    saturated_shift,
+    scaled_product,
+)
 from explorer.formats.tflite.operators.integer_arithmetic import (
     INT64,
     Activation,
+    check_dtypes,
     check_result,
     is_quantized,
-    narrowed,
-    of_bytes,
     quantized_multipliers,
     rounded_twice,
     rounded_wide,
-    single,
+    saturated_cast,
+    scale_and_zero_point,
 )
 from explorer.formats.tflite.operators.table import operator
 from explorer.net.operators.context import OperatorContext
@@ -45,167 +51,167 @@ from explorer.ops.reduction import reduce
 from explorer.ops.reduction.sorting import argmax, argmin, cumsum, topk
 
 _FLOAT32, _FLOAT64 = np.float32, np.float64
-_MOST = 32
-"""most bits that the number of a mean's elements takes of its multiplier"""
-_FAR = 1 << 20
-"""number beyond the limits of all results"""
-_LEAST_NORM = 1e-6
-"""least norm that L2_NORMALIZATION divides by"""
+_MAX_BITS = 32
+"""maximum number of bits by which a mean's multiplier is extended before dividing by the number of elements"""
+_BEYOND = 1 << 20
+"""number that exceeds the limits of all results"""
+_MIN_NORM = 1e-6
+"""minimum norm by which L2_NORMALIZATION divides"""
 _ONE = 1 << 28
-"""one, where three bits are before the point"""
+"""one in fixed point with three integer bits"""
 _HALF_ROOT = 1518500250
-"""√2 / 2 of 31 bits"""
-_STEPS = 5
-_FACTOR = 7
-"""power of two by which a result of 8 bits is finer than one"""
+"""√2 / 2 with 31 bits"""
+_ITERATIONS = 5
+_RESULT_BITS = 7
+"""number of fractional bits of a normalised 8-bit result"""
 
 
 def axes_of(axis: tuple[int, ...], x: Expr) -> tuple[int, ...]:
-    """Return axes counted from the front, each once."""
+    """Return nonnegative axes without duplicates."""
     return tuple(dict.fromkeys([normalize_axis(each, x.ndim, "axis") for each in axis]))
 
 
-def _enter(type: str, records: Callable[..., Expr], moves: bool = False) -> None:
+def _register(type: str, records: Callable[..., Expr], moves: bool = False) -> None:
     @operator(type, moves=moves)
     def reduction(input: Expr, axis: Known[Ints], *, keep_dims: bool = False) -> Expr:
         return cast(records(input, axes_of(axis, input), keepdims=keep_dims), input.dtype)
 
-    reduction.__doc__ = f"{records.__name__} along axes."
+    reduction.__doc__ = f"Return {records.__name__} along axes."
 
 
-_enter("REDUCE_MAX", reduce.max, moves=True)
-_enter("REDUCE_MIN", reduce.min, moves=True)
-_enter("REDUCE_ANY", reduce.any)
-_enter("REDUCE_ALL", reduce.all)
+_register("REDUCE_MAX", reduce.max, moves=True)
+_register("REDUCE_MIN", reduce.min, moves=True)
+_register("REDUCE_ANY", reduce.any)
+_register("REDUCE_ALL", reduce.all)
 
 
 @operator("MEAN", quantized=True)
 def mean(op: OperatorContext, input: Expr, axis: Known[Ints], *, keep_dims: bool = False) -> Expr:
-    """Means along axes."""
+    """Return means along axes."""
     axes = axes_of(axis, input)
     if not is_quantized(op, "input"):
-        return cast(reduce.mean(real("input", input), axes, keepdims=keep_dims), input.dtype)
-    of_bytes(op, wide=True, input=input)
-    (scale, zero), (own_scale, own_zero) = single(op, "input"), single(op, "output")
+        return cast(reduce.mean(check_float("input", input), axes, keepdims=keep_dims), input.dtype)
+    check_dtypes(op, wide=True, input=input)
+    (scale, zero), (own_scale, own_zero) = scale_and_zero_point(op, "input"), scale_and_zero_point(op, "output")
     count = prod([input.shape[axis] for axis in axes])
     most = 1 << (32 - 8 * input.dtype.itemsize)
     if not 0 < count <= most:
         raise OperandError(
             f"{count} elements of {input.type}",
-            rule=f"there must be an element to average, and at most {most} of {input.dtype.name}",
+            rule=f"a mean must have at least one element, and at most {most} {input.dtype.name} elements",
         )
     total = reduce.sum(cast(input, INT64) - zero, axes, keepdims=keep_dims)
     multiplier, shift = map(int, quantized_multipliers(np.array(_FLOAT64(scale) / _FLOAT64(own_scale))))
-    finer = max(min(count.bit_length() - 1, _MOST, BITS + shift), 0)
+    finer = max(min(count.bit_length() - 1, _MAX_BITS, BITS + shift), 0)
     parts = np.array((multiplier << finer) // count), np.array(shift - finer)
-    return narrowed(rounded_twice(total, *parts) + own_zero, input.dtype)
+    return saturated_cast(rounded_twice(total, *parts) + own_zero, input.dtype)
 
 
 @operator("SUM", quantized=True)
 def sum(op: OperatorContext, input: Expr, axis: Known[Ints], *, keep_dims: bool = False) -> Expr:
-    """Sums along axes."""
+    """Return sums along axes."""
     axes = axes_of(axis, input)
     if not is_quantized(op, "input"):
         return cast(reduce.sum(input, axes, keepdims=keep_dims), input.dtype)
-    of_bytes(op, wide=True, input=input)
-    (scale, zero), (own_scale, own_zero) = single(op, "input"), single(op, "output")
+    check_dtypes(op, wide=True, input=input)
+    (scale, zero), (own_scale, own_zero) = scale_and_zero_point(op, "input"), scale_and_zero_point(op, "output")
     count = prod([input.shape[axis] for axis in axes])
     with np.errstate(over="ignore"):
         factor = scale / own_scale
         if not np.isfinite(factor):
-            raise OperandError(f"a factor of {factor}", rule="both scales must make a factor of single precision")
+            raise OperandError(f"a factor of {factor}", rule="the quotient of the scales must be finite in float32")
         bias = _FLOAT32(-zero) * factor * _FLOAT32(count)
     total = reduce.sum(cast(input, INT64), axes, keepdims=keep_dims)
     value = cast(total, np.dtype(_FLOAT32)) * factor + bias
-    # the sum may be beyond the integers of 64 bits
-    nearest = cast(clip(trunc(value + sign(value) * _FLOAT32(0.5)), -_FAR, _FAR), INT64)
-    return narrowed(nearest + own_zero, input.dtype)
+    # The sum may exceed 64-bit integers.
+    nearest = cast(clip(trunc(value + sign(value) * _FLOAT32(0.5)), -_BEYOND, _BEYOND), INT64)
+    return saturated_cast(nearest + own_zero, input.dtype)
 
 
 @operator("REDUCE_PROD", quantized=True)
 def product(op: OperatorContext, input: Expr, axis: Known[Ints], *, keep_dims: bool = False) -> Expr:
-    """Products along axes; of quantised numbers one factor after the other, each rounded to its share of the scale."""
+    """Return products along axes; for quantised operands, each partial product is requantised."""
     x, axes = input, axes_of(axis, input)
     if not is_quantized(op, "input"):
         return cast(reduce.prod(x, axes, keepdims=keep_dims), x.dtype)
-    of_bytes(op, wide=True, signed=True, input=x)
-    (scale, zero), (own_scale, own_zero) = single(op, "input"), single(op, "output")
+    check_dtypes(op, wide=True, signed=True, input=x)
+    (scale, zero), (own_scale, own_zero) = scale_and_zero_point(op, "input"), scale_and_zero_point(op, "output")
     count = prod([x.shape[axis] for axis in axes])
     if not count:
-        raise OperandError(f"no elements along {axes} of {x.type}", rule="there must be a factor")
+        raise OperandError(f"no elements along {axes} of {x.type}", rule="a product must have at least one factor")
     with np.errstate(over="ignore"):
         parts = quantized_multipliers(np.array(_FLOAT64(scale) / _FLOAT64(own_scale) ** (1 / count)))
     kept = [axis for axis in range(x.ndim) if axis not in axes]
     in_rows = transpose(cast(x, INT64) - zero, (*sorted(axes), *kept))
     factors = reshape(in_rows, (count, *[x.shape[axis] for axis in kept]))
 
-    # the interpreter holds each product in 32 bits
+    # The interpreter stores each product in 32 bits.
     def rounded(number: Expr) -> Expr:
         return cast(cast(rounded_wide(number, *parts), np.dtype(np.int32)), INT64)
 
     total, _ = scan(lambda total, each: (rounded(total * each), None), factors[0], factors[1:], name="products")
-    result = narrowed(rounded(total) + own_zero, x.dtype)
+    result = saturated_cast(rounded(total) + own_zero, x.dtype)
     lengths = tuple([1 if axis in axes else size for axis, size in enumerate(x.shape)])
     return reshape(result, lengths) if keep_dims else result
 
 
-def _enter_position(type: str, records: Callable[[Expr, int], Expr]) -> None:
-    # the position of the largest integer is that of the largest real number
+def _register_position(type: str, records: Callable[[Expr, int], Expr]) -> None:
+    # Quantisation preserves the order, so the integers are compared.
     @operator(type, quantized=True)
     def position(input: Expr, axis: Known[int], *, output_type: str = "int64") -> Expr:
         positions = records(input, normalize_axis(axis, input.ndim, type))
         return cast(positions, np.dtype("int32" if output_type == "int32" else "int64"))
 
-    position.__doc__ = "The position of the first extreme along an axis."
+    position.__doc__ = "Return the index of the first extreme along an axis."
 
 
-_enter_position("ARG_MAX", argmax)
-_enter_position("ARG_MIN", argmin)
+_register_position("ARG_MAX", argmax)
+_register_position("ARG_MIN", argmin)
 
 
 @operator("TOPK_V2", moves=True)
 def largest(input: Expr, k: Known[int]) -> tuple[Expr, Expr]:
-    """The k largest elements of the last axis, and their positions."""
+    """Return the k largest elements of the last axis, and their indices."""
     values, positions = topk(input, k)
     return values, cast(positions, np.dtype(np.int32))
 
 
 @operator("CUMSUM")
 def sums(input: Expr, axis: Known[int], *, exclusive: bool = False, reverse: bool = False) -> Expr:
-    """Sums of the elements so far along an axis."""
+    """Return cumulative sums along an axis."""
     return cumsum(input, normalize_axis(axis, input.ndim, "CUMSUM"), exclusive=exclusive, reverse=reverse)
 
 
 @operator("L2_NORMALIZATION", quantized=True)
 def normalized(op: OperatorContext, input: Expr, *, fused_activation_function: Activation = "NONE") -> Expr:
-    """x over its norm along the last axis; of quantised numbers in steps of 1/128."""
+    """Return x divided by its norm along the last axis, for quantised operands in steps of 1/128."""
     if not is_quantized(op, "input"):
-        return activated(_over_norm(input), fused_activation_function)
+        return apply_activation(_over_norm(input), fused_activation_function)
     op.only("fused_activation_function", "NONE")
-    of_bytes(op, input=input)
+    check_dtypes(op, input=input)
     middle = int(np.iinfo(input.dtype).max) // 2 + 1 if input.dtype.kind == "u" else 0
     check_result(op, 128, middle)
-    number = OverNorm(input.dtype.kind == "i")(cast(input, INT64) - single(op, "input")[1])
-    return narrowed(number + middle, input.dtype)
+    number = OverNorm(input.dtype.kind == "i")(cast(input, INT64) - scale_and_zero_point(op, "input")[1])
+    return saturated_cast(number + middle, input.dtype)
 
 
 @rounded_once
 def _over_norm(x: Expr) -> Expr:
-    return x / maximum(sqrt(reduce.sum(square(x), -1, keepdims=True)), _FLOAT32(_LEAST_NORM))
+    return x / maximum(sqrt(reduce.sum(square(x), -1, keepdims=True)), _FLOAT32(_MIN_NORM))
 
 
 class OverNorm(Operation):
-    """Integers over the norm of their row along the last axis, in 128ths."""
+    """Integers divided by the norm of their row along the last axis, in steps of 1/128."""
 
     rounds_late: bool = True
-    """the factor 128 is part of the shift after the product, as for int8, and not of the number, as for uint8"""
+    """whether the factor 128 is applied after the product, as for int8, and not before it, as for uint8"""
     portable = False
-    nondifferentiable = "results are rounded to integers, whose slope is 0 almost everywhere"
-    unbatchable = "each row is normalised by itself already"
+    nondifferentiable = "results are rounded to integers, so the gradient is 0 almost everywhere"
+    unbatchable = "each row is already normalised separately"
     examples = (Example(integers(4, 3, high=9)),)
 
     def infer(self, x: TensorType) -> TensorType:
-        """Return int64 in the operand's shape."""
+        """Return int64 with the operand's shape."""
         if not x.rank or x.dtype.kind != "i":
             raise self.refuse((x,), "the operand must have rows of signed integers")
         return TensorType(x.shape, np.dtype(np.int64))
@@ -215,29 +221,29 @@ class OverNorm(Operation):
         number = x.astype(np.int64)
         multipliers, shifts = _inverse_roots(np.sum(number * number, -1, keepdims=True))
         if self.rounds_late:
-            out[...] = multiplied(number, multipliers, _FACTOR - shifts)
+            out[...] = scaled_product(number, multipliers, _RESULT_BITS - shifts)
         else:
-            out[...] = divided(high(number << _FACTOR, multipliers), shifts)
+            out[...] = rounded_shift(high_product(number << _RESULT_BITS, multipliers), shifts)
         return out
 
     def flops(self, result: AnyType, *types: TensorType) -> int:
-        """Return a multiplication and an addition for each element twice."""
+        """Return two multiplications and two additions for each element."""
         return 4 * types[0].size
 
 
 def _inverse_roots(x: Array) -> tuple[Numbers, Numbers]:
-    """Return for each integer multipliers of 31 bits and shifts: 1 / √x = multiplier · 2^(−31 − shift)."""
+    """Return 31-bit multipliers and shifts for integers, where 1 / √x = multiplier · 2^(−31 − shift)."""
     size, shifts = np.maximum(x, 2), np.full(x.shape, 11, np.int64)
     while np.any(large := size >= 1 << 29):
         size, shifts = np.where(large, size >> 2, size), shifts + large
     pairs = (BITS - np.frexp(size.astype(np.float64))[1].astype(np.int64)) // 2 - 1
     shifts = shifts - pairs
     number = (size << 2 * pairs) >> 1
-    half, inverse = divided(number, 1), np.full(x.shape, _ONE, np.int64)
-    for _ in range(_STEPS):
-        cube = saturated(high(high(inverse, inverse), inverse), 6)
-        inverse = saturated(high(3 * _ONE // 2, inverse) - high(half, cube), 3)
-    inverse = high(inverse, _HALF_ROOT) << np.maximum(-shifts, 0)
-    # 0 and 1 have no root to find
+    half, inverse = rounded_shift(number, 1), np.full(x.shape, _ONE, np.int64)
+    for _ in range(_ITERATIONS):
+        cube = saturated_shift(high_product(high_product(inverse, inverse), inverse), 6)
+        inverse = saturated_shift(high_product(3 * _ONE // 2, inverse) - high_product(half, cube), 3)
+    inverse = high_product(inverse, _HALF_ROOT) << np.maximum(-shifts, 0)
+    # 0 and 1 need no iterations.
     small = x <= 1
     return np.where(small, (1 << BITS) - 1, inverse), np.where(small, 0, np.maximum(shifts, 0))

@@ -1,4 +1,4 @@
-"""Parts of tensors: slices, splits, elements by position, padding, and reversed axes."""
+"""Slicing, splitting, gathering, padding, and reversing of tensors."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def strided_slice(
     shrink_axis_mask: int = 0,
     offset: bool = False,
 ) -> Expr:
-    """A part by begin, end and stride of each axis, as an index of NumPy: masks leave ends open, and take axes away."""
+    """Return the slice with begin, end and stride of each axis; bits of the masks omit ends, or add or remove axes."""
     if not len(begin) == len(end) == len(strides) <= 2 * input.ndim + 1:
         raise OperandError(
             f"begin={begin}, end={end}, strides={strides} for {input.type}",
-            rule="begin, end and strides must be as long, and at most as long as there are axes",
+            rule="begin, end and strides must have the same length, which must not exceed the number of axes",
         )
     index: list[Any] = []
     for position, (first, last, step) in enumerate(zip(begin, end, strides, strict=True)):
@@ -61,7 +61,7 @@ def strided_slice(
 
 @operator("SLICE", moves=True)
 def slice_(input: Expr, begin: Known[Ints], size: Known[Ints]) -> Expr:
-    """A part by begin and size of each axis; −1 is all that is left."""
+    """Return the slice with begin and size of each axis; size −1 extends to the end."""
     if not len(begin) == len(size) == input.ndim:
         raise OperandError(
             f"begin={begin}, size={size} for {input.type}", rule="there must be a begin and a size for each axis"
@@ -69,13 +69,13 @@ def slice_(input: Expr, begin: Known[Ints], size: Known[Ints]) -> Expr:
     parts = [*zip(begin, size, input.shape, strict=True)]
     ends = [length if count == -1 else first + count for first, count, length in parts]
     if any(not 0 <= first <= last <= length for (first, _, length), last in zip(parts, ends, strict=True)):
-        raise OperandError(f"begin={begin}, size={size} for {input.type}", rule="the part must be in the tensor")
+        raise OperandError(f"begin={begin}, size={size} for {input.type}", rule="the slice must be in the tensor")
     return input[tuple([slice(first, last) for first, last in zip(begin, ends, strict=True)])]
 
 
 @operator("SPLIT", moves=True)
 def split(axis: Known[int], input: Expr, *, num_splits: int) -> tuple[Expr, ...]:
-    """Equal parts of an axis."""
+    """Return equal parts of an axis."""
     axis = normalize_axis(axis, input.ndim, "SPLIT")
     if num_splits < 1 or input.shape[axis] % num_splits:
         raise OperandError(f"num_splits={num_splits} for {input.type}", rule="the number of parts must divide the axis")
@@ -85,12 +85,12 @@ def split(axis: Known[int], input: Expr, *, num_splits: int) -> tuple[Expr, ...]
 
 @operator("SPLIT_V", moves=True)
 def split_by_sizes(input: Expr, size_splits: Known[Ints], axis: Known[int], *, num_splits: Unused) -> tuple[Expr, ...]:
-    """Parts of an axis by their lengths, of which one may be −1: what is left."""
+    """Return parts of an axis with the given lengths; one may be −1 for the rest."""
     axis = normalize_axis(axis, input.ndim, "SPLIT_V")
     rest = input.shape[axis] - sum(size for size in size_splits if size != -1)
     lengths = tuple([rest if size == -1 else size for size in size_splits])
     if size_splits.count(-1) > 1 or min(lengths, default=0) < 0 or sum(lengths) != input.shape[axis]:
-        raise OperandError(f"size_splits={size_splits} for {input.type}", rule="the parts must be the whole axis")
+        raise OperandError(f"size_splits={size_splits} for {input.type}", rule="the parts must cover the whole axis")
     return _parts(input, axis, lengths)
 
 
@@ -104,37 +104,37 @@ def _parts(x: Expr, axis: int, lengths: tuple[int, ...]) -> tuple[Expr, ...]:
 
 @operator("GATHER", moves=True)
 def gather(input: Expr, indices: Expr, *, axis: int = 0, batch_dims: Literal[0] = 0) -> Expr:
-    """Elements along an axis by their positions."""
+    """Return the elements at indices along an axis."""
     return take(input, indices, normalize_axis(axis, input.ndim, "GATHER"))
 
 
 @operator("EMBEDDING_LOOKUP", moves=True)
 def embedding_lookup(indices: Expr, table: Expr) -> Expr:
-    """Rows of a table by their positions."""
+    """Return the rows of a table at indices."""
     return take(table, indices, 0)
 
 
 @operator("PAD", moves=True)
 def pad_(op: OperatorContext, input: Expr, paddings: Known[Array]) -> Expr:
-    """Zeros around a tensor; of quantised numbers the zero point, which represents 0."""
+    """Return the input padded with zeros; quantised inputs with the zero point, which represents 0."""
     return pad(input, _widths(input, paddings), constant_values=op.argument("input.zero_point", 0))
 
 
 @operator("PADV2", moves=True)
 def pad_with_value(input: Expr, paddings: Known[Array], constant_values: Known[float]) -> Expr:
-    """A value around a tensor."""
+    """Return the input padded with a value."""
     return pad(input, _widths(input, paddings), constant_values=constant_values)
 
 
 @operator("MIRROR_PAD", moves=True)
 def mirror_pad(input: Expr, paddings: Known[Array], *, mode: Literal["REFLECT", "SYMMETRIC"] = "REFLECT") -> Expr:
-    """The tensor reflected at its ends, without the outermost element (REFLECT) or with it (SYMMETRIC)."""
+    """Return the input padded by reflection, excluding (REFLECT) or including (SYMMETRIC) the outermost element."""
     x, widths = input, _widths(input, paddings)
     if mode == "REFLECT":
         return pad(x, widths, mode="reflect")
     if any(max(pair) > length for pair, length in zip(widths, x.shape, strict=True)):
         raise OperandError(
-            f"mode={mode}, paddings={widths} for {x.type}", rule="there must be as many elements as are reflected"
+            f"mode={mode}, paddings={widths} for {x.type}", rule="paddings must not exceed the lengths of the axes"
         )
     for axis, (before, after) in enumerate(widths):
         front = (slice(None),) * axis
@@ -148,29 +148,29 @@ def mirror_pad(input: Expr, paddings: Known[Array], *, mode: Literal["REFLECT", 
 
 
 def _widths(x: Expr, paddings: Array) -> tuple[tuple[int, int], ...]:
-    """Return how many elements are added before and after each axis."""
+    """Return the numbers of elements added before and after each axis."""
     if paddings.shape != (x.ndim, 2) or paddings.min(initial=0) < 0 or paddings.dtype.kind not in "iu":
         raise OperandError(
             f"paddings={paddings.tolist()} for {x.type}",
-            rule="there must be two numbers of elements for each axis, 0 or more",
+            rule="paddings must contain two numbers of at least 0 for each axis",
         )
     return tuple([(int(before), int(after)) for before, after in paddings.tolist()])
 
 
 @operator("REVERSE_V2", moves=True)
 def reverse(input: Expr, axis: Known[Ints]) -> Expr:
-    """Axes from their end."""
+    """Return the input with axes reversed."""
     return flip(input, axes_of(axis, input))
 
 
 @operator("GATHER_ND", moves=True)
 def gather_parts(input: Expr, indices: Expr) -> Expr:
-    """Parts at rows of indices into the first axes."""
+    """Return the parts at rows of indices into the first axes."""
     depth = indices.shape[-1] if indices.ndim else 0
     if not 0 < depth <= input.ndim:
         raise OperandError(
             f"indices {indices.type} into {input.type}",
-            rule="a row of indices must have at most as many numbers as the input has axes",
+            rule="a row must have at least one index, and at most one for each axis of the input",
         )
     positions = merge_indices([indices[..., axis] for axis in range(depth)], input.shape[:depth])
     return take(reshape(input, (prod(input.shape[:depth]), *input.shape[depth:])), positions, 0)
@@ -178,15 +178,15 @@ def gather_parts(input: Expr, indices: Expr) -> Expr:
 
 @operator("ONE_HOT")
 def one_hot(indices: Expr, depth: Known[int], on_value: Expr, off_value: Expr, *, axis: int = -1) -> Expr:
-    """Rows with one value at an index and another elsewhere; an index outside the row chooses nothing."""
+    """Return rows with on_value at an index and off_value elsewhere; an index outside the row has no effect."""
     are_scalars = on_value.dtype == off_value.dtype and on_value.size == off_value.size == 1
     if depth < 0 or not are_scalars or indices.dtype.kind not in "iu":
         raise OperandError(
             f"indices {indices.type}, depth={depth}, on_value {on_value.type}, off_value {off_value.type}",
-            rule="indices must be integers, depth 0 or more, and both values one number of one dtype",
+            rule="indices must be integers, depth at least 0, and both values scalars of one dtype",
         )
     axis = normalize_axis(axis, indices.ndim + 1, "ONE_HOT")
     claim_constant("ONE_HOT", depth)
-    # int64: a narrow dtype does not hold each of them
+    # int64, since a narrow dtype may not represent all of them.
     numbers = np.arange(depth).reshape(depth, *[1] * (indices.ndim - axis))
     return where(expand_dims(indices, axis) == numbers, reshape(on_value, ()), reshape(off_value, ()))

@@ -1,7 +1,7 @@
-"""The table of TensorFlow Lite's operator types; integers that represent real numbers are refused by name.
+"""Table of TensorFlow Lite's operator types, which rejects quantised operands of types that do not support them.
 
-Quantised arithmetic rounds at every operator by rules of its own. A function that moves elements, or that knows itself
-what their scales mean, is registered so; any other refuses an operator with such operands, so that no number is wrong.
+Each quantised operator has its own rounding rules. A type is registered as one that only moves elements, or that
+handles scales; any other type raises an error for quantised operands, so that no result is wrong.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def input_names(type: str, count: int) -> tuple[str, ...]:
-    """Return a name for each input of a type: of its function's parameters, else ``input 0``, ``input 1``, …"""
+    """Return the names of a type's inputs: the parameters of its function, else ``input 0``, ``input 1``, …"""
     signature = TABLE.signature(type)
     names = () if signature is None else signature.input_names(count)
     return (*names, *[f"{UNNAMED}{position}" for position in range(len(names), count)])
@@ -26,15 +26,15 @@ def input_names(type: str, count: int) -> tuple[str, ...]:
 TABLE = OperatorTable("tflite", input_names=input_names)
 _SCALE, _ZERO_POINT = ".scale", ".zero_point"
 _FIRST = frozenset(("NONE", "SAME", "REFLECT", "DEFAULT", "float32"))
-"""words and the dtype that are 0 in a file"""
+"""names of enumeration values and the dtype that are 0 in a file"""
 
 
 def operator(*types: str, moves: bool = False, quantized: bool = False) -> Callable[[_Function], _Function]:
-    """Decorate the function of operator types; shapes and other small values that depend on no input are computed.
+    """Decorate the function of operator types; small results that depend on no input are computed while building.
 
-    ``moves`` says that the elements of operands become elements of results as they are, whatever numbers they
-    represent; ``quantized`` that the function knows scales and zero points. It must have a parameter for each option
-    that may differ from the schema's default.
+    ``moves`` means that elements of operands become elements of results unchanged, ``quantized`` that the function
+    handles scales and zero points. The function must have a parameter for each option that may differ from the schema's
+    default.
     """
 
     def check(op: OperatorContext) -> None:
@@ -47,54 +47,54 @@ def operator(*types: str, moves: bool = False, quantized: bool = False) -> Calla
 
 
 def _allow_unread(op: OperatorContext) -> None:
-    """Note what may go unread: options with the schema's defaults, and facts of operands, which have a dot in them."""
+    """Mark parts as read that may be ignored: options with default values, and properties such as ``x.scale``."""
     definition, reads = op.definition, op.reads
-    facts = [name for name in (*definition.arguments, *definition.weights) if "." in name]
-    reads.arguments.update(facts, [name for name, value in definition.arguments.items() if is_default(value)])
-    reads.weights.update(facts)
+    properties = [name for name in (*definition.arguments, *definition.weights) if "." in name]
+    reads.arguments.update(properties, [name for name, value in definition.arguments.items() if is_default(value)])
+    reads.weights.update(properties)
 
 
 def is_default(value: object) -> bool:
-    """Whether an option has the schema's default: 0, False, an empty list, or the first word or dtype of its kind."""
+    """Return whether an option has the schema's default: 0, False, an empty list, or the first enumeration value."""
     return not value or value in _FIRST
 
 
 def _check_count(op: OperatorContext) -> None:
-    """Raise OperandError for operands beyond those that a type has: the function would not read them."""
+    """Raise OperandError for additional operands, which the function would not read."""
     definition = op.definition
     names = (*definition.input_names, *definition.weights, *definition.arguments)
     extra = [name for name in names if name.startswith(UNNAMED) and not name.endswith((_SCALE, _ZERO_POINT))]
     if extra:
         raise OperandError(
-            f"further operands: {', '.join(extra)}",
-            rule=f"{definition.type} must have the operands that TensorFlow Lite's documentation names",
+            f"additional operands: {', '.join(extra)}",
+            rule=f"{definition.type} must have the operands in TensorFlow Lite's documentation",
             fix="convert the model again",
         )
 
 
 def check_real(op: OperatorContext, moves: bool = False, activation: bool = False) -> None:
-    """Raise OperandError for quantised operands, unless they are moved and keep their scale.
+    """Raise OperandError for quantised operands, unless they are moved and all have the same scale and zero point.
 
-    ``activation`` allows an activation after them, which the function computes.
+    ``activation`` means that the function computes an activation.
     """
     definition = op.definition
-    scaled = [
+    quantized = [
         name.removesuffix(_SCALE) for name in (*definition.arguments, *definition.weights) if name.endswith(_SCALE)
     ]
-    if not scaled:
+    if not quantized:
         return
-    maps = {
+    scales = {
         (definition.arguments.get(f"{name}{_SCALE}"), definition.arguments.get(f"{name}{_ZERO_POINT}"))
-        for name in scaled
+        for name in quantized
     }
-    plain = activation or definition.arguments.get("fused_activation_function", "NONE") == "NONE"
-    if moves and plain and len(maps) == 1 and isinstance(next(iter(maps))[0], float):
+    no_activation = activation or definition.arguments.get("fused_activation_function", "NONE") == "NONE"
+    if moves and no_activation and len(scales) == 1 and isinstance(next(iter(scales))[0], float):
         return
     raise OperandError(
-        f"{', '.join(scaled)}: integers that represent real numbers, by a scale and a zero point",
-        rule=f"{definition.type}: operands and results must be real numbers"
-        + ", or all of one scale and zero point, without an activation" * moves
-        + "; quantised arithmetic is not computed",
-        fix=f"convert the model without quantisation, or register {definition.type} yourself: "
+        f"{', '.join(quantized)}: quantised integers with a scale and a zero point",
+        rule=f"{definition.type}: operands and results must not be quantised"
+        + ", unless all have one scale and zero point, without an activation" * moves
+        + "; quantised arithmetic is not supported",
+        fix=f"convert the model without quantisation, or register your own {definition.type}: "
         f"{TABLE.registration(definition.type)}",
     )

@@ -1,7 +1,7 @@
-"""Convolutions and poolings of images (N, H, W, C), with TensorFlow's padding: SAME or VALID.
+"""Convolution and pooling of images (N, H, W, C), with TensorFlow's padding SAME or VALID.
 
-TensorFlow keeps channels last, and explorer's windows have them first: images are transposed on the way in and out. Two
-transpositions in a row cancel when a plan is made, so that between two convolutions nothing is moved.
+TensorFlow has channels last, and explorer's operations channels first, so images are transposed before and after. Plans
+cancel consecutive transpositions, so that no data is moved between two convolutions.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
 from explorer.core.memory_budget import claim_constant
 from explorer.formats.common.operator_checks import with_one_dtype, with_rank, with_shape
-from explorer.formats.tflite.operators.activation import activated, real
+from explorer.formats.tflite.operators.activation import apply_activation, check_float
 from explorer.formats.tflite.operators.integer_arithmetic import (
     Activation,
-    exact,
+    check_dtypes,
     has_scale,
     is_quantized,
-    limits,
-    of_bytes,
     quantized_product,
-    single,
+    result_limits,
+    scale_and_zero_point,
+    without_zero_point,
 )
 from explorer.formats.tflite.operators.table import check_real, operator
 from explorer.net.operators.context import OperatorContext
@@ -49,7 +49,7 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True)
 class Steps:
-    """Options that all windows have: the padding around the image, and the distance of two windows."""
+    """Common options of all windows: padding and strides."""
 
     padding: Literal["SAME", "VALID"] = "SAME"
     stride_h: int = 1
@@ -57,7 +57,7 @@ class Steps:
 
     @property
     def strides(self) -> Pair:
-        """The distance of two windows in rows and columns."""
+        """The strides in rows and columns."""
         return _sizes(stride_h=self.stride_h, stride_w=self.stride_w)
 
     def sides(self, lengths: Sequence[int], window: Sequence[int], dilation: Pair = (1, 1)) -> tuple[Pair, Pair]:
@@ -72,17 +72,17 @@ class Steps:
 
 
 def same_padding(length: int, reach: int, stride: int) -> Pair:
-    """Return the padding before and after an axis for ⌈length / stride⌉ windows; the odd element is after."""
+    """Return the padding before and after an axis for ⌈length / stride⌉ windows; an odd element is added after."""
     total = max(0, (-(-length // stride) - 1) * stride + reach - length)
     return total // 2, total - total // 2
 
 
 def _sizes(**sizes: int) -> Pair:
-    """Return a height and a width by their names; raises OperandError where one is below 1."""
+    """Return a height and a width, passed by name; raise OperandError if one is below 1."""
     height, width = sizes.values()
     if min(height, width) < 1:
         listed = ", ".join([f"{name}={size}" for name, size in sizes.items()])
-        raise OperandError(listed, rule="both must be 1 or more")
+        raise OperandError(listed, rule="both must be at least 1")
     return height, width
 
 
@@ -103,13 +103,13 @@ def convolution(
     fused_activation_function: Activation = "NONE",
     quantized_bias_type: Unused,  # the bias has its own dtype in the file
 ) -> Expr:
-    """Cross-correlation with filters (O, h, w, C / groups)."""
+    """Return the cross-correlation with filters (O, h, w, C / groups)."""
     channels = with_rank("input", input, *"NHWC").shape[3]
     count = with_rank("filter", filter, *"OhwC").shape[3]
     if not count or channels % count:
         raise OperandError(
             f"{counted_text(channels, 'channel')}, filters {filter.type}",
-            rule="the filters' channels must divide those of the image",
+            rule="the number of channels of the filters must divide that of the image",
         )
     dilation = _sizes(dilation_h_factor=dilation_h_factor, dilation_w_factor=dilation_w_factor)
     filters = _channels_first(filter)
@@ -129,13 +129,13 @@ def depthwise(
     fused_activation_function: Activation = "NONE",
     depth_multiplier: Unused,  # the filters have it
 ) -> Expr:
-    """Cross-correlation of each channel by filters of its own, (1, h, w, C · multiplier)."""
+    """Return the cross-correlation of each channel with separate filters (1, h, w, C · multiplier)."""
     channels = with_rank("input", input, *"NHWC").shape[3]
     filters = with_rank("filter", filter, *"1hwC")
     if filters.shape[0] != 1 or not channels or filters.shape[3] % channels:
         raise OperandError(
             f"{counted_text(channels, 'channel')}, filters {filters.type}",
-            rule="the filters must be (1, h, w, a multiple of the image's channels)",
+            rule="the filters' shape must be (1, h, w, a multiple of the image's channels)",
         )
     dilation = _sizes(dilation_h_factor=dilation_h_factor, dilation_w_factor=dilation_w_factor)
     filters = transpose(filters, (3, 0, 1, 2))
@@ -152,7 +152,7 @@ def _convolved(
     dilation: Pair,
     activation: Activation,
 ) -> Expr:
-    """Return the convolution by filters (O, C / groups, h, w), with bias and activation."""
+    """Return the convolution with filters (O, C / groups, h, w), bias and activation."""
 
     def convolved(x: Expr, filters: Expr, bias: Expr | None = None) -> Expr:
         sides = steps.sides(x.shape[1:3], filters.shape[2:], dilation)
@@ -166,12 +166,12 @@ def _convolved(
         return quantized_product(op, image, "filter", filters, bias, convolved, axis=axis, activation=activation)
     _check_real(image, filters, bias)
     bias = None if bias is None else with_shape("bias", bias, filters.shape[:1])
-    return activated(convolved(image, filters, bias), activation)
+    return apply_activation(convolved(image, filters, bias), activation)
 
 
 def _check_real(image: Expr, filters: Expr, bias: Expr | None) -> None:
-    """Raise OperandError where an image is not of real numbers, or filters and bias are of another dtype."""
-    with_one_dtype(input=real("input", image), filter=filters, **({} if bias is None else {"bias": bias}))
+    """Raise OperandError unless the image has a floating dtype, and filters and bias the same dtype."""
+    with_one_dtype(input=check_float("input", image), filter=filters, **({} if bias is None else {"bias": bias}))
 
 
 @operator("TRANSPOSE_CONV", quantized=True)
@@ -186,14 +186,14 @@ def transposed(
     fused_activation_function: Activation = "NONE",
     quantized_bias_type: Unused,  # the bias has its own dtype in the file
 ) -> Expr:
-    """The adjoint of a convolution whose image has the shape output_shape; filters are (O, h, w, C)."""
+    """Return the adjoint of a convolution of images with shape output_shape; filters are (O, h, w, C)."""
     channels, *window, _ = with_rank("filter", filter, *"OhwC").shape
     count, *counts, _ = with_rank("input", input, *"NHWC").shape
     shape = output_shape
     if len(shape) != 4 or shape[0] != count or shape[3] != channels or min(shape) < 1:
         raise OperandError(
             f"output_shape={shape} for filters {filter.type} and {count} images",
-            rule="output_shape must be (N, H, W, O), of the images and the filters",
+            rule="output_shape must be (N, H, W, O), with N from the images and O from the filters",
         )
     lengths = shape[1:3]
     before = [side for side, _ in steps.sides(lengths, window)]
@@ -209,7 +209,7 @@ def transposed(
             strides=steps.strides,
             padding=((before[0], max(after[0], 0)), (before[1], max(after[1], 0))),
         )
-        if min(after) < 0:  # pixels that no window reaches
+        if min(after) < 0:  # no window covers the last pixels
             y = pad(y, ((0, 0), (0, 0), (0, max(-after[0], 0)), (0, max(-after[1], 0))))
         return transpose(y, _TO_CHANNELS_LAST)
 
@@ -217,7 +217,7 @@ def transposed(
         return quantized_product(op, input, "filter", filter, bias, product, activation=fused_activation_function)
     _check_real(input, filter, bias)
     y = product(input, filter)
-    return activated(y if bias is None else y + with_shape("bias", bias, (channels,)), fused_activation_function)
+    return apply_activation(y if bias is None else y + with_shape("bias", bias, (channels,)), fused_activation_function)
 
 
 @operator("MAX_POOL_2D", quantized=True)
@@ -230,12 +230,12 @@ def max_pool(
     filter_width: int = 1,
     fused_activation_function: Activation = "NONE",
 ) -> Expr:
-    """The largest pixel of each window: the largest integer is that of the largest real number."""
+    """Return the maximum of each window; quantised integers are compared, since they have the same order."""
     quantized = _check_pool(op, input)
     window = _sizes(filter_height=filter_height, filter_width=filter_width)
     sides = steps.sides(input.shape[1:3], window)
     y = transpose(max_pool2d(_channels_first(input), window, steps.strides, sides), _TO_CHANNELS_LAST)
-    return _limited(op, y, fused_activation_function) if quantized else activated(y, fused_activation_function)
+    return _limited(op, y, fused_activation_function) if quantized else apply_activation(y, fused_activation_function)
 
 
 @operator("AVERAGE_POOL_2D", quantized=True)
@@ -248,37 +248,39 @@ def average_pool(
     filter_width: int = 1,
     fused_activation_function: Activation = "NONE",
 ) -> Expr:
-    """The mean of the pixels of each window that are inside the image."""
+    """Return the mean of each window's pixels that are inside the image."""
     quantized = _check_pool(op, input)
     window = _sizes(filter_height=filter_height, filter_width=filter_width)
     x, sides = _channels_first(input), steps.sides(input.shape[1:3], window)
     if quantized:
-        of_bytes(op, wide=True, input=input)
+        check_dtypes(op, wide=True, input=input)
         y = transpose(_integer_means(x, window, steps.strides, sides), _TO_CHANNELS_LAST)
         return _limited(op, y, fused_activation_function)
     y = avg_pool2d(x, window, steps.strides, sides, count_padding=False)
-    return activated(transpose(y, _TO_CHANNELS_LAST), fused_activation_function)
+    return apply_activation(transpose(y, _TO_CHANNELS_LAST), fused_activation_function)
 
 
 def _check_pool(op: OperatorContext, image: Expr) -> bool:
-    """Return whether an image is quantised; raises OperandError where the result has another scale."""
+    """Return whether an image is quantised; raise OperandError if the result has another scale."""
     quantized = has_scale(op, "input")
     check_real(op, moves=quantized, activation=quantized)
-    with_rank("input", image if quantized else real("input", image), *"NHWC")
+    with_rank("input", image if quantized else check_float("input", image), *"NHWC")
     return quantized
 
 
 def _limited(op: OperatorContext, y: Expr, activation: Activation) -> Expr:
     """Return quantised pixels after an activation."""
-    low, high = limits(*single(op, "output"), y.dtype, activation)
+    low, high = result_limits(*scale_and_zero_point(op, "output"), y.dtype, activation)
     return clip(y, low, high) if activation != "NONE" else y
 
 
 def _integer_means(x: Expr, window: Pair, strides: Pair, sides: tuple[Pair, Pair]) -> Expr:
-    """Return the means of integers of 8 bits, rounded to the nearest, halves away from zero."""
-    # the mean times the window's pixels is their sum, which is exact once it is rounded
+    """Return the means of integers, rounded to the nearest integer, halves away from zero."""
+    # The mean times the area is the sum of the window, which is exact after rounding.
     area = window[0] * window[1]
-    total = cast(round_half_even(avg_pool2d(exact(x, 0), window, strides, sides) * area), np.dtype(np.int64))
+    total = cast(
+        round_half_even(avg_pool2d(without_zero_point(x, 0), window, strides, sides) * area), np.dtype(np.int64)
+    )
     height, width = total.shape[2:]
     claim_constant("AVERAGE_POOL_2D", height * width + height + width)
     rows, columns = [
@@ -289,6 +291,6 @@ def _integer_means(x: Expr, window: Pair, strides: Pair, sides: tuple[Pair, Pair
 
 
 def _inside(length: int, count: int, size: int, stride: int, sides: Pair) -> NDArray[np.int64]:
-    """Return for each window along an axis how many of its pixels are inside the image."""
+    """Return the number of pixels inside the image for each window along an axis."""
     first = np.arange(count, dtype=np.int64) * stride - sides[0]
     return np.minimum(first + size, length) - np.maximum(first, 0)

@@ -17,37 +17,37 @@ from explorer.record.reasons import counted_text
 
 @net_operator(in_place=((0, 0), (1, 0)), by_output=True)
 def Add(a: Expr, b: Expr) -> Expr:
-    """a + b."""
+    """Return a + b."""
     return a + b
 
 
 @net_operator(in_place=((0, 0), (1, 0)), by_output=True)
 def Sub(a: Expr, b: Expr) -> Expr:
-    """a − b."""
+    """Return a − b."""
     return a - b
 
 
 @net_operator(in_place=((0, 0), (1, 0)))
 def Mul(a: Expr, b: Expr) -> Expr:
-    """a · b, elementwise."""
+    """Return a · b, elementwise."""
     return a * b
 
 
 @net_operator(in_place=((0, 0), (1, 0)))
 def Div(a: Expr, b: Expr) -> Expr:
-    """a / b, elementwise."""
+    """Return a / b, elementwise."""
     return a / b
 
 
 @net_operator(in_place=True, by_output=True)
 def Sum(first: Expr, *others: Expr) -> Expr:
-    """Sum of all operands, from left to right."""
+    """Return the sum of all operands, from left to right."""
     return add_n(first, *others) if others else first
 
 
 @net_operator(in_place=True, gradient="missing")
 def WeightedSum(first: Expr, weight: Expr, *others: Expr) -> Expr:
-    """x₀·w₀ + x₁·w₁ + …, for alternating blobs and scalar weights."""
+    """Return x₀·w₀ + x₁·w₁ + …, for alternating blobs and scalar weights."""
     operands = (first, weight, *others)
     if len(operands) % 2:
         raise OperandError(
@@ -68,13 +68,13 @@ def WeightedSum(first: Expr, weight: Expr, *others: Expr) -> Expr:
 
 @net_operator()
 def MatMul(a: Expr, b: Expr, *, trans_a: bool = False, trans_b: bool = False) -> Expr:
-    """Product of matrices, or of stacks of matrices, each optionally transposed first."""
+    """Return the product of matrices, or of stacks of matrices, each optionally transposed first."""
     return (swap(a) if trans_a else a) @ (swap(b) if trans_b else b)
 
 
 @net_operator()
 def BatchMatMul(a: Expr, b: Expr, *, trans_a: bool = False, trans_b: bool = False, broadcast: bool = False) -> Expr:
-    """Products of the matrices in two stacks of the same shape, or, with ``broadcast``, of broadcastable shapes."""
+    """Return products of the matrices in two stacks of one shape, or, with ``broadcast``, of broadcastable shapes."""
     if not broadcast and a.shape[:-2] != b.shape[:-2]:
         raise OperandError(
             f"stacks of matrices {a.type} and {b.type}",

@@ -26,7 +26,7 @@ _EACH = tuple((position, position) for position in range(MAX_BLOBS))
 
 @net_operator(in_place=_EACH)
 def Allreduce(first: Expr, *others: Expr, outputs: int) -> tuple[Expr, ...]:
-    """Sum of all operands, with a copy on each operand's device."""
+    """Return the sum of all operands, with a copy on each operand's device."""
     operands = (first, *others)
     _check("Allreduce", operands, outputs)
     total = add_n(*[_on(x, first) for x in operands]) if others else first
@@ -37,7 +37,7 @@ def Allreduce(first: Expr, *others: Expr, outputs: int) -> tuple[Expr, ...]:
 def Broadcast(
     first: Expr, *others: Expr, root: Annotated[int, "the position of the blob that is copied"] = 0, outputs: int
 ) -> tuple[Expr, ...]:
-    """One operand, copied to each operand's device."""
+    """Return one operand, copied to each operand's device."""
     operands = (first, *others)
     _check("Broadcast", operands, outputs)
     if not 0 <= root < len(operands):
@@ -51,7 +51,7 @@ def Broadcast(
 
 @net_operator()
 def Allgather(first: Expr, *others: Expr, axis: int = 0, outputs: int) -> tuple[Expr, ...]:
-    """Operands concatenated along an axis, with a copy on each operand's device."""
+    """Return the operands concatenated along an axis, with a copy on each operand's device."""
     operands = (first, *others)
     _check("Allgather", operands, outputs)
     joined = concatenate([_on(x, first) for x in operands], axis) if others else first
@@ -60,21 +60,21 @@ def Allgather(first: Expr, *others: Expr, axis: int = 0, outputs: int) -> tuple[
 
 @net_operator(in_place=_EACH)
 def NCCLAllreduce(first: Expr, *others: Expr, outputs: int) -> tuple[Expr, ...]:
-    """Allreduce for blobs on GPUs only."""
+    """Apply Allreduce to blobs on GPUs only."""
     _check_gpus("NCCLAllreduce", (first, *others), "Allreduce")
     return Allreduce(first, *others, outputs=outputs)
 
 
 @net_operator(in_place=_EACH)
 def NCCLBroadcast(first: Expr, *others: Expr, root: int = 0, outputs: int) -> tuple[Expr, ...]:
-    """Broadcast for blobs on GPUs only."""
+    """Apply Broadcast to blobs on GPUs only."""
     _check_gpus("NCCLBroadcast", (first, *others), "Broadcast")
     return Broadcast(first, *others, root=root, outputs=outputs)
 
 
 @net_operator()
 def CopyToDevice(x: Expr, *, device: Annotated[str, "the name of a device"]) -> Expr:
-    """Copy of a blob on another device; operators run on the device of their operands."""
+    """Return a copy of a blob on another device; operators run on the device of their operands."""
     return to_device(x, find_device(device))
 
 

@@ -32,7 +32,7 @@ def ConstantFill(
     value: bool | int | float = 0.0,
     dtype: Annotated[str, "'like' is the dtype of the blob"] = "float32",
 ) -> Expr:
-    """Tensor with one value, in the given shape or the shape of a blob."""
+    """Return a tensor with one value, in the given shape or the shape of a blob."""
     size = shape if like is None else like.shape
     if size is None or (like is not None and shape is not None):
         raise OperandError(
@@ -45,39 +45,39 @@ def ConstantFill(
 
 @net_operator(gradient="none")
 def GivenTensorFill(*, values: Tensor) -> Expr:
-    """Values given when the operator was added; they are saved with the net."""
+    """Return the values given when the operator was added; they are saved with the net."""
     return values
 
 
 @net_operator(gradient="none")
 def UniformFill(*, shape: tuple[int, ...], min: float = 0.0, max: float = 1.0, seed: int = 0, blob: str) -> Expr:
-    """Uniform random numbers from min to max; blobs with the same seed and different names differ."""
+    """Return uniform random numbers from min to max; blobs with the same seed and different names differ."""
     return _placed(random_uniform(shape, min, max, seed=seed, counter=_counter(blob)))
 
 
 @net_operator(gradient="none")
 def GaussianFill(*, shape: tuple[int, ...], mean: float = 0.0, std: float = 1.0, seed: int = 0, blob: str) -> Expr:
-    """Normally distributed random numbers; blobs with the same seed and different names differ."""
+    """Return normally distributed random numbers; blobs with the same seed and different names differ."""
     return _placed(random_normal(shape, mean, std, seed=seed, counter=_counter(blob)))
 
 
 @net_operator(gradient="none")
 def XavierFill(*, shape: tuple[int, ...], seed: int = 0, blob: str) -> Expr:
-    """Uniform random numbers within ±√(3 / n), where n is the size of a row (Glorot and Bengio, 2010)."""
+    """Return uniform random numbers within ±√(3 / n), where n is the size of a row (Glorot and Bengio, 2010)."""
     limit = math.sqrt(3 / _row(shape))
     return _placed(random_uniform(shape, -limit, limit, seed=seed, counter=_counter(blob)))
 
 
 @net_operator(gradient="none")
 def MSRAFill(*, shape: tuple[int, ...], seed: int = 0, blob: str) -> Expr:
-    """Normally distributed random numbers with variance 2 / n, where n is the size of a column (He, 2015)."""
+    """Return normally distributed random numbers with variance 2 / n, where n is the size of a column (He, 2015)."""
     column = math.prod(shape) // max(1, shape[1]) if len(shape) > 1 else math.prod(shape)
     return _placed(random_normal(shape, 0.0, math.sqrt(2 / max(1, column)), seed=seed, counter=_counter(blob)))
 
 
 @net_operator(gradient="none")
 def UniqueUniformFill(*, shape: tuple[int, ...], min: int = 0, max: int = 1, seed: int = 0, blob: str) -> Expr:
-    """Distinct random integers from min to max (inclusive)."""
+    """Return distinct random integers from min to max (inclusive)."""
     count = math.prod(shape)
     if max - min + 1 < count:
         raise OperandError(

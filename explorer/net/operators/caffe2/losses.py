@@ -28,7 +28,7 @@ LEAST_PROBABILITY = 1e-20
 
 @net_operator()
 def SquaredL2Distance(x: Expr, y: Expr) -> Expr:
-    """½ Σ (x − y)² over all axes except the first: (N, …) to (N,)."""
+    """Return ½ Σ (x − y)² over all axes except the first: (N, …) to (N,)."""
     return _half_squared_distance(x, y)
 
 
@@ -40,19 +40,19 @@ def _half_squared_distance(x: Expr, y: Expr) -> Expr:
 
 @net_operator()
 def AveragedLoss(x: Expr) -> Expr:
-    """Mean of all elements, a scalar."""
+    """Return the mean of all elements, a scalar."""
     return x.mean()
 
 
 @net_operator(no_gradient=(1,))
 def LabelCrossEntropy(x: Expr, label: Expr) -> Expr:
-    """−log of the probability of each row's label: x (N, D) to (N,)."""
+    """Return −log of the probability of each row's label: x (N, D) to (N,)."""
     return -log(maximum((x * _chosen(x, label)).sum(1), LEAST_PROBABILITY))
 
 
 @net_operator(no_gradient=(1,))
 def SoftmaxWithLoss(logits: Expr, label: Expr) -> tuple[Expr, Expr]:
-    """Softmax of the rows (N, D), and the mean of −log of the labels' probabilities, a scalar."""
+    """Return the softmax of the rows (N, D), and the mean of −log of the labels' probabilities, a scalar."""
     rows = logits if logits.ndim == 2 else flatten(logits, 1)
     # Selected instead of multiplied by a one-hot row, since 0 · −∞ is NaN.
     chosen = _chosen(rows, label, np.dtype(np.bool_))
@@ -61,7 +61,7 @@ def SoftmaxWithLoss(logits: Expr, label: Expr) -> tuple[Expr, Expr]:
 
 @net_operator(gradient="refused")
 def Accuracy(x: Expr, label: Expr, *, top_k: Annotated[int, "a label among the top_k scores is correct"] = 1) -> Expr:
-    """Fraction of the rows (N, D) with the label among the top_k scores, a scalar; equal scores rank in index order."""
+    """Return the fraction of the rows (N, D) with the label among the top_k scores, with ties in index order."""
     if top_k < 1:
         raise OperandError(f"top_k={top_k}", rule="Accuracy: top_k must be at least 1", fix="top_k=1")
     chosen = _chosen(x, label)

@@ -26,7 +26,7 @@ Size: TypeAlias = int | tuple[int, int]
 
 @net_operator()
 def FC(x: Expr, w: Expr, b: Expr | None = None, *, axis: Annotated[int, "the first axis of a row"] = 1) -> Expr:
-    """x · Wᵀ + b: rows x (…, K), w (N, K), b (N,) to (…, N)."""
+    """Return x · Wᵀ + b: rows x (…, K), w (N, K), b (N,) to (…, N)."""
     first = normalize_axis(axis, x.ndim, "FC")
     rows = x if first == x.ndim - 1 else flatten(x, first)
     y = rows @ w.T
@@ -45,7 +45,7 @@ def Conv(
     dilation: Size = 1,
     group: int = 1,
 ) -> Expr:
-    """Cross-correlation of images (N, C, H, W) with filters (M, C / group, h, w) and a bias (M,)."""
+    """Return the cross-correlation of images (N, C, H, W) with filters (M, C / group, h, w) and a bias (M,)."""
     if kernel is not None and w.shape[2:] != ((kernel, kernel) if isinstance(kernel, int) else tuple(kernel)):
         raise OperandError(
             f"kernel={kernel} with filters {w.type}",
@@ -65,7 +65,7 @@ def MaxPool(
     dilation: Size = 1,
     global_pooling: Annotated[bool, "the window is the whole image; without kernel"] = False,
 ) -> Expr:
-    """Maximum of each window of images (N, C, H, W)."""
+    """Return the maximum of each window of images (N, C, H, W)."""
     if global_pooling:
         _refuse_kernel("MaxPool", kernel)
         return x.max((2, 3), keepdims=True)
@@ -82,7 +82,7 @@ def AveragePool(
     count_include_pad: Annotated[bool, "include padding in the mean"] = False,
     global_pooling: Annotated[bool, "the window is the whole image; without kernel"] = False,
 ) -> Expr:
-    """Mean of each window of images (N, C, H, W)."""
+    """Return the mean of each window of images (N, C, H, W)."""
     if global_pooling:
         _refuse_kernel("AveragePool", kernel)
         return adaptive_avg_pool2d(x, 1)
@@ -110,25 +110,25 @@ def _refuse_kernel(type: str, kernel: Size | None) -> None:
 
 @net_operator(in_place=True, by_output=True)
 def Relu(x: Expr) -> Expr:
-    """max(x, 0), elementwise."""
+    """Return max(x, 0), elementwise."""
     return relu(x)
 
 
 @net_operator(in_place=True, by_output=True)
 def Sigmoid(x: Expr) -> Expr:
-    """1 / (1 + e⁻ˣ), elementwise."""
+    """Return 1 / (1 + e⁻ˣ), elementwise."""
     return sigmoid(x)
 
 
 @net_operator(in_place=True, by_output=True)
 def Tanh(x: Expr) -> Expr:
-    """Hyperbolic tangent, elementwise."""
+    """Return the hyperbolic tangent, elementwise."""
     return tanh(x)
 
 
 @net_operator(in_place=True, by_output=True)
 def Softmax(x: Expr, *, axis: Annotated[int, "the first axis of the sum"] = 1) -> Expr:
-    """eˣ / Σ eˣ, with the sum over ``axis`` and all later axes."""
+    """Return eˣ / Σ eˣ, with the sum over ``axis`` and all later axes."""
     return softmax(x, tuple(range(normalize_axis(axis, x.ndim, "Softmax"), x.ndim)))
 
 

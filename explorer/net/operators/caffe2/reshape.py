@@ -22,7 +22,7 @@ from explorer.record.reasons import counted_text
 
 @net_operator(in_place=True)
 def Reshape(x: Expr, *, shape: Annotated[tuple[int, ...], "0 keeps an axis, −1 is inferred"]) -> Expr:
-    """Elements in another shape."""
+    """Return the elements in another shape."""
     if 0 in shape[x.ndim :]:
         raise OperandError(
             f"shape={shape} for {x.type}", rule="0 keeps the axis at its position, so the operand must have that axis"
@@ -32,13 +32,13 @@ def Reshape(x: Expr, *, shape: Annotated[tuple[int, ...], "0 keeps an axis, −1
 
 @net_operator()
 def Transpose(x: Expr, *, axes: Annotated[tuple[int, ...] | None, "None reverses them"] = None) -> Expr:
-    """Axes in another order."""
+    """Return the operand with its axes in another order."""
     return transpose(x, axes)
 
 
 @net_operator()
 def Concat(first: Expr, *others: Expr, axis: int = 1) -> Expr:
-    """Operands concatenated along an axis."""
+    """Return the operands concatenated along an axis."""
     return concatenate((first, *others), axis)
 
 
@@ -50,7 +50,7 @@ def Split(
     axis: int = 1,
     split: Annotated[tuple[int, ...] | None, "a length for each part; None makes them equal"] = None,
 ) -> tuple[Expr, ...]:
-    """Parts of an axis, one for each output."""
+    """Return parts of an axis, one for each output."""
     at = normalize_axis(axis, x.ndim, "Split")
     length = x.shape[at]
     sizes = (length // outputs,) * outputs if split is None else split
@@ -72,7 +72,7 @@ def Slice(
     starts: tuple[int, ...],
     ends: Annotated[tuple[int, ...], "exclusive; −1 is the end of the axis, −2 excludes its last element"],
 ) -> Expr:
-    """Range of each of the first axes."""
+    """Return a range of each of the first axes."""
     if not len(starts) == len(ends) <= x.ndim:
         raise OperandError(
             f"starts={starts}, ends={ends} for {x.type}",
@@ -85,24 +85,24 @@ def Slice(
 
 @net_operator(no_gradient=(1,))
 def Gather(x: Expr, indices: Expr, *, axis: int = 0) -> Expr:
-    """Elements of an axis at the given indices."""
+    """Return elements of an axis at the given indices."""
     return take(x, indices, axis)
 
 
 @net_operator(in_place=True)
 def Cast(x: Expr, *, to: Annotated[str, "a dtype's name"]) -> Expr:
-    """Elements converted to another dtype."""
+    """Return the elements converted to another dtype."""
     return cast(x, to)
 
 
 @net_operator()
 def Copy(x: Expr) -> Expr:
-    """Same value with another name, unaffected by later writes to the operand."""
+    """Return the same value with another name, unaffected by later writes to the operand."""
     return x
 
 
 @net_operator(in_place=True, gradient="none")
 def StopGradient(x: Expr) -> Expr:
-    """Same value, without gradients."""
+    """Return the same value, without gradients."""
     stopped: Expr = Barrier()(x)
     return stopped

@@ -24,7 +24,7 @@ def Dropout(
     outputs: int,
     blob: str,
 ) -> tuple[Expr, ...]:
-    """Operand unchanged, or, with is_test=False, with randomly dropped elements.
+    """Return the operand unchanged, or, with is_test=False, with randomly dropped elements.
 
     Kept elements are divided by 1 − ratio. The second output is the mask of kept elements. ``step`` is the index of the
     training step, from net.Iter; each step drops different elements.
@@ -62,7 +62,7 @@ def SpatialBN(
     is_test: Annotated[bool, "use the stored statistics"] = True,
     outputs: int,
 ) -> tuple[Expr, ...]:
-    """(x − mean) / √(var + ε) · scale + bias for each channel of (N, C, …).
+    """Return (x − mean) / √(var + ε) · scale + bias for each channel of (N, C, …).
 
     With is_test=False the batch's statistics are used. The further outputs are the running mean and variance (updated
     with the batch's mean and its unbiased variance), the batch's mean, and 1 / √(var + ε) of the batch.

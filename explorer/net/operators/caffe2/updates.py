@@ -22,7 +22,7 @@ _FLOAT64 = np.dtype(np.float64)
 
 @net_operator(in_place=True, gradient="refused")
 def Iter(iteration: Expr) -> Expr:
-    """Index of the training step, incremented by one."""
+    """Return the index of the training step, incremented by one."""
     return iteration + 1
 
 
@@ -40,7 +40,7 @@ def LearningRate(
     start_multiplier: Annotated[float, "factor of the first step, for linearWarmup"] = 0.0,
     multiplier: Annotated[float, "factor of the warm-up steps, for constantWarmup"] = 0.5,
 ) -> Expr:
-    """Learning rate of a step: base_lr times the policy's factor."""
+    """Return the learning rate of a step: base_lr times the policy's factor."""
     fixed = learning_rates.Fixed(base_lr)
     rates: dict[str, Policy] = {
         "fixed": fixed,
@@ -58,7 +58,7 @@ def LearningRate(
 def MomentumSGDUpdate(
     gradient: Expr, momentum: Expr, rate: Expr, parameter: Expr, *, factor: float = 0.9, nesterov: bool = False
 ) -> tuple[Expr, Expr, Expr]:
-    """m ← factor·m + rate·g, p ← p − m: the step taken, the new momentum and the new parameter."""
+    """Compute m ← factor·m + rate·g, p ← p − m; return the step taken, the new momentum and the new parameter."""
     rule = update_rules.Momentum(factor, nesterov)
     new, state = rule.record(parameter, gradient, cast(_scalar(rate), parameter.dtype), {"momentum": momentum})
     return parameter - new, state["momentum"], new
@@ -68,7 +68,7 @@ def MomentumSGDUpdate(
 def Adagrad(
     parameter: Expr, squares: Expr, gradient: Expr, rate: Expr, *, decay: float = 1.0, epsilon: float = 1e-5
 ) -> tuple[Expr, Expr]:
-    """h ← decay·h + g², p ← p − rate·g / (√h + ε): the new parameter and h."""
+    """Compute h ← decay·h + g², p ← p − rate·g / (√h + ε); return the new parameter and h."""
     new, state = _updated(update_rules.Adagrad(decay, epsilon), parameter, gradient, rate, squares)
     return new, state
 
@@ -86,7 +86,7 @@ def Adam(
     beta2: float = 0.999,
     epsilon: float = 1e-8,
 ) -> tuple[Expr, Expr, Expr]:
-    """Adam's update: the new parameter, mean and squares; the first step has iteration 0."""
+    """Apply Adam's update; return the new parameter, mean and squares. The first step has iteration 0."""
     rule = update_rules.Adam(beta1, beta2, epsilon)
     length = rule.length(_scalar(rate), _scalar(iteration))
     new, first, second = _updated(rule, parameter, gradient, length, mean, squares)
@@ -105,7 +105,7 @@ def RmsProp(
     factor: float = 0.0,
     epsilon: float = 1e-5,
 ) -> tuple[Expr, Expr, Expr]:
-    """v ← v + (1 − decay)·(g² − v), m ← factor·m + rate·g / √(v + ε), p ← p − m: the new parameter, v and m."""
+    """Compute v ← v + (1 − decay)·(g² − v), m ← factor·m + rate·g / √(v + ε), p ← p − m; return p, v and m."""
     new, first, second = _updated(
         update_rules.RMSProp(decay, factor, epsilon), parameter, gradient, rate, squares, momentum
     )
@@ -124,7 +124,7 @@ def Ftrl(
     lambda1: float = 0.001,
     lambda2: float = 0.001,
 ) -> tuple[Expr, Expr, Expr]:
-    """FTRL's update (McMahan et al., 2013), where α is the rate: the new parameter, squares and linear part."""
+    """Apply FTRL's update (McMahan et al., 2013) with α as the rate; return the new parameter, squares and linear part."""
     new, first, second = _updated(update_rules.Ftrl(beta, lambda1, lambda2), parameter, gradient, rate, squares, linear)
     return new, first, second
 
