@@ -108,7 +108,7 @@ def test_a_schema_is_read_from_the_signature() -> None:
     assert (schema.arguments["size"].required, schema.arguments["mode"].default) == (True, "near")
     assert (schema.weights, schema.in_place, schema.enforced) == ({"values": False}, ((0, 1),), ((1, 0),))
     assert str(schema).startswith("Typed(a, b = None, *more, *, values: array = None, size: int, mode: ")
-    assert "What it does." in schema.help
+    assert "Do something." in schema.help
     assert str(OperatorSchema.of("S", typed).inputs) == "1 or more"
     split = TABLE.schema("Split")
     fully = TABLE.schema("FC")

@@ -124,7 +124,7 @@ def Ftrl(
     lambda1: float = 0.001,
     lambda2: float = 0.001,
 ) -> tuple[Expr, Expr, Expr]:
-    """Apply FTRL's update (McMahan et al., 2013) with α as the rate; return the new parameter, squares and linear part."""
+    """Apply FTRL's update (McMahan et al., 2013) with rate α; return the new parameter, squares and linear part."""
     new, first, second = _updated(update_rules.Ftrl(beta, lambda1, lambda2), parameter, gradient, rate, squares, linear)
     return new, first, second
 
