@@ -22,7 +22,7 @@ Run a model on arrays or pictures, describe its outputs, and write them, by name
 Arrays are matched to the model's inputs by name, or in order if there are as many arrays as inputs. If a file contains
 more arrays, select those to use: --input digits.npz:images
 
-Pictures are turned upright, resized, cropped to the height and width of the model, and normalised, as torchvision does
+Pictures are turned upright, resized, cropped to the height and width of the model, and normalized, as torchvision does
 for ImageNet. Several pictures become one batch. With --top, the labels of the largest scores are printed:
   explorer run resnet18.pnnx.param --input cat.jpg --top 5 --labels imagenet.txt
 """

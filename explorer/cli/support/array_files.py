@@ -65,43 +65,43 @@ def read(text: str) -> dict[str, Array]:
 
 def inputs(net: Net, options: argparse.Namespace) -> dict[str, Any]:
     """Return the net's inputs from the files of ``--input``: pictures, or arrays by name or in order."""
-    texts: list[str] = options.input
-    pictures = [text for text in texts if image_inputs.is_picture(text)]
+    specs: list[str] = options.input
+    pictures = [spec for spec in specs if image_inputs.is_picture(spec)]
     if not pictures:
         image_inputs.refuse_options(options)
-        _check_count(net, texts)
-        return _arrays(net, texts)
-    if len(pictures) < len(texts):
-        other = next(text for text in texts if text not in pictures)
+        _check_count(net, specs)
+        return _arrays(net, specs)
+    if len(pictures) < len(specs):
+        other = next(spec for spec in specs if spec not in pictures)
         raise OperandError(
             f"{pictures[0]} and {other}", rule="inputs must be all pictures or all arrays", fix=f"omit --input {other}"
         )
-    return image_inputs.read(net, texts, options)
+    return image_inputs.read(net, specs, options)
 
 
-def _check_count(net: Net, texts: Sequence[str]) -> None:
+def _check_count(net: Net, specs: Sequence[str]) -> None:
     """Raise OperandError if ``--input`` is missing for a net with inputs, or given for a net without."""
-    if net.inputs and not texts:
+    if net.inputs and not specs:
         raise OperandError(
             f"no --input for net {net.name!r}",
             rule="each input must have an array; the inputs are "
             + ", ".join(f"{name!r} {shape_text(blob.shape)}" for name, blob in net.inputs.items()),
             fix='write them with np.savez("in.npz", name=array), and pass --input in.npz',
         )
-    if texts and not net.inputs:
+    if specs and not net.inputs:
         raise OperandError(
-            f"--input {texts[0]} for net {net.name!r}",
+            f"--input {specs[0]} for net {net.name!r}",
             rule="a net without inputs must be run without --input",
-            fix=f"omit --input {texts[0]}",
+            fix=f"omit --input {specs[0]}",
         )
 
 
-def _arrays(net: Net, texts: Sequence[str]) -> dict[str, Any]:
+def _arrays(net: Net, specs: Sequence[str]) -> dict[str, Any]:
     """Match arrays to the net's inputs by name if all names exist, or in order if the counts agree.
 
     The elements of a sequence input ``x`` are the arrays ``x.0``, ``x.1``, …
     """
-    pairs = [(key, array) for text in texts for key, array in read(text).items()]
+    pairs = [(key, array) for spec in specs for key, array in read(spec).items()]
     names = list(net.inputs)
     arrays: dict[str, Any] = dict(pairs)
     if len(arrays) == len(pairs):  # a name in two files does not identify its input
@@ -123,13 +123,13 @@ def _arrays(net: Net, texts: Sequence[str]) -> dict[str, Any]:
     raise FileError(
         f"{counted_text(len(pairs), 'array')} for the input{'s' * (len(names) > 1)} "
         f"{', '.join(map(repr, names))}: {', '.join(keys[:12])}",
-        path=", ".join(texts),
+        path=", ".join(specs),
         rule="each input must have an array, matched by name or in order",
-        fix=f"also pass the other inputs: --input {' --input '.join(map(visible, texts))} --input more.npz"
+        fix=f"also pass the other inputs: --input {' --input '.join(map(visible, specs))} --input more.npz"
         if too_few
         else f"omit one of the files that contain {visible(duplicate)!r}"
         if duplicate is not None
-        else f"select arrays: --input {visible(str(file_of(texts[0])))}:{','.join(keys[: len(names)])}",
+        else f"select arrays: --input {visible(str(file_of(specs[0])))}:{','.join(keys[: len(names)])}",
     )
 
 

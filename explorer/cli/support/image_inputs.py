@@ -34,7 +34,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--size", metavar="HxW", type=_size, help="height and width, if the net leaves them open")
     group.add_argument(
         "--preset", choices=PRESETS, default=_DEFAULTS["preset"],
-        help="normalisation: by ImageNet's statistics (default), to levels from 0 to 1, or to levels from 0 to 255",
+        help="normalization: by ImageNet's statistics (default), to levels from 0 to 1, or to levels from 0 to 255",
     )  # fmt: skip
     for word, meaning in (("mean", "mean"), ("std", "standard deviation")):
         group.add_argument(
@@ -81,7 +81,7 @@ def _numbers(text: str) -> tuple[float, ...]:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number or several, separated by commas") from None
 
 
-def read(net: Net, texts: Sequence[str], options: argparse.Namespace) -> dict[str, Array]:
+def read(net: Net, paths: Sequence[str], options: argparse.Namespace) -> dict[str, Array]:
     """Return the net's only input as a batch of pictures; raise OperandError if the net has no such input."""
     (name, blob), *others = net.inputs.items()
     declared = blob.shape
@@ -107,7 +107,7 @@ def read(net: Net, texts: Sequence[str], options: argparse.Namespace) -> dict[st
         )
     channels = axes["C"] if isinstance(axes["C"], int) else 3
     batch = load_image(
-        [Path(text) for text in texts],
+        [Path(path) for path in paths],
         size,
         channels=channels,
         preset=options.preset,

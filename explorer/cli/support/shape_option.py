@@ -28,5 +28,5 @@ def assume(net: Net, options: argparse.Namespace) -> Net:
 def _shape(text: str) -> tuple[str, tuple[int, ...]]:
     name, equals, lengths = text.rpartition("=")
     if not equals or not name or (lengths and not _LENGTHS.fullmatch(lengths)):
-        raise argparse.ArgumentTypeError(f"{text!r} is no shape of an input: tokens=1x576, or x= for a scalar")
+        raise argparse.ArgumentTypeError(f"{text!r} is not an input shape, such as tokens=1x576, or x= for a scalar")
     return name, tuple([int(length) for length in re.split("[x×,]", lengths) if length])

@@ -101,7 +101,7 @@ answer = Clipped("clipped", limit=2.0)
 
 
 class FilledByName(Exercise):
-    """Make a layer `layers.Linear("linear", 2, 3)` and initialise it: its bias is 1, 2, 3, and its weight is drawn by
+    """Make a layer `layers.Linear("linear", 2, 3)` and initialize it: its bias is 1, 2, 3, and its weight is drawn by
     `layers.VarScale()` with the seed 7. Would the weight be the same if the layer had another name?
     """
 
@@ -157,7 +157,7 @@ class TiedWeights(Exercise):
     accepts = (list, tuple)
     hints = (
         'An initializer maps names: `names={"second/weight/parameter": "first/weight/parameter"}`.',
-        "Initialise both layers with the same dictionary as load buffer: `layer.init(initializer, held)`.",
+        "Initialize both layers with the same dictionary as load buffer: `layer.init(initializer, held)`.",
     )
     source = """
 from explorer import layers

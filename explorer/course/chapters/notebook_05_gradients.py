@@ -54,13 +54,13 @@ answer = slope
         loss = record("square", record("tanh", x * w)).sum()
         own, built = answer(x, w), grad(loss, w)
         yield agree("Your gradient, compared with `ex.grad`", evaluate(own), evaluate(built))
-        both, alone = planned(loss, own, built), planned(loss, built)
+        combined, alone = planned(loss, own, built), planned(loss, built)
         called = bool(planned(loss, own).gradients)
         yield Finding(not called, f"Your function {'calls' if called else 'does not call'} `ex.grad`.")
-        count, without = len(operations(both)), len(operations(alone))
-        merged = decisions(both, "merged", "applied")
+        count, without = len(operations(combined)), len(operations(alone))
+        merged = decisions(combined, "merged", "applied")
         yield Finding(
-            operations(both).count("tanh") == 1,
+            operations(combined).count("tanh") == 1,
             f"Planned with the loss and its gradient, yours adds {count - without} operations to {without}, because"
             " dedup"
             f" merges {sum(len(decision.subjects) for decision in merged)} nodes, including tanh.",

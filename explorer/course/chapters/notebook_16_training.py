@@ -104,7 +104,7 @@ answer = digits(train.SGD(rate=0.3), policies=[PNoUpdate])
         recording = answer.plan(pictures, labels).recording
         before = {name: parameter.array.copy() for name, parameter in answer.parameters.items()}
         answer.train_on(pictures, labels)
-        changed = [name for name, held in before.items() if (answer.parameters[name].array != held).any()]
+        changed = [name for name, value in before.items() if (answer.parameters[name].array != value).any()]
         frozen = not any(name.startswith("hidden/") for name in changed)
         yield Finding(frozen and bool(changed), f"A step changes {', '.join(changed) or 'nothing'}.")
         products = [

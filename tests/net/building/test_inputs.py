@@ -125,7 +125,7 @@ def test_mismatching_shapes_raise_an_error_with_the_input(tmp_path: Path, capsys
     assert net.example_shapes()["tokens"][1] == net.example_shapes()["mask"][1]
     with pytest.raises(SystemExit):
         main(["check", str(tmp_path / "m.onnx"), "--shape", "tokens=1xa"])
-    assert "'tokens=1xa' is no shape of an input: tokens=1x576" in capsys.readouterr().err
+    assert "'tokens=1xa' is not an input shape, such as tokens=1x576" in capsys.readouterr().err
 
 
 def test_a_reason_is_reported_once_with_its_count(tmp_path: Path) -> None:
