@@ -55,7 +55,7 @@ def test_a_view_without_source_contains_no_source_code(program: tuple[ex.Expr, e
 
 
 @pytest.mark.spec("V-1", headline=True)
-def test_one_view_before_and_after_the_run(program: tuple[ex.Expr, ex.Expr]) -> None:
+def test_one_view_shows_the_plan_before_and_after_the_run(program: tuple[ex.Expr, ex.Expr]) -> None:
     """Step through a plan before and after its run; the view adds the run, and keeps the stage and selection."""
     product, root = program
     plan = ex.EvalPlan()
@@ -182,7 +182,7 @@ def test_an_operator_of_a_file_is_focused_by_its_name_or_its_line() -> None:
 
 
 @pytest.mark.spec("V-9", headline=True)
-def test_a_view_takes_and_gives_expressions_and_operators() -> None:
+def test_a_view_selects_and_returns_expressions_and_operators() -> None:
     """Select expressions, operators, names and ids from Python, and read the selection of the view."""
     net = ex.open(ASSETS / "digits.pnnx.param")
     view: Any = net.explore()

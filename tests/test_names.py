@@ -119,7 +119,7 @@ def test_completion_shows_everyday_functions_first_and_operations_last() -> None
     operations = [name for name in first if name in dir(ex.ops)]
     assert first[-len(operations) :] == operations
     others = {name for name, function in registry.functions.items() if not function.__module__.startswith("explorer.")}
-    assert {*first} == {name for name in dir(ex) if not name.startswith("_")} - others  # of other tests in this process
+    assert {*first} == {name for name in dir(ex) if not name.startswith("_")} - others  # from other tests
     assert begun == own == ["tan", "tanh", "tanhshrink"]
     assert text[:1] != ["evaluate"]
 

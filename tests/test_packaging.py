@@ -139,7 +139,7 @@ def test_every_dependency_is_bounded_and_listed_with_its_licence() -> None:
         assert tested[need.name] in need.specifier
         row = next(line for line in notices.splitlines() if line.startswith(f"| {need.name} |"))
         metadata = distribution(need.name).metadata
-        licence = metadata.get("License-Expression")  # not by index: another reader of metadata may be installed
+        licence = metadata.get("License-Expression")  # not by index, since metadata readers differ
         assert licence is None or licence in row, f"{need.name} is under {licence}"
     assert "tree/16.1.0" in notices
     for dist in [*needs("explorer-graphs"), *needs("distributed")]:

@@ -41,7 +41,7 @@ NAMED = {"length": {1: 0}, "rows": {2: 0, 3: 1}, "columns": {2: 1, 3: 2}, "chann
 
 @pytest.mark.spec("M-D11", "M-D1", headline=True)
 @pytest.mark.parametrize(("make", "shape"), [(ex.Vector, (10,)), (ex.Matrix, (10, 20)), (ex.ThreeDArray, (2, 10, 20))])
-def test_constructors_take_sizes_or_a_value(make: Callable[..., ex.Tensor], shape: tuple[int, ...]) -> None:
+def test_constructors_accept_sizes_or_a_value(make: Callable[..., ex.Tensor], shape: tuple[int, ...]) -> None:
     """Construct from a shape, Matrix(10, 20), or from values, Matrix(values); both have a shape, dtype and device."""
     by_shape = make(*shape)
     assert (by_shape.shape, by_shape.dtype, by_shape.device) == (shape, np.float32, ex.cpu)
@@ -141,7 +141,7 @@ def test_elements_can_be_assigned() -> None:
         lambda t: [ex.function(lambda x: x + t)(np.ones(4))],
     ],
 )
-def test_shared_writes_are_refused(share: Callable[[ex.Tensor], Any]) -> None:
+def test_writing_to_shared_storage_raises_an_error(share: Callable[[ex.Tensor], Any]) -> None:
     """Write elements of a tensor until an expression, view or result shares its storage; then raise an error."""
     t = ex.tensor([1.0, 2.0, 3.0, 4.0])
     t[0] = 0
@@ -286,7 +286,7 @@ def test_the_element_type_is_the_type_of_the_given_scalar() -> None:
 
 @pytest.mark.spec("M-D12", headline=True)
 @pytest.mark.parametrize("rank", range(5))
-def test_a_shape_tells_the_sizes_that_its_category_has(rank: int) -> None:
+def test_a_shape_has_named_sizes_for_its_category(rank: int) -> None:
     """Read sizes with the names of the category (length, rows and columns, channels); other names are an error."""
     shape = (5, 6, 7, 8)[:rank]
     x = ex.tensor(np.ones(shape))

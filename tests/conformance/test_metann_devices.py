@@ -24,7 +24,7 @@ def codes(found: list[Any], applied: bool = True) -> set[str]:
 
 
 @pytest.mark.spec("M-D10", headline=True)
-def test_a_users_element_type_works() -> None:
+def test_a_user_defined_element_type_works() -> None:
     """Use an element type defined in a cell like float32, with operators, products, views and gradients."""
     numbers = np.array([[1.5, -2.25], [0.5, 3.0]])
     x = ex.tensor(numbers, fixed)
@@ -155,7 +155,7 @@ def test_copies_between_devices_are_explicit() -> None:
 
 
 @pytest.mark.spec("M-E10", headline=True)
-def test_a_plan_for_each_device() -> None:
+def test_there_is_a_default_plan_for_each_device() -> None:
     """Keep a default plan for each device; a device's plan rejects values on other devices."""
     x, here = ex.tensor([1.0, 2.0], device=there), ex.tensor([1.0])
     handles = [(x + x).eval_register(), (here + here).eval_register()]

@@ -47,7 +47,7 @@ def codes(decisions: list[Any], verdict: str = "applied") -> list[str]:
 
 @pytest.mark.spec("M-E2", headline=True)
 @pytest.mark.parametrize("rebuilt", [False, True])
-def test_a_product_that_is_written_a_thousand_times_is_computed_once(rebuilt: bool) -> None:
+def test_a_product_written_a_thousand_times_is_computed_once(rebuilt: bool) -> None:
     """Compute a product once if it is used or written a thousand times; each merge is a decision."""
     a, b = ex.tensor(X), ex.tensor(X.T)
     product = a @ b
@@ -75,7 +75,7 @@ def test_log_of_exp_is_computed_by_the_first_matching_rule() -> None:
 
 
 @pytest.mark.spec("M-E5", headline=True)
-def test_links_are_asked_in_order_and_the_first_match_wins() -> None:
+def test_rules_are_tried_in_order_and_the_first_match_applies() -> None:
     """Try rules in order: the first match applies, and the rules that declined before it are recorded."""
 
     def declare(name: str, answer: Callable[[ex.Expr, ex.Expr], Any]) -> None:
@@ -339,7 +339,7 @@ USES: list[tuple[str, str, Callable[..., Any]]] = [
 
 @pytest.mark.spec("M-E9", "M-O4", headline=True)
 @pytest.mark.parametrize(("characteristic", "code", "write"), USES)
-def test_characteristics_that_a_users_operation_declares_are_used(
+def test_declared_characteristics_of_a_user_defined_operation_are_used(
     characteristic: str, code: str, write: Callable[..., Any]
 ) -> None:
     """Use the characteristics that an operation declares; each use is a decision and keeps the values."""

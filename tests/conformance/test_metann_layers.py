@@ -161,7 +161,7 @@ def test_metanns_ports_have_names_here() -> None:
 
 @pytest.mark.spec("M-L3", headline=True)
 @pytest.mark.parametrize("kind", [layers.ParamSource, layers.ValueSource])
-def test_sources_look_in_the_buffer_then_for_a_value_then_for_a_filler(kind: type[layers.ParamSource]) -> None:
+def test_sources_are_initialized_from_buffer_value_or_filler_in_this_order(kind: type[layers.ParamSource]) -> None:
     """Initialise parameters and constants from the load buffer, else a named value, else a filler, else raise."""
     initializer = layers.Initializer({"w": [2.0, 2.0]}, filler=layers.Constant(3.0))
     held: dict[str, Any] = {"w": np.ones(2)}
@@ -198,7 +198,7 @@ def test_a_failed_init_changes_nothing() -> None:
 
 
 @pytest.mark.spec("M-L5", "M-L7", headline=True)
-def test_types_of_inputs_make_a_training_layer() -> None:
+def test_input_types_construct_a_training_layer() -> None:
     """Create a training layer from the types of its inputs or with train=True; other layers raise when fed backward."""
     type_ = ex.TensorType((2,), np.dtype(np.float32))
     typed = layers.Tanh("t", inputs={"input": type_}, policies=[FEEDBACK])
@@ -281,7 +281,7 @@ def test_containers_support_any_keys_and_values() -> None:
 
 
 @pytest.mark.spec("M-L7", headline=True)
-def test_feeding_records_and_computes_nothing() -> None:
+def test_feeding_records_without_computing() -> None:
     """Feed forward and backward without computing; both return expressions in which each layer is one call."""
     bad = np.full((2, 2), np.nan)
     layer = layers.Linear("l", 2, 2, policies=[layers.PUpdate, FEEDBACK], train=True)
@@ -382,7 +382,7 @@ def test_weights_are_saved_and_loaded_by_name_all_or_none() -> None:
 
 
 @pytest.mark.spec("M-L9", headline=True)
-def test_a_layer_runs_several_times_and_is_fed_backward_as_often_last_first() -> None:
+def test_a_layer_fed_forward_several_times_is_fed_backward_in_reverse_order() -> None:
     """Feed a layer forward several times and backward as often, in reverse order; it is neutral afterwards."""
     layer = layers.Square("s", policies=[FEEDBACK], train=True)
     inputs = [RANDOM.normal(size=shape) for shape in ((2,), (2, 3), ())]

@@ -265,7 +265,7 @@ def test_nll_loss_and_its_gradient() -> None:
 
 
 @pytest.mark.spec("M-O1", headline=True)
-def test_writing_an_expression_computes_nothing_and_knows_its_type() -> None:
+def test_recording_an_expression_infers_its_type_without_computing() -> None:
     """Record an expression without computing it; shape, dtype and category are known at once."""
 
     class Untouched(ex.Elementwise):
@@ -287,7 +287,7 @@ def test_writing_an_expression_computes_nothing_and_knows_its_type() -> None:
 
 
 @pytest.mark.spec("M-O2", headline=True)
-def test_illegal_operands_are_refused_when_they_are_written() -> None:
+def test_illegal_operands_raise_an_error_when_they_are_written() -> None:
     """Reject invalid operands when an expression is written; the error names the operation, types and rule."""
     matrix, vector = ex.tensor(np.ones((2, 3))), ex.tensor(np.ones(2, np.float32))
     for write, operation, rule in (
@@ -316,7 +316,7 @@ def test_a_matrix_plus_a_three_d_array_is_a_three_d_array() -> None:
 
 
 @pytest.mark.spec("M-O5", headline=True)
-def test_an_operation_with_nothing_to_do_returns_its_operand_and_says_so() -> None:
+def test_an_operation_with_no_effect_is_replaced_by_its_operand_with_a_decision() -> None:
     """Replace an operation that has no effect by its operand, and record this as a decision."""
     x = ex.tensor(np.arange(6.0).reshape(2, 3))
     for y in (ex.transpose(x, (0, 1)), x.sum(axis=()), x.reshape(2, 3), ex.broadcast_to(x, (2, 3)), x[:], ex.pad(x, 0)):
@@ -345,7 +345,7 @@ def test_an_int_matrix_plus_one_half() -> None:
 
 
 @pytest.mark.spec("M-O7", headline=True)
-def test_the_nested_form_of_a_loss_is_read() -> None:
+def test_a_loss_is_printed_in_nested_form() -> None:
     """Print any expression in its nested form, with the category of each value."""
     w = ex.Matrix(np.ones((3, 2)))
     text = str(ex.nll_loss(ex.tensor(np.ones(2)), ex.softmax(ex.tensor(np.ones(3)) @ w)))

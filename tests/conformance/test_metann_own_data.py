@@ -47,7 +47,7 @@ D = Diagonal([1.0, 2.0])
 
 
 @pytest.mark.spec("M-D4", "M-D11", headline=True)
-def test_a_users_data_type_takes_part() -> None:
+def test_a_user_defined_data_type_can_be_an_operand() -> None:
     """Use a data type defined in a cell as an operand; it evaluates to its array and is drawn with its name."""
     d, x = Diagonal([1, 2, 3]), np.arange(9, dtype=np.float32).reshape(3, 3)
     want = np.diag(d.diagonal)

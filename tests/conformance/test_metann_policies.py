@@ -46,7 +46,7 @@ def collected(layer: layers.Layer) -> dict[str, Any]:
 
 
 @pytest.mark.spec("M-L11", headline=True)
-def test_policies_have_defaults_exclude_each_other_and_come_in_any_order() -> None:
+def test_policies_have_defaults_and_conflicts_and_any_order() -> None:
     """Select policies by major and minor class, in any order; two values conflict, and unused policies are ignored."""
     defaults = layers.Tanh("t")
     assert (defaults.select(GradPolicy).update, defaults.select(GradPolicy).feedback_output) == (False, False)
@@ -124,7 +124,7 @@ class Twice(layers.Composite):
 
 
 @pytest.mark.spec("M-L15", headline=True)
-def test_policies_of_ones_own_are_values_types_and_choices() -> None:
+def test_user_defined_policies_are_values_types_and_choices() -> None:
     """Define custom policies as a value, type, choice or parametrised policy, and read them by major class.
 
     Constructor arguments of a composite go to chosen sublayers.
@@ -196,7 +196,7 @@ class Positive(layers.Parameter):
 
 
 @pytest.mark.spec("M-L16", headline=True)
-def test_parameters_are_made_as_their_policies_say() -> None:
+def test_parameters_are_created_as_their_policies_select() -> None:
     """Create parameters with the type, initializer, data type and filler that their policies select."""
     chosen = [
         layers.ParameterPolicy.type(Positive),
@@ -251,7 +251,7 @@ def test_the_distribution_of_varscale_is_chosen_by_policy() -> None:
 
 
 @pytest.mark.spec("M-L12", headline=True)
-def test_policies_reach_sublayers_and_sub_overrides_them_nested() -> None:
+def test_policies_are_inherited_by_sublayers_and_overridden_by_nested_subs() -> None:
     """Inherit a composite's policies at any depth and override them with nested Subs; each records its source."""
     chosen = [PUpdate, Sub("linear", PNoUpdate, Sub("weight", PUpdate, Sub("parameter", PNoUpdate)))]
     chosen.append(layers.PerceptronPolicy.activation(layers.Tanh))
@@ -300,7 +300,7 @@ def gradient_operations(layer: layers.Layer, x: Any) -> list[str]:
 
 
 @pytest.mark.spec("M-L13", headline=True)
-def test_feedback_is_inferred_and_a_gradient_that_nobody_needs_is_never_built() -> None:
+def test_feedback_is_inferred_and_unneeded_gradients_are_never_built() -> None:
     """Infer which sublayers are fed backward; a gradient that is not needed is never recorded."""
     inferred = {
         (): {"weight": False, "bias": False},

@@ -29,7 +29,7 @@ class Point:
 
 
 @pytest.mark.spec("C-21", headline=True)
-def test_anything_is_registered_created_and_explained_by_its_key() -> None:
+def test_objects_are_registered_created_and_explained_by_key() -> None:
     """Register any object under a key, and create, list and explain it with that key."""
     shapes: ex.Registry[Any, Any] = ex.Registry("shape")
     assert shapes.register("point", Point) is Point

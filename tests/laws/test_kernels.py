@@ -150,7 +150,7 @@ def test_a_call_is_run_by_planning_its_body() -> None:
 
 @pytest.mark.spec("T-10", headline=True)
 @pytest.mark.parametrize("case", parameters(CASES))
-def test_an_operation_makes_a_new_tensor_and_keeps_the_old_ones(case: Case) -> None:
+def test_an_operation_returns_a_new_tensor_and_keeps_its_operands(case: Case) -> None:
     """Return a new tensor from every operation; its operands are unchanged."""
     arrays = [np.asarray(array) for array in case.arrays()]
     tensors = [ex.tensor(array) for array in arrays]

@@ -143,7 +143,7 @@ def test_exact_rules_keep_every_bit(reason: Reason) -> None:
 @pytest.mark.spec("U-4", headline=True)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("reason", rules("rounding", "reordering"))
-def test_rules_that_round_stay_within_their_bound(reason: Reason) -> None:
+def test_errors_of_rounding_and_reordering_rules_are_bounded(reason: Reason) -> None:
     """Limit the error of rounding and reordering rules to 4 times the unplanned error and 4 units of rounding."""
     seen: set[Reason] = set()
     for seed in seeds(reason):
@@ -175,7 +175,7 @@ def test_rules_that_round_stay_within_their_bound(reason: Reason) -> None:
 
 
 @pytest.mark.spec("U-2", headline=True)
-def test_a_plan_is_safe_unless_it_is_asked_to_be_fast() -> None:
+def test_fast_numerics_are_declined_by_default() -> None:
     """Keep the order of operations by default; rewrites of numerics='fast' are declined with their cost."""
     x = Parameter(ex.TensorType((64, 64), np.float32), "x")()
     w, scale = ex.tensor(np.full((64, 64), 1e25, "f4")), ex.tensor(np.full(64, 1e25, "f4"))

@@ -71,7 +71,7 @@ def check(recording: ex.Recording) -> None:
 
 @pytest.mark.spec("P-16", headline=True)
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_golden_programs_are_accounted_for(name: str) -> None:
+def test_provenance_of_golden_programs_is_complete(name: str) -> None:
     """Trace every kernel to its recorded nodes and lines, and every recorded node to its kernels or its removal."""
     check(recorded(name))
 

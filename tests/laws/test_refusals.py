@@ -73,7 +73,7 @@ def check_calls(plan: ex.EvalPlan) -> None:
 
 @pytest.mark.spec("P-15", headline=True)
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_nothing_in_golden_programs_is_refused_without_a_reason(name: str) -> None:
+def test_every_declined_decision_in_golden_programs_has_a_reason(name: str) -> None:
     """Give a coded reason for every operation not fused, duplicate not merged and call not batched."""
     build, options = PROGRAMS[name]
     plan = prepared(*build(), **options)

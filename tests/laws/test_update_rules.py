@@ -135,7 +135,7 @@ def same(given: Sequence[Any], wanted: Sequence[Any]) -> bool:
 
 @pytest.mark.spec("U-7", headline=True)
 @pytest.mark.parametrize("seeds", SEEDS)
-def test_new_values_are_numpys_whatever_is_written_over_what(seeds: range) -> None:
+def test_new_values_equal_numpys_for_any_reuse_of_memory(seeds: range) -> None:
     """Overwrite an old value only after all its readers; any update rule gives NumPy's values bit for bit.
 
     New values, and results that are asked for, are any expressions of parameters in memory: the parameters themselves,

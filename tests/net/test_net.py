@@ -225,7 +225,7 @@ def test_threads_may_run_one_net() -> None:
 
 
 @pytest.mark.spec("I-14", headline=True)
-def test_any_operands_are_ends() -> None:
+def test_a_net_is_cut_between_any_operands() -> None:
     """Cut a net between any named operands: net.cut(inputs, outputs)."""
     net = digits()
     tail = net.cut(["11"], ["14"])

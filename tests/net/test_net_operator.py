@@ -107,7 +107,7 @@ def test_lists_that_pnnx_cannot_express_have_the_kind_others(value: Any) -> None
 
 
 @pytest.mark.spec("I-19", headline=True)
-def test_arguments_tell_their_kinds_as_pnnx_numbers_them(tmp_path: Path) -> None:
+def test_the_kinds_of_arguments_have_pnnxs_numbers(tmp_path: Path) -> None:
     """Return the kind of each argument, from 0 (null) to 8 (other), and write the argument back byte for byte."""
     line = "my.Kinds k 1 1 x y a=None b=True c=3 d=2.5 e=word f=(1,2) g=(1.5,2.0) h=(u,v) i=1.0+2.0j j=(1,2.5) l=()"
     net = opened(tmp_path, line)
@@ -125,7 +125,7 @@ def test_arguments_tell_their_kinds_as_pnnx_numbers_them(tmp_path: Path) -> None
 
 
 @pytest.mark.spec("I-18", headline=True)
-def test_graph_and_weights_are_opened_from_files_apart(tmp_path: Path) -> None:
+def test_graph_and_weights_are_opened_from_separate_files(tmp_path: Path) -> None:
     """Open a graph and its weights from separate files; a net's paths can be read, and changed before init."""
     folders = [tmp_path / name for name in ("graphs", "weights")]
     for folder in folders:

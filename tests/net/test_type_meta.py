@@ -63,7 +63,7 @@ def test_a_type_has_one_metadata_object() -> None:
 
 
 @pytest.mark.spec("C-3", headline=True)
-def test_elements_are_constructed_copied_and_destructed_in_order_and_then_freed() -> None:
+def test_elements_are_constructed_copied_destructed_and_freed_in_order() -> None:
     """Construct, copy and destruct a block's elements in order, and then free the memory."""
     meta = ex.TypeMeta.make(Counter, destruct=_end)
     Counter.made = 0

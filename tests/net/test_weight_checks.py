@@ -52,7 +52,7 @@ def right(filters: Any, stored: dict[str, Any]) -> Any:
 
 
 @pytest.mark.spec("U-3", headline=True)
-def test_a_batch_normalization_moves_into_the_convolution_before_it_if_its_values_allow_it(tmp_path: Any) -> None:
+def test_a_batch_normalization_is_folded_into_the_convolution_if_no_value_overflows(tmp_path: Any) -> None:
     """Fold a batch normalization with stored statistics into the convolution before it, if no value overflows."""
     net, stored = normed(tmp_path)
     applied, declined = codes(net)

@@ -97,7 +97,7 @@ def test_workspaces_are_switched_by_name() -> None:
 
 
 @pytest.mark.spec("C-4", headline=True)
-def test_a_blob_holds_one_value_of_any_type() -> None:
+def test_a_blob_stores_one_value_of_any_type() -> None:
     """Store one value of any type in a blob, which is empty at first; a wrong type is an error that names both."""
     blob = Blob("b")
     assert blob.empty

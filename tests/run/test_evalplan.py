@@ -39,7 +39,7 @@ a = ex.tensor(np.arange(6.0).reshape(2, 3), name="a")
 
 
 @pytest.mark.spec("M-E1", headline=True)
-def test_three_ways_to_a_value() -> None:
+def test_three_ways_to_evaluate_give_the_same_value() -> None:
     """Evaluate at once, with a plan's handle, or after registration in the default plan; all give the same value."""
     y = ex.tanh(a) @ ex.transpose(a)
     expected = np.tanh(a.array) @ a.array.T
@@ -383,7 +383,7 @@ def test_options_are_checked() -> None:
 
 
 @pytest.mark.spec("P-17", headline=True)
-def test_prepare_tells_the_plan_before_the_run_and_eval_adds_measurements_to_it() -> None:
+def test_prepare_previews_the_plan_and_eval_adds_measurements() -> None:
     """Preview a plan with estimates before a run, which then adds measurements to the same recording."""
     plan = ex.EvalPlan(title="demo")
     plan.register(ex.log(ex.exp(a)))

@@ -41,7 +41,7 @@ def anew() -> None:
 
 
 @pytest.mark.spec("M-E3", "P-2", headline=True)
-def test_a_value_that_is_held_is_taken_by_later_plans() -> None:
+def test_a_referenced_value_is_reused_by_later_plans() -> None:
     """Reuse a value that is still referenced, in ex.evaluate, the default plan and plans with recall=True, and record
     this.
     """

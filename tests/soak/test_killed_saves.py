@@ -71,7 +71,7 @@ else:
 
 
 @pytest.mark.spec("C-17", headline=True)
-def test_trainers_killed_at_any_moment_leave_the_last_checkpoint(tmp_path: Path) -> None:
+def test_training_killed_at_any_moment_leaves_the_last_complete_checkpoint(tmp_path: Path) -> None:
     """Load the last complete checkpoint of a training run that was killed at any moment.
 
     It holds exactly the steps that were made, in mid-epoch too.

@@ -102,7 +102,7 @@ def test_declined_decisions_of_the_subjects_are_sorted_by_cost() -> None:
 
 
 @pytest.mark.spec("V-22")
-def test_a_stage_that_is_left_out_is_the_reason(program: tuple[ex.EvalPlan, ex.Expr, ex.Expr, ex.Expr]) -> None:
+def test_an_omitted_stage_is_the_reason(program: tuple[ex.EvalPlan, ex.Expr, ex.Expr, ex.Expr]) -> None:
     hidden = program[3]
     text = message(testing.assert_fused, planned(hidden, without="fuse"), "block")
     assert "this plan has no stage fuse, which EvalPlan(without=…) excludes" in text

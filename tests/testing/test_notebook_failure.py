@@ -75,13 +75,13 @@ def strict(stored: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, s
 
 @pytest.fixture(scope="module")
 def lax(stored: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Reports of a worker of pytest-xdist, which sends them to the session's own process."""
+    """Return the reports of a pytest-xdist worker, which sends them to the main process."""
     return reports(tmp_path_factory.mktemp("lax"), stored, ["program"], "--nbval-lax", "-n", "1")
 
 
 @pytest.mark.spec("V-22", headline=True)
 @pytest.mark.parametrize("session", ["strict", pytest.param("lax", marks=pytest.mark.soak)])
-def test_a_changed_program_fails_with_the_decisions_that_differ(request: pytest.FixtureRequest, session: str) -> None:
+def test_a_changed_program_fails_with_the_different_decisions(request: pytest.FixtureRequest, session: str) -> None:
     """List the decisions that differ, without a picture, when a notebook under nbval fails."""
     text = request.getfixturevalue(session)["program"]
     assert "Cell 1: the outputs differ from those stored in the notebook" in text

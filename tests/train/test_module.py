@@ -122,7 +122,7 @@ def test_a_step_is_planned_once_and_reused() -> None:
 
 
 @pytest.mark.spec("T-13", headline=True)
-def test_a_module_of_float64_computes_in_it_throughout() -> None:
+def test_a_float64_module_computes_only_in_float64() -> None:
     """Compute a module in float64 with one option: parameters, state, outputs and every value of a step."""
     x, label = data()
     module = built(T.Adam(0.01), "float64")
@@ -139,7 +139,7 @@ def test_a_module_of_float64_computes_in_it_throughout() -> None:
 
 
 @pytest.mark.spec("T-2", headline=True)
-def test_a_module_keeps_and_releases() -> None:
+def test_a_module_keeps_its_last_output_and_releases_its_parts() -> None:
     """Keep a module's last output, and release it with layers, loss and optimizer when the module is closed."""
     x, _label = data()
     loss, optimizer = T.MeanSquaredError(), T.SGD(0.1)

@@ -46,7 +46,7 @@ def reached(optimizer: Any, dtype: str = "float64") -> np.ndarray:
         ("clipped", lambda: T.SGD(0.1, clip_norm=2.0)),
     ],
 )
-def test_a_rule_reaches_what_torch_reaches(name: str, optimizer: Any) -> None:
+def test_update_rules_equal_torch(name: str, optimizer: Any) -> None:
     """Train with gradient descent, momentum, Nesterov, Adagrad, Adam, AdamW and AMSGrad to PyTorch's weights."""
     # torch adds Adam's ε after the correction of √v: a difference of 1e-6 at the first step
     rtol = 1e-6 if name in ("adam", "adamw", "amsgrad") else 1e-12

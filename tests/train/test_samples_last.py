@@ -21,7 +21,7 @@ def _node(layer: Any, samples: str = "first", dtype: str = "float64") -> Any:
 
 
 @pytest.mark.spec("T-8", "T-12", headline=True)
-def test_samples_may_lie_last() -> None:
+def test_the_batch_axis_may_be_last() -> None:
     """Train with samples along the first or, with an option, the last axis; outputs and losses are equal."""
     x, label = data()
     first, last = built(dtype="float64"), built(dtype="float64", samples="last")
@@ -60,7 +60,7 @@ def test_a_loss_reads_classes_next_to_a_last_batch_axis(loss: Any, rows: bool) -
 
 
 @pytest.mark.spec("T-12", "T-8", headline=True)
-def test_a_linear_layer_with_samples_last_is_the_texts() -> None:
+def test_a_linear_layer_with_samples_last_follows_the_textbook() -> None:
     """Compute a linear layer with samples last: Wᵀ I + b, dW = I Gᵀ, db = Σ G over samples, dI = W G."""
     generator = np.random.default_rng(0)
     node = _node(T.Linear("l", 6, 2, "last"), "last")

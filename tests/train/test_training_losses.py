@@ -37,7 +37,7 @@ def test_gradients_equal_finite_differences(loss: Any, shape: tuple[int, ...]) -
 
 
 @pytest.mark.spec("T-3", headline=True)
-def test_values_are_those_of_the_formulas() -> None:
+def test_losses_equal_their_formulas() -> None:
     """Compute mean squared error, cross-entropy, NLL and binary cross-entropy with the values of their formulas."""
     output, label = case(LOSSES[0])
     assert LOSSES[0](output, label) == pytest.approx(((output - label) ** 2).mean())

@@ -35,7 +35,7 @@ def declare() -> Any:
 
 
 @pytest.mark.spec("M-O4", headline=True)
-def test_one_declaration_is_enough() -> None:
+def test_an_operation_is_declared_with_one_class() -> None:
     """Declare an operation in one class; checks, gradient, batching, planning and functions then support it."""
     if "cube_of_cell" not in registry.operations:
         declare()

@@ -160,7 +160,7 @@ def test_kernels_run_on_the_device_and_results_are_synchronized(log: list[str]) 
 
 @pytest.mark.spec("C-1", headline=True)
 @pytest.mark.parametrize("device", [ex.cpu, accelerator], ids=lambda device: device.name)
-def test_cpu_is_a_device_like_others(device: ex.Device) -> None:
+def test_the_cpu_has_the_interface_of_other_devices(device: ex.Device) -> None:
     """Allocate, copy, synchronise and draw random numbers through one interface on every device."""
     memory = device.new(100)
     assert memoryview(memory).nbytes == 100

@@ -19,7 +19,7 @@ NUMBERS = [True, 0, 1, 2, 0.0, 0.5, -1.5, 1e300, 2j]
 @pytest.mark.spec("M-O6", headline=True)
 @pytest.mark.parametrize("apply", OPERATORS)
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_mixed_element_types_promote_as_numpys(apply: Any, dtype: str) -> None:
+def test_mixed_element_types_promote_as_in_numpy(apply: Any, dtype: str) -> None:
     """Promote mixed data types as NumPy 2 does, with weak Python numbers; the dtype is known at recording."""
     array = np.ones(3, dtype)
     x = ex.tensor(array)

@@ -35,7 +35,7 @@ def layer(x: Any, w: Any, b: Any) -> Any:
 
 
 @pytest.mark.spec("P-4", "M-E4", headline=True)
-def test_a_loop_over_samples_with_shared_parameters_is_one_batch_and_its_gradient_one_contraction() -> None:
+def test_a_loop_over_samples_is_one_batch_with_a_single_gradient_contraction() -> None:
     """Compute similar calls as one call on stacked rows; the decision has the calls, shapes before and after, and
     costs.
     """
@@ -210,7 +210,7 @@ def test_equal_calls_are_merged_instead_of_batched() -> None:
 
 
 @pytest.mark.spec("M-E4", "P-4", headline=True)
-def test_a_loop_of_plain_operations_is_what_one_would_have_written_by_hand_for_the_batch() -> None:
+def test_a_loop_of_plain_operations_equals_a_batch_written_by_hand() -> None:
     """Run a loop over single samples as the batch that a user would write by hand, including gradients."""
     count, sizes = 200, (32, 48, 48, 10)
     weights = [ex.tensor(random.normal(size=pair) / 7) for pair in pairwise(sizes)]

@@ -215,7 +215,7 @@ def test_values_are_those_of_a_run_in_which_no_memory_is_reused(roots: Any) -> N
 @pytest.mark.spec("P-8", headline=True)
 @pytest.mark.parametrize("batch", [1, 8])
 @pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2", "encoder_open"])
-def test_models_need_little_more_than_what_lives_at_the_worst_moment(name: str, batch: int) -> None:
+def test_models_need_little_more_memory_than_the_peak_of_live_values(name: str, batch: int) -> None:
     """Reuse memory within live ranges: models need at most 1.05 times the largest live memory, plus a workspace."""
     definition = pnnx.read(MODELS / f"{name}.pnnx.param")
     held = [weight for operator in definition.operators for weight in operator.weights.values()]

@@ -21,7 +21,7 @@ x = ex.tensor(np.arange(12.0).reshape(3, 4), name="x")
 
 
 @pytest.mark.spec("P-2", "M-E2", headline=True)
-def test_equal_expressions_are_computed_once_and_the_saving_is_told() -> None:
+def test_equal_expressions_are_computed_once_and_the_saving_is_reported() -> None:
     """Merge equal expressions into one computation; the decision states the saved flops and bytes."""
     products = [ex.tanh(x) * 2.0 for _ in range(1000)]
     planned = plan([ex.add_n(*products)])

@@ -16,7 +16,7 @@ x = ex.tensor(np.arange(12.0).reshape(3, 4), name="x")
 
 
 @pytest.mark.spec("P-6", headline=True)
-def test_chains_trees_and_epilogues_are_fused_and_the_saving_is_told() -> None:
+def test_chains_trees_and_epilogues_are_fused_and_the_saving_is_reported() -> None:
     """Fuse elementwise chains and trees, epilogues of products, and producers of reductions; decisions state the saved
     bytes.
     """

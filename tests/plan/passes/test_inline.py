@@ -30,7 +30,7 @@ def outer(a: Any) -> Any:
 
 
 @pytest.mark.spec("P-5", headline=True)
-def test_calls_are_opened_those_inside_too_and_the_box_keeps_its_members() -> None:
+def test_nested_calls_are_opened_and_stay_boxes_in_the_picture() -> None:
     """Inline calls, including nested ones, if that helps; the view keeps their box."""
     planned = plan([outer(x), outer(x + 1.0)], Options(without=("batch",)))
     opened = [c for c in planned.graph.decisions if c.code == "inlined"]

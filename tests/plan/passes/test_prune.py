@@ -13,7 +13,7 @@ x = ex.tensor(np.arange(12.0).reshape(3, 4), name="x")
 
 
 @pytest.mark.spec("P-3", headline=True)
-def test_what_no_root_needs_is_pruned_with_its_count_and_readers() -> None:
+def test_unneeded_nodes_are_pruned_with_their_count_and_readers() -> None:
     """Remove nodes that no root needs; the decision states their number and their readers."""
     planned = plan([ex.log(ex.exp(x + 1))])
     assert codes(planned, "prune") == ["unneeded"]

@@ -60,7 +60,7 @@ def price_and_peak(plan: ex.EvalPlan) -> tuple[float, int]:
 
 
 @pytest.mark.spec("P-18", headline=True)
-def test_prices_and_peaks_are_those_of_plans_that_are_written_by_hand() -> None:
+def test_prices_and_peaks_equal_those_of_plans_written_by_hand() -> None:
     """Find the smallest change that would reverse a declined decision, with the costs and peaks of both plans."""
     large, other = (ex.tensor(np.full((500, 500), number, np.float32)) for number in (1, 2))
     shared = large + 0.5

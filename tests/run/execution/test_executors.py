@@ -165,7 +165,7 @@ def test_a_stream_keeps_its_order() -> None:
 
 
 @pytest.mark.spec("M-E8", "P-11", headline=True)
-def test_independent_kernels_run_at_one_time_and_steps_tell_their_thread() -> None:
+def test_independent_kernels_run_concurrently_and_record_their_thread() -> None:
     """Run independent kernels at the same time; two kernels that wait for each other both finish."""
     ACTS["meet"] = meeting()
     plan, handles = prepared(acting("meet", 1.0) * 2.0, acting("meet", 2.0) * 3.0)

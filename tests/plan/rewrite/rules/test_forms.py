@@ -43,7 +43,7 @@ def expected(form: str, numbers: str) -> list[Any]:
         product(FORMS, TOLERANCES), [*product(FORMS, ["float64"]), *product(list(FORMS)[::4], ["float32"])]
     ),
 )
-def test_values_and_two_gradients_are_finite_and_right(form: str, dtype: str) -> None:
+def test_values_and_two_gradients_are_finite_and_correct(form: str, dtype: str) -> None:
     """Differentiate the stabilised program: first and second gradients of 99 formulas are correct at ±1e4."""
     for numbers, row in INPUTS.items():
         tolerance = TOLERANCES[dtype]

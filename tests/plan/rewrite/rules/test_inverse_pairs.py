@@ -34,7 +34,7 @@ integers = ex.tensor(np.array([[3, -4, 5]]))
     ],
     ids=lambda value: repr(value) if isinstance(value, list) else "",
 )
-def test_pairs_that_undo_each_other_are_their_operand(root: ex.Expr, codes: list[str]) -> None:
+def test_inverse_pairs_are_replaced_by_their_operand(root: ex.Expr, codes: list[str]) -> None:
     """Replace pairs of inverse operations by their operand; each is a decision of its rule."""
     graph = simplified(root)
     assert applied(graph) == codes
