@@ -33,7 +33,7 @@ from explorer.core.argument_checks import named
     ],
 )
 def test_too_many_arguments_are_counted_with_the_fix(call, said: str) -> None:
-    """The error says how many there may be, and that several values are one tuple."""
+    """The error contains the allowed number, and suggests a tuple for several values."""
     with pytest.raises(ex.OperandError) as caught:
         call(ex.tensor(np.ones((2, 3))))
     assert said in str(caught.value)

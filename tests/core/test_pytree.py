@@ -24,7 +24,7 @@ nested: st.SearchStrategy[Any] = st.recursive(
 
 
 @given(nested)
-def test_what_is_taken_apart_is_put_together(value: Any) -> None:
+def test_a_flattened_container_can_be_restored(value: Any) -> None:
     leaves, structure = flatten(value)
     again = unflatten(structure, leaves)
     assert again == value

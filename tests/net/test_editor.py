@@ -162,8 +162,8 @@ def base() -> ex.Net:
         (lambda n: n.Softmax("x", "y", axis=np.ones(2)), r"axis is a tensor\n.*\n.*GivenTensorFill"),
     ],
 )  # fmt: skip
-def test_a_wrong_operator_is_refused_when_it_is_added(wrong: Callable[[ex.Net], object], said: str) -> None:
-    """An operator that is not as its type asks is refused with the rule and the fix, and the net stays as it was."""
+def test_an_invalid_operator_raises_an_error_when_it_is_added(wrong: Callable[[ex.Net], object], said: str) -> None:
+    """The error has the rule and the fix, and the net is unchanged."""
     net = base()
     before = net.definition
     with pytest.raises((ex.ExplorerError, TypeError), match=said):

@@ -170,8 +170,8 @@ def test_inputs_are_given_in_order_or_by_name(tmp_path: Path) -> None:
         ([[1], [2, 3]], r"input '0' is not a rectangular array"),
     ],
 )
-def test_wrong_inputs_are_refused_before_anything_is_computed(given: object, said: str) -> None:
-    """A wrong input is refused with its name, what is expected and what was given, before any weight is read."""
+def test_wrong_inputs_raise_an_error_before_anything_is_computed(given: object, said: str) -> None:
+    """The error has the input's name, the expected and the given value, and precedes the reading of weights."""
     net = digits()
     net.weights.tensor = None  # type: ignore[method-assign, assignment]  # whoever builds now fails
     with pytest.raises(ex.OperandError, match=said):

@@ -21,7 +21,7 @@ from explorer.view.base.font import shorten, width
         ("\u2028\u200f\ufeff", r"\u2028\u200f\ufeff"),
     ],
 )
-def test_what_cannot_be_seen_becomes_visible(given, shown):
+def test_invisible_characters_become_visible(given, shown):
     assert visible(given) == shown
 
 
@@ -46,7 +46,7 @@ def test_exactly_the_invisible_and_reordering_characters_are_escaped():
 
 
 @given(st.text(), st.floats(20, 300), st.booleans())
-def test_a_shortened_text_fits(text, limit, bold):
+def test_a_shortened_string_fits(text, limit, bold):
     assert width(shorten(text, limit, 12, bold), 12, bold) <= limit
     if width(text, 12, bold) <= limit:
         assert shorten(text, limit, 12, bold) == text

@@ -24,7 +24,7 @@ def entered(draw):
 
 @pytest.mark.spec("V-1")
 @given(entered())
-def test_at_every_position_the_same_stands_for_every_node(rows):
+def test_every_node_has_the_same_replacement_at_every_position(rows):
     ordered = in_order(rows)
     assert [row[0] for row in ordered] == sorted(row[0] for row in rows)
     for position in range(6):

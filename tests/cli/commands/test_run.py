@@ -58,10 +58,10 @@ def test_a_net_without_inputs_runs_without_arrays(capsys: pytest.CaptureFixture[
         (["--input", "two.npz", "--top", "1", "--labels", "empty.txt"], "0 labels for the 2 classes"),
     ],
 )
-def test_what_is_wrong_is_said_before_the_run(
+def test_errors_are_printed_before_the_run(
     arguments: list[str], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Status 2, one message, and no output of the net: it was not run."""
+    """The exit status is 2, there is one message and no output, because the net did not run."""
     monkeypatch.setattr("explorer.formats.onnx.reference_values.find_spec", lambda name: None)  # as without packages
     Path("folder.npz").mkdir()
     Path("empty.txt").touch()

@@ -33,7 +33,7 @@ def places(lines: list[str]) -> list[list[int]]:
     )
 )
 def test_the_largest_come_first_and_the_first_of_equals(array: Array) -> None:
-    """A row is ranked by its values, whatever the ends of its dtype's range; equal ones in the order of the row."""
+    """A row is ranked by value over the dtype's whole range; equal elements keep their order."""
     expected = [sorted(range(len(row)), key=lambda place: (-row[place], place)) for row in array.tolist()]
     assert places(ranking(array, array.shape[1])) == expected
 

@@ -58,7 +58,7 @@ def test_categories_have_metanns_names() -> None:
 
 
 @given(st.lists(shapes, max_size=3))
-def test_broadcasting_is_numpys(given_shapes: list[tuple[int, ...]]) -> None:
+def test_broadcasting_equals_numpys(given_shapes: list[tuple[int, ...]]) -> None:
     try:
         expected = np.broadcast_shapes(*given_shapes)
     except ValueError:
@@ -76,7 +76,7 @@ def test_an_axis_may_be_given_only_once_from_either_end(axes: tuple[int, ...]) -
     "given_dtype", ["float32", ">f4", np.dtype("f8").newbyteorder("="), np.dtype(">i2"), bool, "c16"]
 )
 def test_a_number_has_numpys_own_dtype_object(given_dtype: Any) -> None:
-    """However a dtype is given, elements have NumPy's own object of it: a copy has no name in the buffer protocol."""
+    """However a dtype is given, NumPy's own object of it is used, because a copy has no name in the buffer protocol."""
     dtype = TensorType((2,), given_dtype).dtype
     assert dtype is np.dtype(dtype.name)
     assert dtype.isbuiltin == 1

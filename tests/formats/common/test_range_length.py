@@ -14,8 +14,8 @@ WHOLE = st.integers(-(2**63), 2**63 - 1) | st.integers(-50, 50)
 
 
 @given(WHOLE, WHOLE, WHOLE.filter(bool))
-def test_whole_numbers_are_counted_exactly(start: int, end: int, step: int) -> None:
-    """As many as Python's range has, where a division of floats would round too."""
+def test_integers_are_counted_exactly(start: int, end: int, step: int) -> None:
+    """The count equals the length of Python's range, even where a division of floats would round."""
     numbers = range(start, end, step)
     expected = (numbers[-1] - start) // step + 1 if numbers else 0
     assert range_length(start, end, step, "Range") == expected

@@ -235,8 +235,8 @@ def test_a_cut_net_keeps_its_weights_when_the_original_is_edited() -> None:
 
 @pytest.mark.spec("I-13")
 @given(st.integers(1, 12), st.integers(0, 2**32))
-def test_what_is_inserted_and_removed_again_leaves_the_program(size: int, seed: int) -> None:
-    """Inserting operators that change nothing keeps every value; removing them gives the definition back."""
+def test_inserting_and_removing_operators_restores_the_definition(size: int, seed: int) -> None:
+    """Inserted operators that change nothing keep every value."""
     chance = random.Random(seed)
     net, known = ex.Net("n"), ["x"]
     net.input("x", (3,))

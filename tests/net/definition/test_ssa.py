@@ -147,8 +147,8 @@ steps = st.lists(st.tuples(st.sampled_from(["Relu", "Add", "Sub", "Copy"]), name
 
 @pytest.mark.spec("C-9")
 @given(steps)
-def test_any_program_computes_what_running_it_in_place_computes(written: list[tuple[str, str, str, str]]) -> None:
-    """Random programs over four names give, for every name, what a memory that is overwritten holds in the end."""
+def test_any_program_equals_running_it_in_place(written: list[tuple[str, str, str, str]]) -> None:
+    """For random programs over four names, each name has its final value in memory that is overwritten."""
     given = np.array([1.0, -2.0, 3.0], np.float32)
     net, memory = ex.Net("random"), {"x": given}
     net.input("x", (3,))

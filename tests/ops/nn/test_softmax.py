@@ -25,8 +25,8 @@ INF = np.inf
 @pytest.mark.parametrize(
     ("given", "total"), [([-INF, -INF], -INF), ([INF, 0.0], INF), ([-INF, 2.0], 2.0), ([INF, INF], INF)]
 )
-def test_log_sums_of_infinite_exponents_are_the_formulas(given: list[float], total: float) -> None:
-    """log(e^−∞ + e^−∞) = log 0 = −∞: the largest is not taken out where it is infinite."""
+def test_logsumexp_of_infinite_exponents_follows_the_formula(given: list[float], total: float) -> None:
+    """log(e^−∞ + e^−∞) = log 0 = −∞, because an infinite maximum is not subtracted."""
     assert ex.evaluate(ex.logsumexp(ex.tensor(given))) == total
 
 

@@ -23,8 +23,8 @@ def meet(a: Span, b: Span) -> bool:
 
 @pytest.mark.spec("P-8")
 @given(spans())
-def test_what_lives_at_one_moment_never_shares_a_byte(lives: list[Span]) -> None:
-    """Packed memory: no two lifetimes that meet overlap in bytes, and the arena ends where the last of them ends."""
+def test_values_that_are_live_together_share_no_byte(lives: list[Span]) -> None:
+    """Overlapping lifetimes have disjoint bytes, and the arena ends at the last of them."""
     packed = pack(lives, PLENTY)
     assert packed is not None
     offsets, size = packed
@@ -37,7 +37,7 @@ def test_what_lives_at_one_moment_never_shares_a_byte(lives: list[Span]) -> None
 
 
 @given(spans())
-def test_an_arena_is_no_smaller_than_what_lives_at_the_worst_moment(lives: list[Span]) -> None:
+def test_an_arena_is_at_least_as_large_as_the_peak_of_live_values(lives: list[Span]) -> None:
     alive = [sum(one.size for one in lives if one.first <= moment <= one.last) for moment in range(50)]
     assert peak_bytes(lives) == max(alive)
     packed = pack(lives, PLENTY)

@@ -66,7 +66,7 @@ def views(draw: st.DrawFn) -> list[Callable[[Any, Any], Any]]:
 
 @pytest.mark.spec("P-8")
 @given(views())
-def test_the_plan_says_which_reshapes_numpy_copies(chain: list[Callable[[Any, Any], Any]]) -> None:
+def test_the_plan_predicts_which_reshapes_numpy_copies(chain: list[Callable[[Any, Any], Any]]) -> None:
     node, value, expected = ex.tanh(ex.tensor(X)), np.tanh(X), []
     for view in chain:
         shown = view(np, value)

@@ -199,16 +199,16 @@ def assert_same_apart(planned: Plan) -> None:
     fused=st.booleans(),
     lanes=st.sampled_from((1, 1, 2, 4)),
 )
-def test_no_two_results_that_live_at_one_time_share_memory(roots: Any, limit: int, fused: bool, lanes: int) -> None:
-    """Random graphs: results alive at one moment lie apart, and the peak is between its bound and no reuse."""
+def test_live_results_share_no_memory(roots: Any, limit: int, fused: bool, lanes: int) -> None:
+    """In random graphs, live results do not overlap, and the peak is between its bound and the size without reuse."""
     options = Options(without=() if fused else ("fuse",), inline=Inline(limit), lanes=lanes)
     check(plan(roots, options).schedule)
 
 
 @pytest.mark.spec("P-8")
 @given(roots=st.one_of(sized(), programs()))
-def test_values_are_those_of_a_run_in_which_no_memory_is_reused(roots: Any) -> None:
-    """Random graphs: the same bits, whether results share an arena or each has its own memory."""
+def test_values_equal_those_of_a_run_without_memory_reuse(roots: Any) -> None:
+    """Random graphs give the same bits, whether results share an arena or each has its own memory."""
     assert_same_apart(plan(roots))
 
 

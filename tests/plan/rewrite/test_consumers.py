@@ -19,8 +19,8 @@ x = ex.tensor(np.linspace(0.1, 0.9, 6).reshape(2, 3))
 
 @pytest.mark.spec("P-1")
 @given(roots=programs())
-def test_a_sweep_never_counts_fewer_readers_than_there_are(roots: Any) -> None:
-    """After a sweep, before the graph is walked again, no node has more readers than it is said to have."""
+def test_a_sweep_never_undercounts_readers(roots: Any) -> None:
+    """After a sweep, before the graph is walked again, no node has more readers than counted."""
     graph = PlanGraph(roots)
     Simplify()._sweep(graph, set())
     said = {uid: count for uid, count in graph.users.items() if uid in {*graph.inputs, *graph.introduced}}
@@ -50,8 +50,8 @@ def test_readers_move_with_a_substitution_and_are_removed_with_their_node() -> N
 
 @pytest.mark.spec("P-1")
 @given(roots=programs())
-def test_a_later_sweep_finds_nothing_where_nobody_counted_readers(roots: Any) -> None:
-    """Asking every rule at every node again changes nothing more than asking where the count of readers mattered."""
+def test_another_sweep_over_all_nodes_changes_nothing(roots: Any) -> None:
+    """Trying every rule at every node gives no more than trying the nodes whose reader count changed."""
     texts = []
     for everywhere in (False, True):
         graph = PlanGraph(roots)

@@ -26,10 +26,10 @@ def cut(draw: st.DrawFn) -> tuple[Tiling | None, int, bool]:
 
 @pytest.mark.spec("P-6")
 @given(cut())
-def test_blocks_cover_every_element_once_and_rows_that_must_stay_whole_do(
+def test_blocks_cover_every_element_once_and_keep_required_rows_whole(
     given: tuple[Tiling | None, int, bool],
 ) -> None:
-    """Any shape, axes, order in memory: each element is in one block, and its value has a place among its row's."""
+    """For any shape, axes and memory order, each element is in one block, and its value belongs to its row."""
     result, most, in_parts = given
     if result is None:
         assert not in_parts
@@ -109,8 +109,8 @@ def test_lengths_that_no_memory_could_store_are_not_partitioned() -> None:
 
 @pytest.mark.spec("P-6")
 @given(shapes, st.data())
-def test_boxes_are_the_elements_between_two_places(shape: tuple[int, ...], data: st.DataObject) -> None:
-    """A piece of an array's elements in their order, as parts of the array: in order, each once, few of them."""
+def test_boxes_are_the_elements_between_two_positions(shape: tuple[int, ...], data: st.DataObject) -> None:
+    """A range of an array's elements is split into few boxes, in order and without repetition."""
     size = math.prod(shape)
     start = data.draw(st.integers(0, size))
     stop = data.draw(st.integers(start, size))
@@ -125,7 +125,7 @@ def test_boxes_are_the_elements_between_two_places(shape: tuple[int, ...], data:
 @pytest.mark.spec("P-6")
 @given(st.integers(2000, 30_000), st.integers(0, 3), st.sampled_from(["float32", "float64"]), st.integers(0, 99))
 def test_a_run_is_halved_where_numpy_halves_it(length: int, halvings: int, dtype: str, seed: int) -> None:
-    """The sums of the parts, added pair by pair, are NumPy's sum of the whole to the last bit."""
+    """Sums of the parts, added in pairs, equal NumPy's sum of the whole to the last bit."""
     x = np.random.default_rng(seed).normal(size=length).astype(dtype)
     parts = halved(length, halvings)
     sums = np.array([np.add.reduce(x[start:stop]) for start, stop in parts])

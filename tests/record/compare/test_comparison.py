@@ -77,8 +77,8 @@ def test_kernels_are_equal_only_if_they_compute_the_same() -> None:
 @pytest.mark.spec("P-9")
 @settings(max_examples=30)
 @given(programs())
-def test_a_comparison_seen_from_the_other_side_is_the_same(roots: list[ex.Expr]) -> None:
-    """What one side alone has before, it has after where the two change places; nothing is lost between them."""
+def test_a_comparison_is_symmetric(roots: list[ex.Expr]) -> None:
+    """Swapping the sides exchanges what only one side has, and nothing is lost."""
     one, two = recorded(*roots), recorded(*roots, without=["simplify", "fuse"])
     comparison, back = compare(one, two), compare(two, one)
     assert comparison.decisions_before == back.decisions_after

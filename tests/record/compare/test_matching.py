@@ -288,7 +288,7 @@ def test_two_unrelated_graphs_share_only_operation_kinds() -> None:
 
 @settings(max_examples=60)
 @given(st.lists(st.integers(0, 3), max_size=12), st.lists(st.integers(0, 3), max_size=12))
-def test_what_is_aligned_is_equal_and_in_order(first: list[int], second: list[int]) -> None:
+def test_aligned_nodes_are_equal_and_in_order(first: list[int], second: list[int]) -> None:
     keys = (first.__getitem__, second.__getitem__)
     results = list(align(range(len(first)), range(len(second)), {}, keys))
     assert all(first[one] == second[other] for one, other in results)

@@ -127,7 +127,7 @@ def test_a_long_chain_is_one_task() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 12), st.integers(1, 6)), min_size=1, max_size=25))
-def test_the_owners_of_a_part_of_memory_are_those_who_wrote_each_byte_last(taken: list[tuple[int, int]]) -> None:
+def test_the_owners_of_memory_are_the_last_writers_of_each_byte(taken: list[tuple[int, int]]) -> None:
     memory, owners = Memory(), [-1] * 20
     for number, (start, size) in enumerate(taken):
         result = memory.take(start, size, number)
