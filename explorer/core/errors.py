@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+from explorer.core.tracebacks import render
 from explorer.record.escape import visible
 from explorer.record.rows import line_unit
 
@@ -34,6 +35,10 @@ class ExplorerError(Exception):
         # characters.
         lines = "\n  ".join(part for part in parts if part).split("\n")
         super().__init__("\n".join(map(visible, lines)))
+
+    def _render_traceback_(self) -> list[str]:
+        """Return the traceback that IPython shows: only the user's frames."""
+        return render(self)
 
 
 class OperandError(ExplorerError, ValueError):

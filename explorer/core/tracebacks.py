@@ -1,0 +1,69 @@
+"""Tracebacks of errors in notebooks and tests that show only the user's frames."""
+
+from __future__ import annotations
+
+import os
+import site
+import sys
+import sysconfig
+from types import TracebackType
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_INSTALLED = tuple(
+    os.path.join(folder, "")
+    for folder in {*site.getsitepackages(), site.getusersitepackages(), *sysconfig.get_paths().values()}
+)
+
+
+def shorten(error: BaseException) -> None:
+    """Remove frames of this package and of installed packages from the traceback of an error and of its causes.
+
+    A traceback without any other frame keeps its outermost frame; a cause without any other frame is not shown, since
+    the message of the error contains what it says.
+    """
+    current: BaseException | None = error
+    seen: set[int] = set()
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        frames = _user_frames(current.__traceback__)
+        outermost = current.__traceback__
+        current.__traceback__ = _linked(frames or ([outermost] if outermost is not None else []))
+        following = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
+        if following is not None and not _user_frames(following.__traceback__):
+            current.__cause__, current.__suppress_context__ = None, True
+            following = None
+        current = following
+
+
+def render(error: BaseException) -> list[str]:
+    """Return the lines that IPython shows for an error, after the traceback was shortened."""
+    from IPython.core.getipython import get_ipython  # IPython calls this function, so it is imported already
+
+    shorten(error)
+    formatter = get_ipython().InteractiveTB  # type: ignore[union-attr]
+    lines: list[str] = formatter.structured_traceback(type(error), error, error.__traceback__)
+    return lines
+
+
+def _user_frames(traceback: TracebackType | None) -> list[TracebackType]:
+    frames = []
+    while traceback is not None:
+        path = traceback.tb_frame.f_code.co_filename
+        hidden = path.startswith(_PACKAGE) or (path.startswith(_INSTALLED) and not _is_program(path))
+        if not hidden and not path.startswith("<frozen "):
+            frames.append(traceback)
+        traceback = traceback.tb_next
+    return frames
+
+
+def _is_program(path: str) -> bool:
+    """Return whether a file is the program that runs, which may be inside an installation's folder."""
+    return path == getattr(sys.modules.get("__main__"), "__file__", None)
+
+
+def _linked(frames: list[TracebackType]) -> TracebackType | None:
+    """Return a traceback of these frames only."""
+    traceback: TracebackType | None = None
+    for frame in reversed(frames):
+        traceback = TracebackType(traceback, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
+    return traceback
