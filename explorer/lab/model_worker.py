@@ -32,7 +32,7 @@ from explorer.record import Recording, Summary
 from explorer.record.escape import visible
 from explorer.record.gc_pause import gc_paused
 from explorer.run.diagnosis.leaf_values import leaf_answer
-from explorer.view.layout.box_layout import draw
+from explorer.view.layout.placed_model import draw
 from explorer.view.payload.view_payload import payload, turned
 
 Message = dict[str, Any]

@@ -14,7 +14,7 @@ import pytest
 import explorer as ex
 from explorer.record import to_json
 from explorer.record.gc_pause import gc_paused
-from explorer.view.layout.box_layout import draw
+from explorer.view.layout.placed_model import draw
 from explorer.view.payload.columns import pack
 from explorer.view.payload.view_payload import layout_json
 from tests.bench.contest import table

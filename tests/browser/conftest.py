@@ -11,6 +11,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Generator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from explorer.view.payload.script_bundle import script
 from tests.browser.forked_kernels import kernel_server
 from tests.browser.notebook import Lab, Notebook
 from tests.browser.pages import VIEWPORT, KeptLabPage, KeptPage, Watch, new_context
+from tests.browser.player import opened_wide
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 ARGUMENTS = [
@@ -158,11 +160,12 @@ def page(open_page: Callable[..., Page]) -> Page:
 
 @pytest.fixture
 def show(page: Page, tmp_path: Path) -> Callable[..., Locator]:
-    """Put a recording's page on disk and open it."""
+    """Put a recording's page on disk and open it, ``whole`` with all boxes open that any canvas would open at first."""
 
-    def open_html(recording: Recording, position: int = 0, **options: Any) -> Locator:
+    def open_html(recording: Recording, position: int = 0, whole: bool = False, **options: Any) -> Locator:
         target = tmp_path / "page.html"
-        target.write_text(html(recording, position=position, **options), encoding="utf-8")
+        with opened_wide() if whole else nullcontext():
+            target.write_text(html(recording, position=position, **options), encoding="utf-8")
         page.goto(target.as_uri())
         view = page.locator(".explorer-view")
         expect(view).to_be_visible()

@@ -5,11 +5,13 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any
+from unittest.mock import patch
 
 from playwright.sync_api import Locator, Page, expect
 
+from explorer.view.layout.placed_model import PlacedModel
 from explorer.view.payload.script_bundle import script, stylesheet
 
 MOUNT = """async ([url, payload]) => {
@@ -60,6 +62,19 @@ def refusal(view: Locator, code: str) -> Locator:
 def drawn(page: Page) -> None:
     """Wait until the page has drawn two frames: after the second, its observers of sizes have been called."""
     page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))")
+
+
+def tool(view: Locator, name: str) -> Locator:
+    """The button of a tool in the menu of further tools, which is opened."""
+    view.get_by_role("button", name="more tools").click()
+    return view.get_by_role("button", name=name)
+
+
+@contextlib.contextmanager
+def opened_wide() -> Generator[None]:
+    """Make pages on which all boxes are open at first that a canvas of any size would open."""
+    with patch.object(PlacedModel, "open_boxes", lambda self, frame=None: self.layouts.opened()):
+        yield
 
 
 def resize(page: Page, width: int, height: int = 900) -> None:

@@ -25,7 +25,7 @@ def closed(view, name):
 @pytest.mark.spec("P-4", "V-4", "V-7")
 def test_plain_samples_are_a_stack_that_becomes_a_batch(show):
     """Stepping from the recorded samples to their batch: the first body, then one small box, then the batched body."""
-    view = show(recorded("plain"))
+    view = show(recorded("plain"), whole=True)
     press(view, "Home")
     expect(titles(view)).to_have_text(["matmul … tanh ×1,000", "block 1"])
     expect(closed(view, "999 more")).to_be_visible()
@@ -46,7 +46,7 @@ def test_the_panel_tells_what_a_batch_took(show):
     """Its decision shows what was measured beside what was estimated, and says that the members were not run alone."""
     recording = recorded("calls", run=True)
     (batched,) = [decision for decision in recording.decisions if decision.code == "batched"]
-    view = show(recording)
+    view = show(recording, whole=True)
     press(view, "Home", *"]" * 4, ".")
     facts = view.locator(".ex-why .ex-facts").first
     took = micros_text(batched.facts["measured_us"])
@@ -66,7 +66,7 @@ def test_the_panel_tells_what_a_batch_took(show):
 @pytest.mark.spec("V-4", "V-7")
 def test_what_a_reader_opens_stays_open(show):
     """A stack that closed because its members are rows of a batch opens when asked to, and closes again."""
-    view = show(recorded("few"))
+    view = show(recorded("few"), whole=True)
     press(view, "End", "f")
     rows = closed(view, "matmul … tanh ×40")
     expect(rows).to_contain_text("now 40 × index0")

@@ -19,6 +19,12 @@ def resnet() -> Recording:
     return sample.resnet()
 
 
+def show_panel(view):
+    """Open the drawer of a narrow view."""
+    if not view.locator(".ex-why").is_visible():
+        press(view, "w")
+
+
 def open_stage(view: Locator, name: str) -> None:
     view.page.evaluate("name => { location.hash = `stage=${name}` }", name)
     expect(view.locator(".ex-rail [aria-current] b")).to_have_text(name)
@@ -60,6 +66,7 @@ def test_a_row_that_is_pressed_stays_under_the_pointer_and_the_others_around_it(
     """A pressed row keeps its place on the page, the list its rows and their order, that of the whole plan too."""
     view = show(resnet, position=0)
     resize(view.page, wide)
+    show_panel(view)
     for name in ("fuse", "recorded"):
         open_stage(view, name)
         listed = numbers(view)
@@ -150,6 +157,7 @@ def test_a_row_has_its_whole_place_and_its_whole_reason(show, resnet, wide):
     """Neither the place of a decision nor its reason is cut: what is longer than a line goes on in the next."""
     view = show(resnet, position=0)
     resize(view.page, wide)
+    show_panel(view)
     open_stage(view, "fuse")
     if wide == 1000:
         view.locator(".ex-why").evaluate(

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.browser
 @pytest.mark.spec("V-7", "V-13")
 def test_edges_tell_types_near_where_nodes_tell_something_else(show):
     """At the recorded graph every node tells its type; later some tell their memory, and then their edges do."""
-    view = show(recorded("perceptron"))
+    view = show(recorded("perceptron"), whole=True)
     labels = view.locator(".ex-layer-labels .ex-label")
     expect(labels).to_have_count(0)
     press(view, "End", "f")

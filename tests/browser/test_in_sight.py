@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 import explorer as ex
 from explorer.view.payload.view_payload import payload
-from tests.browser.player import drawn, mount, node, press, resize
+from tests.browser.player import drawn, mount, node, opened_wide, press, resize, tool
 from tests.support.cells import MODELS
 from tests.support.representatives import representatives
 from tests.view import sample
@@ -76,7 +76,8 @@ OUTSIDE = """() => {
 
 def test_titles_of_kernels_lie_within_the_width_of_their_outlines(page):
     """Also in a box with a narrow border, which they must not cross."""
-    mount(page, payload(sample.resnet()))
+    with opened_wide():
+        mount(page, payload(sample.resnet()))
     page.evaluate("view.go(view.timeline.end)")
     assert page.locator(".ex-frame-title").count() > 2
     assert page.evaluate(OUTSIDE) == []
@@ -94,7 +95,8 @@ def test_a_selection_in_sight_is_so_beside_a_part_that_takes_room(show, part):
     for edge in ("left", "right"):
         bring_to(view, softmax, edge)
         for _ in range(2):
-            view.get_by_role("button", name=f"show or hide {part}").click()
+            button = view.get_by_role("button", name=f"show or hide {part}")
+            (button if button.is_visible() else tool(view, f"show or hide {part[: part.index(' (')]}")).click()
             drawn(view.page)
             room, place = view.locator(".ex-stage").bounding_box(), softmax.bounding_box()
             assert room["x"] <= place["x"]
@@ -119,7 +121,7 @@ def test_a_selection_is_in_sight_whichever_way_values_flow(show):
 @pytest.mark.parametrize(("name", "scale"), [("encoder", 0.82), ("resnet18", 0.82)])
 def test_a_graph_that_does_not_fit_begins_with_some_of_its_items(show, name, scale):
     """Where later stages need the room around the first items, the graph begins smaller, and is still legible."""
-    page = (view := show(ex.open(MODELS / f"{name}.pnnx.param").preview_plan().recording)).page
+    page = (view := show(ex.open(MODELS / f"{name}.pnnx.param").preview_plan().recording, whole=True)).page
     resize(page, 1440)
     page.reload()
     room = view.locator(".ex-stage").bounding_box()

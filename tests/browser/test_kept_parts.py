@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page
 
 import explorer as ex
-from explorer.view.layout.box_layout import draw
+from explorer.view.layout.placed_model import draw
 from explorer.view.payload.script_bundle import stylesheet
 from explorer.view.payload.view_payload import payload
 from tests.browser.player import drawn, mount

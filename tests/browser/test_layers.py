@@ -46,7 +46,7 @@ def test_the_panel_of_a_layer_tells_how_it_was_made(show, perceptron, theme):
 @pytest.mark.spec("M-L12", "M-L13")
 def test_a_parameter_tells_why_it_has_no_gradient(show, perceptron):
     """A parameter's node belongs to its layer: the panel tells its policies and why its gradient is not built."""
-    view = show(perceptron)
+    view = show(perceptron, whole=True)
     view.locator('.ex-node[aria-label^="linear/weight/parameter,"]').click()
     expect(view.locator(".ex-why .ex-policies")).to_contain_text("GradPolicy.update = False")
     expect(view.locator(".ex-why .ex-unbuilt")).to_contain_text("GradPolicy.update = False")
@@ -55,7 +55,7 @@ def test_a_parameter_tells_why_it_has_no_gradient(show, perceptron):
 @pytest.mark.spec("V-11", headline=True)
 def test_a_selection_lights_its_gradient_and_what_was_saved(show, perceptron):
     """Highlight the gradient of a selected layer or node and the values saved for it, with links in both directions."""
-    view = show(perceptron)
+    view = show(perceptron, whole=True)
     box(view, "activation · Sigmoid").click()
     lit = view.locator(".ex-lit-backward")
     expect(lit).to_have_count(1)
@@ -90,7 +90,7 @@ def test_what_is_lit_is_said_aloud(show):
 @pytest.mark.spec("M-L10", "V-7")
 def test_ports_are_named_where_edges_meet_a_layer(show, perceptron):
     """Names of ports stand at the boxes of layers, and follow when a box is closed."""
-    view = show(perceptron)
+    view = show(perceptron, whole=True)
     ports = view.locator(".ex-port")
     left, right = (ports.filter(has_text=re.compile(f"^{name}$")).first for name in ("left", "right"))
     boxes = [place.bounding_box() for place in (right, left)]  # the weight is an edge from the left, to the port right

@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 import explorer as ex
 from explorer.record import Recording
-from tests.browser.player import heading
+from tests.browser.player import heading, tool
 
 pytestmark = [pytest.mark.browser, pytest.mark.spec("V-5")]
 
@@ -75,7 +75,7 @@ def test_the_values_at_the_peak_add_up_to_it(show):
     sizes = view.locator(".ex-living dd").all_text_contents()
     assert [size.split(" · ")[0] for size in sizes] == ["32 KB", "8 KB", "8 KB", "32 KB"]
     assert max(kernel.live for kernel in schedule.kernels) == 80 * 1024
-    view.get_by_role("button", name="open all boxes").click()  # joined weights stand in a box of what the pass made
+    tool(view, "open all boxes").click()  # joined weights stand in a box of what the pass made
     expect(view.locator(".ex-second", has_text="kept for all runs").first).to_be_attached()
     expect(view.locator(".ex-second", has_text="the caller's")).to_have_count(1)  # the net's result, and no weight
     peak, whole = (heading(view, text).bounding_box() for text in ("most live, in kernel", "the whole graph"))

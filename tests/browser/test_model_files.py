@@ -14,7 +14,7 @@ from safetensors.numpy import save_file
 import explorer as ex
 from tests.browser.axe import complaints, rules_of
 from tests.browser.notebook import Lab, Notebook, open_document
-from tests.browser.player import press
+from tests.browser.player import press, tool
 from tests.support.representatives import representatives
 
 pytestmark = pytest.mark.browser
@@ -71,7 +71,8 @@ def test_a_double_click_on_a_model_opens_the_explorer(page: Page, folder: Path, 
         view = drawn(tab)
         expect(view).to_have_attribute("data-theme", theme.lower())
         expect(tab.locator(".explorer-file-message")).to_be_empty()
-        expect(view.get_by_role("button", name="flow to the right")).to_be_visible()
+        expect(tool(view, "flow to the right")).to_be_visible()
+        page.keyboard.press("Escape")
         press(view, ".")
         expect(view.locator(".ex-say")).to_contain_text("decision 1 of")
         press(view, "/")

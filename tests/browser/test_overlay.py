@@ -11,7 +11,6 @@ from playwright.sync_api import expect
 import explorer as ex
 from explorer.view.model.heat import overlay
 from tests.browser.player import node
-from tests.view import sample
 
 pytestmark = pytest.mark.browser
 
@@ -38,17 +37,6 @@ def test_negative_numbers_have_a_colour_of_their_own(show, theme):
     expect(view.locator(".ex-legend")).to_contain_text("4 %")
     node(view, "exp").click()
     expect(view.locator(".ex-why .ex-facts dd").filter(has_text="−2 %")).to_have_count(1)
-
-
-@pytest.mark.spec("V-10")
-def test_the_legend_of_an_overlay_is_not_covered_by_the_invitation_to_play(show):
-    """A reader who lays numbers over the recorded graph reads their scale at once."""
-    view = show(sample.mlp())
-    view.locator(".ex-heat-choice").select_option(index=1)
-    legend, hint = view.locator(".ex-legend"), view.locator(".ex-hint")
-    expect(legend).to_be_visible()
-    expect(hint).to_be_visible()
-    assert hint.bounding_box()["y"] + hint.bounding_box()["height"] <= legend.bounding_box()["y"]
 
 
 @pytest.mark.spec("V-10")

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 import explorer as ex
-from tests.browser.player import node, press, stage
+from tests.browser.player import node, press, stage, tool
 from tests.view import sample
 
 pytestmark = pytest.mark.browser
@@ -101,7 +101,7 @@ def test_a_key_turns_the_graph_and_the_address_keeps_it(show, page):
     page.goto(link)
     expect(node(view, "tanh")).to_be_visible()
     assert view.evaluate(width) == wide
-    view.get_by_role("button", name="flow to the right, or down").click()
+    tool(view, "flow to the right, or down").click()
     page.wait_for_function(f"() => !({flows})()")
     assert view.evaluate(width) == narrow
 

@@ -11,7 +11,7 @@ from explorer.record import Recording
 from explorer.view.payload.view_payload import payload
 from explorer.view.replay.steps import predictable
 from tests.browser.axe import complaints
-from tests.browser.player import box, mount, node, press, stage
+from tests.browser.player import box, mount, node, press, stage, tool
 from tests.support.cells import MODELS
 from tests.view import sample
 
@@ -98,7 +98,7 @@ def test_answers_are_judged_with_the_reason_and_counted(show, program):
     """Predict the next evaluated node; each answer is judged with the reason, and first answers count."""
     view = show(program)
     said = view.locator(".ex-say")
-    view.get_by_role("button", name="predict what a stage decides").click()
+    tool(view, "predict what a stage decides").click()
     expect(stage(view)).to_contain_text("order")
     expect(view.locator(".ex-graph .ex-current, .ex-graph .ex-ready")).to_have_count(0)
     node(view, "softmax").click()

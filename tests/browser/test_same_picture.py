@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from explorer.record import Recording
-from explorer.view.layout.box_layout import PlacedModel, draw
 from explorer.view.layout.direction import Direction
+from explorer.view.layout.placed_model import PlacedModel, draw
 from explorer.view.layout.placement import compose
 from explorer.view.payload.view_payload import payload
 from explorer.view.picture.edges import visible_segments

@@ -17,7 +17,7 @@ import explorer as ex
 from explorer.record import from_json
 from explorer.view.payload.view_payload import payload
 from tests.browser.axe import complaints
-from tests.browser.player import mount, press
+from tests.browser.player import mount, press, tool
 from tests.view import sample
 
 pytestmark = [pytest.mark.browser, pytest.mark.spec("V-14")]
@@ -29,7 +29,7 @@ MODEL = Path(__file__).parents[2] / "assets" / "digits.pnnx.param"
 
 def saved(view: Locator, form: str, folder: Path) -> Path:
     """Choose a form in the menu, and return the file that the browser writes."""
-    view.get_by_role("button", name=BUTTON).click()
+    tool(view, BUTTON).click()
     with view.page.expect_download() as download:
         view.get_by_role("menuitem", name=form).click()
     path = folder / download.value.suggested_filename
@@ -122,7 +122,7 @@ def test_a_files_name_is_the_models(show, tmp_path, title, name):
 
 def test_the_menu_is_worked_by_keyboard(show):
     view = show(sample.mlp())
-    button = view.get_by_role("button", name=BUTTON)
+    button = tool(view, BUTTON)
     items = view.get_by_role("menuitem")
     button.focus()
     view.page.keyboard.press("Enter")
@@ -144,7 +144,7 @@ def test_the_menu_is_worked_by_keyboard(show):
 def test_a_page_says_where_its_data_can_be_had(show):
     """It has the texts of a recording alone: the menu says which line of Python writes one that is read again."""
     view = show(sample.mlp())
-    button = view.get_by_role("button", name=BUTTON)
+    button = tool(view, BUTTON)
     button.focus()
     view.page.keyboard.press("Enter")
     expect(view.get_by_role("menuitem").first).to_be_focused()
@@ -164,7 +164,7 @@ def test_a_page_says_where_its_data_can_be_had(show):
 def test_a_picture_that_cannot_be_made_is_said(show):
     view = show(sample.mlp())
     view.page.evaluate("() => (HTMLCanvasElement.prototype.toBlob = function (done) { done(null); })")
-    view.get_by_role("button", name=BUTTON).click()
+    tool(view, BUTTON).click()
     view.get_by_role("menuitem", name="PNG").click()
     expect(view.get_by_role("alert")).to_contain_text("No PNG was saved")
 
@@ -188,7 +188,7 @@ def test_a_widget_saves_by_its_kernel_what_a_page_cannot_write(notebook, open_pa
     ]
     book.restart()
     expect(view.get_by_text("no kernel")).to_be_visible()
-    view.get_by_role("button", name=BUTTON).click()
+    tool(view, BUTTON).click()
     expect(view.get_by_role("menuitem", name="HTML")).to_be_disabled()
     expect(view.get_by_role("menuitem", name="JSON")).to_be_disabled()
     expect(view.get_by_role("menuitem", name="SVG")).to_be_enabled()

@@ -151,7 +151,7 @@ def test_without_scripts_pictures_and_text_stand(site: Path, open_page: Callable
 
 
 def test_a_printed_page_has_pictures_and_no_controls(site: Path, page: Page) -> None:
-    """On paper a view is its picture, its sentence and its panel: nothing that can only be pressed, and no gap."""
+    """On paper a view is its picture and its sentence: nothing that can only be pressed, and no gap."""
     page.goto((site / "01_expressions_and_the_plan.html").as_uri())
     place = page.locator(".book-view").first
     place.scroll_into_view_if_needed()
@@ -159,7 +159,7 @@ def test_a_printed_page_has_pictures_and_no_controls(site: Path, page: Page) -> 
     page.emulate_media(media="print")
     for gone in (".ex-tools", ".ex-hint", ".ex-minimap", ".ex-transport button", ".ex-height-bar"):
         expect(place.locator(gone).first).to_be_hidden()
-    for stays in (".ex-say", ".ex-why", ".ex-node"):
+    for stays in (".ex-say", ".ex-node"):
         expect(place.locator(stays).first).to_be_visible()
     expect(page.locator(".book-contents")).to_be_hidden()
     heights = place.evaluate("place => [place, place.querySelector('.explorer-view')].map((part) => part.offsetHeight)")

@@ -152,7 +152,7 @@ def test_a_kernels_time_lies_clear_of_the_title_of_the_next_kernel(show):
     """In a chain of kernels each time stands beside its outline, where no title of another one is."""
     images = np.load(ASSETS / "digits.npz")["images"][:4]
     recording = ex.open(ASSETS / "digits.onnx").plan(images.astype(np.float32)).eval().recording
-    view = show(recording, position=0)
+    view = show(recording, position=0, whole=True)
     chip(view, "run").click()
     places = {
         name: [each.bounding_box() for each in view.locator(f".ex-graph .ex-frame-{name}").all()]

@@ -10,7 +10,7 @@ import pytest
 
 import explorer as ex
 from explorer.record import Recording
-from explorer.view.layout.box_layout import draw
+from explorer.view.layout.placed_model import draw
 from explorer.view.payload.view_payload import payload
 from tests.golden.programs import PROGRAMS, recorded
 from tests.support.cells import MODELS

@@ -59,10 +59,10 @@ def test_labels_have_tips_and_what_the_user_wrote_has_none(show):
 
 @pytest.mark.spec("V-1")
 def test_the_canvas_says_how_to_begin_until_somebody_has(show):
-    """A line on the canvas names the play button and the key; the first step takes it away."""
+    """A line beside the buttons names the key that steps; the first step takes it away."""
     view = show(sample.mlp(), position=0)
     hint = view.locator(".ex-hint")
-    expect(hint).to_have_text("Press ▶, or .")
+    expect(hint).to_have_text("press . to step")
     press(view, ".")
     expect(hint).to_be_hidden()
     press(view, "Home")

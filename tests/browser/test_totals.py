@@ -5,7 +5,7 @@ import pytest
 
 import explorer as ex
 from explorer import layers
-from explorer.view.layout.box_layout import draw
+from explorer.view.layout.placed_model import draw
 from explorer.view.model.totals import leaves_of
 from explorer.view.payload.view_payload import payload
 from tests.view import sample

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import explorer as ex
-from explorer.view.layout.box_layout import draw
+from explorer.view.layout.placed_model import draw
 from explorer.view.model.picture_model import build_model
 from explorer.view.payload.view_payload import layout_json, payload
 from explorer.view.picture.svg import svg

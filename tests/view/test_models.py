@@ -7,7 +7,7 @@ import pytest
 
 import explorer as ex
 from explorer.view.export.text import text
-from explorer.view.layout.box_layout import draw
+from explorer.view.layout.placed_model import draw
 from explorer.view.model.picture_model import USEFUL
 from explorer.view.payload.view_payload import payload
 from explorer.view.picture.svg import svg

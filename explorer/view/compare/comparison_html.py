@@ -7,7 +7,7 @@ from explorer.view.base.markup import Markup, element
 from explorer.view.compare.comparison_text import text
 from explorer.view.compare.pair_payload import paired, title
 from explorer.view.export.html_page import FILLS, page
-from explorer.view.layout.box_layout import draw
+from explorer.view.layout.placed_model import draw
 from explorer.view.payload.view_payload import payload
 from explorer.view.picture.difference_marks import differences, legend
 from explorer.view.picture.svg import svg

@@ -17,8 +17,8 @@ from explorer.record import Recording
 from explorer.record.gc_pause import gc_paused
 from explorer.view.base.markup import Markup, element
 from explorer.view.base.palette import LIGHT, page_style
-from explorer.view.layout.box_layout import draw
 from explorer.view.layout.direction import check_direction
+from explorer.view.layout.placed_model import draw
 from explorer.view.model.heat import HeatMetric
 from explorer.view.payload.script_bundle import script, stylesheet
 from explorer.view.payload.view_payload import payload, turned
@@ -57,7 +57,7 @@ _START = """
 const data = JSON.parse(document.getElementById("explorer-data").textContent);
 const page = document.getElementById("explorer");
 keepAddress(data.options.start ?? "", (callbacks) => mount(page, data, callbacks));
-page.querySelector(".ex-node[tabindex='0']")?.focus({ preventScroll: true });
+page.querySelector(".ex-stage")?.focus({ preventScroll: true, focusVisible: false });
 """
 
 _CLEAR = """

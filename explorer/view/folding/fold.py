@@ -196,13 +196,17 @@ class _Folder:
             series = [
                 blocks
                 for blocks in repeated(items, edges[box], order, leaves, self.structure)
-                if not self._is_chain(items, blocks[0])
+                if self._repeats(items, blocks) or not self._is_chain(items, blocks[0])
             ]
             first = len(self.tree.boxes)
             self.join(box, [Joined("block", "", block) for blocks in series for block in blocks])
             new += range(first, len(self.tree.boxes))
         self.number(new)
         return new
+
+    def _repeats(self, items: Sequence[BoxItem], blocks: Sequence[Sequence[int]]) -> bool:
+        """Return whether many blocks of several kinds of operations follow each other, which a chain would not show."""
+        return len(blocks) >= CHAIN // 2 and len({self.structure.of(items[index]) for index in blocks[0]}) > 1
 
     def _is_chain(self, items: Sequence[BoxItem], block: Sequence[int]) -> bool:
         """Return whether a block is part of a plain chain, which is folded as a chain."""

@@ -14,16 +14,14 @@ from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import TypeAlias, overload
 
-from explorer.record import Recording
 from explorer.record.fork_locks import renew_in_children
-from explorer.record.gc_pause import gc_paused
 from explorer.view.base import font
 from explorer.view.layout.direction import Direction, exchanged
 from explorer.view.layout.edge_labels import EdgeLabel, edge_labels
 from explorer.view.layout.graphviz_engine import cost, dot
 from explorer.view.layout.layout_engine import Layered, LayoutEngine, LayoutGraph, Placed, trunk
 from explorer.view.model.labels import TITLE as TITLE_SIZE
-from explorer.view.model.picture_model import Model, build_model
+from explorer.view.model.picture_model import Model
 from explorer.view.tree.slots import source
 
 TITLE, PADDING = 26, 14
@@ -302,27 +300,6 @@ def _frame(graph: LayoutGraph, placed: Placed, outermost: bool, direction: Direc
     rows = {y: rank for rank, y in enumerate(sorted({y for _, y in placed.centres}))}
     top, bottom = (tuple(x + dx for x in side) for side in placed.ports)
     return BoxLayout(size, (top, bottom), places, [rows[y] for _, y in placed.centres], routes)
-
-
-@dataclass(frozen=True, slots=True)
-class PlacedModel:
-    """Model of a picture with its layout, computed once and shared by all views of the recording."""
-
-    model: Model
-    layouts: Layouts
-
-    def turned(self, direction: Direction) -> PlacedModel:
-        """Return the model laid out in a direction."""
-        if direction == self.layouts.direction:
-            return self
-        return PlacedModel(self.model, Layouts(self.model, direction=direction))
-
-
-def draw(recording: Recording, direction: Direction = "down") -> PlacedModel:
-    """Build the model of a recording; boxes are laid out on first access."""
-    with gc_paused():
-        model = build_model(recording)
-        return PlacedModel(model, Layouts(model, direction=direction))
 
 
 _Span: TypeAlias = tuple[int, float]

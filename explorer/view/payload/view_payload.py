@@ -72,8 +72,9 @@ from typing import Any
 from explorer.record import Recording
 from explorer.record.escape import visible
 from explorer.record.gc_pause import gc_paused
-from explorer.view.layout.box_layout import BoxLayout, PlacedModel, draw, special_edges
+from explorer.view.layout.box_layout import BoxLayout, special_edges
 from explorer.view.layout.direction import other
+from explorer.view.layout.placed_model import PlacedModel, draw
 from explorer.view.model.heat import HeatMetric, heat_json
 from explorer.view.model.picture_model import Model
 from explorer.view.payload.columns import pack
@@ -130,6 +131,7 @@ def layout_json(
     placed = drawing or draw(recording)
     model = placed.model
     known = range(len(model.tree.boxes)) if boxes is None else boxes
+    opened = placed.open_boxes()
     operators = {operator.scope: row for row, operator in enumerate(recording.operators)}
     crossings: dict[int, list[tuple[int, int, int]]] = {}
     for (box, side, slot), port in model.ports.number.items():
@@ -138,6 +140,7 @@ def layout_json(
         "boxes": [
             {
                 **_box(model, box, operators, crossings.get(box, ())),
+                "open": box in opened,
                 **(_inside(model, box, placed.layouts[box]) if box in known else _unplaced(model, box)),
             }
             for box in range(len(model.tree.boxes))
@@ -197,7 +200,6 @@ def _box(
         "type": visible(box.type),
         "count": box.count,
         "parent": box.parent,
-        "open": box.open,
         "layer": box.layer,
         "operator": operators.get(box.scope, -1),
         "batches": list(box.batches),

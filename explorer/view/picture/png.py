@@ -13,7 +13,7 @@ from collections.abc import Collection
 from explorer.record import Recording
 from explorer.view.base.font import FAMILY
 from explorer.view.base.palette import DARK, LIGHT
-from explorer.view.layout.box_layout import PlacedModel
+from explorer.view.layout.placed_model import PlacedModel
 from explorer.view.picture.svg import svg
 
 SCALE = 2

@@ -15,8 +15,8 @@ from explorer.view.base import font
 from explorer.view.base.font import NUMBER_BESIDES
 from explorer.view.base.markup import Markup, element
 from explorer.view.base.palette import RuleSet, stylesheet
-from explorer.view.layout.box_layout import PlacedModel, draw
 from explorer.view.layout.direction import check_direction
+from explorer.view.layout.placed_model import PICTURE, PlacedModel, draw
 from explorer.view.layout.placement import Rect, Scene, compose
 from explorer.view.model.labels import LINE, TITLE
 from explorer.view.model.picture_model import Model
@@ -63,7 +63,7 @@ def svg(
         state = state_at(recording, model.slots, where)
         if depth is not None:
             open_boxes = model.tree.opened_to(depth)
-        chosen = {index for index, box in enumerate(model.tree.boxes) if box.open} if open_boxes is None else open_boxes
+        chosen = placed.open_boxes(PICTURE) if open_boxes is None else open_boxes
         wanted = {*chosen, *model.tree.bodies}
         spans = open_spans(recording, model.slots, model.tree)
         is_open = drawn_open(spans, wanted, instant_at(recording, where))

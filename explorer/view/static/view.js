@@ -46,6 +46,7 @@ export class View {
     this.turning = new Turning(this);
     this.theme = new Theme(this.root, payload.options.theme ?? "auto", () => this.#repaint());
     this.sizes = new PaneSizes(this.root, Number(payload.options.height) || 560);
+    this.sizes.onDrawer = () => this.selection.reveal();
     this.room = { width: 0, height: 0 };
     this.fitted = false;
     this.resized = new ResizeObserver(() => this.#measure());
@@ -155,6 +156,7 @@ export class View {
 
   #measure() {
     this.sizes.measure();
+    this.parts.arrange();
     const { clientWidth: width, clientHeight: height } = this.stage;
     const [before, isSeen] = [this.room, this.fitted && this.selection.isInSight];
     this.room = { width, height };
@@ -266,6 +268,8 @@ export class View {
   /** Take a new payload of the same program; step, stage, selection, open boxes and camera stay. */
   update(payload) {
     const { now, open, chosen, body, stageName } = this;
+    // All elements are replaced: the canvas gets the keyboard if any part of the view had it.
+    const [hadFocus, { key }] = [this.root.contains(document.activeElement), this.focus];
     const [selected, { measure }, { direction }] = [this.selection.node, this.heat, this.trace.layout];
     const { x, y, scale } = this.camera;
     this.prediction.end();
@@ -285,6 +289,9 @@ export class View {
     if (this.trace.layout.direction === direction) this.camera.pan(0, 0);
     else this.begin();
     if (this.body) this.parts.showBody(this.body);
+    this.focus.key = key;
+    this.focus.rove();
+    if (hadFocus) this.focus.take();
   }
 
   /** Take the view off the page. */

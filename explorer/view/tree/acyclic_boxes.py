@@ -34,6 +34,7 @@ def split_visits(recording: Recording, tree: Tree, slots: Slots) -> bool:
         items = tree.boxes[box].items
         item_of = {slot: place for place, item in enumerate(items) for slot in _slots_inside(tree, item)}
         visit_of = _visits({slot: item for slot, item in item_of.items() if is_recorded[slot]}, readers)
+        _move_to_readers(visit_of, item_of, readers)
         _follow_neighbours(visit_of, item_of, slots.edges)
         divided: list[BoxItem] = []
         for item in items:
@@ -105,6 +106,17 @@ def _visits(item_of: dict[int, int], readers: Sequence[Sequence[int]]) -> dict[i
                         heapq.heappush(partial, (reader, other))
         visits[item] += 1
     return visit_of
+
+
+def _move_to_readers(visit_of: dict[int, int], item_of: dict[int, int], readers: Sequence[Sequence[int]]) -> None:
+    """Move slots that only later visits of their own item read to the first of these visits.
+
+    A visit computes everything it can, so the weights of a layer's second call would be in the box of its first call.
+    """
+    for slot in sorted(visit_of, reverse=True):
+        inside = [reader for reader in readers[slot] if reader in visit_of]
+        if inside and all(item_of[reader] == item_of[slot] for reader in inside):
+            visit_of[slot] = max(visit_of[slot], min(visit_of[reader] for reader in inside))
 
 
 def _follow_neighbours(visit_of: dict[int, int], item_of: dict[int, int], edges: Edges) -> None:

@@ -23,8 +23,8 @@ from explorer.view.export.outputs import outputs
 from explorer.view.export.text import text
 from explorer.view.export.why_text import why, why_pair
 from explorer.view.export.writers import WRITERS, ViewState
-from explorer.view.layout.box_layout import draw
 from explorer.view.layout.direction import DIRECTIONS, check_direction
+from explorer.view.layout.placed_model import draw
 from explorer.view.model.heat import HeatMetric, overlay
 from explorer.view.model.stage_texts import first_nan
 from explorer.view.payload.stored import MIME, stored
@@ -223,7 +223,7 @@ class GraphView(NotebookWidget):
     @property
     def _opened(self) -> Collection[int]:
         if self.open_boxes is None:
-            return {index for index, box in enumerate(self._drawing.model.tree.boxes) if box.open}
+            return self._drawing.open_boxes()
         opened: list[int] = self.open_boxes
         return opened
 

@@ -9,7 +9,7 @@ import pytest
 
 from explorer.view.export import html_page
 from explorer.view.export.html_page import html
-from explorer.view.layout.box_layout import draw
+from explorer.view.layout.placed_model import draw
 from explorer.view.payload.view_payload import payload, turned
 from tests.view import sample
 

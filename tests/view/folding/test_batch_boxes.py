@@ -8,6 +8,7 @@ import pytest
 
 import explorer as ex
 from explorer.record.reasons import micros_text
+from explorer.view.layout.placed_model import draw
 from explorer.view.model.picture_model import build_model
 from explorer.view.picture.svg import svg
 from explorer.view.replay.contents import drawn_open, instant_at, open_spans
@@ -18,8 +19,11 @@ from tests.support.scenes import check
 NAMESPACE = "{http://www.w3.org/2000/svg}"
 
 
-def texts(recording, position=None):
-    picture = ElementTree.fromstring(svg(recording, position))
+def texts(recording, position=None, whole=False):
+    """The texts of a picture; as a whole with all boxes open that a picture of any size could open."""
+    drawing = draw(recording)
+    opened = drawing.layouts.opened() if whole else None
+    picture = ElementTree.fromstring(svg(recording, position, drawing=drawing, open_boxes=opened))
     return [text.text for text in picture.iter(NAMESPACE + "text") if text.text]
 
 
@@ -36,7 +40,7 @@ def size(recording, position=None):
 @pytest.mark.spec("P-4", "V-4", "V-7")
 def test_samples_in_plain_operations_are_one_stack_with_its_body_shown():
     """A loop of a thousand samples without a function is drawn as one stack ×1,000, its first body open."""
-    shown = texts(recorded("plain"), 0)
+    shown = texts(recorded("plain"), 0, whole=True)
     assert "tensor ×1,000" in shown
     assert sum(text.startswith("matmul … tanh ×1,000 · 9,000 nodes") for text in shown) == 1
     operations = [text.rpartition(" = ")[2] for text in shown]  # behind the variables
@@ -175,7 +179,7 @@ def test_few_pieces_are_blocks_that_can_be_looked_into():
 @pytest.mark.spec("V-4")
 def test_what_was_simplified_is_still_told_by_its_operator():
     """Only rows of batches replace what a closed box says: an operator of a file keeps its type and its shape."""
-    shown = texts(ex.open(MODELS / "encoder.pnnx.param").explore().recording)
+    shown = texts(ex.open(MODELS / "encoder.pnnx.param").explore().recording, whole=True)
     assert any(text.startswith("div(") for text in shown)
     assert not any(text.startswith("now ") for text in shown)
 

@@ -53,7 +53,7 @@ def test_a_page_holds_the_other_direction_too():
     recording = sample.mlp()
     placed, other = (payload(recording)["layout"], layout_json(recording))
     assert placed["direction"] == other["direction"] == "down"
-    from explorer.view.layout.box_layout import draw
+    from explorer.view.layout.placed_model import draw
 
     down = draw(recording)
     there = unpack(turned(down.turned("right")))

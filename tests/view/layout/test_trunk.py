@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 import explorer as ex
 from explorer.record import Recording
-from explorer.view.layout.box_layout import Layouts, PassingEdges, draw
+from explorer.view.layout.box_layout import Layouts, PassingEdges
 from explorer.view.layout.graphviz_engine import dot
 from explorer.view.layout.layout_engine import LayoutGraph, trunk
+from explorer.view.layout.placed_model import draw
 from explorer.view.layout.placement import Segment, compose
 from explorer.view.model.picture_model import build_model
 from explorer.view.picture.edges import visible_segments

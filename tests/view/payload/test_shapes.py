@@ -15,7 +15,7 @@ from assets import front_end_types
 from assets.front_end_types import hints
 from explorer.record import Recording
 from explorer.record.json_form.codec import OPTIONAL
-from explorer.view.layout.box_layout import draw
+from explorer.view.layout.placed_model import draw
 from explorer.view.payload.shapes import PayloadTables
 from explorer.view.payload.view_payload import payload
 from tests.golden.programs import PROGRAMS, recorded

@@ -10,7 +10,7 @@ import pytest
 
 import explorer as ex
 from explorer.plan.passes.batch import Batch
-from explorer.view.layout.box_layout import draw
+from explorer.view.layout.placed_model import draw
 from explorer.view.model.labels import now_text
 from explorer.view.payload.view_payload import replay_json
 from explorer.view.replay import batch_rows

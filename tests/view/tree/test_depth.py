@@ -5,7 +5,7 @@ from traitlets import TraitError
 
 import explorer as ex
 from explorer.view.export.writers import ViewState
-from explorer.view.layout.box_layout import draw
+from explorer.view.layout.placed_model import draw
 from explorer.view.picture.svg import svg
 from explorer.view.widget.widget import GraphView
 from tests.view import sample

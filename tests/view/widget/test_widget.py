@@ -6,7 +6,7 @@ import traitlets
 
 from explorer.record import Recording, Stage
 from explorer.view.export.text import text
-from explorer.view.layout.box_layout import draw
+from explorer.view.layout.placed_model import draw
 from explorer.view.payload.view_payload import answer, layout_json, payload
 from explorer.view.picture.svg import svg
 from explorer.view.widget.widget import GraphView

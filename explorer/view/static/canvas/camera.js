@@ -8,7 +8,11 @@ const [SMALLEST, LARGEST] = [0.02, 3];
 export const READABLE = 0.82;
 /** The least scale at which a graph is legible. */
 export const LEGIBLE = 0.6;
-const ROOM = 22;
+const ROOM = 14;
+/** The scale of a graph that would fit at a larger one. */
+const WHOLE = 1.25;
+/** px of a dragged graph that stay in sight. */
+const KEPT = 60;
 
 /** Holds the scale and offset of the world in a viewport. */
 export class Camera {
@@ -23,6 +27,7 @@ export class Camera {
     this.smallest = SMALLEST;
     /** the world rectangle that was in sight last @type {number[] | undefined} */ this.seen = undefined;
     /** the rectangles over the canvas: left, top, right, bottom in px of the viewport @type {() => number[][]} */ this.overlays = () => [];
+    /** px that a drawer covers at the right and at the bottom @type {() => number[]} */ this.covered = () => [0, 0];
   }
 
   #apply(smooth = false) {
@@ -45,9 +50,9 @@ export class Camera {
     return this.world.classList.contains("ex-gliding");
   }
 
-  /** The scale at which a world rectangle is in sight as a whole, 1 at most. @param {number[]} size its width and height */
+  /** The largest scale, up to a limit, at which a world rectangle is in sight as a whole. @param {number[]} size its width and height */
   whole([width, height], view = this.viewport()) {
-    return Math.min((view.width - 2 * ROOM) / width, (view.height - 2 * ROOM) / height, 1);
+    return Math.min((view.width - 2 * ROOM) / width, (view.height - 2 * ROOM) / height, WHOLE);
   }
 
   /** Put a world point in the middle at a scale. */
@@ -81,6 +86,26 @@ export class Camera {
     this.x += dx;
     this.y += dy;
     this.#apply(smooth);
+  }
+
+  /** Pan a world of some size as a page scrolls: up to its edges, and not at all along an axis that it fits into; return whether it moved. */
+  scroll(dx, dy, size) {
+    const [view, covered] = [this.viewport(), this.covered()];
+    const along = (at, by, room, length) => {
+      const least = room - length * this.scale - ROOM;
+      return length * this.scale <= room ? 0 : Math.max(Math.min(least - at, 0), Math.min(Math.max(ROOM - at, 0), by));
+    };
+    const moved = [along(this.x, dx, view.width - covered[0], size[0]), along(this.y, dy, view.height - covered[1], size[1])];
+    if (Math.abs(moved[0]) + Math.abs(moved[1]) < 1) return false;
+    this.pan(...moved);
+    return true;
+  }
+
+  /** Pan a world of some size, a part of which stays in sight. */
+  drag(dx, dy, size) {
+    const view = this.viewport();
+    const within = (at, by, room, length) => Math.max(KEPT - length * this.scale, Math.min(room - KEPT, at + by)) - at;
+    this.pan(within(this.x, dx, view.width, size[0]), within(this.y, dy, view.height, size[1]));
   }
 
   /** Zoom by a factor around a point of the viewport. */

@@ -6,7 +6,7 @@ const DRAG = 4;
 /** px by which a press may miss an edge. */
 const NEAR = 8;
 
-/** Let the pointer pan and pinch, and the wheel zoom. @param {import("../view.js").View} view */
+/** Let the pointer pan and pinch, and the wheel scroll and zoom. @param {import("../view.js").View} view */
 export function listenToPointer(view) {
   const { stage, camera } = view;
   const pointers = new Map();
@@ -31,7 +31,7 @@ export function listenToPointer(view) {
     const before = pointers.size === 2 ? spread() : 0;
     pointers.set(event.pointerId, { x: event.clientX, y: event.clientY });
     if (before) zoomAt(camera, stage, event, spread() / before);
-    else camera.pan(dx, dy);
+    else camera.drag(dx, dy, view.placement.size);
   });
   for (const name of ["pointerup", "pointercancel"]) stage.addEventListener(name, (event) => pointers.delete(event.pointerId));
   stage.addEventListener("click", (event) => {
@@ -82,10 +82,11 @@ function onWheel(event, view) {
   const { stage, camera } = view;
   const zooms = event.ctrlKey || event.metaKey;
   if (!isCanvas(view, event.target) || (!zooms && !stage.contains(document.activeElement))) return;
-  event.preventDefault();
   const lines = event.deltaMode === 1 ? 16 : 1;
   if (zooms) zoomAt(camera, stage, event, Math.exp((-event.deltaY * lines) / 240));
-  else camera.pan(-event.deltaX * lines, -event.deltaY * lines);
+  // A graph at its edge, or in sight as a whole, leaves the wheel to the page.
+  else if (!camera.scroll(-event.deltaX * lines, -event.deltaY * lines, view.placement.size)) return;
+  event.preventDefault();
 }
 
 /** Make every key of the help work. @param {import("../view.js").View} view */

@@ -14,7 +14,7 @@ export class PairHead {
   /** @param {import("./pair.js").Pair} pair @param {any} comparison */
   constructor(pair, comparison) {
     this.pair = pair;
-    this.titles = SIDES.map((side, index) => html("div", { class: "ex-side-title" }, html("b", {}, side), " ", comparison.titles[index], ...options(comparison, index)));
+    this.titles = SIDES.map((side, index) => html("div", { class: "ex-side-title", title: comparison.titles[index] }, html("b", {}, side), " ", comparison.titles[index], ...options(comparison, index)));
     this.legend = html("div", { class: "ex-differences", role: "status", "aria-live": "polite" });
     this.missing = html("span", { class: "ex-missing", role: "status" });
     this.place = html("span", { class: "ex-place" });

@@ -5,7 +5,6 @@ import { html } from "../dom.js";
 import { PairHead } from "./header.js";
 import { Theme } from "../controls/theme.js";
 import { CameraSync } from "./camera_sync.js";
-import { Levels } from "./levels.js";
 import { unpack } from "../data/unpack.js";
 import { View } from "../view.js";
 
@@ -31,7 +30,6 @@ export class Pair {
     this.root.append(this.head.root, html("div", { class: "ex-sides" }, ...sides));
     element.append(this.root);
     payloads.forEach((payload, side) => this.views.push(new View(sides[side], payload, this.#hear(side, callbacks.sides?.[side] ?? {}))));
-    this.levels = new Levels(sides);
     this.adopt(comparison);
     this.views[0].go(comparison.start[0]);
   }
@@ -41,7 +39,6 @@ export class Pair {
     this.differences = new Differences(comparison, this.views);
     this.cameraSync = new CameraSync(this.views, this.differences);
     this.head.miss(0, "", "");
-    this.levels.follow();
     this.steps = unpack(comparison.steps);
     this.head.count(comparison);
     for (const view of this.views) view.show();
@@ -199,7 +196,6 @@ export class Pair {
   destroy() {
     this.theme.end();
     this.head.end();
-    this.levels.end();
     for (const view of this.views) view.destroy();
     this.root.remove();
   }

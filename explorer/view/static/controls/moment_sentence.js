@@ -3,14 +3,7 @@
 import { html, put } from "../dom.js";
 import { bytesText, grouped, microsText } from "../data/number_format.js";
 
-/** px of a line, and of the room above and below all lines. */
-const [LINE, AROUND] = [18.2, 12];
-/** px that the longest sentences of plans have on one line. */
-const LONG = 2000;
-/** The part of a view's height that a sentence takes at most; a longer one is scrolled. */
-const MOST = 0.25;
-
-/** Says moments, in room for long sentences at the present width, and for the longest one so far: the canvas below does not move to and fro. */
+/** Describes moments on one line above the canvas; more lines cover the top of the canvas, which therefore never moves. */
 export class Sentence {
   /** @param {import("../view.js").View} view */
   constructor(view) {
@@ -18,21 +11,17 @@ export class Sentence {
     this.text = html("p");
     this.said = html("div", { class: "ex-say", role: "status", "aria-live": "polite" }, this.text);
     this.root = html("div", { class: "ex-saying" }, this.said);
-    this.room = { width: 0, height: 0 };
-    // An observer is told after the layout of the page: to ask for sizes here costs no layout of its own.
-    this.resized = new ResizeObserver(() => this.#makeRoom());
+    /** px of the canvas that the lines after the first cover */ this.excess = 0;
+    // The observer is called after the layout of the page, so reading sizes here causes no layout.
+    this.resized = new ResizeObserver(() => this.#measure());
     this.resized.observe(this.text);
   }
 
-  #makeRoom() {
-    const { text, room, view } = this;
-    const most = Math.floor(view.root.clientHeight * MOST);
-    const [width, needed] = [text.offsetWidth, text.offsetHeight];
-    const usual = Math.ceil(AROUND + LINE * Math.ceil(LONG / width));
-    const height = Math.min(most, Math.max(needed, width === room.width ? room.height : usual));
-    this.room = { width, height };
-    this.root.style.setProperty("--ex-said", `${height}px`);
-    put(this.said, "tabindex", needed > height && 0);
+  #measure() {
+    const { said, text, root } = this;
+    this.excess = Math.max(0, said.offsetHeight - root.offsetHeight);
+    said.classList.toggle("ex-over", this.excess > 0);
+    put(said, "tabindex", text.offsetHeight > said.offsetHeight && 0);
   }
 
   /** Say a moment. @param {import("../data/timeline.js").Moment} moment @param {import("../panel/panel_parts.js").PanelParts} parts @returns {string} it as plain text */
@@ -71,9 +60,9 @@ function saying(trace, timeline, moment, summary) {
   const operations = new Map(stage.counts).get("operations");
   const counts = stage.kind === "record" ? `${stage.size || grouped(trace.count)} ${trace.count === 1 ? "node" : "nodes"}${operations ? `, ${operations} of them ${String(operations) === "1" ? "an operation" : "operations"}` : ""}` : "";
   const nothing = !stage.result && stage.kind === "rewrite" && stage.first === stage.last ? "changed nothing" : "";
-  const introduction = stage.kind === "record" ? [summary.sentence, " "].filter(() => summary.sentence) : [];
+  const introduction = stage.kind === "record" ? [summary.sentence].filter(Boolean) : [];
   const title = introduction.map((text) => ({ ...plain(text), isTitle: true }));
-  return { place: counts || nothing, verdict: "", fragments: stage.result ? [plain(stage.result)] : [...title, plain(stage.purpose)] };
+  return { place: counts || nothing, verdict: "", fragments: stage.result ? [plain(stage.result)] : title.length ? title : [plain(stage.purpose)] };
 }
 
 /** Texts for the codes with which the planner explains a pick. */

@@ -3,11 +3,13 @@
 import { put } from "../dom.js";
 import { Splitter } from "./splitter.js";
 
-/** px of width below which the panel stands under the canvas, and below which the steps stand on two lines. */
-const [NARROW, SLIM] = [720, 480];
+/** px of width below which the panel is a drawer over the right of the canvas, over its bottom, and below which the steps take two lines. */
+const [DRAWER, NARROW, SLIM] = [1100, 720, 480];
 /** px that a view has at least; that a panel, the canvas beside it, the source and the tree have at least. */
 const [LOW, PANEL, CANVAS, SOURCE, TREE] = [320, 200, 240, 160, 100];
 const KEY = "explorer.sizes";
+/** ms within which a second click follows. */
+const DOUBLE_CLICK = 350;
 
 /** PaneSizes of one view. */
 export class PaneSizes {
@@ -16,6 +18,8 @@ export class PaneSizes {
     this.root = root;
     this.chosen = recall();
     this.asked = height;
+    /** whether a node or a box is selected */ this.isSelected = false;
+    /** called when a selection has opened the drawer */ this.onDrawer = () => {};
     const main = () => root.querySelector(".ex-main");
     /** @returns {HTMLElement} */ const panel = () => root.querySelector(".ex-why");
     const side = () => (this.isNarrow ? "below" : "panel");
@@ -63,9 +67,20 @@ export class PaneSizes {
     return `height ${this.asked}`;
   }
 
-  /** Whether the panel stands under the canvas. */
+  /** Whether the panel is at the bottom of the canvas. */
   get isNarrow() {
     return this.root.classList.contains("ex-narrow");
+  }
+
+  /** Whether the panel lies over the canvas when it is open. */
+  get isDrawer() {
+    return this.root.classList.contains("ex-drawer");
+  }
+
+  /** Whether the panel is shown: a drawer is closed until a reader opens it or selects something. */
+  get isPanelShown() {
+    if (!this.isDrawer) return !this.chosen.hidden;
+    return Boolean(this.chosen.drawer) || this.isSelected;
   }
 
   /** Take a size that a reader chose, undefined for none, and remember it. @param {string} name @param {number | boolean | undefined} value */
@@ -77,7 +92,26 @@ export class PaneSizes {
 
   /** Show or hide the panel. */
   turnPanel() {
-    this.choose("hidden", !this.chosen.hidden);
+    const isShown = this.isPanelShown;
+    if (!this.isDrawer) return this.choose("hidden", isShown);
+    // A drawer that is closed opens again for the next selection.
+    this.isSelected = false;
+    this.choose("drawer", isShown ? undefined : true);
+  }
+
+  /** Open the drawer for a selection; close it when nothing is selected, unless a reader opened it. @param {boolean} isSelected */
+  select(isSelected) {
+    clearTimeout(this.opening);
+    // A double click must not land on a drawer that its first click opened.
+    this.opening = setTimeout(() => {
+      this.isSelected = isSelected;
+      this.#showPanel();
+      if (isSelected && this.isDrawer) this.onDrawer();
+    }, isSelected ? DOUBLE_CLICK : 0);
+  }
+
+  #showPanel() {
+    this.root.classList.toggle("ex-alone", !this.isPanelShown);
   }
 
   /** Show or hide the tree of boxes. */
@@ -95,16 +129,18 @@ export class PaneSizes {
   apply() {
     const { root, chosen } = this;
     const height = chosen[this.#heightKey];
-    const sizes = { "--ex-height": height ?? this.asked, "--ex-least": height === undefined ? undefined : 0, "--ex-aside": chosen.panel, "--ex-below": chosen.below, "--ex-listing": chosen["source beside"], "--ex-listing-above": chosen["source above"], "--ex-tree": chosen["tree width"] };
+    const sizes = { "--ex-height": height ?? this.asked, "--ex-aside": chosen.panel, "--ex-below": chosen.below, "--ex-listing": chosen["source beside"], "--ex-listing-above": chosen["source above"], "--ex-tree": chosen["tree width"] };
     put(root, "style", Object.entries(sizes).flatMap(([name, px]) => (px === undefined ? [] : [`${name}:${px}px`])).join(";"));
-    root.classList.toggle("ex-alone", Boolean(chosen.hidden));
+    this.#showPanel();
   }
 
   /** Arrange the parts for the width there is. */
   measure() {
     const wide = this.root.clientWidth;
+    this.root.classList.toggle("ex-drawer", wide < DRAWER);
     this.root.classList.toggle("ex-narrow", wide < NARROW);
     this.root.classList.toggle("ex-slim", wide < SLIM);
+    this.#showPanel();
     for (const bar of [this.sourceBar, this.treeBar, this.panelBar, this.heightBar]) bar.tell();
   }
 }

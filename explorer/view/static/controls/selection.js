@@ -1,5 +1,6 @@
 // Selection: one node or one box that a reader chose, and the matches of a search.
 
+import { LEGIBLE } from "../canvas/camera.js";
 import { around } from "../scene/outlines.js";
 
 /** px around an item that is brought into sight. */
@@ -82,13 +83,25 @@ export class Selection {
     this.visit(node);
   }
 
-  /** Bring the changes of a step into sight, by the least motion; in another stage, or as part of the change, the selection comes first. @param {boolean} enters the stage is another */
+  /** Bring the changes of a step, or of a stage that is entered as a whole, into sight by the least motion; in another stage, or as part of the change, the selection comes first. @param {boolean} enters the stage is another */
   follow(enters) {
-    const { scene, placement, camera } = this.view;
-    const rects = scene.attention.map((slot) => placement.shows(slot)).filter(Boolean);
+    const { scene, placement, camera, now } = this.view;
+    const isStage = enters && now.whole;
+    const slots = isStage ? this.#changedBy(now.stage) : scene.attention;
+    const rects = [...new Set(slots.map((slot) => placement.shows(slot)).filter(Boolean))];
     rects.sort((a, b) => a[1] - b[1] || a[0] - b[0]);
-    if (rects.length) camera.reveal(...rects.map((rect) => around([rect], MARGIN)));
+    const isSeen = ([x, y, wide, high]) => camera.shows([x, y, x + wide, y + high]);
+    if (isStage && !rects.every(isSeen) && camera.whole(placement.size) >= LEGIBLE) camera.fit(placement.size);
+    else if (rects.length) camera.reveal(...rects.map((rect) => around([rect], MARGIN)));
     if (this.rect && (enters || scene.attention.includes(this.slot))) camera.reveal(around([this.rect], MARGIN));
+  }
+
+  /** The slots of the nodes that the applied decisions of a stage changed. @param {number} stage */
+  #changedBy(stage) {
+    const { trace, timeline } = this.view;
+    const { first, last } = timeline.stages[stage];
+    const applied = trace.decisions.slice(first, last).filter(({ verdict }) => verdict === "applied");
+    return [...new Set(applied.flatMap(({ subjects, produced }) => [...produced, ...subjects]).map((node) => trace.slotOf[node]))].filter((slot) => slot >= 0);
   }
 
   /** Whether all of what is selected is in sight. */

@@ -3,9 +3,6 @@
 import { html, put } from "../dom.js";
 import { grouped } from "../data/number_format.js";
 
-/** How many times as wide as its room a row of chips may be to be laid out in two: a chip is not divided. */
-const TWO_ROWS = 1.7;
-
 /** The row of chips. */
 export class StageChips {
   /** @param {import("../data/timeline.js").Timeline} timeline @param {(stage: number) => void} onPick */
@@ -17,7 +14,6 @@ export class StageChips {
     this.resized = new ResizeObserver(() => this.#settle());
     this.resized.observe(this.root);
     this.current = -1;
-    this.hasTwoRows = false;
     this.#build();
   }
 
@@ -29,29 +25,11 @@ export class StageChips {
     if (this.room) this.#settle();
   }
 
-  /** Keep the chip of the present stage in sight, with its neighbours; many chips leave their numbers out, move together, and take a row of their own, or two. */
+  /** Keep the chip of the present stage in sight, with its neighbours; in a row that is too short only this chip has numbers. */
   #settle() {
     const { root } = this;
-    const isOver = () => root.scrollWidth > root.clientWidth;
-    const { clientWidth: width } = root.parentElement;
-    root.classList.remove("ex-tight", "ex-tighter", "ex-two-rows");
-    const whole = root.scrollWidth;
-    // Rows of their own are kept from stage to stage: everything below them would move.
-    if (width !== this.width) {
-      root.classList.remove("ex-own-row");
-      this.hasTwoRows = false;
-    }
-    this.width = width;
-    for (const name of ["ex-tight", "ex-tighter", "ex-own-row"]) if (isOver()) root.classList.add(name);
-    if (root.classList.contains("ex-own-row")) root.classList.remove("ex-tighter");
-    if (isOver()) root.classList.add("ex-tighter");
-    const inTwo = TWO_ROWS * root.clientWidth;
-    this.hasTwoRows ||= isOver() && root.scrollWidth < inTwo;
-    if (this.hasTwoRows) {
-      root.classList.add("ex-two-rows");
-      root.classList.remove("ex-tighter");
-      root.classList.toggle("ex-tight", whole > inTwo);
-    }
+    root.classList.remove("ex-tight", "ex-tighter");
+    for (const name of ["ex-tight", "ex-tighter"]) if (root.scrollWidth > root.clientWidth) root.classList.add(name);
     this.room = root.clientWidth;
     const chip = this.root.querySelector("[aria-current]");
     if (chip) {

@@ -3,7 +3,7 @@
 import { html, put, svg } from "../dom.js";
 import { bytesText } from "../data/number_format.js";
 
-const [HIGH, BASE, TOP, PAD] = [48, 40, 12, 8];
+const [HIGH, BASE, TOP, PAD] = [32, 26, 11, 8];
 /** px of a letter of a label, at most on average. */
 const LETTER = 5.8;
 

@@ -25,6 +25,7 @@ const ICONS = {
   down: "M3.5 6L8 10.5L12.5 6",
   cross: "M4 4l8 8M12 4l-8 8",
   predict: "M2.5 5.5h6v5h-6zM8.5 8h1.5M11.2 6.3a1.7 1.7 0 1 1 2.4 1.6C13 8.2 12.9 8.5 12.9 9.1M12.9 11v.4",
+  more: "M3.2 8h.01M8 8h.01M12.8 8h.01",
   help: "M5.5 6a2.5 2.5 0 1 1 3.6 2.2C8.3 8.6 8 9 8 10M8 12.5v.5",
 };
 
@@ -55,7 +56,7 @@ const ROOM_KEYS = [
   [["F", "w", "s", "l"], "full screen; panel; tree of boxes; source lines"],
   [["g", "m"], "predict what a stage decides; a hint"],
   [["Esc"], "close the open panel; clear the selection; leave a call"],
-  [["drag"], "pan; the wheel pans too while the canvas has the focus"],
+  [["drag"], "pan; the wheel pans a graph that is larger than the focused canvas"],
   [["Ctrl", "wheel"], "zoom"],
 ];
 
@@ -92,11 +93,20 @@ function legend() {
   return html("dl", {}, ...rows.flatMap(([picture, meaning]) => [html("dt", {}, picture), html("dd", {}, meaning)]));
 }
 
-/** A button with a picture. @param {keyof typeof ICONS} icon @param {string} label */
+/** A button with an icon. @param {keyof typeof ICONS} icon @param {string} label */
 export function iconButton(icon, label, click) {
   const button = html("button", { type: "button", class: "ex-button", title: label, "aria-label": label, click });
-  button.append(svg("svg", { viewBox: "0 0 16 16", width: 16, height: 16, "aria-hidden": "true" }, svg("path", { d: ICONS[icon] })));
+  button.append(drawing(icon));
   return button;
+}
+
+function drawing(icon) {
+  return svg("svg", { viewBox: "0 0 16 16", width: 16, height: 16, "aria-hidden": "true" }, svg("path", { d: ICONS[icon] }));
+}
+
+/** A row of a menu: an icon, a label, and the key that does the same. @param {keyof typeof ICONS} icon @param {string} label @param {string} key "" for none */
+export function labelledButton(icon, label, key, click) {
+  return html("button", { type: "button", "aria-label": label, click }, drawing(icon), html("span", {}, label), key && html("kbd", {}, key));
 }
 
 /** Give a button another picture and name. */

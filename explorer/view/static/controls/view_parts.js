@@ -1,6 +1,6 @@
 // The parts of the view around the canvas, and their texts.
 
-import { changeIcon, helpBox, iconButton } from "./toolbar.js";
+import { changeIcon, helpBox, iconButton, labelledButton } from "./toolbar.js";
 import { counted, grouped } from "../data/number_format.js";
 import { html, put, say } from "../dom.js";
 import { RovingTabindex } from "./roving_tabindex.js";
@@ -15,6 +15,7 @@ import { ScopeTree } from "./scope_tree.js";
 import { Search } from "./search.js";
 import { SourcePane } from "../panel/source_pane.js";
 import { TimelineSlider } from "./timeline_slider.js";
+import { ToolMenu } from "./tool_menu.js";
 
 /** @type {WeakSet<Document>} pages on which a reader has begun to step */
 const hinted = new WeakSet();
@@ -63,12 +64,13 @@ export class ViewParts {
     this.crumbs = html("div", { class: "ex-crumbs", hidden: true });
     this.sentence = new Sentence(view);
     this.cost = html("div", { class: "ex-cost" });
-    this.hint = html("div", { class: "ex-hint", hidden: timeline.end === 0 || hinted.has(document) }, "Press ▶, or ", html("kbd", {}, "."));
-    this.stage = html("div", { class: "ex-stage", tabindex: -1 }, view.lowDetail.root, view.canvas.root, view.heat.legend, this.hint, view.opening.pending.root, this.minimap.root, this.crumbs, this.search.root);
+    this.hint = html("span", { class: "ex-hint", hidden: timeline.end === 0 || hinted.has(document) }, "press ", html("kbd", {}, "."), " to step");
+    this.stage = html("div", { class: "ex-stage", tabindex: -1 }, view.lowDetail.root, view.canvas.root, view.heat.legend, view.opening.pending.root, this.minimap.root, this.crumbs, this.search.root);
     this.source.watch(this.stage);
-    this.minimap.corner.others = [view.heat.legend, this.hint, this.crumbs, this.search.root];
+    this.minimap.corner.others = [view.heat.legend, this.crumbs, this.search.root];
     view.camera.overlays = () => this.#overlays();
-    this.bottom = html("div", { class: "ex-bottom", hidden: timeline.end === 0 }, this.#transport(), this.timelineSlider.root, html("div", { class: "ex-sum" }, this.cost));
+    view.camera.covered = () => this.#covered();
+    this.bottom = html("div", { class: "ex-bottom", hidden: timeline.end === 0 }, this.#transport(), this.hint, this.timelineSlider.root, html("div", { class: "ex-sum" }, this.cost));
     const of = view.callbacks.side ? `, ${view.callbacks.side}` : "";
     put(root, "aria-label", `explorer: ${trace.recording.title || "recording"}${of}`);
     put(this.stageChips.root, "aria-label", `stages${of}`);
@@ -76,10 +78,9 @@ export class ViewParts {
     this.heard = html("div", { class: "ex-heard", role: "status", "aria-live": "polite" });
     this.saveMenu = new SaveMenu(view);
     root.replaceChildren(
-      html("div", { class: "ex-top" }, this.stageChips.root, this.#tools(), this.saveMenu.root, this.saveMenu.problem),
-      this.sentence.root,
+      html("div", { class: "ex-top" }, this.stageChips.root, this.#tools(), this.toolMenu.root, this.saveMenu.root, this.saveMenu.problem),
       // The steps stand before the panel in the order of the keyboard: they belong to the canvas above them.
-      html("div", { class: timeline.end ? "ex-main" : "ex-main ex-stepless" }, this.source.root, view.sizes.sourceBar.root, html("div", { class: "ex-field" }, this.tree.root, view.sizes.treeBar.root, html("div", { class: "ex-ground" }, this.stage)), this.bottom, view.sizes.panelBar.root, html("div", { class: "ex-beside" }, this.panel.root), this.help),
+      html("div", { class: timeline.end ? "ex-main" : "ex-main ex-stepless" }, this.source.root, view.sizes.sourceBar.root, html("div", { class: "ex-field" }, this.tree.root, view.sizes.treeBar.root, html("div", { class: "ex-ground" }, this.sentence.root, this.stage)), this.bottom, view.sizes.panelBar.root, html("div", { class: "ex-beside" }, this.panel.root), this.help),
       view.sizes.heightBar.root,
       this.heard,
     );
@@ -102,39 +103,65 @@ export class ViewParts {
   /** The parts that lie over the canvas now: nothing that changes is revealed under it. */
   #overlays() {
     const { heat, room } = this.view;
+    const { sizes } = this.view;
     const parts = [heat.legend, this.minimap.root, this.search.root];
-    const key = `${room.width} ${room.height} ${heat.legend.textContent} ${this.minimap.root.className} ${parts.map((part) => part.hidden || part.classList.contains("ex-unseen"))}`;
+    const key = `${room.width} ${room.height} ${this.sentence.excess} ${sizes.isDrawer && sizes.isPanelShown} ${heat.legend.textContent} ${this.minimap.root.className} ${parts.map((part) => part.hidden || part.classList.contains("ex-unseen"))}`;
     // Asking for places is a layout of the whole page: only where they may be others. Results of a search come and go.
     if (key !== this.overlaid?.key || !this.search.root.hidden) {
       const over = parts.filter((part) => part.offsetWidth > 0 && !part.classList.contains("ex-unseen"));
-      this.overlaid = { key, edges: over.map((part) => [part.offsetLeft, part.offsetTop, part.offsetLeft + part.offsetWidth, part.offsetTop + part.offsetHeight]) };
+      const edges = over.map((part) => [part.offsetLeft, part.offsetTop, part.offsetLeft + part.offsetWidth, part.offsetTop + part.offsetHeight]);
+      if (this.sentence.excess) edges.push([0, 0, room.width, this.sentence.excess]);
+      const [right, bottom] = this.#covered();
+      if (right || bottom) edges.push([right ? room.width - right : 0, bottom ? room.height - bottom : 0, room.width, room.height]);
+      this.overlaid = { key, edges };
     }
     return this.overlaid.edges;
   }
 
+  /** Put the choice of colours into the toolbar of a wide view, and into the menu of a narrow one. */
+  arrange() {
+    const { heat, root, sizes } = this.view;
+    const home = sizes.isDrawer ? this.toolMenu.root : root.querySelector(".ex-tools");
+    if (heat.select.parentElement !== home) home.prepend(heat.select);
+  }
+
+  /** px of the canvas that the drawer covers at the right and at the bottom. */
+  #covered() {
+    const { root, sizes } = this.view;
+    /** @type {HTMLElement} */ const drawer = root.querySelector(".ex-beside");
+    if (!sizes.isDrawer || !sizes.isPanelShown) return [0, 0];
+    return sizes.isNarrow ? [0, drawer.offsetHeight] : [drawer.offsetWidth, 0];
+  }
+
   #tools() {
     const { view } = this;
-    const boxes = [
-      iconButton("open", "open all boxes (e)", () => view.opening.all(true)),
-      iconButton("close", "close all boxes (c)", () => view.opening.all(false)),
-    ];
+    this.toolMenu = new ToolMenu([
+      ...(view.trace.layout.boxes.length > 1
+        ? [
+            this.#depth(),
+            labelledButton("open", "open all boxes", "e", () => view.opening.all(true)),
+            labelledButton("close", "close all boxes", "c", () => view.opening.all(false)),
+            labelledButton("tree", "show or hide the tree of boxes", "s", () => this.turnTree()),
+          ]
+        : []),
+      ...(view.turning.isPossible ? [labelledButton("turn", "flow to the right, or down", "d", () => view.turning.turn())] : []),
+      this.saveMenu.button,
+      ...(view.prediction.isPossible ? [labelledButton("predict", "predict what a stage decides", "g", () => view.prediction.toggle())] : []),
+      ...(view.callbacks.onTab ? [labelledButton("tab", "open in its own tab", "", () => view.callbacks.onTab())] : []),
+      ...(document.fullscreenEnabled ? [labelledButton("screen", "full screen", "F", () => view.sizes.turnFullScreen())] : []),
+      labelledButton("theme", "dark or light", "", () => view.turnTheme()),
+      labelledButton("help", "outlines and keys", "?", () => this.turnHelp()),
+    ]);
     const tools = html(
       "div",
       { class: "ex-tools", role: "toolbar", "aria-label": "tools" },
-      html("span", { class: "ex-gone-kernel", role: "status", tabindex: 0, title: NO_KERNEL, "aria-label": NO_KERNEL }, "no kernel"),
       view.heat.select,
+      html("span", { class: "ex-gone-kernel", role: "status", tabindex: 0, title: NO_KERNEL, "aria-label": NO_KERNEL }, "no kernel"),
       iconButton("search", "search (/)", () => this.search.open()),
-      ...(view.trace.layout.boxes.length > 1 ? [iconButton("tree", "show or hide the tree of boxes (s)", () => this.turnTree()), this.#depth(), ...boxes] : []),
       ...(view.lines.isKnown ? [iconButton("source", "show or hide the source (l)", () => this.turnSource())] : []),
       iconButton("fit", "fit into view (f)", () => view.fit()),
-      ...(view.turning.isPossible ? [iconButton("turn", "flow to the right, or down (d)", () => view.turning.turn())] : []),
       iconButton("panel", "show or hide the panel (w)", () => view.sizes.turnPanel()),
-      this.saveMenu.button,
-      ...(view.prediction.isPossible ? [iconButton("predict", "predict what a stage decides (g)", () => view.prediction.toggle())] : []),
-      ...(view.callbacks.onTab ? [iconButton("tab", "open in a tab of its own", () => view.callbacks.onTab())] : []),
-      ...(document.fullscreenEnabled ? [iconButton("screen", "full screen (F)", () => view.sizes.turnFullScreen())] : []),
-      iconButton("theme", "dark or light", () => view.turnTheme()),
-      iconButton("help", "outlines and keys (?)", () => this.turnHelp()),
+      this.toolMenu.button,
     );
     new RovingTabindex(tools, "button", ["ArrowLeft", "ArrowRight"]);
     return tools;
@@ -226,6 +253,7 @@ export class ViewParts {
     if (this.chosen === chosen) return;
     const isFirst = this.chosen === undefined;
     this.chosen = chosen;
+    this.view.sizes.select(selected >= 0 || box >= 0);
     if (isFirst) return;
     const decisions = selected >= 0 ? trace.decisionsOf(selected) : [];
     const declined = decisions.filter((index) => trace.decisions[index].verdict !== "applied").length;

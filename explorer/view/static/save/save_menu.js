@@ -1,7 +1,7 @@
 // The menu that saves a view: as a picture, as a page, as data.
 
 import { html, put, say } from "../dom.js";
-import { iconButton } from "../controls/toolbar.js";
+import { labelledButton } from "../controls/toolbar.js";
 import { RovingTabindex } from "../controls/roving_tabindex.js";
 import { isOwnPage, pageSource } from "./page_source.js";
 import { picture, pixels } from "./picture.js";
@@ -16,10 +16,10 @@ export class SaveMenu {
     this.forms = this.#forms();
     // A form that cannot be had here is in the menu, too: it can be reached, and says where it can.
     this.items = this.forms.map((form) => html("button", { type: "button", role: "menuitem", "aria-disabled": !form.content && "true", click: () => form.content && this.#save(form) }, html("b", {}, form.ending.slice(1).toUpperCase()), html("span", { class: "ex-soft" }, form.label)));
-    this.root = html("div", { class: "ex-menu", role: "menu", popover: "auto", "aria-label": "save", keydown: (event) => this.#key(event), focusout: (event) => this.#left(event), beforetoggle: (event) => this.#place(event.newState === "open"), toggle: (event) => event.newState === "open" && this.#first()?.focus() }, ...this.items);
+    this.root = html("div", { class: "ex-menu", role: "menu", popover: "auto", "aria-label": "save", keydown: (event) => this.#key(event), focusout: (event) => this.#left(event), beforetoggle: (event) => this.#place(event.newState === "open"), toggle: (event) => this.#toggled(event.newState === "open") }, ...this.items);
     new RovingTabindex(this.root, "button", ["ArrowUp", "ArrowDown"]);
     this.problem = html("div", { class: "ex-menu ex-problem", role: "alert", popover: "auto", beforetoggle: (event) => this.#place(event.newState === "open") });
-    this.button = iconButton("save", "save: picture, page …", () => {});
+    this.button = labelledButton("save", "save: picture, page …", "", () => {});
     put(this.button, "aria-haspopup", "menu");
     put(this.button, "aria-expanded", "false");
     this.button.popoverTargetElement = this.root;
@@ -42,6 +42,12 @@ export class SaveMenu {
     // A page has the texts of a recording, which nothing reads again.
     else forms.push({ ...data, label: 'data: by Python, view.save("model.json")', kernel: false });
     return forms;
+  }
+
+  #toggled(isOpen) {
+    if (isOpen) this.#first()?.focus();
+    // A browser does not give the focus back to a button inside another popover.
+    else if ([document.body, ...this.items].includes(document.activeElement) && this.button.checkVisibility()) this.button.focus();
   }
 
   #first() {
@@ -68,6 +74,7 @@ export class SaveMenu {
   /** @param {Form} form */
   async #save({ ending, type, content }) {
     this.root.hidePopover();
+    this.button.closest(".ex-menu")?.hidePopover();
     try {
       const file = await content();
       download(`${fileName(this.view.trace.recording.title)}${ending}`, file instanceof Blob ? file : new Blob([file], { type }));
