@@ -1,4 +1,4 @@
-"""Plugin for pytest: a notebook's cell that fails under nbval names the decisions that differ.
+"""Plugin for pytest: short tracebacks, and failing notebook cells that name the decisions that differ.
 
 pytest imports this module whenever explorer is installed, in projects too that never use it. So it imports nothing else
 of the package until outputs that explorer made have failed.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -58,7 +59,8 @@ def pytest_collectstart(collector: pytest.Collector) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Replace nbval's report of a cell whose outputs differ, if explorer made any of them."""
+    """Shorten tracebacks of explorer's errors; replace nbval's report of a cell whose outputs differ."""
+    _shorten(call, item.config)
     report = yield
     nbval = sys.modules.get("nbval.plugin")
     if report.when == "call" and report.failed and nbval is not None and isinstance(item, nbval.IPyNbCell):
@@ -71,6 +73,17 @@ def pytest_runtest_makereport(
             reported = item.parent.stash.setdefault(_reported, {})
             report.longrepr = failure_text(item.cell_num, item.cell.source, stored, computed, reported)
     return report
+
+
+def _shorten(call: pytest.CallInfo[None], config: pytest.Config) -> None:
+    """Leave only the user's frames in the traceback of an error of explorer, except in explorer's own tests."""
+    errors, tracebacks = (sys.modules.get(f"explorer.core.{name}") for name in ("errors", "tracebacks"))
+    if call.excinfo is None or errors is None or tracebacks is None:
+        return
+    error = call.excinfo.value
+    if isinstance(error, errors.ExplorerError) and Path(__file__).parent != config.rootpath / "explorer":
+        tracebacks.shorten(error)
+        call.excinfo = pytest.ExceptionInfo.from_exception(error)
 
 
 def _values(item: Any, outputs: Any) -> dict[str, list[Any]]:
