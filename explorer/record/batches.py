@@ -1,4 +1,4 @@
-"""Batches: the nodes that compute a batch of operations or calls, and the kernels that compute these nodes.
+"""Batches of operations or calls: the nodes that compute a batch, and the kernels that compute these nodes.
 
 A pass records that it formed a batch; later passes replace, merge and fuse its nodes. The resulting kernels of a batch
 are therefore traced, node by node, in order of production. Views use this to draw batches, and the recorder to sum the
@@ -57,43 +57,47 @@ def trace_batches(
     groups = [group for group in all_groups if group.kind == "batch" and group.members]
     if not groups:
         return []
-    place_of = {group.decision: place for place, group in enumerate(groups)}
+    batch_of = {group.decision: batch_index for batch_index, group in enumerate(groups)}
     replaced = predecessors(nodes, all_groups, substitutions, subjects)
     owners: dict[int, frozenset[int]] = {}
     """node → indices of the batches that it belongs to"""
     nodes_of: list[list[int]] = [[] for _ in groups]
-    for node, born in enumerate(nodes.born):
-        if born in place_of:
-            owner_places = frozenset([place_of[born]])
+    for node, decision in enumerate(nodes.born):
+        if decision in batch_of:
+            batch_indices = frozenset([batch_of[decision]])
         else:
-            # A node that replaces a younger one existed before, for another purpose, and belongs to no batch.
-            owner_places = frozenset().union(
-                *[owners[old] for old in replaced.get(node, ()) if old < node and old in owners]
+            # A node that replaces a later one existed before, for another purpose, and belongs to no batch.
+            batch_indices = frozenset().union(
+                *[
+                    owners[replaced_node]
+                    for replaced_node in replaced.get(node, ())
+                    if replaced_node < node and replaced_node in owners
+                ]
             )
-        if owner_places:
+        if batch_indices:
             # Nodes are in order of production, so the batches of replaced nodes are already known.
-            owners[node] = owner_places
-            for place in owner_places:
-                nodes_of[place].append(node)
+            owners[node] = batch_indices
+            for batch_index in batch_indices:
+                nodes_of[batch_index].append(node)
     kernels_of: list[list[int]] = [[] for _ in groups]
-    for number, kernel in enumerate(kernels):
-        for place in sorted({place for node in kernel.nodes for place in owners.get(node, ())}):
-            kernels_of[place].append(number)
+    for kernel_index, kernel in enumerate(kernels):
+        for batch_index in sorted({batch_index for node in kernel.nodes for batch_index in owners.get(node, ())}):
+            kernels_of[batch_index].append(kernel_index)
     return [
         Batch(
             group.decision,
             group.label.removesuffix(f" ×{len(group.members)}"),
             nodes.kind[group.members[0]] == "call",
             group.members,
-            tuple(nodes_of[place]),
-            tuple(kernels_of[place]),
+            tuple(nodes_of[batch_index]),
+            tuple(kernels_of[batch_index]),
         )
-        for place, group in enumerate(groups)
+        for batch_index, group in enumerate(groups)
     ]
 
 
 def together(batches: Iterable[Batch]) -> list[list[Batch]]:
-    """Merge batches that share a kernel; the lists and their elements are in the order of decisions."""
+    """Return lists of batches that share a kernel; the lists and their elements are in the order of decisions."""
     merged: list[list[Batch]] = []
     batches_of: dict[int, list[Batch]] = {}
     """kernel → merged list that contains its batches"""

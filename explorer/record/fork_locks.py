@@ -18,17 +18,17 @@ class Renewable(Protocol):
         ...
 
 
-_held: WeakSet[Renewable] = WeakSet()
+_owners: WeakSet[Renewable] = WeakSet()
 
 
 def renew_in_children(owner: Renewable) -> None:
-    """Register an object, as long as it lives, to recreate its lock in every process forked from now on."""
-    _held.add(owner)
+    """Register an object, by weak reference, to recreate its lock in every process forked from now on."""
+    _owners.add(owner)
 
 
 def _renew() -> None:
     """Recreate all registered locks."""
-    for owner in list(_held):
+    for owner in list(_owners):
         owner.renew()
 
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """Pause the cyclic garbage collector, which would visit every new object again and again without freeing any."""
+    """Pause the cyclic garbage collector, which would repeatedly visit all new objects without freeing any."""
     # The user may have disabled it.
     enabled = gc.isenabled()
     gc.disable()

@@ -91,7 +91,7 @@ _FORMS = {
     "tile": ("tiles", "tiled"),
     "working memory": ("working",),
 }
-"""term → its other forms, if there are any besides the plural"""
+"""term → its other forms, if it has forms other than the regular plural"""
 
 
 def inflections(term: str) -> tuple[str, ...]:

@@ -1,8 +1,8 @@
 """Rows of layers: wiring, policies and gradients, and their text form.
 
-A layer is not an operation, so a graph contains only its operations. These rows record what the graph does not show:
-how its sublayers are wired, where the value of each policy came from, and why a gradient is built or not. They contain
-only strings and numbers, so that a recording from a file explains its layers without their classes.
+A layer is not an operation, so a graph contains only its operations. These rows record additional facts: the wiring of
+its sublayers, the origin of each policy's value, and the reason why a gradient is built or not. They contain only
+strings and numbers, so that a recording from a file describes its layers without their classes.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """Port of a layer's box, and the node that has its value."""
+    """Port of a layer's box, and the node with the port's value."""
 
     scope: int
     side: Literal["input", "output"]

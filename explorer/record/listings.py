@@ -1,7 +1,7 @@
 """Listings: source lines of the cells and files that recorded a program, in order, each with its rows of sources.
 
-Views show the program next to the graph and mark a node's line. A recording keeps source texts of cells and functions
-up to a size limit, but the line of each node in any case; listings use whichever is available.
+Views show the program next to the graph and mark a node's line. A recording contains source texts of cells and
+functions up to a size limit, and the line of each node in any case; listings use what is available.
 """
 
 from __future__ import annotations
@@ -36,35 +36,35 @@ class Listing:
 def listings(recording: Recording) -> list[Listing]:
     """Return the listings of a recording: cells in run order, then files in order of their first source.
 
-    If the text of a cell or file was not kept, as for model files, a source is listed with only its own line. If there
-    is no text at all, the result is empty.
+    If the text of a cell or file is not available, as for model files, each source is listed with only its own line. If
+    there is no text at all, the result is empty.
     """
     first: dict[str, int] = {}
-    texts: dict[tuple[str, int], list[int]] = {}
+    rows_at: dict[tuple[str, int], list[int]] = {}
     for row, text in enumerate(recording.source_texts):
-        for number in text.numbers:
-            texts.setdefault((text.where, number), []).append(row)
-    known = [dict(zip(text.numbers, text.lines, strict=True)) for text in recording.source_texts]
-    kept: list[dict[int, list[int]]] = [{} for _ in known]
-    others: dict[str, dict[int, list[int]]] = {}
-    for number, source in enumerate(recording.sources):
-        first.setdefault(source.where, number)
+        for row_number in text.numbers:
+            rows_at.setdefault((text.where, row_number), []).append(row)
+    lines_of = [dict(zip(text.numbers, text.lines, strict=True)) for text in recording.source_texts]
+    sources_of: list[dict[int, list[int]]] = [{} for _ in lines_of]
+    single_lines: dict[str, dict[int, list[int]]] = {}
+    for row_number, source in enumerate(recording.sources):
+        first.setdefault(source.where, row_number)
         # Files with equal names are distinguished by their lines.
-        rows = texts.get((source.where, source.line), ())
-        # Two files may be called model.py, and a cell may have run twice with different text, so compare the line
+        rows = rows_at.get((source.where, source.line), ())
+        # Two files may be named model.py, and a cell may have run twice with different text, so compare the line
         # itself.
-        alike = next((row for row in rows if known[row][source.line].strip() == source.text), None)
-        if alike is not None:
-            kept[alike].setdefault(source.line, []).append(number)
+        matching_row = next((row for row in rows if lines_of[row][source.line].strip() == source.text), None)
+        if matching_row is not None:
+            sources_of[matching_row].setdefault(source.line, []).append(row_number)
         elif source.text:
-            others.setdefault(source.where, {}).setdefault(source.line, []).append(number)
+            single_lines.setdefault(source.where, {}).setdefault(source.line, []).append(row_number)
     unordered = [
         Listing(
             text.where,
             line_unit(text.where),
             tuple(
-                Line(number, line.expandtabs(4).rstrip(), tuple(kept[row].get(number, ())))
-                for number, line in known[row].items()
+                Line(row_number, line.expandtabs(4).rstrip(), tuple(sources_of[row].get(row_number, ())))
+                for row_number, line in lines_of[row].items()
             ),
         )
         for row, text in enumerate(recording.source_texts)
@@ -75,18 +75,18 @@ def listings(recording: Recording) -> list[Listing]:
             line_unit(where),
             tuple(Line(line, recording.sources[rows[0]].text, tuple(rows)) for line, rows in sorted(lines.items())),
         )
-        for where, lines in others.items()
+        for where, lines in single_lines.items()
     ]
     return sorted(unordered, key=lambda listing: _order(listing.where, first.get(listing.where, len(first))))
 
 
 def _order(where: str, first: int) -> tuple[bool, int]:
-    """Sort cells in run order, followed by files in the order of their first source."""
+    """Return a sort key: cells in run order, followed by files in the order of their first source."""
     cell = _CELL.fullmatch(where)
     return (cell is None, int(cell[1]) if cell else first)
 
 
 def without_source(recording: Recording) -> Recording:
-    """Return a recording without source texts; line positions remain."""
+    """Return a recording without source texts, but with line positions."""
     sources = [replace(source, text="") for source in recording.sources]
     return replace(recording, sources=sources, source_texts=[])

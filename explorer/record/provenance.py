@@ -1,7 +1,7 @@
-"""Provenance: which kernel computes which node and line of the user's program, in both directions.
+"""Provenance: maps from kernels to the nodes and lines of the user's program that they compute, and back.
 
-Views, profiles and ``plan.compare`` use it. It is traced from the decisions of a recording, not stored by the passes: a
-pass only records which nodes it replaced, from which the chain of replacements follows.
+Views, profiles and ``plan.compare`` use it. It is derived from the decisions of a recording, not stored by the passes:
+a pass only records which nodes it replaced, and these replacements form chains.
 """
 
 from __future__ import annotations
@@ -83,29 +83,29 @@ class Provenance:
             for row, source in enumerate(self.sources)
             if (source.line == line if isinstance(line, int) else line in source.text) and where in (None, source.where)
         }
-        return tuple([number for number, origin in enumerate(self.kernels) if rows.intersection(origin.sources)])
+        return tuple([index for index, origin in enumerate(self.kernels) if rows.intersection(origin.sources)])
 
 
 def provenance(recording: Tables) -> Provenance:
-    """Trace every kernel back to recorded nodes and lines, and every recorded node to its kernels or its fate."""
+    """Return the recorded nodes and lines of every kernel, and the kernels or the fate of every recorded node."""
     rows, kernels = recording.nodes, recording.schedule.kernels if recording.schedule else ()
     recorded = [node for node in range(len(rows)) if rows.born[node] < 0 and rows.body[node] == 0]
     subjects = [decision.subjects for decision in recording.decisions]
-    before = predecessors(rows, recording.groups, recording.substitutions, subjects)
+    replaced = predecessors(rows, recording.groups, recording.substitutions, subjects)
     made_by: dict[int, list[int]] = {node: [] for node in recorded}
     origins: list[list[int]] = []
-    for number, kernel in enumerate(kernels):
-        computed = [node for node in _reached(kernel.nodes, before) if node in made_by and rows.operands[node]]
+    for index, kernel in enumerate(kernels):
+        computed = [node for node in _reached(kernel.nodes, replaced) if node in made_by and rows.operands[node]]
         for node in computed:
-            made_by[node].append(number)
+            made_by[node].append(index)
         # If no recorded operation is reached below a kernel, it depends only on leaves.
-        origins.append(computed or [node for node in _reached(kernel.nodes, before) if node in made_by])
-    live = _live(recording)
-    accounts = _accounts(recording, recorded, made_by, live)
+        origins.append(computed or [node for node in _reached(kernel.nodes, replaced) if node in made_by])
+    live_nodes = _live(recording)
+    accounts = _accounts(recording, recorded, made_by, live_nodes)
     for node, account in accounts.items():
         if account.fate == "absorbed":
-            for number in account.kernels:
-                origins[number].append(node)
+            for index in account.kernels:
+                origins[index].append(node)
     lines = [
         sorted({rows.source[node] for node in (*kernel.nodes, *origin)} - {-1})
         for kernel, origin in zip(kernels, origins, strict=True)
@@ -113,7 +113,7 @@ def provenance(recording: Tables) -> Provenance:
     kernel_origins = [
         Origin(tuple(sorted(nodes)), tuple(sources)) for nodes, sources in zip(origins, lines, strict=True)
     ]
-    return Provenance(tuple(kernel_origins), accounts, tuple(recording.sources), before)
+    return Provenance(tuple(kernel_origins), accounts, tuple(recording.sources), replaced)
 
 
 def predecessors(
@@ -122,63 +122,66 @@ def predecessors(
     substitutions: Iterable[tuple[int, int, int]],
     subjects: Sequence[tuple[int, ...]],
 ) -> dict[int, list[int]]:
-    """Return the nodes that each node directly replaces; ``subjects`` lists those of each decision."""
-    before: dict[int, list[int]] = {}
-    placed: set[tuple[int, int]] = set()
+    """Return the nodes that each node directly replaces; ``subjects`` lists the subjects of each decision."""
+    replaced: dict[int, list[int]] = {}
+    exact: set[tuple[int, int]] = set()
     for decision, old, new in substitutions:
-        before.setdefault(new, []).append(old)
+        replaced.setdefault(new, []).append(old)
         # A substitution states exactly which node is replaced; other products of a decision replace all of its
         # subjects.
-        placed.add((decision, new))
+        exact.add((decision, new))
     for group in groups:
         calls = subjects[group.decision]
         if group.kind == "function" and calls:
-            size = len(group.members) // len(calls)  # members: the body of the first call, then that of the second, …
-            for place, node in enumerate(group.members):
-                before.setdefault(node, []).append(calls[place // size])
-                placed.add((group.decision, node))
+            size = len(group.members) // len(
+                calls
+            )  # members: the nodes of the first call's body, then of the second's, …
+            for index, node in enumerate(group.members):
+                replaced.setdefault(node, []).append(calls[index // size])
+                exact.add((group.decision, node))
     for node, born in enumerate(nodes.born):
-        if born >= 0 and (born, node) not in placed:
-            before.setdefault(node, []).extend(subjects[born])
-    return before
+        if born >= 0 and (born, node) not in exact:
+            replaced.setdefault(node, []).extend(subjects[born])
+    return replaced
 
 
 def _reached(start: Iterable[int], edges: Mapping[int, Iterable[int]]) -> list[int]:
     """Return all nodes reachable from ``start``, in order of discovery."""
-    seen = dict.fromkeys(start)
-    pending = list(seen)
+    visited = dict.fromkeys(start)
+    pending = list(visited)
     while pending:
         for neighbour in edges.get(pending.pop(), ()):
-            if neighbour not in seen:
-                seen[neighbour] = None
+            if neighbour not in visited:
+                visited[neighbour] = None
                 pending.append(neighbour)
-    return list(seen)
+    return list(visited)
 
 
 def _live(recording: Tables) -> set[int]:
     """Return the nodes that the roots need after all passes."""
     final = recording.resolver(recording.end)
     operands = recording.nodes.operands
-    seen = {final.get(root, root) for root in recording.roots}
-    pending = list(seen)
+    live = {final.get(root, root) for root in recording.roots}
+    pending = list(live)
     while pending:
         for operand in operands[pending.pop()]:
             current = final.get(operand, operand)
-            if current not in seen:
-                seen.add(current)
+            if current not in live:
+                live.add(current)
                 pending.append(current)
-    return seen
+    return live
 
 
 def _accounts(
     recording: Tables, recorded: list[int], made_by: Mapping[int, list[int]], live: set[int]
 ) -> dict[int, Account]:
-    """Return the fate of each recorded node; readers come first, because an absorbed node shares their kernels."""
+    """Return the fate of each recorded node. Readers are visited first, because an absorbed node shares their
+    kernels."""
     rows = recording.nodes
     final = recording.resolver(recording.end)
     replaced_by: dict[int, list[int]] = {}
-    for number, old, _ in recording.substitutions:
-        replaced_by.setdefault(old, []).append(number)
+    for decision, old, _ in recording.substitutions:
+        replaced_by.setdefault(old, []).append(decision)
     readers: dict[int, list[int]] = {}
     for node in recorded:
         for operand in rows.operands[node]:
@@ -192,13 +195,13 @@ def _accounts(
         if replacement in live and not kernels:
             fate = "there"
         elif kernels:
-            merged = any(recording.decisions[number].rule == "Dedup" for number in replaced_by.get(node, ()))
+            merged = any(recording.decisions[decision].rule == "Dedup" for decision in replaced_by.get(node, ()))
             fate = "computed" if replacement == node and node in live else "merged" if merged else "replaced"
         else:
             reader_accounts = [accounts[reader] for reader in readers.get(node, ())]
-            kernels = [number for account in reader_accounts for number in account.kernels]
-            decisions += [number for account in reader_accounts for number in account.decisions]
-            # No kernel computes it: its readers' replacement does not read it, or nothing needed it.
+            kernels = [decision for account in reader_accounts for decision in account.kernels]
+            decisions += [decision for account in reader_accounts for decision in account.decisions]
+            # No kernel computes it, because the replacement of its readers does not read it, or nothing needs it.
             fate = "absorbed" if kernels and rows.operands[node] else "unneeded"
         sorted_kernels = tuple(sorted(set(kernels))) if fate != "unneeded" else ()
         accounts[node] = Account(

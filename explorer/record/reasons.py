@@ -32,7 +32,7 @@ def bytes_text(count: float) -> str:
 
 
 def counted_text(count: int, noun: str, plural: str = "") -> str:
-    """Return a count with its noun: ``1 node``, ``2 boxes``; ``plural`` is needed unless it adds s or es."""
+    """Return a count with its noun: ``1 node``, ``2 boxes``; ``plural`` is only needed if it is irregular."""
     return f"{count:,} {noun if count == 1 else plural or plural_of(noun)}"
 
 
@@ -67,8 +67,8 @@ def fact_text(name: str, value: Any, label: Callable[[int], str]) -> str:
     if isinstance(value, Mapping):
         return label(value["node"])
     if isinstance(value, (list, tuple)):
-        words = [fact_text(name, item, label) for item in value]
-        return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
+        parts = [fact_text(name, item, label) for item in value]
+        return " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else "".join(parts)
     if name.endswith("_bytes"):
         return bytes_text(value)
     if name.endswith("_us"):
@@ -90,11 +90,11 @@ def mentioned(template: Template, facts: Mapping[str, Any]) -> list[int]:
     """Return the distinct nodes in a sentence, in order."""
     nodes: dict[int, None] = {}
     # Reversed, because items are popped from the end; lists in facts may be nested.
-    waiting = [facts[name] for name, _, _ in reversed(fields(template))]
-    while waiting:
-        value = waiting.pop()
+    pending = [facts[name] for name, _, _ in reversed(fields(template))]
+    while pending:
+        value = pending.pop()
         if isinstance(value, (list, tuple)):
-            waiting.extend(reversed(value))
+            pending.extend(reversed(value))
         elif isinstance(value, dict):
             nodes[value["node"]] = None
     return list(nodes)

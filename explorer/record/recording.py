@@ -1,9 +1,9 @@
 """Recordings: a plan from the recorded nodes through every decision to the measured run.
 
 A recording is plain data that views, comparisons and files read without the engine. The graph is stored once, with the
-decisions that changed it. A position, which counts these decisions, gives the graph at any step, so that no step
-needs a copy. Nodes are stored as columns instead of objects, because a hundred thousand of them are written and read at
-once.
+decisions that changed it. The graph at any step follows from a position, which counts these decisions, so that no step
+needs a copy. Nodes are stored as columns instead of objects, because recordings with a hundred thousand nodes are
+written and read.
 """
 
 from __future__ import annotations
@@ -124,9 +124,9 @@ class Recording:
         declared = self.dimensions.get(node)
         return declared.names if declared else ()
 
-    def type_text_of(self, number: int, names: Sequence[str] = ()) -> str:
-        """Return a row of the types as a string, with dimension names; ``?`` for an unknown type."""
-        type_row = self.types[number]
+    def type_text_of(self, row: int, names: Sequence[str] = ()) -> str:
+        """Return a type row as a string, with dimension names; ``?`` for an unknown type."""
+        type_row = self.types[row]
         if type_row.dtype == "tuple":
             if not type_row.parts:
                 return UNKNOWN
@@ -140,8 +140,8 @@ class Recording:
         labels, kinds = self.nodes.label, self.nodes.kind
         if kinds[node] != "operation":
             return labels[node]
-        inside = [labels[operand] for operand in self.nodes.operands[node] if kinds[operand] == "constant"]
-        return " ".join([labels[node], *inside[:2]]) if inside else labels[node]
+        constants = [labels[operand] for operand in self.nodes.operands[node] if kinds[operand] == "constant"]
+        return " ".join([labels[node], *constants[:2]]) if constants else labels[node]
 
     def named_label(self, node: int) -> str:
         """Return a node's name, preceded by the variable that holds its value: ``h = tanh``."""
@@ -151,13 +151,13 @@ class Recording:
     def variable_note(self, node: int) -> str:
         """Return how many values were assigned to a node's variable; "" for one value, or without a variable."""
         variable = self.variables.get(node)
-        born = self.nodes.born
+        produced_by = self.nodes.born
         # a node recorded by a pass has the value of the recorded node that it replaces
-        count = sum(name == variable and born[other] < 0 for other, name in self.variables.items())
+        count = sum(name == variable and produced_by[other_node] < 0 for other_node, name in self.variables.items())
         return f"{count:,} values were assigned to a variable {variable}; this is one of them" if count > 1 else ""
 
     def reason(self, decision: Decision) -> str:
-        """Return a decision's sentence, in which nodes with equal names are distinguished: ``add (line 2)``."""
+        """Return a decision's sentence, with suffixes that distinguish nodes of equal names: ``add (line 2)``."""
         marks = self.marks(decision)
         return render(decision.reason, decision.facts, lambda node: self.label(node) + marks.get(node, ""))
 
@@ -171,17 +171,17 @@ class Recording:
         texts = [decision.facts[name] for name in names if isinstance(decision.facts[name], str)]
         if len(nodes_named) + bool(nodes_named and texts) < 2:
             return {}
-        alike: dict[str, list[int]] = {}
+        nodes_of_label: dict[str, list[int]] = {}
         for node in nodes_named:
-            alike.setdefault(self.label(node), []).append(node)
+            nodes_of_label.setdefault(self.label(node), []).append(node)
         marks: dict[int, str] = {}
-        for label, nodes in alike.items():
+        for label, nodes in nodes_of_label.items():
             # A sentence may also contain an operation's name as a string, which could be confused with a node's name.
             if len(nodes) > 1 or label in texts:
-                marks.update(zip(nodes, self._telling_apart(nodes), strict=True))
+                marks.update(zip(nodes, self._distinguishing_suffixes(nodes), strict=True))
         return marks
 
-    def _telling_apart(self, nodes: list[int]) -> list[str]:
+    def _distinguishing_suffixes(self, nodes: list[int]) -> list[str]:
         rows = [self.nodes.source[node] for node in nodes]
         sources = [self.sources[row] for row in rows if row >= 0]
         in_one_file = len({source.where for source in sources}) == 1
@@ -191,7 +191,7 @@ class Recording:
         types = [self.type_text(node) for node in nodes]
         if len(set(types)) == len(nodes):
             return [f" ({type_text})" for type_text in types]
-        return [f" (no. {number})" for number in range(1, len(nodes) + 1)]
+        return [f" (no. {index})" for index in range(1, len(nodes) + 1)]
 
     def resolver(self, position: int) -> dict[int, int]:
         """Return a map from old ids to their replacements at a position, transitively."""
@@ -218,8 +218,7 @@ class Recording:
         final = self.resolver(position)
         for node in self.visible(position, body):
             for index, operand in enumerate(self.nodes.operands[node]):
-                # Operands are stored as recorded, so that the same rows serve every position, resolved through the
-                # replacements.
+                # Operands are stored as recorded and resolved here, so that the same rows are used for every position.
                 yield final.get(operand, operand), node, index
 
     @property
@@ -236,7 +235,7 @@ class Recording:
 def unmeasured(recording: Recording) -> Recording:
     """Return a recording without its run and without times in its decisions; values remain, as values of nodes.
 
-    Notebooks store it, so that outputs of a cell that is run again change only if the program changes.
+    Notebooks store such recordings, so that the outputs of a repeated cell change only if the program changes.
     """
     if recording.run is None:
         return recording

@@ -3,8 +3,8 @@
 A node's *id* is its index in the node table: recorded nodes come first, in topological order, then the nodes that
 passes produced, in order of production. A *position* counts applied and declined decisions: at position ``p`` the
 decisions ``0 … p-1`` have been made. Every change of the graph belongs to one decision, so that a view can show any
-position. Rows contain ids instead of references, so they are written to JSON, sent to the browser and compared between
-processes unchanged.
+position. Rows contain ids instead of references, so that they can be written to JSON, sent to the browser and compared
+between processes without conversion.
 """
 
 from __future__ import annotations
@@ -87,12 +87,12 @@ class Source:
     def _here(self) -> str:
         return f"{self.where} {line_unit(self.where)} {self.line}"
 
-    def _with_caller(self, place: str) -> str:
+    def _with_caller(self, location: str) -> str:
         """Append the caller, with its cell or file if that differs."""
         if not self.caller_where or (self.caller_where, self.caller_line) == (self.where, self.line):
-            return place
+            return location
         unnamed = self.caller_where == self.where or self.caller_where.startswith("In[")
-        return f"{place}, called from {'' if unnamed else self.caller_where + ' '}line {self.caller_line}"
+        return f"{location}, called from {'' if unnamed else self.caller_where + ' '}line {self.caller_line}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,10 +172,10 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One action that a rule took, or declined, with its reason.
+    """Application of a rule, or a rule that declined, with the reason.
 
-    ``reason`` is a template over ``facts``; equal declined decisions are merged into one with many ``subjects``.
-    ``chain`` is the rule's position in its chain; ``location`` is its class as "file:line".
+    ``reason`` is a template over ``facts``; equal declined decisions are merged into one decision with many
+    ``subjects``. ``rule_index`` is the rule's position in its chain; ``location`` is its class as "file:line".
     Example: see ``ex.EvalPlan``.
     """
 
@@ -209,7 +209,7 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Nodes grouped by a decision: ``kind`` is "kernel" (fused), "batch" (grouped) or "function" (opened).
+    """Nodes grouped by a decision: ``kind`` is "kernel" (fused), "batch" (batched) or "function" (inlined).
 
     In a kernel, the last member is the result; the values of other members are not written.
     """
@@ -316,8 +316,8 @@ class Run:
 class InterfaceRow:
     """Input or output of a model; each member of a sequence has its own row, named ``x[0]``, ``x[1]``, …
 
-    In a recording, leaves are ordered by first use and results are named after their operations, neither of which a
-    reader of a file knows.
+    Leaves of a recording are in order of first use, and results are named after operations; a reader of the file knows
+    neither.
     """
 
     direction: Literal["input", "output"]
@@ -329,8 +329,8 @@ class InterfaceRow:
 class FileOperator:
     """Operator of a model file: its attributes and weights with the names used in the file.
 
-    An operator may be recorded as several nodes, or none, and node attributes are those of the engine's operation,
-    while a reader looks for the file's attributes ("pads", "group").
+    An operator may be recorded as several nodes, or none. Attributes of nodes belong to the engine's operations, while
+    a reader looks for the file's attributes ("pads", "group").
     """
 
     scope: int
@@ -348,25 +348,25 @@ Substitution = tuple[int, int, int]
 
 
 def in_order(rows: Sequence[Substitution]) -> list[Substitution]:
-    """Return rows in the order of their decisions, none of which has a replacement that an earlier row replaces.
+    """Return rows in the order of their decisions, in which no row has a replacement that an earlier row replaces.
 
-    A planner may record a replacement late, under an earlier decision's number: the body of a nested call belongs to
-    the decision that inlined the outer call. Readers of the replaced node then read its current replacement. A row that
-    would then replace a node by itself is kept, so that validation rejects it.
+    The planner may record a replacement late, with the index of an earlier decision, because the body of a nested call
+    belongs to the decision that inlined the outer call. Readers of the replaced node then read its current replacement.
+    A row that replaces a node by itself is kept, so that validation rejects it.
     """
-    if all(before[0] <= after[0] for before, after in pairwise(rows)):
+    if all(before[0] <= next_row[0] for before, next_row in pairwise(rows)):
         return list(rows)
-    stands: dict[int, int] = {}
+    replacement_of: dict[int, int] = {}
     ordered = []
-    # A stable sort: rows of one decision keep the order in which they were recorded.
+    # The sort is stable, so that rows of one decision keep their order.
     for decision, old, new in sorted(rows, key=lambda row: row[0]):
         chain = []
-        while new in stands:
+        while new in replacement_of:
             chain.append(new)
-            new = stands[new]
-        stands.update(dict.fromkeys(chain, new))  # compress the path, so that no chain is followed twice
+            new = replacement_of[new]
+        replacement_of.update(dict.fromkeys(chain, new))  # path compression, so that no chain is followed twice
         if old != new:
-            stands.setdefault(old, new)
+            replacement_of.setdefault(old, new)
         ordered.append((decision, old, new))
     return ordered
 
@@ -382,7 +382,7 @@ COMMUTATIVE = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Composition:
-    """Recorded nodes that together compute a known function, and which one: "GELU", "softmax"."""
+    """Recorded nodes that together compute a known function, and its name: "GELU", "softmax"."""
 
     name: str
     node: int

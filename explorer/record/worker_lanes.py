@@ -1,6 +1,7 @@
-"""Lanes of a schedule on several workers: activities with their times, as plain data.
+"""Lanes of a schedule on several workers: activities with times, as plain data.
 
-``plan.estimate`` creates them. They are displayed as text, here, and as an image, in view/picture/lanes_svg.py.
+``plan.estimate`` creates them. They are displayed as text, by `lanes_text`, and as an image, by
+view/picture/lanes_svg.py.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class Lane(NamedTuple):
 
 def lanes_text(lanes: Sequence[Lane], micros: float, width: int = 60, most: int = 16) -> str:
     """Return lanes as lines of text: █ computing, ▒ only receiving, · waiting; at most ``most`` lanes are shown."""
-    wide = max([len(lane.name) for lane in lanes], default=0)
+    name_width = max([len(lane.name) for lane in lanes], default=0)
     lines = []
     for lane in lanes[:most]:
         cells = [_IDLE] * width
@@ -48,9 +49,9 @@ def lanes_text(lanes: Sequence[Lane], micros: float, width: int = 60, most: int 
                     first = min(width - 1, int(span.start / micros * width))
                     last = max(first + 1, min(width, round(span.end / micros * width)))
                     cells[first:last] = [mark] * (last - first)
-        share = lane.busy / micros if micros else 0.0
-        lines.append(f"  {lane.name:<{wide}} {''.join(cells)} {share:4.0%}")
+        fraction = lane.busy / micros if micros else 0.0
+        lines.append(f"  {lane.name:<{name_width}} {''.join(cells)} {fraction:4.0%}")
     if len(lanes) > most:
-        rest = lanes[most:]
-        lines.append(f"  … and {len(rest)} more, busy {micros_text(sum([lane.busy for lane in rest]))} together")
+        hidden = lanes[most:]
+        lines.append(f"  … and {len(hidden)} more, busy {micros_text(sum([lane.busy for lane in hidden]))} together")
     return "\n".join(lines)

@@ -21,7 +21,7 @@ from explorer.record.rows import COMMUTATIVE, Decision
 
 @dataclass(frozen=True, slots=True)
 class Regrouped:
-    """Kernels of both sides that compute the same recorded nodes; ``same``: the kernels are identical."""
+    """Kernels of both sides that compute the same recorded nodes; ``same`` means that the kernels are identical."""
 
     before: tuple[int, ...]
     after: tuple[int, ...]
@@ -30,21 +30,21 @@ class Regrouped:
 
 @dataclass(frozen=True, slots=True)
 class WeightDifferences:
-    """Matched weights of two models: the number of equal ones, and a line about each different one."""
+    """Matched weights of two models: the number of equal weights, and a line about each different one."""
 
     equal: int
     transposed: int
-    """number of matrices that are equal after transposing one, as the graph shows"""
+    """number of matrices that are equal after a transposition that the graph contains"""
     differ: tuple[str, ...]
 
     def __str__(self) -> str:
-        turned = f", {self.transposed:,} with the same values transposed" if self.transposed else ""
-        return f"weights: {self.equal:,} with the same values{turned}, {len(self.differ):,} with others"
+        transposed = f", {self.transposed:,} with the same values transposed" if self.transposed else ""
+        return f"weights: {self.equal:,} with the same values{transposed}, {len(self.differ):,} with others"
 
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """Differences between two recordings, of plans of the same graph or of two."""
+    """Differences between two recordings of plans, of the same graph or of two graphs."""
 
     before: Recording
     after: Recording
@@ -91,21 +91,21 @@ class Comparison:
 def compare(before: Recording, after: Recording) -> Comparison:
     """Compare two recordings; nodes of different graphs are matched by structure."""
     nodes = match(before, after)
-    own, others = _counts(before), _counts(after)
+    counts_before, counts_after = _counts(before), _counts(after)
     names = sorted({*before.options, *after.options})
     options = {name: (before.options.get(name), after.options.get(name)) for name in names}
     texts, texts_after = (_decision_texts(recording) for recording in (before, after))
-    decisions = _same(texts, texts_after)
-    taken = set(decisions.values())
+    decisions = _pair_equal(texts, texts_after)
+    paired = set(decisions.values())
     computed = _computed(before, after, nodes)
     return Comparison(
         before,
         after,
         nodes,
-        {name: (own[name], others[name]) for name in own},
+        {name: (counts_before[name], counts_after[name]) for name in counts_before},
         {name: pair for name, pair in options.items() if pair[0] != pair[1]},
-        tuple([decision for number, decision in enumerate(before.decisions) if number not in decisions]),
-        tuple([decision for number, decision in enumerate(after.decisions) if number not in taken]),
+        tuple([decision for index, decision in enumerate(before.decisions) if index not in decisions]),
+        tuple([decision for index, decision in enumerate(after.decisions) if index not in paired]),
         _kernels(before, after, computed),
         counterparts(before, after, nodes),
         decisions,
@@ -124,7 +124,7 @@ def _counts(recording: Recording) -> dict[str, float | None]:
         final = recording.resolver(recording.end)
         roots = {final.get(root, root) for root in recording.roots}
         kernels = schedule.kernels
-        # Returned results are not temporaries, however they are computed.
+        # Returned results are never temporaries.
         temporary = [kernel for kernel in kernels if kernel.bytes and kernel.nodes[-1] not in roots]
         counts |= {
             "kernels": len(kernels),
@@ -154,7 +154,7 @@ _NAMES = (
 
 
 def _decision_texts(recording: Recording) -> list[tuple[str, ...]]:
-    """Return the text of each decision; decisions are equal if their texts are, whatever the ids of their nodes."""
+    """Return the text of each decision; decisions with equal texts are equal, regardless of node ids."""
     stages = recording.stages
     return [
         (
@@ -168,36 +168,39 @@ def _decision_texts(recording: Recording) -> list[tuple[str, ...]]:
     ]
 
 
-def _same(texts: list[tuple[str, ...]], others: list[tuple[str, ...]]) -> dict[int, int]:
+def _pair_equal(texts: list[tuple[str, ...]], others: list[tuple[str, ...]]) -> dict[int, int]:
     """Pair equal decisions in order."""
-    waiting: dict[tuple[str, ...], deque[int]] = {}
-    for number, text in enumerate(others):
-        waiting.setdefault(text, deque()).append(number)
-    return {number: waiting[text].popleft() for number, text in enumerate(texts) if waiting.get(text)}
+    unpaired: dict[tuple[str, ...], deque[int]] = {}
+    for index, row_text in enumerate(others):
+        unpaired.setdefault(row_text, deque()).append(index)
+    return {index: unpaired[row_text].popleft() for index, row_text in enumerate(texts) if unpaired.get(row_text)}
 
 
 def _computed(
     before: Recording, after: Recording, nodes: Matching
 ) -> tuple[list[frozenset[Any]], list[frozenset[Any]]]:
-    """Return the recorded nodes of each kernel, by their id before; unmatched nodes as (side, id)."""
-    back = {other: node for node, other in nodes.pairs.items()}
+    """Return the recorded nodes of each kernel as ids of the first recording; unmatched nodes of the second one are (1,
+    id)."""
+    node_before = {node_after: node for node, node_after in nodes.pairs.items()}
     return (
         [frozenset(origin.nodes) for origin in before.provenance.kernels],
-        [frozenset([back.get(node, (1, node)) for node in origin.nodes]) for origin in after.provenance.kernels],
+        [frozenset([node_before.get(node, (1, node)) for node in origin.nodes]) for origin in after.provenance.kernels],
     )
 
 
-def _follows(own: list[frozenset[Any]], others: list[frozenset[Any]]) -> tuple[int, ...]:
+def _follows(kernels: list[frozenset[Any]], others: list[frozenset[Any]]) -> tuple[int, ...]:
     """Return for each kernel the last kernel of the other side that shares a recorded node, or −1."""
-    last = {node: number for number, nodes in enumerate(others) for node in nodes}
-    return tuple([max([last.get(node, -1) for node in nodes], default=-1) for nodes in own])
+    last = {node: index for index, nodes in enumerate(others) for node in nodes}
+    return tuple([max([last.get(node, -1) for node in nodes], default=-1) for nodes in kernels])
 
 
 def _kernels(
     before: Recording, after: Recording, sides: tuple[list[frozenset[Any]], list[frozenset[Any]]]
 ) -> tuple[Regrouped, ...]:
     """Group kernels that share a recorded node, directly or through other kernels."""
-    computed = [(side, number, nodes) for side, kernels in enumerate(sides) for number, nodes in enumerate(kernels)]
+    computed = [
+        (side, kernel_index, nodes) for side, kernels in enumerate(sides) for kernel_index, nodes in enumerate(kernels)
+    ]
     parent = list(range(len(computed)))
 
     def top(index: int) -> int:
@@ -211,23 +214,23 @@ def _kernels(
     for index, (_, _, nodes) in enumerate(computed):
         for node in nodes:
             first, second = top(owner.setdefault(node, index)), top(index)
-            # Union-find with the smaller number on top, so that groups come in the order of the first plan's kernels.
+            # Union-find with the smaller index as root, so that groups are in the order of the first plan's kernels.
             parent[max(first, second)] = min(first, second)
-    together: dict[int, tuple[list[int], list[int]]] = {}
-    for index, (side, number, _) in enumerate(computed):
-        together.setdefault(top(index), ([], []))[side].append(number)
+    kernels_of_group: dict[int, tuple[list[int], list[int]]] = {}
+    for index, (side, kernel_index, _) in enumerate(computed):
+        kernels_of_group.setdefault(top(index), ([], []))[side].append(kernel_index)
     regrouped = []
-    for here, there in together.values():
-        same = len(here) == len(there) and Counter(_labels(before, n) for n in here) == Counter(
-            _labels(after, n) for n in there
-        )
-        regrouped.append(Regrouped(tuple(here), tuple(there), same))
+    for kernels_before, kernels_after in kernels_of_group.values():
+        is_same = len(kernels_before) == len(kernels_after) and Counter(
+            _labels(before, n) for n in kernels_before
+        ) == Counter(_labels(after, n) for n in kernels_after)
+        regrouped.append(Regrouped(tuple(kernels_before), tuple(kernels_after), is_same))
     return tuple(regrouped)
 
 
-def _labels(recording: Recording, number: int) -> tuple[str, ...]:
+def _labels(recording: Recording, index: int) -> tuple[str, ...]:
     assert recording.schedule is not None
-    return tuple([recording.label(node) for node in recording.schedule.kernels[number].nodes])
+    return tuple([recording.label(node) for node in recording.schedule.kernels[index].nodes])
 
 
 def counterparts(before: Recording, after: Recording, nodes: Matching) -> dict[int, int]:
@@ -236,29 +239,29 @@ def counterparts(before: Recording, after: Recording, nodes: Matching) -> dict[i
     Produced nodes are paired if they apply equal operations to paired operands, then if they apply equal operations and
     replace the same recorded nodes.
     """
-    numbers: dict[Hashable, int] = {}
-    known = {other: node for node, other in nodes.pairs.items()}
-    bodies = {other: body for body, other in nodes.bodies.items()}
-    first = _Produced(before, {node: node for node in nodes.pairs}, {body: body for body in nodes.bodies}, numbers)
-    second = _Produced(after, known, bodies, numbers)
+    digests: dict[Hashable, int] = {}
+    node_before = {node_after: node for node, node_after in nodes.pairs.items()}
+    bodies = {node_after: body for body, node_after in nodes.bodies.items()}
+    first = _Produced(before, {node: node for node in nodes.pairs}, {body: body for body in nodes.bodies}, digests)
+    second = _Produced(after, node_before, bodies, digests)
     pairs = dict(nodes.pairs)
     _pair(first.digests, second.digests, pairs)
-    taken = set(pairs.values())
+    paired = set(pairs.values())
     # Trace provenance only if unmatched nodes remain, because it visits every decision.
-    left = {node for node in first.digests if node not in pairs}
-    rest = {node for node in second.digests if node not in taken}
-    if left and rest:
-        _pair(first.stands_for(left), second.stands_for(rest), pairs)
+    unpaired_before = {node for node in first.digests if node not in pairs}
+    unpaired_after = {node for node in second.digests if node not in paired}
+    if unpaired_before and unpaired_after:
+        _pair(first.stands_for(unpaired_before), second.stands_for(unpaired_after), pairs)
     return pairs
 
 
 def _pair(first: dict[int, Hashable], second: dict[int, Hashable], pairs: dict[int, int]) -> None:
     """Pair unpaired nodes with equal keys, in order."""
-    waiting: dict[Hashable, deque[int]] = {}
+    unpaired: dict[Hashable, deque[int]] = {}
     for node, key in second.items():
-        waiting.setdefault(key, deque()).append(node)
+        unpaired.setdefault(key, deque()).append(node)
     for node, key in first.items():
-        candidates = waiting.get(key)
+        candidates = unpaired.get(key)
         if candidates and node not in pairs:
             pairs[node] = candidates.popleft()
 
@@ -267,7 +270,11 @@ class _Produced:
     """Nodes that passes produced, with a digest of each."""
 
     def __init__(
-        self, recording: Recording, paired: dict[int, int], bodies: dict[int, int], numbers: dict[Hashable, int]
+        self,
+        recording: Recording,
+        paired: dict[int, int],
+        bodies: dict[int, int],
+        structure_digests: dict[Hashable, int],
     ) -> None:
         self.recording, self.paired = recording, paired
         rows = recording.nodes
@@ -278,7 +285,7 @@ class _Produced:
         digest_of: dict[int, Hashable] = {}
         for node in range(len(rows)):
             if rows.born[node] < 0:
-                # An unpaired node gets a unique digest: whatever reads it has no counterpart by structure.
+                # An unpaired node gets a unique digest, so that its readers have no counterpart by structure.
                 digest_of[node] = ("pair", paired[node]) if node in paired else ("alone", id(self), node)
                 continue
             attributes = tuple(sorted(rows.attributes.get(node, {}).items()))
@@ -286,27 +293,33 @@ class _Produced:
             operation = recording.operations[rows.operation[node]]
             function = self._function(node, bodies)
             self.keys[node] = rows.kind[node], operation, label, recording.type_text(node), attributes, function
-            below = [digest_of.get(each, -1) for each in rows.operands[node]]
-            structure = (self.keys[node], *(sorted(below, key=repr) if operation in COMMUTATIVE else below))
-            digest_of[node] = self.digests[node] = numbers.setdefault(structure, len(numbers))
+            operand_digests = [digest_of.get(operand, -1) for operand in rows.operands[node]]
+            structure = (
+                self.keys[node],
+                *(sorted(operand_digests, key=repr) if operation in COMMUTATIVE else operand_digests),
+            )
+            digest_of[node] = self.digests[node] = structure_digests.setdefault(structure, len(structure_digests))
 
     @cached_property
     def _provenance(self) -> Provenance:
         return self.recording.provenance
 
     def _function(self, node: int, bodies: dict[int, int]) -> Hashable:
-        """Return a key of a call's function: its body's number before, or for a new body the calls that it replaces."""
+        """Return a key of a call's function: the body's index in the first recording, or for a new body the calls that
+        it replaces."""
         callee = self.recording.nodes.callee[node]
         if callee < 0:
             return -1
         return bodies[callee] if callee in bodies else self._recorded(node)
 
     def _recorded(self, node: int) -> frozenset[int]:
-        """Return the recorded nodes that a node replaces, by their ids before; −1 for one without a counterpart."""
-        return frozenset([self.paired.get(each, -1) for each in self._provenance.recorded([node])])
+        """Return the recorded nodes that a node replaces, as ids of the first recording; −1 for nodes without a
+        counterpart."""
+        return frozenset([self.paired.get(recorded, -1) for recorded in self._provenance.recorded([node])])
 
     def stands_for(self, nodes: Iterable[int]) -> dict[int, Hashable]:
-        """Return node → (operation, recorded nodes that it replaces) for nodes with a counterpart among these."""
+        """Return node → (operation, recorded nodes that it replaces) for nodes that replace a node with a
+        counterpart."""
         recorded = {node: self._recorded(node) for node in sorted(nodes)}
         return {
             node: (self.keys[node], replaced) for node, replaced in recorded.items() if max(replaced, default=-1) >= 0

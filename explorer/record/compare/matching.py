@@ -1,7 +1,7 @@
 """Matching of the recorded nodes of two recordings, by structure and then by matched neighbours.
 
-``plan.compare`` and the side-by-side views use it. A diff of the node lists would lose pairs wherever a part of the
-graph moved or was renamed; structural digests find equal parts anywhere, and neighbours match the rest.
+``plan.compare`` and the side-by-side views use it. A diff of the node lists would miss pairs in parts of the graph that
+were moved or renamed; structural digests find equal parts anywhere, and the rest is matched by neighbours.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from explorer.record.rows import COMMUTATIVE
 class Matching:
     """Pairs of recorded nodes of two recordings, in the top graph and in function bodies, and unpaired nodes.
 
-    Constants shown inside another node are part of it: they are paired, but never listed as changed or unpaired.
+    Constants shown inside another node belong to it: they are paired, but never listed as changed or unpaired.
     """
 
     pairs: dict[int, int]
@@ -49,9 +49,9 @@ class Matching:
 def match(before: Recording, after: Recording) -> Matching:
     """Pair the recorded nodes of two recordings.
 
-    Equal structures are paired in order, first with the names of their leaves, then without. Next come operands and
-    readers of pairs, then nodes with the same operation between pairs in the same order, and last, nodes with the same
-    operation in the same scope.
+    Equal structures are paired in order, first with the names of their leaves, then without. Then operands and readers
+    of pairs are paired, then nodes with the same operation between pairs in the same order, and finally nodes with the
+    same operation in the same scope.
     """
     first, second = graphs(before, after)
     pairs: dict[int, int] = {}
@@ -63,46 +63,48 @@ def match(before: Recording, after: Recording) -> Matching:
         matched = _Match(first[body], second[other]).run()
         pairs.update(matched)
         for node, partner in matched.items():
-            inner, other_inner = before.nodes.callee[node], after.nodes.callee[partner]
+            callee, other_callee = before.nodes.callee[node], after.nodes.callee[partner]
             # Bodies are matched once, by their first pair of calls: a body has only one partner.
-            if inner >= 0 <= other_inner:
-                into = first[inner].body, second[other_inner].body
-                if into[0] not in bodies and into[1] not in reached:
-                    bodies[into[0]] = into[1]
-                    reached.add(into[1])
-                    pending.append(into)
+            if callee >= 0 <= other_callee:
+                inner_bodies = first[callee].body, second[other_callee].body
+                if inner_bodies[0] not in bodies and inner_bodies[1] not in reached:
+                    bodies[inner_bodies[0]] = inner_bodies[1]
+                    reached.add(inner_bodies[1])
+                    pending.append(inner_bodies)
     changed: dict[int, tuple[str, ...]] = {}
     rewired: set[int] = set()
     renamed: list[int] = []
     for node, other in sorted(pairs.items()):
         if before.nodes.kind[node] == "constant":
             continue
-        words, is_rewired = _differences(before, after, node, other, pairs)
+        differences, is_rewired = _differences(before, after, node, other, pairs)
         callees = before.nodes.callee[node], after.nodes.callee[other]
-        # A call may look the same although its body was matched with another one.
+        # A call may be unchanged although its body was matched with another one.
         if min(callees) >= 0 and bodies.get(first[callees[0]].body) != second[callees[1]].body:
-            words.append("another function")
+            differences.append("another function")
             is_rewired = False
-        if words:
-            changed[node] = tuple(words)
+        if differences:
+            changed[node] = tuple(differences)
             if is_rewired:
                 rewired.add(node)
         elif before.nodes.kind[node] != "operation" and before.nodes.label[node] != after.nodes.label[other]:
             renamed.append(node)
-    numbers = sum([before.nodes.kind[node] == "constant" for node in pairs])
+    constant_count = sum([before.nodes.kind[node] == "constant" for node in pairs])
     return Matching(
         dict(sorted(pairs.items())),
         changed,
         tuple(renamed),
-        _alone(before, first, pairs),
-        _alone(after, second, set(pairs.values())),
+        _unpaired(before, first, pairs),
+        _unpaired(after, second, set(pairs.values())),
         bodies,
-        len(pairs) - numbers - len(changed) - len(renamed),
+        len(pairs) - constant_count - len(changed) - len(renamed),
         frozenset(rewired),
     )
 
 
-def _alone(recording: Recording, graphs_by_body: dict[int, RecordedGraph], paired: Collection[int]) -> tuple[int, ...]:
+def _unpaired(
+    recording: Recording, graphs_by_body: dict[int, RecordedGraph], paired: Collection[int]
+) -> tuple[int, ...]:
     """Return the nodes without a partner, except constants."""
     kind = recording.nodes.kind
     nodes = {node for graph in graphs_by_body.values() for node in graph.nodes}
@@ -121,124 +123,129 @@ class _Match:
     def run(self) -> dict[int, int]:
         first, second = self.first, self.second
         # From the strongest to the weakest evidence: a wrong early pair would cause wrong pairs among its neighbours.
-        self._equal(first.structure, second.structure)
-        self._equal(first.bare, second.bare)
-        self._grow(zip(first.outputs, second.outputs, strict=False))
-        # With the type first, then without: a changed shape must not prevent a layer from being found.
+        self._pair_equal(first.structure, second.structure)
+        self._pair_equal(first.bare, second.bare)
+        self._pair_neighbours(zip(first.outputs, second.outputs, strict=False))
+        # First with the type, then without, because a layer must be found even if its shape changed.
         for key, other in zip(first.kinds(), second.kinds(), strict=True):
             self._align(key, other)
-            self._grow(())
-        self._by_place()
+            self._pair_neighbours(())
+        self._pair_by_location()
         return self.pairs
 
     def _pair(self, node: int, other: int) -> None:
         self.pairs[node] = other
         self.taken.add(other)
-        # Neighbours are visited later, from a queue: recursion would follow a chain of 100,000 nodes.
+        # Neighbours are visited later, from a queue, because recursion would be 100,000 levels deep in a long chain.
         self.fresh.append((node, other))
 
-    def _equal(self, own: dict[int, int], others: dict[int, int]) -> None:
-        """Pair equal structures in order; if their counts differ, only those with equal names."""
-        left = [node for node in own if node not in self.pairs]
-        waiting: dict[int, deque[int]] = {}
-        for node in others:
+    def _pair_equal(self, digests: dict[int, int], other_digests: dict[int, int]) -> None:
+        """Pair equal structures in order; if their counts differ, only structures with equal names."""
+        unpaired = [node for node in digests if node not in self.pairs]
+        candidates: dict[int, deque[int]] = {}
+        for node in other_digests:
             if node not in self.taken:
-                waiting.setdefault(others[node], deque()).append(node)
-        counts = Counter([own[node] for node in left])
-        # With equal names, any two of equal structure are interchangeable. Without names, equal counts are needed:
-        # otherwise an added one would shift all others to wrong partners.
-        exact = own is self.first.structure
-        free = {key for key, count in counts.items() if exact or count == len(waiting.get(key, ()))}
-        for node in left:
-            if own[node] in free and waiting.get(own[node]):
-                self._pair(node, waiting[own[node]].popleft())
+                candidates.setdefault(other_digests[node], deque()).append(node)
+        counts = Counter([digests[node] for node in unpaired])
+        # With equal names, nodes of equal structure are interchangeable. Without names, equal counts are required,
+        # because otherwise an added node would shift all others to wrong partners.
+        exact = digests is self.first.structure
+        usable = {key for key, count in counts.items() if exact or count == len(candidates.get(key, ()))}
+        for node in unpaired:
+            if digests[node] in usable and candidates.get(digests[node]):
+                self._pair(node, candidates[digests[node]].popleft())
 
-    def _grow(self, also: Iterable[tuple[int, int]]) -> None:
-        """Pair operands of paired nodes by index, and readers if each node has only one with that kind and operand
-        index."""
-        for node, other in also:
+    def _pair_neighbours(self, outputs: Iterable[tuple[int, int]]) -> None:
+        """Pair operands of paired nodes by index, and readers that are unique for their kind and operand index."""
+        for node, other in outputs:
             if node in self.first.kind and other in self.second.kind:
-                self._meet(node, other)
+                self._pair_similar(node, other)
         first, second = self.first, self.second
         while self.fresh:
             node, other = self.fresh.popleft()
-            both = first.operands[node], second.operands[other]
-            for operand, partner in self._exchanged(*both) if first.is_commutative(node) else zip(*both, strict=False):
-                self._meet(operand, partner)
+            operands = first.operands[node], second.operands[other]
+            for operand, partner in (
+                self._exchanged(*operands) if first.is_commutative(node) else zip(*operands, strict=False)
+            ):
+                self._pair_similar(operand, partner)
             readers = _single(first.readers[node], self.pairs)
             if readers:
-                others = _single(second.readers[other], self.taken)
-                for way, reader in readers.items():
-                    if way in others:
-                        self._pair(reader, others[way])
+                other_readers = _single(second.readers[other], self.taken)
+                for read, reader in readers.items():
+                    if read in other_readers:
+                        self._pair(reader, other_readers[read])
 
     def _exchanged(self, reads: Sequence[int], others: Sequence[int]) -> list[tuple[int, int]]:
-        """Pair the operands of commutative operations: first those that are already paired, then similar ones."""
+        """Return pairs of operands of commutative operations: first already paired ones, then similar ones."""
         kinds = self.first.kind, self.second.kind
-        return _together(
+        return _pair_operands(
             reads,
             others,
             lambda operand, partner: self.pairs.get(operand) == partner,
             lambda operand, partner: kinds[0].get(operand) == kinds[1].get(partner),
         )
 
-    def _meet(self, node: int, other: int) -> None:
-        """Pair two similar nodes; if one side has an extra node, pair that node's operand instead."""
+    def _pair_similar(self, node: int, other: int) -> None:
+        """Pair two similar nodes; if one side has an additional node in between, pair that node's operand instead."""
         first, second = self.first, self.second
         if node in self.pairs or other in self.taken or node in first.shared or other in second.shared:
             return
-        alike = first.kind[node] == second.kind[other]
-        # The other side may have one more operation between the same neighbours, so look one step past it.
-        inserted = [each for each in second.operands[other] if first.kind[node] == second.kind.get(each)]
-        left_out = [each for each in first.operands[node] if first.kind.get(each) == second.kind[other]]
-        if alike:
+        is_similar = first.kind[node] == second.kind[other]
+        # The other side may have an additional operation between the same neighbours, so look one step further.
+        inserted = [neighbour for neighbour in second.operands[other] if first.kind[node] == second.kind.get(neighbour)]
+        left_out = [neighbour for neighbour in first.operands[node] if first.kind.get(neighbour) == second.kind[other]]
+        if is_similar:
             self._pair(node, other)
         elif len(inserted) == 1 and not left_out and inserted[0] not in self.taken:
             self._pair(node, inserted[0])
         elif len(left_out) == 1 and not inserted and left_out[0] not in self.pairs:
             self._pair(left_out[0], other)
 
-    def _align(self, key: Callable[[int], Hashable], other: Callable[[int], Hashable]) -> None:
+    def _align(self, key: Callable[[int], Hashable], other_key: Callable[[int], Hashable]) -> None:
         sides = [[node for node in graph.nodes if graph.computes(node)] for graph in (self.first, self.second)]
-        for node, partner in list(align(sides[0], sides[1], self.pairs, (key, other))):
+        for node, partner in list(align(sides[0], sides[1], self.pairs, (key, other_key))):
             self._pair(node, partner)
 
-    def _by_place(self) -> None:
-        waiting: dict[Hashable, deque[int]] = {}
+    def _pair_by_location(self) -> None:
+        unpaired: dict[Hashable, deque[int]] = {}
         for node in self.second.nodes:
             if node not in self.taken:
-                waiting.setdefault(self.second.place(node), deque()).append(node)
+                unpaired.setdefault(self.second.place(node), deque()).append(node)
         for node in self.first.nodes:
             if node not in self.pairs:
-                candidates = waiting.get(self.first.place(node))
+                candidates = unpaired.get(self.first.place(node))
                 if candidates:
                     self._pair(node, candidates.popleft())
 
 
 def _single(readers: list[tuple[Hashable, int]], paired: Container[int]) -> dict[Hashable, int]:
     """Return the unpaired readers that are unique for their kind and operand index."""
-    reader_by_way: dict[Hashable, int] = {}
-    several: set[Hashable] = set()
-    for way, reader in readers:
+    reader_by_read: dict[Hashable, int] = {}
+    ambiguous: set[Hashable] = set()
+    for read, reader in readers:
         # Two readers with the same kind and operand index cannot be distinguished.
-        if reader not in paired and reader_by_way.setdefault(way, reader) != reader:
-            several.add(way)
-    return {way: reader for way, reader in reader_by_way.items() if way not in several}
+        if reader not in paired and reader_by_read.setdefault(read, reader) != reader:
+            ambiguous.add(read)
+    return {read: reader for read, reader in reader_by_read.items() if read not in ambiguous}
 
 
-def _together(reads: Sequence[int], others: Sequence[int], *alike: Callable[[int, int], bool]) -> list[tuple[int, int]]:
-    """Pair similar operands of both sides, by the strictest key first; the rest in order."""
-    left, right = [*enumerate(reads)], list(others)
-    met: list[tuple[int, int, int]] = []
-    for is_alike in alike:
-        for place, operand in list(left):
-            partner = next((other for other in right if is_alike(operand, other)), None)
+def _pair_operands(
+    reads: Sequence[int], others: Sequence[int], *predicates: Callable[[int, int], bool]
+) -> list[tuple[int, int]]:
+    """Return pairs of similar operands of both sides, with the strictest predicate first, and the rest in order."""
+    remaining, other_remaining = [*enumerate(reads)], list(others)
+    matched: list[tuple[int, int, int]] = []
+    for predicate in predicates:
+        for index, operand in list(remaining):
+            partner = next((other for other in other_remaining if predicate(operand, other)), None)
             if partner is not None:
-                left.remove((place, operand))
-                right.remove(partner)
-                met.append((place, operand, partner))
-    met += [(place, operand, partner) for (place, operand), partner in zip(left, right, strict=False)]
-    return [(operand, partner) for _, operand, partner in sorted(met)]
+                remaining.remove((index, operand))
+                other_remaining.remove(partner)
+                matched.append((index, operand, partner))
+    matched += [
+        (index, operand, partner) for (index, operand), partner in zip(remaining, other_remaining, strict=False)
+    ]
+    return [(operand, partner) for _, operand, partner in sorted(matched)]
 
 
 def _differences(
@@ -246,21 +253,21 @@ def _differences(
 ) -> tuple[list[str], bool]:
     """Return descriptions of the differences between paired nodes, and whether only their operands differ.
 
-    A constant is part of the node that shows it, so another constant is a difference of the node itself.
+    A constant belongs to the node that shows it, so a changed constant is a difference of that node.
     """
     rows, other_rows = before.nodes, after.nodes
-    words: list[str] = []
+    differences: list[str] = []
     if before.type_text(node) != after.type_text(other):
-        words.append(f"{before.type_text(node)} → {after.type_text(other)}")
+        differences.append(f"{before.type_text(node)} → {after.type_text(other)}")
     attributes, other_attributes = rows.attributes.get(node, {}), other_rows.attributes.get(other, {})
     names = [
         name for name in sorted({*attributes, *other_attributes}) if attributes.get(name) != other_attributes.get(name)
     ]
-    words += [f"{name} {attributes.get(name, 'none')} → {other_attributes.get(name, 'none')}" for name in names]
+    differences += [f"{name} {attributes.get(name, 'none')} → {other_attributes.get(name, 'none')}" for name in names]
     reads, others = rows.operands[node], other_rows.operands[other]
     if len(reads) != len(others):
-        return [*words, f"{len(reads):,} → {counted_text(len(others), 'operand')}"], False
-    is_rewired = not words
+        return [*differences, f"{len(reads):,} → {counted_text(len(others), 'operand')}"], False
+    is_rewired = not differences
     operands = list(zip(reads, others, strict=True))
     if before.operations[rows.operation[node]] in COMMUTATIVE:
 
@@ -269,23 +276,23 @@ def _differences(
                 return before.label(operand) == after.label(partner)
             return pairs.get(operand) == partner
 
-        operands = _together(reads, others, is_same)
+        operands = _pair_operands(reads, others, is_same)
     for operand, partner in operands:
         read, other_read = before.label(operand), after.label(partner)
         if rows.kind[operand] == other_rows.kind[partner] == "constant":
             if read == other_read:  # 2 float32 and 2 float64 have the same text
                 read, other_read = f"{read} {before.type_text(operand)}", f"{other_read} {after.type_text(partner)}"
-            same = read == other_read
-            is_rewired &= same
+            is_equal = read == other_read
+            is_rewired &= is_equal
         else:
-            same = pairs.get(operand) == partner
-        if not same:
-            words.append(f"reads {read} → {other_read}")
-    return words, is_rewired
+            is_equal = pairs.get(operand) == partner
+        if not is_equal:
+            differences.append(f"reads {read} → {other_read}")
+    return differences, is_rewired
 
 
-_MOST = 2_000_000
-"""maximum number of candidate pairs for the longest common subsequence; beyond it, equal elements are paired in order
+_MAX_CANDIDATES = 2_000_000
+"""maximum number of candidate pairs for the longest common subsequence; with more, equal elements are paired in order
 """
 
 
@@ -299,64 +306,66 @@ def align(
 
     ``first`` and ``second`` are the nodes of both sides in order; ``keys`` return a node's key on either side.
     """
-    place = {node: at for at, node in enumerate(second)}
-    taken = {place[partner] for node, partner in pairs.items() if partner in place}
-    known = [(at, place[pairs[node]]) for at, node in enumerate(first) if pairs.get(node) in place]
+    position_of = {node: position for position, node in enumerate(second)}
+    paired = {position_of[partner] for node, partner in pairs.items() if partner in position_of}
+    ordered_pairs = [
+        (position, position_of[pairs[node]]) for position, node in enumerate(first) if pairs.get(node) in position_of
+    ]
     start = (0, 0)
-    # Pairs in the same order divide both sides into segments that are aligned separately, so that moved parts do not
-    # disturb them.
-    for stop in [*_increasing(known), (len(first), len(second))]:
-        here = [first[at] for at in range(start[0], stop[0]) if first[at] not in pairs]
-        there = [second[at] for at in range(start[1], stop[1]) if at not in taken]
-        if here and there:
-            keys_here, keys_there = [keys[0](node) for node in here], [keys[1](node) for node in there]
-            for index, partner in _common(keys_here, keys_there):
-                yield here[index], there[partner]
+    # Pairs in the same order divide both sides into segments, which are aligned separately, so that moved parts have no
+    # influence.
+    for stop in [*_increasing(ordered_pairs), (len(first), len(second))]:
+        nodes = [first[position] for position in range(start[0], stop[0]) if first[position] not in pairs]
+        other_nodes = [second[position] for position in range(start[1], stop[1]) if position not in paired]
+        if nodes and other_nodes:
+            node_keys, other_keys = [keys[0](node) for node in nodes], [keys[1](node) for node in other_nodes]
+            for index, partner in _common(node_keys, other_keys):
+                yield nodes[index], other_nodes[partner]
         start = (stop[0] + 1, stop[1] + 1)
 
 
 def _common(first: list[Hashable], second: list[Hashable]) -> Iterator[tuple[int, int]]:
     counts = Counter(second)
     # SequenceMatcher takes quadratic time if many elements are equal.
-    if sum([counts[key] for key in first]) <= _MOST:
+    if sum([counts[key] for key in first]) <= _MAX_CANDIDATES:
         for block in SequenceMatcher(None, first, second, autojunk=False).get_matching_blocks():
-            for place in range(block.size):
-                yield block.a + place, block.b + place
+            for offset in range(block.size):
+                yield block.a + offset, block.b + offset
         return
-    waiting: dict[Hashable, deque[int]] = {}
-    for at, key in enumerate(second):
-        waiting.setdefault(key, deque()).append(at)
-    for at, key in enumerate(first):
-        positions = waiting.get(key)
+    unpaired: dict[Hashable, deque[int]] = {}
+    for position, key in enumerate(second):
+        unpaired.setdefault(key, deque()).append(position)
+    for position, key in enumerate(first):
+        positions = unpaired.get(key)
         if positions:
-            yield at, positions.popleft()
+            yield position, positions.popleft()
 
 
 def _increasing(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return the longest subsequence of pairs that is increasing on both sides."""
-    ends: list[int] = []
+    last_values: list[int] = []
     last: list[int] = []
-    before: list[int] = []
-    for index, (_, there) in enumerate(pairs):
-        at = bisect_left(ends, there)
-        before.append(last[at - 1] if at else -1)
-        if at == len(ends):
-            ends.append(there)
+    previous: list[int] = []
+    for index, (_, position) in enumerate(pairs):
+        length = bisect_left(last_values, position)
+        previous.append(last[length - 1] if length else -1)
+        if length == len(last_values):
+            last_values.append(position)
             last.append(index)
         else:
-            # Patience sorting: `ends` has the smallest last element of an increasing run of each length, so it stays
-            # sorted.
-            ends[at], last[at] = there, index
+            # Patience sorting: `last_values` has the smallest last element of an increasing run of each length, so it
+            # stays sorted.
+            last_values[length], last[length] = position, index
     longest: list[tuple[int, int]] = []
     index = last[-1] if last else -1
     while index >= 0:
         longest.append(pairs[index])
-        index = before[index]
+        index = previous[index]
     return longest[::-1]
 
 
 class RecordedGraph:
-    """Recorded nodes of one graph; in graphs digested together, equal digests mean equal structures."""
+    """Recorded nodes of one graph; in graphs that share a digest table, equal digests mean equal structures."""
 
     def __init__(self, recording: Recording, body: int, nodes: list[int]) -> None:
         self.recording, self.body, self.nodes = recording, body, nodes
@@ -382,7 +391,7 @@ class RecordedGraph:
         return self.recording.nodes.kind[node] not in ("leaf", "constant")
 
     def kinds(self) -> tuple[Callable[[int], Hashable], ...]:
-        """Return the keys by which nodes may be aligned, the strictest first."""
+        """Return the key functions for alignment, the strictest first."""
         return (lambda node: (self.kind[node], self.recording.type_text(node))), self.kind.__getitem__
 
     def place(self, node: int) -> Hashable:
@@ -397,72 +406,77 @@ class RecordedGraph:
 
 
 def graphs(before: Recording, after: Recording) -> tuple[dict[int, RecordedGraph], dict[int, RecordedGraph]]:
-    """Return for each recording the graphs that the program calls: 0, and the bodies of calls.
+    """Return for each recording the graphs that the program uses: 0, and the bodies of calls.
 
-    Bodies that share their nodes are one graph, with the number of those nodes.
+    Bodies that share their nodes are one graph, whose index is that of the nodes' body.
     """
-    numbers: dict[Hashable, int] = {}
-    return _of(before, numbers), _of(after, numbers)
+    digest_of: dict[Hashable, int] = {}
+    return _graphs_of(before, digest_of), _graphs_of(after, digest_of)
 
 
-def _of(recording: Recording, numbers: dict[Hashable, int]) -> dict[int, RecordedGraph]:
+def _graphs_of(recording: Recording, digest_of: dict[Hashable, int]) -> dict[int, RecordedGraph]:
     """Return the graphs of one recording by body."""
     rows = recording.nodes
-    inside: dict[int, list[int]] = {}
+    nodes_of_body: dict[int, list[int]] = {}
     for node, body in enumerate(rows.body):
         if rows.born[node] < 0:
-            inside.setdefault(body, []).append(node)
+            nodes_of_body.setdefault(body, []).append(node)
     called = [0] if recording.bodies else []
-    known = {0, -1}
+    visited = {0, -1}
     graphs_by_body: dict[int, RecordedGraph] = {}
     # The list grows during iteration, because bodies call bodies.
     for body in called:
         outputs = recording.bodies[body].outputs
-        # A function that returns another one's nodes has no table.
-        own = rows.body[outputs[0]] if body and outputs else body
-        graphs_by_body[body] = graphs_by_body.get(own) or RecordedGraph(recording, own, inside.get(own, []))
-        graphs_by_body.setdefault(own, graphs_by_body[body])
+        # A function that only returns the nodes of another body has no nodes of its own table.
+        body_of_nodes = rows.body[outputs[0]] if body and outputs else body
+        graphs_by_body[body] = graphs_by_body.get(body_of_nodes) or RecordedGraph(
+            recording, body_of_nodes, nodes_of_body.get(body_of_nodes, [])
+        )
+        graphs_by_body.setdefault(body_of_nodes, graphs_by_body[body])
         for node in graphs_by_body[body].nodes:
-            if rows.callee[node] not in known:
-                known.add(rows.callee[node])
+            if rows.callee[node] not in visited:
+                visited.add(rows.callee[node])
                 called.append(rows.callee[node])
     digests: dict[int, int] = {}
-    for body in sorted(graphs_by_body, reverse=True):  # inner bodies have larger numbers
+    for body in sorted(graphs_by_body, reverse=True):  # inner bodies have larger indices
         graph = graphs_by_body[body]
         if not graph.kind:
-            _number(graph, digests, numbers)
+            _compute_digests(graph, digests, digest_of)
         bare = tuple([graph.bare.get(output, -1) for output in graph.outputs])
-        digests[body] = numbers.setdefault(("body", recording.bodies[body].name, bare), len(numbers))
+        digests[body] = digest_of.setdefault(("body", recording.bodies[body].name, bare), len(digest_of))
     return graphs_by_body
 
 
-def _number(graph: RecordedGraph, digests: dict[int, int], numbers: dict[Hashable, int]) -> None:
-    """Compute the digests of a graph's nodes, operands first; ``numbers`` maps structures to digests."""
+def _compute_digests(graph: RecordedGraph, digests: dict[int, int], digest_of: dict[Hashable, int]) -> None:
+    """Compute the digests of a graph's nodes, operands first; ``digest_of`` maps structures to digests."""
     recording, rows = graph.recording, graph.recording.nodes
     bare: dict[int, int] = {}
-    inputs = {node: at for at, node in enumerate(n for n in graph.nodes if rows.kind[n] == "input")}
+    inputs = {node: index for index, node in enumerate(n for n in graph.nodes if rows.kind[n] == "input")}
     for node in graph.nodes:
         kind, operands = rows.kind[node], rows.operands[node]
         graph.kind[node] = kind, recording.operations[rows.operation[node]]
         attributes = tuple(sorted(rows.attributes.get(node, {}).items()))
-        own: tuple[Any, ...] = graph.kind[node], recording.type_text(node), attributes
-        own = *own, digests.get(rows.callee[node], -1), rows.label[node] if kind == "constant" else ""
+        own_key: tuple[Any, ...] = graph.kind[node], recording.type_text(node), attributes
+        own_key = *own_key, digests.get(rows.callee[node], -1), rows.label[node] if kind == "constant" else ""
         name = rows.label[node] if kind in ("leaf", "input", "call") else ""
         # Inputs are distinguished by position: two functions of equal structure may use their parameters in a different
         # order.
-        place = inputs.get(node, -1)
+        position = inputs.get(node, -1)
         for each in operands:
             if each not in bare:  # a constant shared by several bodies, in another body's table
                 shared = "shared", rows.kind[each], rows.label[each], recording.type_text(each)
-                bare[each] = graph.shared[each] = numbers.setdefault(shared, len(numbers))
-        below = [bare[each] for each in operands], [graph.structure.get(each, bare[each]) for each in operands]
+                bare[each] = graph.shared[each] = digest_of.setdefault(shared, len(digest_of))
+        operand_digests = (
+            [bare[each] for each in operands],
+            [graph.structure.get(each, bare[each]) for each in operands],
+        )
         if graph.is_commutative(node):  # x + b is b + x
-            below = sorted(below[0]), sorted(below[1])
-        bare[node] = numbers.setdefault((own, place, *below[0]), len(numbers))
-        graph.structure[node] = numbers.setdefault((own, name or place, *below[1]), len(numbers))
+            operand_digests = sorted(operand_digests[0]), sorted(operand_digests[1])
+        bare[node] = digest_of.setdefault((own_key, position, *operand_digests[0]), len(digest_of))
+        graph.structure[node] = digest_of.setdefault((own_key, name or position, *operand_digests[1]), len(digest_of))
         if graph.computes(node):
             graph.bare[node] = bare[node]
-        for at, operand in enumerate(operands):
+        for index, operand in enumerate(operands):
             if operand not in graph.shared:
-                way = graph.kind[node], 0 if graph.is_commutative(node) else at
-                graph.readers[operand].append((way, node))
+                read = graph.kind[node], 0 if graph.is_commutative(node) else index
+                graph.readers[operand].append((read, node))

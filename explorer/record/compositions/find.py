@@ -1,6 +1,6 @@
 """Search for known compositions in the recorded nodes of a graph.
 
-A composition is only a label: it changes no graph, plan or fingerprint.
+A composition is only a label, and does not affect the graph, the plan or the fingerprint.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from explorer.record.recording import Recording
 
 
-_TOLERANCE = {"bfloat16": 4e-3}
-"""dtype → relative error of its numbers, which is the rounding error"""
-_USUAL = 1e-3
-_MOST = 200
+_TOLERANCES = {"bfloat16": 4e-3}
+"""dtype → tolerance for its numbers: the rounding error"""
+_DEFAULT_TOLERANCE = 1e-3
+_MAX_NODES = 200
 """maximum number of nodes of a composition"""
 
 
@@ -31,36 +31,40 @@ def compositions(recording: Recording, numbers: Mapping[int, float]) -> list[Com
     whose nodes are all part of another one is omitted.
     """
     formulas, rows = table()
-    there = {recording.operations[row] for row in set(recording.nodes.operation)}
-    rows = tuple([row for row in rows if all(_is_there(function, there) for function in row.functions)])
+    operations = {recording.operations[row] for row in set(recording.nodes.operation)}
+    rows = tuple([row for row in rows if all(_has_function(function, operations) for function in row.functions)])
     if not rows:
         return []
     by_kind: dict[type, list[Formula]] = {}
     for row in rows:
         by_kind.setdefault(type(formulas.terms[row.value]), []).append(row)
     values = RecordedValues(recording, numbers)
-    matchers = {tolerance: Match(formulas, values.algebra, tolerance) for tolerance in (_USUAL, *_TOLERANCE.values())}
+    matchers = {
+        tolerance: Match(formulas, values.algebra, tolerance)
+        for tolerance in (_DEFAULT_TOLERANCE, *_TOLERANCES.values())
+    }
     labels: list[Composition] = []
     for node, value in values.of.items():
         if node in values.same or recording.nodes.kind[node] != "operation":
             continue
-        known = by_kind.get(type(values.algebra.terms[value]))
-        if known is None:
+        candidates = by_kind.get(type(values.algebra.terms[value]))
+        if candidates is None:
             continue
         parts = signature(values.algebra, value)
-        for row in known:
-            # Compare sets first: matching tries all assignments of terms, and most values are no known function.
+        for row in candidates:
+            # Compare sets first, because matching tries all assignments of terms, and most values are not a known
+            # function.
             if row.parts <= parts:
-                matcher = matchers[_TOLERANCE.get(recording.type_of(node).dtype, _USUAL)]
+                matcher = matchers[_TOLERANCES.get(recording.type_of(node).dtype, _DEFAULT_TOLERANCE)]
                 operand = _operand(matcher, row, value, len(recording.type_of(node).shape))
-                ends = _ends(recording, values, matcher, node, operand) if operand >= 0 else None
+                ends = _operand_and_members(recording, values, matcher, node, operand) if operand >= 0 else None
                 if ends is not None:
                     labels.append(Composition(row.name, node, *ends))
                     break
     return _outermost(labels)
 
 
-def _is_there(function: str, operations: set[str]) -> bool:
+def _has_function(function: str, operations: set[str]) -> bool:
     name = function.removeprefix("any_")
     return name in operations or (name == "mean" and "sum" in operations)
 
@@ -74,27 +78,28 @@ def _operand(matcher: Match, row: Formula, value: int, rank: int) -> int:
     return -1
 
 
-def _ends(
+def _operand_and_members(
     recording: Recording, values: RecordedValues, matcher: Match, node: int, operand: int
 ) -> tuple[int, tuple[int, ...]] | None:
-    """Return the operand's node, and the operations from it to a result; None if there are too few or many."""
+    """Return the operand's node, and the operations from it to a result; None if there are too few or too many
+    operations."""
     term = values.algebra.terms[operand]
     parts = {
         value
         for value, _ in (term.factors if isinstance(term, Product) else term.terms if isinstance(term, Sum) else ())
     }
-    nodes, inside, pending, own = recording.nodes, {node}, [node], -1
-    while pending and len(inside) <= _MOST:
-        for each in nodes.operands[pending.pop()]:
-            value = values.of.get(each, operand)
+    nodes, members, pending, operand_node = recording.nodes, {node}, [node], -1
+    while pending and len(members) <= _MAX_NODES:
+        for input_node in nodes.operands[pending.pop()]:
+            value = values.of.get(input_node, operand)
             if matcher.equal(value, operand):
-                own = each if own < 0 else min(own, each)
-            # Stop at the operand, or at its parts if it is no node itself: a formula's x may be a sum that was
-            # expanded.
-            elif each not in inside and nodes.operands[each] and value not in parts:
-                inside.add(each)
-                pending.append(each)
-    return (own, tuple(sorted(inside))) if 1 < len(inside) <= _MOST else None
+                operand_node = input_node if operand_node < 0 else min(operand_node, input_node)
+            # Stop at the operand, or at its parts if it is not a node itself, because the x of a formula may be an
+            # expanded sum.
+            elif input_node not in members and nodes.operands[input_node] and value not in parts:
+                members.add(input_node)
+                pending.append(input_node)
+    return (operand_node, tuple(sorted(members))) if 1 < len(members) <= _MAX_NODES else None
 
 
 def _outermost(labels: list[Composition]) -> list[Composition]:
@@ -110,24 +115,24 @@ def _outermost(labels: list[Composition]) -> list[Composition]:
 Bindings: TypeAlias = Mapping[str, Any]
 """variable → value; also "axes" and "keeps" of the reductions, if any"""
 _Factors: TypeAlias = tuple[float, list[tuple[int, float]], list[tuple[int, float]]]
-_EPS = 0.1
+_MAX_EPS = 0.1
 """largest number accepted as the eps of a norm"""
 
 
 class Match:
-    """Matches between the formulas' algebra and another one; numbers are equal within a tolerance.
+    """Matching of formulas with the values of another algebra; numbers are equal within a tolerance.
 
-    Formulas are only a few levels deep, even if the graph is deep.
+    Recursion is safe, because formulas are only a few levels deep, even if the graph is deep.
     """
 
     def __init__(self, formulas: Algebra, values: Algebra, tolerance: float) -> None:
         self._formulas, self._values, self._tolerance = formulas, values, tolerance
-        self._known: dict[int, _Factors] = {}
+        self._factors_of: dict[int, _Factors] = {}
 
     def of(self, formula: int, value: int, bound: Bindings) -> Iterator[Bindings]:
         """Yield the bindings under which a formula equals a value."""
-        wanted, term = self._formulas.terms[formula], self._values.terms[value]
-        match wanted:
+        pattern, term = self._formulas.terms[formula], self._values.terms[value]
+        match pattern:
             case Atom(name=str() as name):
                 if name in bound:
                     if self.equal(bound[name], value):
@@ -141,95 +146,100 @@ class Match:
                 if isinstance(term, Applied) and term.function == function:
                     yield from self.of(operand, term.operand, bound)
             case Reduction():
-                yield from self._reduction(wanted, term, bound)
+                yield from self._reduction(pattern, term, bound)
             case Product():
                 yield from self._product(self._factors(formula), 1.0, *self._values.factors(value), bound)
             case Sum():
-                yield from self._sum(wanted, *self._values.addends(value), bound)
+                yield from self._sum(pattern, *self._values.addends(value), bound)
 
-    def _reduction(self, wanted: Reduction, term: object, bound: Bindings) -> Iterator[Bindings]:
-        if not isinstance(term, Reduction) or term.function != wanted.function:
+    def _reduction(self, pattern: Reduction, term: object, bound: Bindings) -> Iterator[Bindings]:
+        if not isinstance(term, Reduction) or term.function != pattern.function:
             return
-        if wanted.keeps and not term.keeps:
+        if pattern.keeps and not term.keeps:
             return
-        known = {"axes": term.axes} if wanted.keeps else {"axes": term.axes, "keeps": term.keeps}
-        if all(bound.get(name, fact) == fact for name, fact in known.items()):
-            yield from self.of(wanted.operand, term.operand, {**bound, **known})
+        facts = {"axes": term.axes} if pattern.keeps else {"axes": term.axes, "keeps": term.keeps}
+        if all(bound.get(name, fact) == fact for name, fact in facts.items()):
+            yield from self.of(pattern.operand, term.operand, {**bound, **facts})
 
     def _product(
-        self, wanted: _Factors, times: float, scale: float, factors: Mapping[int, float], bound: Bindings
+        self, pattern: _Factors, times: float, scale: float, factors: Mapping[int, float], bound: Bindings
     ) -> Iterator[Bindings]:
-        """Match a product: each factor of the formula matches one of the value, and the rest is ``x``."""
-        coefficient, variables, others = wanted
+        """Match a product: each factor of the formula matches a factor of the value, and the remaining factors are
+        ``x``."""
+        coefficient, variables, fixed = pattern
         ratio = scale / (coefficient * times)
-        # From here on the factor is exactly 1: a constant in a program is rounded, 0.7978846 for √(2/π).
+        # Make the factor exactly 1, because constants in programs are rounded, such as 0.7978846 for √(2/π).
         ratio = 1.0 if self._close(ratio, 1.0) else ratio
-        if len(factors) < len(others) or (not variables and (ratio != 1 or len(factors) > len(others))):
+        if len(factors) < len(fixed) or (not variables and (ratio != 1 or len(factors) > len(fixed))):
             return
-        for rest, bindings in self._assigned(others, factors, bound):
+        for remaining, bindings in self._assigned(fixed, factors, bound):
             if not variables:
                 yield bindings
                 continue
             ((variable, exponent),) = variables
-            # A variable needs a value, and no even root of a negative number is defined.
-            if not rest or (exponent != 1 and ratio <= 0):
+            # A variable needs a value, and even roots of negative numbers are undefined.
+            if not remaining or (exponent != 1 and ratio <= 0):
                 continue
             root = ratio if exponent == 1 else ratio ** (1 / exponent)
-            powers = {value: times / exponent for value, times in rest.items()}
+            powers = {value: times / exponent for value, times in remaining.items()}
             if all(power.is_integer() for power in powers.values()) or exponent == 1:
                 yield from self.of(variable, self._values.product(root, powers), bindings)
 
     def _assigned(
-        self, others: Sequence[tuple[int, float]], factors: Mapping[int, float], bound: Bindings
+        self, fixed: Sequence[tuple[int, float]], factors: Mapping[int, float], bound: Bindings
     ) -> Iterator[tuple[Mapping[int, float], Bindings]]:
         """Yield the remaining factors for each assignment of the formula's factors to factors of equal exponent."""
-        if not others:
+        if not fixed:
             yield factors, bound
             return
-        (formula, exponent), *more = others
+        (formula, exponent), *further = fixed
         for value, power in factors.items():
             if power == exponent:
-                rest = {each: times for each, times in factors.items() if each != value}
+                remaining = {other_value: times for other_value, times in factors.items() if other_value != value}
                 for bindings in self.of(formula, value, bound):
-                    yield from self._assigned(more, rest, bindings)
+                    yield from self._assigned(further, remaining, bindings)
 
-    def _sum(self, wanted: Sum, constant: float, terms: Mapping[int, float], bound: Bindings) -> Iterator[Bindings]:
-        """Match a sum: each term of the formula matches one of the value, and the rest is ``x``."""
-        variables, others = self._apart(dict(wanted.terms))
+    def _sum(self, pattern: Sum, constant: float, terms: Mapping[int, float], bound: Bindings) -> Iterator[Bindings]:
+        """Match a sum: each term of the formula matches a term of the value, and the remaining terms are ``x``."""
+        variables, fixed = self._split_variables(dict(pattern.terms))
         by_name = {self._name(variable): (variable, times) for variable, times in variables}
-        for rest, bindings in self._summands(others, terms, bound):
-            left = constant - wanted.constant
+        for remaining, bindings in self._summands(fixed, terms, bound):
+            constant_left = constant - pattern.constant
             if "x" in by_name:
                 variable, times = by_name["x"]
-                scaled = {value: coefficient / times for value, coefficient in rest.items()}
-                if rest:
-                    yield from self.of(variable, self._values.total(left / times, scaled), bindings)
-            elif not rest and (0 < left <= _EPS if "eps" in by_name else self._close(constant, wanted.constant)):
+                scaled = {value: coefficient / times for value, coefficient in remaining.items()}
+                if remaining:
+                    yield from self.of(variable, self._values.total(constant_left / times, scaled), bindings)
+            elif not remaining and (
+                0 < constant_left <= _MAX_EPS if "eps" in by_name else self._close(constant, pattern.constant)
+            ):
                 yield bindings
 
     def _summands(
-        self, others: Sequence[tuple[int, float]], terms: Mapping[int, float], bound: Bindings
+        self, fixed: Sequence[tuple[int, float]], terms: Mapping[int, float], bound: Bindings
     ) -> Iterator[tuple[Mapping[int, float], Bindings]]:
-        if not others:
+        if not fixed:
             yield terms, bound
             return
-        (formula, times), *more = others
-        wanted = self._factors(formula)
+        (formula, times), *further = fixed
+        pattern = self._factors(formula)
         for value, scale in terms.items():
-            by, factors = self._values.factors(value)
-            for bindings in self._product(wanted, times, by * scale, factors, bound):
-                rest = {each: other for each, other in terms.items() if each != value}
-                yield from self._summands(more, rest, bindings)
+            coefficient, factors = self._values.factors(value)
+            for bindings in self._product(pattern, times, coefficient * scale, factors, bound):
+                remaining = {
+                    other_value: other_scale for other_value, other_scale in terms.items() if other_value != value
+                }
+                yield from self._summands(further, remaining, bindings)
 
     def _factors(self, formula: int) -> _Factors:
-        """Return a formula as a product: its coefficient, its variables with their exponents, other factors."""
-        known = self._known.get(formula)
-        if known is None:
+        """Return a formula as a product: coefficient, variables with exponents, other factors with exponents."""
+        cached = self._factors_of.get(formula)
+        if cached is None:
             coefficient, factors = self._formulas.factors(formula)
-            known = self._known[formula] = (coefficient, *self._apart(factors))
-        return known
+            cached = self._factors_of[formula] = (coefficient, *self._split_variables(factors))
+        return cached
 
-    def _apart(self, parts: Mapping[int, float]) -> tuple[list[tuple[int, float]], list[tuple[int, float]]]:
+    def _split_variables(self, parts: Mapping[int, float]) -> tuple[list[tuple[int, float]], list[tuple[int, float]]]:
         """Split the parts of a formula into variables and other values."""
         terms = self._formulas.terms
         variables = [part for part in parts.items() if isinstance(terms[part[0]], Atom)]
@@ -244,8 +254,8 @@ class Match:
 
     def equal(self, value: int, other: int) -> bool:
         """Whether two values are equal except for rounded coefficients."""
-        (scale, factors), (by, others) = self._values.factors(value), self._values.factors(other)
-        return value == other or (factors == others and self._close(scale, by))
+        (scale, factors), (other_scale, other_factors) = self._values.factors(value), self._values.factors(other)
+        return value == other or (factors == other_factors and self._close(scale, other_scale))
 
 
 FUNCTIONS = frozenset({"exp", "erf", "tanh", "sigmoid", "log"})
@@ -256,7 +266,8 @@ _POWERS = {"square": 2.0, "sqrt": 0.5, "rsqrt": -0.5, "reciprocal": -1.0}
 
 
 class RecordedValues:
-    """Values of the recorded nodes in an algebra: ``of`` is node → value, ``first`` is value → its first node.
+    """Values of the recorded nodes in an algebra: ``of`` maps nodes to values, ``first`` maps values to their first
+    node.
 
     ``numbers`` maps single-element leaves to their values.
     """
@@ -283,7 +294,7 @@ class RecordedValues:
             number = _number(nodes.attributes.get(node, {}).get("value", ""))
         if number is not None and math.isfinite(number):
             return self.algebra.enter(Number(number))
-        # An operand that is not a recorded node, such as one produced by a pass.
+        # An operand may not be a recorded node, but produced by a pass.
         if not operands or any(operand not in self.of for operand in operands):
             return self.algebra.enter(Atom(node))
         values = [self.of[operand] for operand in operands]
@@ -334,26 +345,27 @@ class RecordedValues:
         """Return the mean if a sum is divided by its number of elements, else the value."""
         term = self.algebra.terms[value]
         if isinstance(term, Product) and len(term.factors) == 1 and term.factors[0][1] == 1:
-            ((inner, _),) = term.factors
-            total = self.algebra.terms[inner]
+            ((summed, _),) = term.factors
+            total = self.algebra.terms[summed]
             if isinstance(total, Reduction) and total.function == "sum":
-                count = math.prod([self._lengths[inner][axis] for axis in total.axes])
+                count = math.prod([self._lengths[summed][axis] for axis in total.axes])
                 if math.isclose(term.coefficient * count, 1, rel_tol=1e-3):
                     mean = self.algebra.enter(Reduction("mean", total.axes, total.keeps, total.operand))
-                    self._lengths[mean] = self._lengths[inner]
+                    self._lengths[mean] = self._lengths[summed]
                     return mean
         return value
 
     def _reshaped(self, node: int, value: int) -> int:
-        """Return the value of a reshape, including one that keeps or drops the axes of a reduction."""
+        """Return the value of a reshape; a reshape that only restores or drops the axes of a reduction is a
+        reduction."""
         term, shape = self.algebra.terms[value], self._recording.type_of(node).shape
         if isinstance(term, Reduction):
             lengths = list(enumerate(self._lengths[value]))
-            kept = tuple([1 if axis in term.axes else length for axis, length in lengths])
-            dropped = tuple([length for axis, length in lengths if axis not in term.axes])
-            if shape in (kept, dropped):
+            kept_shape = tuple([1 if axis in term.axes else length for axis, length in lengths])
+            dropped_shape = tuple([length for axis, length in lengths if axis not in term.axes])
+            if shape in (kept_shape, dropped_shape):
                 reshaped = self.algebra.enter(
-                    Reduction(term.function, term.axes, shape == kept or not shape, term.operand)
+                    Reduction(term.function, term.axes, shape == kept_shape or not shape, term.operand)
                 )
                 self._lengths[reshaped] = self._lengths[value]
                 return reshaped

@@ -1,4 +1,4 @@
-"""Algebra of formulas, in which equal formulas have equal numbers.
+"""Algebra of formulas, in which equal formulas have equal indices.
 
 Products and sums are flattened and unordered, constants are combined, and a quotient is a product with a negative
 exponent. Thus ``x * 0.5``, ``0.5 * x`` and ``x / 2`` are one value.
@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-_MOST = 8
-"""maximum number of factors or terms; larger products and sums are not expanded"""
-_LARGE = 100.0
-"""limit for a number's logarithm, beyond which powers are not computed"""
+_MAX_PARTS = 8
+"""maximum number of factors or terms of an expanded product or sum"""
+_MAX_LOG = 100.0
+"""maximum absolute logarithm of a computed power"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,8 @@ class Applied:
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """Reduction along axes; ``keeps`` means that its result broadcasts against its operand."""
+    """Reduction along axes; ``keeps`` means that the reduced axes are kept, so that the result broadcasts against the
+    operand."""
 
     function: str
     axes: tuple[int, ...]
@@ -69,29 +70,29 @@ Term: TypeAlias = Number | Atom | Applied | Reduction | Product | Sum
 
 
 class Algebra:
-    """Values and their formulas; ``terms`` is indexed by number."""
+    """Values and their formulas; a value is an index of ``terms``."""
 
     def __init__(self) -> None:
         self.terms: list[Term] = []
-        self._numbers: dict[Term, int] = {}
+        self._index_of: dict[Term, int] = {}
 
     def enter(self, term: Term) -> int:
-        """Return the number of a formula."""
-        number = self._numbers.get(term)
-        if number is None:
-            number = self._numbers[term] = len(self.terms)
+        """Return the index of a formula, which is added if it is new."""
+        index = self._index_of.get(term)
+        if index is None:
+            index = self._index_of[term] = len(self.terms)
             self.terms.append(term)
-        return number
+        return index
 
     def factors(self, value: int) -> tuple[float, dict[int, float]]:
-        """Return a value as a product: its coefficient, and exponents by value."""
+        """Return a value as a product: its coefficient, and a map from values to exponents."""
         term = self.terms[value]
         if isinstance(term, Number):
             return term.value, {}
         return (term.coefficient, dict(term.factors)) if isinstance(term, Product) else (1.0, {value: 1.0})
 
     def addends(self, value: int) -> tuple[float, dict[int, float]]:
-        """Return a value as a sum: its constant, and coefficients by value."""
+        """Return a value as a sum: its constant, and a map from values to coefficients."""
         term = self.terms[value]
         if isinstance(term, Number):
             return term.value, {}
@@ -99,13 +100,13 @@ class Algebra:
             return term.constant, dict(term.terms)
         if not isinstance(term, Product):
             return 0.0, {value: 1.0}
-        # Without its constant, which becomes the coefficient: 3ab and 5ab are multiples of one value.
-        inner = self.product(1.0, dict(term.factors))
-        opened = self.terms[inner]
-        if isinstance(opened, Sum):  # −(a + b) is −a − b
+        # Without its coefficient, so that 3ab and 5ab are multiples of one value.
+        base = self.product(1.0, dict(term.factors))
+        term_of_base = self.terms[base]
+        if isinstance(term_of_base, Sum):  # −(a + b) is −a − b
             scale = term.coefficient
-            return opened.constant * scale, {each: scale * times for each, times in opened.terms}
-        return 0.0, {inner: term.coefficient}
+            return term_of_base.constant * scale, {addend: scale * times for addend, times in term_of_base.terms}
+        return 0.0, {base: term.coefficient}
 
     def product(self, coefficient: float, exponents: Mapping[int, float]) -> int:
         """Return a coefficient times powers of values."""
@@ -129,32 +130,32 @@ class Algebra:
 
     def multiply(self, value: int, other: int) -> int:
         """Return a product of two values."""
-        (coefficient, powers), (by, others) = self.factors(value), self.factors(other)
-        if len(powers) + len(others) > _MOST:
-            coefficient, powers, by, others = 1.0, {value: 1.0}, 1.0, {other: 1.0}
-        for each, exponent in others.items():
-            powers[each] = powers.get(each, 0.0) + exponent
-        return self.product(coefficient * by, powers)
+        (coefficient, powers), (other_coefficient, other_powers) = self.factors(value), self.factors(other)
+        if len(powers) + len(other_powers) > _MAX_PARTS:
+            coefficient, powers, other_coefficient, other_powers = 1.0, {value: 1.0}, 1.0, {other: 1.0}
+        for factor, exponent in other_powers.items():
+            powers[factor] = powers.get(factor, 0.0) + exponent
+        return self.product(coefficient * other_coefficient, powers)
 
     def power(self, value: int, exponent: float) -> int:
         """Return a power of a value; a root of a product is not expanded, since √(x²) is not x."""
         coefficient, powers = self.factors(value)
         if not powers:
             is_real = coefficient > 0 or (coefficient < 0 and exponent.is_integer())
-            if is_real and abs(math.log(abs(coefficient)) * exponent) < _LARGE:
+            if is_real and abs(math.log(abs(coefficient)) * exponent) < _MAX_LOG:
                 return self.enter(Number(coefficient**exponent))
-        elif exponent.is_integer() and abs(exponent * math.log(abs(coefficient))) < _LARGE:
-            return self.product(coefficient**exponent, {each: times * exponent for each, times in powers.items()})
-        # x or 1 / x: exponents of a single factor multiply whatever its sign.
+        elif exponent.is_integer() and abs(exponent * math.log(abs(coefficient))) < _MAX_LOG:
+            return self.product(coefficient**exponent, {factor: times * exponent for factor, times in powers.items()})
+        # x or 1 / x: exponents of a single factor are multiplied, regardless of its sign.
         elif coefficient == 1 and [abs(times) for times in powers.values()] == [1]:
-            return self.product(1.0, {each: times * exponent for each, times in powers.items()})
+            return self.product(1.0, {factor: times * exponent for factor, times in powers.items()})
         return self.product(1.0, {value: exponent})
 
     def add(self, value: int, other: int, times: float = 1.0) -> int:
         """Return the sum of a value and a multiple of another one."""
-        (constant, terms), (more, others) = self.addends(value), self.addends(other)
-        if len(terms) + len(others) > _MOST:
-            constant, terms, more, others = 0.0, {value: 1.0}, 0.0, {other: 1.0}
-        for each, coefficient in others.items():
-            terms[each] = terms.get(each, 0.0) + times * coefficient
-        return self.total(constant + times * more, terms)
+        (constant, terms), (other_constant, other_terms) = self.addends(value), self.addends(other)
+        if len(terms) + len(other_terms) > _MAX_PARTS:
+            constant, terms, other_constant, other_terms = 0.0, {value: 1.0}, 0.0, {other: 1.0}
+        for term, coefficient in other_terms.items():
+            terms[term] = terms.get(term, 0.0) + times * coefficient
+        return self.total(constant + times * other_constant, terms)

@@ -1,8 +1,8 @@
 """Table of known compositions: functions with their formulas, the largest formulas first.
 
-In a formula, ``x`` is any value and ``eps`` any small positive number. Reductions use the same axes and keep them,
-except that ``any_sum`` and ``any_max`` may all drop them. A formula represents all forms that the algebra considers
-equal.
+In a formula, ``x`` is any value and ``eps`` any small positive number. All reductions use the same axes and keep them;
+only ``any_sum`` and ``any_max`` may drop them, then all of them. A formula represents all forms that are equal in the
+algebra.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _TABLE = {
     ),
 }
 _NORMS = ("layer norm", "RMS norm")
-"""functions that are defined only along the last axes; along others they are different functions"""
+"""functions that must reduce the last axes; along other axes they are different functions"""
 _BINARY: dict[type[ast.operator], Callable[[Algebra, int, int], int]] = {
     ast.Add: Algebra.add,
     ast.Sub: lambda algebra, left, right: algebra.add(left, right, -1.0),
@@ -78,7 +78,7 @@ class Formula:
 
     @property
     def is_norm(self) -> bool:
-        """Whether its axes must be the last ones."""
+        """Whether its axes must be the last axes."""
         return self.name in _NORMS
 
 
@@ -87,11 +87,11 @@ def table() -> tuple[Algebra, tuple[Formula, ...]]:
     """Return all formulas, and the algebra of their values."""
     algebra = Algebra()
     rows = []
-    for name, texts in _TABLE.items():
-        for text in texts:
+    for name, formulas in _TABLE.items():
+        for text in formulas:
             tree = ast.parse(text, mode="eval").body
             called = [call.func for call in ast.walk(tree) if isinstance(call, ast.Call)]
-            # Used to skip formulas for a whole recording: without an exp there is no softmax.
+            # Used to skip formulas for an entire recording: without an exp there is no softmax.
             functions = frozenset([function.id for function in called if isinstance(function, ast.Name)])
             value = _value(algebra, tree)
             rows.append(Formula(name, text, value, functions, signature(algebra, value)))
@@ -136,21 +136,21 @@ def _parts(algebra: Algebra, value: int) -> Iterator[tuple[str, float]]:
     term = terms[value]
     if isinstance(term, Product):
         for factor, exponent in term.factors:
-            inner = terms[factor]
-            if isinstance(inner, Sum):
+            factor_term = terms[factor]
+            if isinstance(factor_term, Sum):
                 yield "+", exponent
-                if _has_number(algebra, inner):
+                if _has_number(algebra, factor_term):
                     yield "+number", exponent
-                for each, _ in inner.terms:
-                    if name := _name(algebra, each):
+                for addend, _ in factor_term.terms:
+                    if name := _name(algebra, addend):
                         yield f"+{name}", exponent
             elif name := _name(algebra, factor):
                 yield name, exponent
     elif isinstance(term, Sum):
         if _has_number(algebra, term):
             yield "number", 1.0
-        for each, _ in term.terms:
-            if name := _name(algebra, each):
+        for addend, _ in term.terms:
+            if name := _name(algebra, addend):
                 yield name, 1.0
     elif isinstance(term, Applied):
         yield _name(algebra, value), 1.0
@@ -159,8 +159,8 @@ def _parts(algebra: Algebra, value: int) -> Iterator[tuple[str, float]]:
 
 
 def _has_number(algebra: Algebra, total: Sum) -> bool:
-    """Whether a sum requires a constant (``eps`` counts as one), unless the formula's ``x`` can absorb it."""
-    names = {term.name for term in [algebra.terms[each] for each, _ in total.terms] if isinstance(term, Atom)}
+    """Whether a sum requires a constant, including ``eps``, that the formula's ``x`` cannot absorb."""
+    names = {term.name for term in [algebra.terms[addend] for addend, _ in total.terms] if isinstance(term, Atom)}
     return "x" not in names and (total.constant != 0 or "eps" in names)
 
 

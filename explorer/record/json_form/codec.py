@@ -38,7 +38,7 @@ def to_json(recording: Recording) -> dict[str, Any]:
 
 
 def stands(name: str, rows: Any) -> bool:
-    """Return whether a table is written: optional tables only if they have rows."""
+    """Return whether a table is written; optional tables are written only if they have rows."""
     return bool(rows) or name not in OPTIONAL
 
 
@@ -69,10 +69,11 @@ def _encode(value: Any) -> Any:
 
 @gc_paused()
 def from_json(plain: Mapping[str, Any]) -> Recording:
-    """Return the recording of a plain form; raise ValueError that names the wrong field, or the unknown schema."""
+    """Return the recording of a plain form; raise ValueError with the path of the wrong field, or the unknown
+    schema."""
     if not isinstance(plain, Mapping):
         raise ValueError(f"this is no recording: expected an object, found {spoken(plain)}")
-    # Old recordings stay readable, but none is written in an old form.
+    # Recordings of old versions can be read, but are never written.
     if plain.get("schema") == 1:
         plain = {**upgrade_1(plain), "schema": SCHEMA}
     if plain.get("schema") != SCHEMA:
@@ -81,8 +82,8 @@ def from_json(plain: Mapping[str, Any]) -> Recording:
             f"this version of explorer reads schemas 1 to {SCHEMA}: "
             "record it again, or open it with the version that wrote it"
         )
-    rest = {name: value for name, value in plain.items() if name != "schema"}
-    decoded: Recording = decode(rest, Recording, "recording")
+    tables = {name: value for name, value in plain.items() if name != "schema"}
+    decoded: Recording = decode(tables, Recording, "recording")
     # Recordings of earlier versions may have late rows, while views apply rows one by one.
     decoded.substitutions = in_order(decoded.substitutions)
     check(decoded)
@@ -101,8 +102,8 @@ def plain_of(text: str) -> Any:
         return json.loads(text, parse_constant=_finite, parse_float=_finite)
     except RecursionError:
         raise ValueError("this is no recording: its JSON is nested too deeply") from None
-    except ValueError as wrong:
-        raise ValueError(f"this is no recording: it cannot be read as JSON: {wrong}") from None
+    except ValueError as error:
+        raise ValueError(f"this is no recording: it cannot be read as JSON: {error}") from None
 
 
 def _finite(text: str) -> float:
@@ -144,7 +145,7 @@ def schema_of(row_type: Any) -> dict[str, Any]:
 
 
 _KINDS = {"order": "order", "layout": "format", "buffers": "memory"}
-"""schema 1 name of a stage that was called a schedule → its kind"""
+"""name of a "schedule" stage in schema 1 → its kind"""
 _STAGES = {"group": "batch", "open": "inline", "layout": "memory_format"}
 _COUNTS = {"peak_bound": "peak_lower_bound"}
 _DECISION = {"link": "rule", "chain": "rule_index"}
@@ -207,12 +208,12 @@ def _stage(row: Any) -> Any:
     if not isinstance(row, Mapping):
         return row
     name, kind = str(row.get("name")), row.get("kind")
-    # The kind follows from the name, because schema 1 had a fixed name for each stage.
+    # The name determines the kind, because schema 1 had a fixed name for each stage.
     kind = "rewrite" if kind == "pass" else _KINDS.get(name, "memory") if kind == "schedule" else kind
     upgraded = {**row, "kind": kind}
     if isinstance(row.get("name"), str):
-        first, again, rest = name.partition(" again")
-        upgraded["name"] = _STAGES.get(first, first) + again + rest
+        first, again, suffix = name.partition(" again")
+        upgraded["name"] = _STAGES.get(first, first) + again + suffix
     if "counts" in row:
         upgraded["counts"] = _renamed(_COUNTS, row["counts"])
     return upgraded

@@ -1,7 +1,7 @@
-"""Decoders of rows from plain JSON values: one per field type, built once; errors name the field.
+"""Decoders of rows from plain JSON values, one per field type, which are cached; errors state the field.
 
 Recordings are read from untrusted files, so each value is checked before a row is built from it. The decoders are
-closures instead of a walk over type hints per value, because a recording has hundreds of thousands of values.
+closures, because walking the type hints for each of hundreds of thousands of values would be slow.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def decode(value: Any, row: Any, name: str, document: str = "recording") -> Any:
     """Return the row of a plain value; raise ValueError with the path of the wrong field, starting at ``name``."""
     try:
         return _decoder(row)(value)
-    except _MismatchError as wrong:
-        raise ValueError(f"{document} field {''.join([name, *reversed(wrong.path)])}: {wrong}") from None
+    except _MismatchError as error:
+        raise ValueError(f"{document} field {''.join([name, *reversed(error.path)])}: {error}") from None
 
 
 @cache
@@ -35,7 +35,7 @@ def hints(cls: type) -> dict[str, Any]:
 
 
 def spoken(value: Any) -> str:
-    """Return a plain value as shown in errors: the value if it is short, else its type."""
+    """Return a plain value as a string for errors: the value if it is short, else its type."""
     names = {dict: "an object", list: "a list", str: "a string", int: "an integer", float: "a number"}
     if isinstance(value, (str, int, float)) and len(text := ascii(value)) <= 40:
         return text
@@ -75,17 +75,17 @@ def _plain_decoder(value_type: Any) -> _Decoder:
     """Return the decoder of a scalar or of a literal."""
     if value_type is Any:
         return lambda value: value
-    words = get_args(value_type) if get_origin(value_type) is Literal else ()
+    choices = get_args(value_type) if get_origin(value_type) is Literal else ()
     name = (
-        " or ".join(map(repr, words))
+        " or ".join(map(repr, choices))
         or {int: "an integer", float: "a number", str: "a string", bool: "a boolean"}[value_type]
     )
 
     def decode(value: Any) -> Any:
-        if words:
-            fits = isinstance(value, str) and value in words
+        if choices:
+            fits = isinstance(value, str) and value in choices
         elif value_type is float:
-            # JSON writes 2.0 as 2; by type, because True is an int for Python.
+            # JSON writes 2.0 as 2; compare types, because True is an int in Python.
             fits = type(value) in (int, float) and abs(value) < math.inf
         else:
             fits = type(value) is value_type
@@ -96,24 +96,25 @@ def _plain_decoder(value_type: Any) -> _Decoder:
     return decode
 
 
-def _list_decoder(member: Any, make: type[list[Any]] | type[tuple[Any, ...]] = list) -> _Decoder:
+def _list_decoder(member: Any, container: type[list[Any]] | type[tuple[Any, ...]] = list) -> _Decoder:
     """Return the decoder of a list of one type, which becomes a list or a tuple."""
     decode = _decoder(member)
 
     def decode_list(value: Any) -> list[Any] | tuple[Any, ...]:
         if not isinstance(value, list):
             raise _MismatchError("a list", spoken(value))
-        # Most lists are long ones of numbers or strings: check them in C, and item by item only to report an error.
+        # Most lists are long lists of numbers or strings, which are checked in C, and item by item only to report an
+        # error.
         if member in (int, str) and set(map(type, value)) <= {member}:
-            return make(value)
+            return container(value)
         decoded: list[Any] = []
         try:
             for item in value:
                 decoded.append(decode(item))  # noqa: PERF401 - on an error its length is the index of the wrong item
-        except _MismatchError as wrong:
-            wrong.path.append(f"[{len(decoded)}]")
+        except _MismatchError as error:
+            error.path.append(f"[{len(decoded)}]")
             raise
-        return make(decoded)
+        return container(decoded)
 
     return decode_list
 
@@ -144,8 +145,8 @@ def _dict_decoder(key: type, member: Any) -> _Decoder:
                 raise _MismatchError("node ids as names", spoken(name))
             try:
                 decoded[key(name)] = decode(item)
-            except _MismatchError as wrong:
-                wrong.path.append(f"[{spoken(name)}]")
+            except _MismatchError as error:
+                error.path.append(f"[{spoken(name)}]")
                 raise
         return decoded
 
@@ -153,17 +154,17 @@ def _dict_decoder(key: type, member: Any) -> _Decoder:
 
 
 def _row_decoder(cls: type) -> _Decoder:
-    """Return the decoder of a dataclass: required fields must be present, unknown ones are rejected."""
+    """Return the decoder of a dataclass; required fields must be present, and unknown fields are rejected."""
     known_fields = {field.name: field for field in fields(cls)}
     required = [name for name, f in known_fields.items() if f.default is MISSING and f.default_factory is MISSING]
     decoders = {name: _decoder(hints(cls)[name]) for name in known_fields}
-    necessary = frozenset(required)
+    required_set = frozenset(required)
 
     def decode_row(value: Any) -> Any:
         if not isinstance(value, dict):
             raise _MismatchError("an object", spoken(value))
         # Compare sets once per row, and look for the wrong field only if they differ.
-        if not necessary <= value.keys() <= decoders.keys():
+        if not required_set <= value.keys() <= decoders.keys():
             unknown = [spoken(name) for name in value if name not in known_fields]
             missing = [name for name in required if name not in value]
             problems = [f"unknown {', '.join(unknown[:3])}"] * bool(unknown) + [f"no {', '.join(missing)}"] * bool(
@@ -174,8 +175,8 @@ def _row_decoder(cls: type) -> _Decoder:
         for name, item in value.items():
             try:
                 decoded[name] = decoders[name](item)
-            except _MismatchError as wrong:
-                wrong.path.append(f".{name}")
+            except _MismatchError as error:
+                error.path.append(f".{name}")
                 raise
         return cls(**decoded)
 

@@ -1,4 +1,4 @@
-"""Validation of a recording beyond its fields' types: every row number must refer to an existing row.
+"""Validation of a recording beyond the types of its fields: every row number must refer to an existing row.
 
 It runs on recordings read from files, before any view receives them, because later code indexes tables without checks.
 Graphs may be 100,000 nodes deep, so cycles are found by removing finished rows, not by recursion.
@@ -17,11 +17,11 @@ from explorer.record.reasons import FIELD, counted_text
 from explorer.record.recording import Recording
 
 _UNITS = ("_bytes", "_us", "_flops")
-_DEPTH = 8
+_MAX_DEPTH = 8
 
 
 def check(recording: Recording) -> None:
-    """Raise ValueError, naming the field, if a row number is out of range or a reason lacks a fact."""
+    """Raise ValueError, with the field, if a row number is out of range or a reason lacks a fact."""
     _check_nodes(recording)
     _check_tables(recording)
     _check_dimensions(recording)
@@ -30,17 +30,17 @@ def check(recording: Recording) -> None:
     _check_run(recording)
 
 
-def _rows(field: str, numbers: Iterable[int], table: str, size: int, lowest: int = 0) -> None:
+def _rows(field: str, rows: Iterable[int], table: str, size: int, lowest: int = 0) -> None:
     """Raise ValueError unless all numbers are rows of a table."""
-    # min and max run in C: a recording has millions of row numbers, of which hardly any is wrong.
-    numbers = numbers if isinstance(numbers, (list, tuple)) else list(numbers)
-    if numbers and not (min(numbers) >= lowest and max(numbers) < size):
-        wrong = next(number for number in numbers if not lowest <= number < size)
-        raise ValueError(f"recording field recording.{field}: {spoken(wrong)} is no row of {table}, which has {size}")
+    # min and max run in C, because a recording has millions of row numbers, which are rarely wrong.
+    rows = rows if isinstance(rows, (list, tuple)) else list(rows)
+    if rows and not (min(rows) >= lowest and max(rows) < size):
+        invalid = next(row for row in rows if not lowest <= row < size)
+        raise ValueError(f"recording field recording.{field}: {spoken(invalid)} is no row of {table}, which has {size}")
 
 
 def _filled(field: str, lists: Iterable[Sequence[int]]) -> None:
-    """Raise ValueError for an empty list in rows that need at least one number."""
+    """Raise ValueError for an empty list, if rows must have at least one node."""
     if not all(lists):
         raise ValueError(f"recording field recording.{field}: [] is empty, and one node is needed")
 
@@ -85,24 +85,24 @@ def _check_tables(recording: Recording) -> None:
             )
     for stage in recording.stages:
         if not 0 <= stage.first <= stage.last <= recording.end:
-            ends = f"{spoken(stage.first)} … {spoken(stage.last)}"
-            raise ValueError(f"recording field recording.stages: {ends} are not among the {recording.end} decisions")
+            bounds = f"{spoken(stage.first)} … {spoken(stage.last)}"
+            raise ValueError(f"recording field recording.stages: {bounds} are not among the {recording.end} decisions")
 
 
-def _acyclic(field: str, below: Sequence[tuple[int, ...]]) -> None:
-    """Raise ValueError if a row contains itself; rows without remaining parts are removed until none is left."""
-    above: list[list[int]] = [[] for _ in below]
-    missing = [len(parts) for parts in below]
-    for row, parts in enumerate(below):
+def _acyclic(field: str, parts_of: Sequence[tuple[int, ...]]) -> None:
+    """Raise ValueError if a row contains itself. Rows without remaining parts are removed until none is left."""
+    wholes_of: list[list[int]] = [[] for _ in parts_of]
+    missing = [len(parts) for parts in parts_of]
+    for row, parts in enumerate(parts_of):
         for part in parts:
-            above[part].append(row)
+            wholes_of[part].append(row)
     ready = [row for row, count in enumerate(missing) if count == 0]
     for row in ready:
-        for user in above[row]:
+        for user in wholes_of[row]:
             missing[user] -= 1
             if missing[user] == 0:
                 ready.append(user)
-    if len(ready) != len(below):
+    if len(ready) != len(parts_of):
         row = next(row for row, count in enumerate(missing) if count)
         raise ValueError(f"recording field recording.{field}: row {row} is a part of itself")
 
@@ -125,14 +125,14 @@ def _check_decisions(recording: Recording) -> None:
         _rows("decisions.stage", (decision.stage,), "stages", len(recording.stages))
         _rows("decisions.subjects", decision.subjects, "nodes", nodes)
         _rows("decisions.produced", decision.produced, "nodes", nodes)
-        said = FIELD.findall(decision.reason)
-        unsaid = [name for name, _, _ in said if name not in decision.facts]
-        if unsaid:
+        template_fields = FIELD.findall(decision.reason)
+        missing = [name for name, _, _ in template_fields if name not in decision.facts]
+        if missing:
             raise ValueError(
-                f"recording field recording.decisions.reason: {spoken(unsaid[0])} is none of the facts of decision "
+                f"recording field recording.decisions.reason: {spoken(missing[0])} is none of the facts of decision "
                 f"{spoken(decision.code)}, which are {', '.join(map(spoken, [*decision.facts][:8])) or 'none'}"
             )
-        for name, noun, _ in said:
+        for name, noun, _ in template_fields:
             if noun and type(decision.facts[name]) is not int:
                 raise ValueError(
                     f"recording field recording.decisions.reason: {spoken(name)} counts {spoken(noun)} in decision "
@@ -155,33 +155,33 @@ def _check_substitutions(recording: Recording) -> None:
     """Check that views can apply replacements one by one, forwards and backwards, without cycles."""
     replaced: set[int] = set()
     for _, old, new in recording.substitutions:
-        place = f"recording field recording.substitutions: node {spoken(new)} is put in the place of {spoken(old)}"
+        prefix = f"recording field recording.substitutions: node {spoken(new)} is put in the place of {spoken(old)}"
         if new in replaced or new == old:
-            raise ValueError(f"{place}, and was replaced itself before")
+            raise ValueError(f"{prefix}, and was replaced itself before")
         if old in replaced:
-            raise ValueError(f"{place}, which was replaced before")
+            raise ValueError(f"{prefix}, which was replaced before")
         replaced.add(old)
 
 
-_MOST = 1 << 1000
+_MAX_NUMBER = 1 << 1000
 """upper limit of numbers with a unit, so that they can be formatted"""
 
 
 def _check_fact(name: str, fact: Any, nodes: int) -> None:
     field = f"decisions.facts[{spoken(name)}]"
-    waiting = [(fact, 0)]
-    for value, depth in waiting:
+    pending = [(fact, 0)]
+    for value, depth in pending:
         if isinstance(value, (list, tuple)):
-            if depth == _DEPTH:
-                raise ValueError(f"recording field recording.{field}: lists are nested more than {_DEPTH} deep")
-            waiting += [(item, depth + 1) for item in value]
+            if depth == _MAX_DEPTH:
+                raise ValueError(f"recording field recording.{field}: lists are nested more than {_MAX_DEPTH} deep")
+            pending += [(item, depth + 1) for item in value]
         elif isinstance(value, dict):
             if list(value) != ["node"] or type(value["node"]) is not int:
                 raise ValueError(
                     f'recording field recording.{field}: expected {{"node": id}} where a fact is an object'
                 )
             _rows(field, (value["node"],), "nodes", nodes)
-        elif name.endswith(_UNITS) and (type(value) not in (int, float) or abs(value) >= _MOST):
+        elif name.endswith(_UNITS) and (type(value) not in (int, float) or abs(value) >= _MAX_NUMBER):
             raise ValueError(
                 f"recording field recording.{field}: expected a number, for its unit, found {spoken(value)}"
             )

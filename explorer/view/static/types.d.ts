@@ -35,7 +35,7 @@ export interface Code {
   code: string;
 }
 
-/** Recorded nodes that together compute a known function, and which one: "GELU", "softmax". */
+/** Recorded nodes that together compute a known function, and its name: "GELU", "softmax". */
 export interface Composition {
   name: string;
   node: number;

@@ -48,9 +48,9 @@ def test_errors_of_operators_contain_the_dtypes() -> None:
     x = ex.tensor([1.0, 2.0, 3.0])
     with pytest.raises(ex.OperandError, match="of dtype float64, float64"):
         _ = x & x
-    with pytest.raises(ex.OperandError, match="elements of dtype bool"):
+    with pytest.raises(ex.OperandError, match="of dtype bool"):
         _ = -(x > 0)
-    with pytest.raises(ex.OperandError, match="elements of dtype float64"):
+    with pytest.raises(ex.OperandError, match="of dtype float64"):
         _ = ~x
     with refused(ex.OperandError, "dtype"):
         ex.where(np.array(["a"]), x, 1.0 * x)
