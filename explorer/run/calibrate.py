@@ -16,7 +16,7 @@ from explorer.plan.graph.cost_model import CostModel
 _ROUNDS = 7
 _SMALL, _IN_CACHE, _LARGE, _PRODUCT = 8, 1 << 14, 1 << 23, 512
 """array sizes: one dominated by the call, one that fits a core's cache, and one that does not; matrix rows"""
-_CALLS, _SHARE = 1000, 2
+_CALLS, _CALL_FACTOR = 1000, 2
 """calls timed together, since one is too short to time; our own loop doubles the cost of NumPy's call"""
 
 _measured: CostModel | None = None
@@ -34,21 +34,21 @@ def calibrate() -> CostModel:
     global _measured
     small, cached, large = [np.ones(count, np.float32) for count in (_SMALL, _IN_CACHE, _LARGE)]
     square = np.ones((_PRODUCT, _PRODUCT), np.float32)
-    few, added = np.empty_like(small), np.empty_like(cached)
+    small_sum, cached_sum = np.empty_like(small), np.empty_like(cached)
     target, product = np.empty_like(large), np.empty_like(square)
 
     def call() -> None:
         for _ in range(_CALLS):
-            np.add(small, small, out=few)
+            np.add(small, small, out=small_sum)
 
     def view() -> None:
         for _ in range(_CALLS):
             small[1:]
 
     cost_model = CostModel(
-        call=round(_SHARE * _best(call) / _CALLS, 3),
-        view=round(_SHARE * _best(view) / _CALLS, 3),
-        flops=round(cached.size / _best(lambda: np.add(cached, cached, out=added)), 1),
+        call=round(_CALL_FACTOR * _best(call) / _CALLS, 3),
+        view=round(_CALL_FACTOR * _best(view) / _CALLS, 3),
+        flops=round(cached.size / _best(lambda: np.add(cached, cached, out=cached_sum)), 1),
         product_flops=round(2 * _PRODUCT**3 / _best(lambda: np.matmul(square, square, out=product)), 1),
         # A copy reads each byte once and writes it once.
         bandwidth=round(2 * large.nbytes / _best(lambda: np.copyto(target, large)), 1),

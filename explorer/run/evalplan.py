@@ -152,7 +152,7 @@ class EvalPlan:
         Several values give a tuple of handles. Raise OperandError, without registering any, if one of them is not an
         expression or is on another device than the plan.
         """
-        exprs = [self._expression(each) for each in (value, *others)]
+        exprs = [self._expression(item) for item in (value, *others)]
         handles = []
         for expr in exprs:
             expr.mark_used()
@@ -195,14 +195,14 @@ class EvalPlan:
 
     @property
     def _prepared(self) -> PlanRun | None:
-        """The plan of exactly the registered expressions, if any, so that the plan that was shown also runs."""
+        """Plan of exactly the registered expressions, if there is one, so that the displayed plan also runs."""
         latest = self._latest
         if latest is None or not latest.awaited or latest.awaited != tuple(self._handles):
             return None
         return latest
 
     def _plan(self, roots: list[Expr], recalled: Recalled | None) -> Plan:
-        """Plan expressions, using recalled values where there are any."""
+        """Plan expressions, with recalled values as constants."""
         was_running, self.running = self.running, True
         try:
             with gc_paused():
@@ -256,38 +256,43 @@ class EvalPlan:
         return self
 
     def _run(self, inputs: Mapping[Expr, Array]) -> tuple[list[Any], PlanRun]:
-        """Return the results of a run: recalled ones, those of a cached program, or those of a new program."""
+        """Return the results of a run: recalled ones, or the results of a cached or a new program."""
         roots, prepared = [handle.expr for handle in self._handles], self._prepared
-        # A prepared plan runs as it was shown. Values are captured per node, and a cached program has the nodes of the
-        # graph that it was planned for.
+        # A prepared plan runs as it was displayed. Values are captured per node, and a cached program has the nodes of
+        # the graph that it was planned for.
         cached = prepared is None and self.record != "values" and not self.options.inference
-        known = structure(roots, self.options) if cached or self.recall else None
-        recalled = recall(known) if self.recall else None
+        graph_structure = structure(roots, self.options) if cached or self.recall else None
+        recalled = recall(graph_structure) if self.recall else None
         if recalled is not None:
             cached = False  # a program for the whole structure would recompute the recalled values
             values = recalled.roots(roots)
             if values is not None and prepared is None:
                 return [*values], PlanRun(roots, recalled=recalled.as_tensors(), timing=Timing([], [], []))
-        held = self._run_cached(roots, known, inputs) if known is not None and cached else None
-        results, run = held or self._run_planned(
-            prepared or PlanRun(roots, self._plan(roots, recalled)), known if cached else None, inputs
+        cached_run = (
+            self._run_cached(roots, graph_structure, inputs) if graph_structure is not None and cached else None
+        )
+        results, run = cached_run or self._run_planned(
+            prepared or PlanRun(roots, self._plan(roots, recalled)), graph_structure if cached else None, inputs
         )
         if self.device is not cpu:
             results = [on_host(root, value) for root, value in zip(roots, results, strict=True)]
         if recalled is not None:
             # The others were remembered when they were computed.
-            there = recalled.values
-            remember(known, [None if root in there else value for root, value in zip(roots, results, strict=True)])
-            results = [there.get(root, value) for root, value in zip(roots, results, strict=True)]
+            recalled_values = recalled.values
+            remember(
+                graph_structure,
+                [None if root in recalled_values else value for root, value in zip(roots, results, strict=True)],
+            )
+            results = [recalled_values.get(root, value) for root, value in zip(roots, results, strict=True)]
         elif self.recall:
-            remember(known, results)
+            remember(graph_structure, results)
         return results, run
 
     def _run_cached(
-        self, roots: list[Expr], known: Structure, inputs: Mapping[Expr, Array]
+        self, roots: list[Expr], graph_structure: Structure, inputs: Mapping[Expr, Array]
     ) -> tuple[list[Any], PlanRun] | None:
         """Return the results of a cached program of the same structure; None if there is none, or if it fails."""
-        cached = cache.take(known)
+        cached = cache.take(graph_structure)
         if cached is None:
             return None
         try:
@@ -295,16 +300,16 @@ class EvalPlan:
         except RunError:  # the second failure names the lines of this graph, not of the graph first planned
             return None
         results = cached.program.take()
-        cache.put(known.key, cached)
+        cache.put(graph_structure.key, cached)
         return results, PlanRun(roots, reused=True, timing=timing, inputs=inputs)
 
     def _run_planned(
-        self, run: PlanRun, known: Structure | None, inputs: Mapping[Expr, Array]
+        self, run: PlanRun, graph_structure: Structure | None, inputs: Mapping[Expr, Array]
     ) -> tuple[list[Any], PlanRun]:
         """Return the results of a new program, and cache the program under a known structure."""
-        self._latest = run  # shown if the run fails
+        self._latest = run  # displayed if the run fails
         assert run.planned is not None
-        program = Program(run.planned, Binding(rebound=known is not None))
+        program = Program(run.planned, Binding(rebound=graph_structure is not None))
         program.bind(inputs)
         watch = ValueCapture(program) if self.record == "values" else None
         timing = run_program(self.executor, program, watch, self.record != "off")
@@ -314,8 +319,8 @@ class EvalPlan:
             # Sorted, since threads finish kernels in any order, so that a saved notebook does not change.
             values = dict(sorted(watch.summaries.items()))
             run = run._replace(timing=timing._replace(watched=True), values=values, program=program)
-        if known is not None:
-            cache.put(known.key, entry(program, known))
+        if graph_structure is not None:
+            cache.put(graph_structure.key, entry(program, graph_structure))
         return results, run
 
     @property
@@ -398,7 +403,8 @@ class EvalPlan:
         return hooks.why(self, one, other)
 
     def explain(self, what: Expr | None = None) -> str:
-        """Return all decisions, or those about one expression, as text; after a run with the time of each batch."""
+        """Return all decisions, or the decisions about one expression, as text; after a run with the time of each
+        batch."""
         return hooks.explain(self, what)
 
     def to_graphviz(self, stage: str | None = None) -> graphviz.Digraph:
@@ -451,7 +457,7 @@ Without: TypeAlias = PassName | str | Sequence[PassName | str]
 
 
 def plan_options(
-    further: Mapping[str, Any],
+    planner_options: Mapping[str, Any],
     *,
     without: Without,
     record: str,
@@ -462,28 +468,33 @@ def plan_options(
     costs: str,
     numerics: str,
 ) -> Options:
-    """Return the planner's options for the options of an EvalPlan; ``further`` are options of the planner itself.
+    """Return the planner's options for those of an EvalPlan; ``planner_options`` are passed on unchanged.
 
     Raise UnknownNameError or OperandError, which names the option.
     """
     check_name(record, "record", get_args(RecordOption))
     check_name(executor, "executor", EXECUTORS)
     check_name(costs, "costs", get_args(CostsOption))
-    check_type(title, "title", str, "a text", f'title="{title}"')
+    check_type(title, "title", str, "a string", f'title="{title}"')
     check_type(recall, "recall", bool, "True or False", "recall=True")
     if device is not None:
         check_device(device)
-    for name in further:
+    for name in planner_options:
         if name not in OPTIONS:
             known = [*OPTIONS, "record", "executor", "title", "device", "recall", "costs"]
             raise UnknownNameError(name, kind="plan option", known=known)
-    chosen = {"without": names_of(without), "lanes": EXECUTORS[executor].lanes, "numerics": numerics, **further}
+    settings = {
+        "without": names_of(without),
+        "lanes": EXECUTORS[executor].lanes,
+        "numerics": numerics,
+        **planner_options,
+    }
     if costs == "measured":
-        chosen = {"cost_model": measured_cost_model(), **chosen}
+        settings = {"cost_model": measured_cost_model(), **settings}
     # Options are hashed, so that equal ones share cached programs.
-    if isinstance(chosen.get("passes"), list):
-        chosen["passes"] = tuple(chosen["passes"])
-    options = Options(**chosen)
+    if isinstance(settings.get("passes"), list):
+        settings["passes"] = tuple(settings["passes"])
+    options = Options(**settings)
     if executor == "dask" and options.find(Inline).network is None:
         options = options.with_fields(Inline, network=open_network())  # workers over which mapped calls are divided
     return options

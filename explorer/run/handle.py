@@ -58,11 +58,11 @@ class Handle:
             )
         if self._value is None:
             device = self.expr.type.device
-            own = "" if device is cpu else f"; eval_register() registered in ex.default_plan({device.name})"
+            hint = "" if device is cpu else f"; eval_register() registered in ex.default_plan({device.name})"
             raise StateError(
                 f"the value of {self.expr!r} before its evaluation",
                 rule="the plan must run before its handles are read",
-                fix=f"call plan.eval() first{own}",
+                fix=f"call plan.eval() first{hint}",
             )
         return self._value
 

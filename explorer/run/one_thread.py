@@ -18,7 +18,7 @@ _R = TypeVar("_R")
 
 
 class Use:
-    """Lock that a thread holds while it uses a plan."""
+    """Lock of a plan, held by the thread that uses it."""
 
     def __init__(self) -> None:
         self.renew()

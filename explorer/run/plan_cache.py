@@ -77,10 +77,10 @@ def structure(roots: Sequence[Expr], options: Options) -> Structure | None:
                 reached.append(operand)
     uids = sorted(nodes_by_uid)  # uids increase in recording order, so operands precede their readers
     nodes = [*map(nodes_by_uid.__getitem__, uids)]
-    number = dict(zip(uids, itertools.count()))  # not strict, because count() is infinite
+    position_of = dict(zip(uids, itertools.count()))  # not strict, because count() is infinite
     rows = [*map(_token, map(_operation, nodes))]
     rows += map(len, map(_operands, nodes))
-    rows += map(number.__getitem__, map(_uid, itertools.chain.from_iterable(map(_operands, nodes))))
+    rows += map(position_of.__getitem__, map(_uid, itertools.chain.from_iterable(map(_operands, nodes))))
     # The structure includes which tensors share a storage, because a plan merges these.
     storages: dict[int, int] = {}
     tensors: list[Tensor] = []
@@ -97,10 +97,12 @@ def structure(roots: Sequence[Expr], options: Options) -> Structure | None:
             leaves.versions.append(storage.version)
         elif node.operation.name == "parameter":
             return None
-    ends = tuple([number[root.uid] for root in roots])
+    root_positions = tuple([position_of[root.uid] for root in roots])
     encoding = array("q", rows).tobytes()  # bytes are hashed and compared faster than a tuple
     context = planning_context(options)
-    return Structure((encoding, ends, context), tensors, leaves, nodes, encoding, ends, number, context)
+    return Structure(
+        (encoding, root_positions, context), tensors, leaves, nodes, encoding, root_positions, position_of, context
+    )
 
 
 class Entry(NamedTuple):
@@ -114,60 +116,60 @@ class Entry(NamedTuple):
     """bytes of its memory, and of the tensors that it was planned for"""
 
 
-def entry(program: Program, known: Structure) -> Entry:
+def entry(program: Program, graph: Structure) -> Entry:
     """Return the entry of a program that was planned for a structure."""
-    storages = {id(tensor.storage): tensor.type.nbytes for tensor in known.tensors}
-    slots = tuple([program.slots.get(tensor.uid) for tensor in known.tensors])
-    return Entry(program, known.operations, slots, program.planned.schedule.arena + sum(storages.values()))
+    storages = {id(tensor.storage): tensor.type.nbytes for tensor in graph.tensors}
+    slots = tuple([program.slots.get(tensor.uid) for tensor in graph.tensors])
+    return Entry(program, graph.operations, slots, program.planned.schedule.arena + sum(storages.values()))
 
 
 class PlanCache:
     """Programs keyed by structure, most recently used last; a taken program belongs to one run until returned."""
 
     def __init__(self) -> None:
-        self._held: OrderedDict[Hashable, Entry] = OrderedDict()
+        self._entries: OrderedDict[Hashable, Entry] = OrderedDict()
         self._nbytes = 0
         self._lock = threading.Lock()
         renew_in_children(self)
 
     def renew(self) -> None:
         """Start empty in a forked process, since a thread of the parent may have been changing the tables."""
-        self._held, self._nbytes = OrderedDict(), 0
+        self._entries, self._nbytes = OrderedDict(), 0
         self._lock = threading.Lock()
 
-    def take(self, wanted: Structure) -> Entry | None:
+    def take(self, graph: Structure) -> Entry | None:
         """Take a structure's program from the cache, with its tensors' values bound; return None if there is none."""
         with self._lock:
             # Removed while it runs, so that another thread with the same structure builds another program.
-            held = self._held.pop(wanted.key, None)
-            self._nbytes -= held.nbytes if held is not None else 0
-        if held is not None:
-            held.program.bind_leaves(zip(held.slots, wanted.tensors, strict=True))
-            wanted.known_operations = held.operations
-        return held
+            cached = self._entries.pop(graph.key, None)
+            self._nbytes -= cached.nbytes if cached is not None else 0
+        if cached is not None:
+            cached.program.bind_leaves(zip(cached.slots, graph.tensors, strict=True))
+            graph.known_operations = cached.operations
+        return cached
 
-    def put(self, key: Hashable, held: Entry) -> None:
+    def put(self, key: Hashable, cached: Entry) -> None:
         """Put a program back and evict the least recently used ones."""
         # A cached program holds no tensors of the graph that it ran for, so that the user's arrays may be freed.
-        held.program.release_leaves(held.slots)
-        if held.nbytes > _BYTES // 2:  # it would evict all others
+        cached.program.release_leaves(cached.slots)
+        if cached.nbytes > _BYTES // 2:  # it would evict all others
             return
         with self._lock:
-            before = self._held.pop(key, None)
-            self._held[key] = held
-            self._nbytes += held.nbytes - (before.nbytes if before is not None else 0)
-            while self._nbytes > _BYTES or len(self._held) > _ENTRIES:
-                _, gone = self._held.popitem(last=False)
-                self._nbytes -= gone.nbytes
+            replaced = self._entries.pop(key, None)
+            self._entries[key] = cached
+            self._nbytes += cached.nbytes - (replaced.nbytes if replaced is not None else 0)
+            while self._nbytes > _BYTES or len(self._entries) > _ENTRIES:
+                _, evicted = self._entries.popitem(last=False)
+                self._nbytes -= evicted.nbytes
 
     def clear(self) -> None:
         """Remove all programs."""
         with self._lock:
-            self._held.clear()
+            self._entries.clear()
             self._nbytes = 0
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._entries)
 
 
 cache = PlanCache()

@@ -30,9 +30,9 @@ from explorer.plan.passes.recall import ReusableValues
 from explorer.record.fork_locks import renew_in_children
 from explorer.run.plan_cache import Leaves, Structure
 
-_WAITING, _NODES = 8, 1 << 14
+_MAX_WAITING, _MAX_NODES = 8, 1 << 14
 """limits of deferred work: evaluations of several roots, and nodes below single roots, that are not numbered yet"""
-_SWEPT = 1024
+_MIN_SWEPT = 1024
 """number of values by uid above which the table is swept"""
 
 _uid, _operands, _type = map(attrgetter, ("uid", "operands", "type"))
@@ -51,27 +51,27 @@ _operations: dict[tuple[int, Number], frozenset[Operation]] = {}
 class _Values(dict[int, ReferenceType[Array]]):
     """Values keyed by the uid of their expression; dead entries are swept when they may be half of all entries.
 
-    A weak reference with a callback per value would take three times as long to create.
+    Weak references with one callback per value would take three times as long to create.
     """
 
-    limit = _SWEPT
+    limit = _MIN_SWEPT
 
     def sweep(self) -> None:
         """Remove the values that are no longer referenced."""
         if len(self) > self.limit:
             for uid in [uid for uid, value in self.items() if value() is None]:
                 del self[uid]
-            self.limit = max(2 * len(self), _SWEPT)
+            self.limit = max(2 * len(self), _MIN_SWEPT)
 
 
 class _Evaluation:
     """Roots evaluated together, until their values are numbered or freed."""
 
-    def __init__(self, known: Structure, ends: Sequence[int], values: Sequence[ReferenceType[Array]]) -> None:
-        self.context, self.leaves = known.context, known.leaves
-        self.encoding, self.count = known.encoding, len(known.nodes)
-        self.operations = known.operations
-        self.ends, self.values = ends, values
+    def __init__(self, graph: Structure, root_positions: Sequence[int], values: Sequence[ReferenceType[Array]]) -> None:
+        self.context, self.leaves = graph.context, graph.leaves
+        self.encoding, self.count = graph.encoding, len(graph.nodes)
+        self.operations = graph.operations
+        self.ends, self.values = root_positions, values
         """positions of the roots in the structure, and their values"""
         self._below: frozenset[int] | None = None
 
@@ -81,7 +81,7 @@ class _Evaluation:
         return max(self.leaves.tokens, default=NO_TENSOR)
 
     @property
-    def is_held(self) -> bool:
+    def is_referenced(self) -> bool:
         """Return whether a value is still referenced."""
         return any(value() is not None for value in self.values)
 
@@ -89,29 +89,30 @@ class _Evaluation:
         """Return whether a graph that reads the storages with these tokens may contain a root."""
         if self._below is None:
             below = newest_below(self.encoding, self.count, self.leaves)
-            self._below = frozenset([below[end] for end in self.ends])
+            self._below = frozenset([below[position] for position in self.ends])
         return NO_TENSOR in self._below or not self._below.isdisjoint(tokens)
 
     def enter(self) -> None:
         """Number the values that are still referenced."""
         arrays = [value() for value in self.values]
-        live = [(end, array) for end, array in zip(self.ends, arrays, strict=True) if array is not None]
+        live = [(position, array) for position, array in zip(self.ends, arrays, strict=True) if array is not None]
         if not live:
             return
         value_numbers = numbers(self.encoding, self.count, self.leaves)
-        below = newest_below(self.encoding, self.count, self.leaves)
+        newest_tokens = newest_below(self.encoding, self.count, self.leaves)
         operations = frozenset(
             [operation for operation in self.operations if not isinstance(operation, (Call, UserData))]
         )
-        for end, array in live:
-            key = self.context, value_numbers[end]
-            table = _by_number.setdefault(below[end], {})
-            table[key] = ref(array, _forgetting(table, key, below[end]))
+        for position, array in live:
+            key = self.context, value_numbers[position]
+            table = _by_number.setdefault(newest_tokens[position], {})
+            table[key] = ref(array, _forgetting(table, key, newest_tokens[position]))
             _operations[key] = operations
 
 
 class _Waiting:
-    """Evaluations not numbered yet: single-root evaluations by their newest storage, and those of several roots."""
+    """Evaluations not numbered yet: single-root evaluations by their newest storage, and evaluations of several
+    roots."""
 
     def __init__(self) -> None:
         self.clear()
@@ -126,12 +127,12 @@ class _Waiting:
         """Queue an evaluation; beyond the limits, number the oldest with several roots, or all with one root."""
         if len(evaluation.values) > 1:
             self._several.append(evaluation)
-            if len(self._several) > _WAITING:
+            if len(self._several) > _MAX_WAITING:
                 self._several.popleft().enter()
             return
         self._single.setdefault(evaluation.newest, []).append(evaluation)
         self._nodes += evaluation.count
-        if self._nodes > _NODES:
+        if self._nodes > _MAX_NODES:
             waiting, self._single, self._nodes = self._single, {}, 0
             for evaluations in waiting.values():
                 for queued in evaluations:
@@ -144,10 +145,10 @@ class _Waiting:
                 self._nodes -= single.count
                 single.enter()
         for evaluation in tuple(self._several):
-            is_held = evaluation.is_held
-            if not is_held or evaluation.may_be_below(tokens):
+            is_referenced = evaluation.is_referenced
+            if not is_referenced or evaluation.may_be_below(tokens):
                 self._several.remove(evaluation)
-            if is_held and evaluation.may_be_below(tokens):
+            if is_referenced and evaluation.may_be_below(tokens):
                 evaluation.enter()
 
 
@@ -169,24 +170,26 @@ _tables = _Tables()
 renew_in_children(_tables)
 
 
-def remember(known: Structure | None, values: Sequence[Any]) -> None:
-    """Keep weak references to the results of the roots of ``known``; None marks a value that was recalled."""
-    if known is None or not _is_pure(known):
+def remember(graph: Structure | None, values: Sequence[Any]) -> None:
+    """Keep weak references to the results of the roots of ``graph``; None marks a value that was recalled."""
+    if graph is None or not _is_pure(graph):
         return
-    ends: Sequence[int] = known.ends
+    root_positions: Sequence[int] = graph.ends
     arrays = values
-    roots = [*map(known.nodes.__getitem__, ends)]
+    roots = [*map(graph.nodes.__getitem__, root_positions)]
     if not _are_results(roots, values):
-        kept = [pair for pair in zip(roots, values, ends, strict=True) if _are_results(pair[:1], pair[1:2])]
-        if not kept:
+        computed = [
+            pair for pair in zip(roots, values, root_positions, strict=True) if _are_results(pair[:1], pair[1:2])
+        ]
+        if not computed:
             return
-        roots, arrays, ends = [[*column] for column in zip(*kept, strict=True)]
+        roots, arrays, root_positions = [[*column] for column in zip(*computed, strict=True)]
     references = [*map(ref, arrays)]
     with _lock:
-        table = _by_uid.setdefault(known.context, _Values())
+        table = _by_uid.setdefault(graph.context, _Values())
         table.update(zip(map(_uid, roots), references, strict=True))
         table.sweep()
-        _waiting.add(_Evaluation(known, ends, references))
+        _waiting.add(_Evaluation(graph, root_positions, references))
 
 
 def _are_results(roots: Sequence[Expr], values: Sequence[Any]) -> bool:
@@ -198,11 +201,11 @@ def _are_results(roots: Sequence[Expr], values: Sequence[Any]) -> bool:
     )
 
 
-def recall(known: Structure | None) -> Recalled | None:
+def recall(graph: Structure | None) -> Recalled | None:
     """Return the values of the roots, or of nodes below them, that are still referenced; None if there are none."""
-    if known is None:
+    if graph is None:
         return None
-    context = known.context
+    context = graph.context
     table = _by_uid.get(context)
     if table is None:
         return None
@@ -210,13 +213,13 @@ def recall(known: Structure | None) -> Recalled | None:
         live: dict[Expr, Array] = {}
         equal: set[int] = set()
         # Nodes that were evaluated as roots come first, because they are found without numbering the graph.
-        for uid in known.number.keys() & table.keys():
-            value = _held(table.get(uid))
+        for uid in graph.number.keys() & table.keys():
+            value = _dereferenced(table.get(uid))
             if value is not None:
-                live[known.nodes[known.number[uid]]] = value
-        if len(live) < len(known.ends) or any(known.nodes[end] not in live for end in known.ends):
-            _find_equal(known, context, live, equal)
-    return Recalled(live, equal) if live and _is_pure(known) else None
+                live[graph.nodes[graph.number[uid]]] = value
+        if len(live) < len(graph.ends) or any(graph.nodes[position] not in live for position in graph.ends):
+            _find_equal(graph, context, live, equal)
+    return Recalled(live, equal) if live and _is_pure(graph) else None
 
 
 class Recalled:
@@ -242,24 +245,24 @@ class Recalled:
         return ReusableValues(tensors, frozenset(self._equal))
 
 
-def _find_equal(known: Structure, context: int, live: dict[Expr, Array], equal: set[int]) -> None:
+def _find_equal(graph: Structure, context: int, live: dict[Expr, Array], equal: set[int]) -> None:
     """Add the values of equal expressions, found by value number, and record which nodes they replace."""
-    tokens = frozenset(known.leaves.tokens)
+    tokens = frozenset(graph.leaves.tokens)
     _waiting.enter(tokens)
     tables = [_by_number[token] for token in [*_by_number.keys() & tokens, NO_TENSOR] if token in _by_number]
     if not tables:
         return
-    for node, number in zip(known.nodes, numbers(known.encoding, len(known.nodes), known.leaves), strict=True):
+    for node, value_number in zip(graph.nodes, numbers(graph.encoding, len(graph.nodes), graph.leaves), strict=True):
         if node in live or not node.operands:
             continue
         for table in tables:
-            value = _held(table.get((context, number)))
+            value = _dereferenced(table.get((context, value_number)))
             if value is not None:
                 live[node] = value
                 equal.add(node.uid)
 
 
-def _held(reference: ReferenceType[Array] | None) -> Array | None:
+def _dereferenced(reference: ReferenceType[Array] | None) -> Array | None:
     """Return the value of a weak reference, or None if it is gone."""
     return None if reference is None else reference()
 
@@ -267,13 +270,13 @@ def _held(reference: ReferenceType[Array] | None) -> Array | None:
 def _forgetting(table: dict[Any, Any], key: Any, newest: int) -> Callable[[Any], None]:
     """Return a callback for a weak reference, which removes the row of a table and the rows that belong to it."""
 
-    def forget(gone: Any) -> None:
+    def forget(reference: Any) -> None:
         lock: Any = _lock
         if lock is None:  # the interpreter is shutting down, and has cleared this module
             return
         with lock:
             # An equal expression may have been evaluated since, so that this row contains its value.
-            if table.get(key) is gone:
+            if table.get(key) is reference:
                 del table[key]
                 _operations.pop(key, None)
                 if not table and _by_number.get(newest) is table:
@@ -282,8 +285,8 @@ def _forgetting(table: dict[Any, Any], key: Any, newest: int) -> Callable[[Any],
     return forget
 
 
-def _is_pure(known: Structure) -> bool:
-    return all(operation.pure for operation in known.operations)
+def _is_pure(graph: Structure) -> bool:
+    return all(operation.pure for operation in graph.operations)
 
 
 Number: TypeAlias = tuple[int, int]
@@ -321,15 +324,15 @@ def newest_below(encoding: bytes, count: int, leaves: Leaves) -> list[int]:
     stored = iter(leaves.tokens)
     tensor = STORED.token
     operations, counts, operands = _columns(encoding, count)
-    below = iter(operands)
+    operand_indices = iter(operands)
     for operation, size in zip(operations, counts, strict=True):
         if size == 1:
-            newest.append(newest[next(below)])
+            newest.append(newest[next(operand_indices)])
         elif size == 2:
-            first, second = newest[next(below)], newest[next(below)]
+            first, second = newest[next(operand_indices)], newest[next(operand_indices)]
             newest.append(first if first > second else second)
         elif size:
-            newest.append(max([newest[operand] for operand in itertools.islice(below, size)]))
+            newest.append(max([newest[operand] for operand in itertools.islice(operand_indices, size)]))
         else:
             newest.append(next(stored) if operation == tensor else NO_TENSOR)
     return newest
@@ -339,15 +342,15 @@ def _columns(encoding: bytes, count: int) -> tuple[list[int], list[int], list[in
     """Return each node's operation token and operand count, then the concatenated operands of all nodes."""
     rows = packed("q")
     rows.frombytes(encoding)
-    numbers = rows.tolist()
-    return numbers[:count], numbers[count : 2 * count], numbers[2 * count :]
+    integers = rows.tolist()
+    return integers[:count], integers[count : 2 * count], integers[2 * count :]
 
 
 def _rows(encoding: bytes, count: int) -> Iterator[tuple[int, list[int]]]:
     """Yield each node's operation token and its operands."""
-    operations, counts, numbers = _columns(encoding, count)
-    at = 0
+    operations, counts, operand_indices = _columns(encoding, count)
+    start = 0
     for operation, operands in zip(operations, counts, strict=True):
-        end = at + operands
-        yield operation, numbers[at:end]
-        at = end
+        end = start + operands
+        yield operation, operand_indices[start:end]
+        start = end

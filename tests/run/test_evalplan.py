@@ -533,7 +533,7 @@ def test_measured_costs_are_optional_and_reported() -> None:
         ({"record": "value"}, "known: values"),
         ({"executor": 3}, "executor must be one of the names .*dag"),
         ({"costs": None}, "costs must be one of the names measured, reference"),
-        ({"title": 3}, "title must be a text"),
+        ({"title": 3}, "title must be a string"),
         ({"recall": "yes"}, "recall must be True or False"),
         ({"recall": 1}, "recall must be True or False"),
         ({"lanes": True}, "integer of 1 or more"),

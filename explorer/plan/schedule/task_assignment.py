@@ -28,7 +28,7 @@ class Task(NamedTuple):
     micros: float
     reads: tuple[int, ...] = ()
     """numbers of the values that it needs: results of other tasks, and inputs"""
-    gives: tuple[int, ...] = ()
+    outputs: tuple[int, ...] = ()
     """numbers of the results that other tasks need"""
     at_home: bool = False
     """whether the calling process may run it"""
@@ -163,7 +163,7 @@ def assign(
         micros = state.micros(task, lane)
         starts[index] = max(state.free[lane], state.arrival(task.reads, lane, state.transfers))
         ends[index] = state.free[lane] = starts[index] + micros
-        state.give(lane, task.gives, ends[index])
+        state.give(lane, task.outputs, ends[index])
     # Results are fetched at the very end, in one message per lane. Constant results have no holder and need none.
     last = state.arrival([value for value in results if value in state.holders], HOME, state.transfers)
     order = sorted(range(len(tasks)), key=lambda index: (starts[index], index))
@@ -179,7 +179,7 @@ def _ranks(tasks: Sequence[Task]) -> list[float]:
     # Tasks are in topological order, so in reverse all readers of a value are ranked before it is produced.
     for index in range(len(tasks) - 1, -1, -1):
         task = tasks[index]
-        ranks[index] = task.micros + max([rank_after.get(value, 0.0) for value in task.gives], default=0.0)
+        ranks[index] = task.micros + max([rank_after.get(value, 0.0) for value in task.outputs], default=0.0)
         for value in task.reads:
             rank_after[value] = max(rank_after.get(value, 0.0), ranks[index])
     return ranks

@@ -1,4 +1,4 @@
-"""Values of leaves before any run, so that a model's weights can be inspected without an input.
+"""Values of leaves before a run, so that a model's weights can be inspected without an input.
 
 A recording made to inspect a file reads no weights. The view requests the weight that a reader selects;
 ``explorer show --weights`` requests all of them, because a static page cannot request any.
@@ -36,5 +36,5 @@ def leaf_answer(planned: Plan, node: int) -> tuple[Summary | None, str]:
 
 def leaf_values(planned: Plan) -> dict[int, Summary]:
     """Summarize the values of all leaves of a plan, keyed by their ids in its recording."""
-    values = {number: leaf_value(node) for number, node in enumerate(expressions(planned))}
-    return {number: summary for number, summary in values.items() if summary is not None}
+    values = {index: leaf_value(node) for index, node in enumerate(expressions(planned))}
+    return {index: summary for index, summary in values.items() if summary is not None}

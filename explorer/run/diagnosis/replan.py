@@ -1,7 +1,7 @@
 """Replanning: a planned graph is changed slightly and planned again.
 
 What-if analysis and its candidate edits use it. Rules cannot name the facts on which they depend, so the changed graph
-is recorded again, with the same operations and scopes, and goes through the whole planner, which gives the answer.
+is recorded again, with the same operations and scopes, and is planned by the whole planner.
 """
 
 from __future__ import annotations
@@ -90,20 +90,20 @@ def neighbourhood(graph: PlanGraph, node: Expr, depth: int) -> ReplanInput:
         for operand in graph.operands(current):
             if level[operand.uid] > depth:
                 leaves[operand.uid] = placeholder(operand, graph) if operand.operands else operand
-    inside = [*{leaf.uid: leaf for leaf in leaves.values()}.values(), *nodes]
-    return ReplanInput(inside, lambda current: operands(current) if current.operands else (), (node,))
+    part_nodes = [*{leaf.uid: leaf for leaf in leaves.values()}.values(), *nodes]
+    return ReplanInput(part_nodes, lambda current: operands(current) if current.operands else (), (node,))
 
 
 def _operands_first(node: Expr, operands: Callable[[Expr], Sequence[Expr]]) -> list[Expr]:
     nodes: dict[int, Expr] = {}
     pending = [node]
     while pending:
-        waiting = [operand for operand in operands(pending[-1]) if operand.uid not in nodes]
-        if waiting:
-            pending.extend(waiting)
+        missing = [operand for operand in operands(pending[-1]) if operand.uid not in nodes]
+        if missing:
+            pending.extend(missing)
         else:
-            done = pending.pop()
-            nodes[done.uid] = done
+            finished = pending.pop()
+            nodes[finished.uid] = finished
     return list(nodes.values())
 
 

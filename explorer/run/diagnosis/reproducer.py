@@ -32,7 +32,7 @@ from explorer.plan.planner import Plan
 from explorer.record import Decision, Recording
 from explorer.run.recording.recorder import expressions
 
-_NEAR = (0, 1, 2, 4, 8)
+_DISTANCES = (0, 1, 2, 4, 8)
 """distances above and below the decision's nodes that are tried before the whole graph"""
 
 
@@ -50,7 +50,7 @@ def reproducer(planned: Plan, recording: Recording, decision: Decision) -> str:
     The source needs only ``explorer as ex`` and ``numpy as np``. Raise StateError if even the whole graph, recorded
     again, does not lead to the decision.
     """
-    if all(decision is not known for known in recording.decisions):
+    if all(decision is not candidate for candidate in recording.decisions):
         raise OperandError(
             f"a reproducer of {decision!r:.80}",
             rule="the decision must belong to this plan's recording",
@@ -59,8 +59,8 @@ def reproducer(planned: Plan, recording: Recording, decision: Decision) -> str:
     if decision.code == "differentiated":
         for source in _rewritten(planned, decision):
             if _shows(source, decision):
-                return f"{source}{_claim(decision)}"
-    unwritten: OperandError | None = None
+                return f"{source}{_assertion(decision)}"
+    source_error: OperandError | None = None
     # A decision about both a value and its gradient needs both functions, which only differentiation records.
     writers = (_written, _differentiated) if decision.code != "augmented" else (_differentiated,)
     for part, write in itertools.product(_parts(planned, recording, decision), writers):
@@ -69,23 +69,25 @@ def reproducer(planned: Plan, recording: Recording, decision: Decision) -> str:
         try:
             source = write(planned, part)
         except OperandError as error:
-            unwritten = error
+            source_error = error
             continue
         if _shows(source, decision):
-            return f"{source}{_claim(decision)}"
+            return f"{source}{_assertion(decision)}"
     raise StateError(
         f"no part of the graph shows {decision.rule} [{decision.code}] again",
         rule="the decision must depend only on the graph and the options, not on other plans or on values",
         fix="plan.recording contains the whole graph; share it with view.save('plan.explorer.json')",
-    ) from unwritten
+    ) from source_error
 
 
 def _parts(planned: Plan, recording: Recording, decision: Decision) -> Iterator[_Part]:
     """Yield parts of the recorded graph around a decision's nodes, smallest first and the whole graph last."""
-    everything, graph = expressions(planned), planned.graph
-    named = [*decision.subjects, *decision.produced, *_facts(decision)]
-    before = recording.provenance
-    cores = [{everything[node].uid for node in before.recorded(nodes)} for nodes in (decision.subjects, named)]
+    all_nodes, graph = expressions(planned), planned.graph
+    mentioned_nodes = [*decision.subjects, *decision.produced, *_facts(decision)]
+    provenance = recording.provenance
+    cores = [
+        {all_nodes[node].uid for node in provenance.recorded(nodes)} for nodes in (decision.subjects, mentioned_nodes)
+    ]
     readers: dict[int, list[Expr]] = {}
     for node in graph.recorded:
         for operand in dict.fromkeys(node.operands):
@@ -93,38 +95,42 @@ def _parts(planned: Plan, recording: Recording, decision: Decision) -> Iterator[
     by_uid = {node.uid: node for node in graph.recorded}
     items = {uid: [node for node in nodes if isinstance(node.operation, Item)] for uid, nodes in readers.items()}
     parts: dict[frozenset[int], _Part] = {}
-    for core, above, below in itertools.product(cores, _NEAR[:3], _NEAR):
-        inside = set(core)
-        for _ in range(above):
-            inside |= {reader.uid for uid in inside for reader in readers.get(uid, ())}
-        for _ in range(below):
-            inside |= {operand.uid for uid in inside for operand in by_uid[uid].operands}
-        part = _closed(planned, inside, by_uid, items)
-        # Keyed by its nodes, since many distances give the same part and each attempt runs a plan.
+    for core, levels_above, levels_below in itertools.product(cores, _DISTANCES[:3], _DISTANCES):
+        uids = set(core)
+        for _ in range(levels_above):
+            uids |= {reader.uid for uid in uids for reader in readers.get(uid, ())}
+        for _ in range(levels_below):
+            uids |= {operand.uid for uid in uids for operand in by_uid[uid].operands}
+        part = _closed(planned, uids, by_uid, items)
+        # Keyed by its nodes, since many distances yield the same part and each attempt runs a plan.
         parts[part.inside] = part
     yield from sorted(parts.values(), key=lambda part: len(part.inside))
     yield _closed(planned, set(by_uid), by_uid, items)
 
 
-def _closed(planned: Plan, wanted: set[int], by_uid: Mapping[int, Expr], items: Mapping[int, list[Expr]]) -> _Part:
+def _closed(planned: Plan, requested: set[int], by_uid: Mapping[int, Expr], items: Mapping[int, list[Expr]]) -> _Part:
     """Return the wanted nodes as a part, including values that random arrays cannot replace and their operands."""
-    inside: set[int] = set()
-    pending = [by_uid[uid] for uid in wanted]
+    uids: set[int] = set()
+    pending = [by_uid[uid] for uid in requested]
     while pending:
         node = pending.pop()
-        if node.uid in inside:
+        if node.uid in uids:
             continue
-        inside.add(node.uid)
+        uids.add(node.uid)
         if isinstance(node.type, TupleType):
             pending.extend(items.get(node.uid, ()))
         pending.extend(operand for operand in node.operands if not operand.operands or not is_drawable(operand.type))
-    read = {operand.uid for uid in inside for operand in by_uid[uid].operands}
-    asked = {root.uid for root in planned.graph.recorded_roots}
-    roots = [by_uid[uid] for uid in sorted(inside) if (uid not in read or uid in asked) and _is_asked_for(by_uid[uid])]
-    return _Part(frozenset(inside), frozenset(read - inside), tuple(roots))
+    operand_uids = {operand.uid for uid in uids for operand in by_uid[uid].operands}
+    requested_roots = {root.uid for root in planned.graph.recorded_roots}
+    roots = [
+        by_uid[uid]
+        for uid in sorted(uids)
+        if (uid not in operand_uids or uid in requested_roots) and _can_be_requested(by_uid[uid])
+    ]
+    return _Part(frozenset(uids), frozenset(operand_uids - uids), tuple(roots))
 
 
-def _is_asked_for(node: Expr) -> bool:
+def _can_be_requested(node: Expr) -> bool:
     """Return whether a node's value can be requested, which is false for tuples."""
     return not isinstance(node.type, TupleType)
 
@@ -152,15 +158,15 @@ def _written(planned: Plan, part: _Part) -> str:
     for node in graph.recorded:
         if isinstance(node.operation, Parameter) or any(operand.uid in from_parameters for operand in node.operands):
             from_parameters.add(node.uid)
-    source, chosen = Source(nodes, part.cut, from_parameters), plan_arguments(planned.options)
+    source, arguments = Source(nodes, part.cut, from_parameters), plan_arguments(planned.options)
     roots = ", ".join([source.names[root.uid] for root in part.roots])
-    return _cell(source, [f"plan = ex.EvalPlan({chosen})", f"for root in [{roots}]:"])
+    return _cell(source, [f"plan = ex.EvalPlan({arguments})", f"for root in [{roots}]:"])
 
 
 def _call(planned: Plan, part: _Part) -> Expr | None:
     """Return the first call of a function in a part."""
-    inside = (node for node in planned.graph.recorded if node.uid in part.inside)
-    return next((node for node in inside if isinstance(node.operation, Call) and node.operation.inlinable), None)
+    part_nodes = (node for node in planned.graph.recorded if node.uid in part.inside)
+    return next((node for node in part_nodes if isinstance(node.operation, Call) and node.operation.inlinable), None)
 
 
 def _differentiated(planned: Plan, part: _Part) -> str:
@@ -169,16 +175,16 @@ def _differentiated(planned: Plan, part: _Part) -> str:
     assert call is not None
     operands = list({operand.uid: operand for operand in call.operands}.values())
     source = Source([*operands, call], {operand.uid for operand in operands})
-    asked = [source.names[operand.uid] for operand in operands if operand.dtype.kind == "f"]
+    differentiated = [source.names[operand.uid] for operand in operands if operand.dtype.kind == "f"]
     result = source.names[call.uid]
-    several = isinstance(call.type, TupleType)
+    is_tuple = isinstance(call.type, TupleType)
     return _cell(
         source,
         [
-            f"outputs = [*{result}]" if several else f"outputs = [{result}]",
+            f"outputs = [*{result}]" if is_tuple else f"outputs = [{result}]",
             "loss = ex.add_n(*[output.sum() for output in outputs])",
             f"plan = ex.EvalPlan({plan_arguments(planned.options)})",
-            f"for root in [*outputs, *ex.grad(loss, [{', '.join(asked)}])]:",
+            f"for root in [*outputs, *ex.grad(loss, [{', '.join(differentiated)}])]:",
         ],
     )
 
@@ -188,25 +194,28 @@ def _rewritten(planned: Plan, decision: Decision) -> Iterator[str]:
     operands."""
     forward = {expressions(planned)[node].scope.payload for node in decision.subjects}  # type: ignore[union-attr]
     for value in [node for node in planned.graph.recorded if node.uid in forward]:
-        inside = {value.uid: value}
-        for _ in range(_NEAR[-1]):
-            inside |= {each.uid: each for node in [*inside.values()] for each in node.operands}
-            kept = [node for node in inside.values() if node.operands]
+        included = {value.uid: value}
+        for _ in range(_DISTANCES[-1]):
+            included |= {operand.uid: operand for node in [*included.values()] for operand in node.operands}
+            computed = [node for node in included.values() if node.operands]
             cut = {
-                each.uid: each for node in kept for each in node.operands if each.uid not in inside or not each.operands
+                operand.uid: operand
+                for node in computed
+                for operand in node.operands
+                if operand.uid not in included or not operand.operands
             }
-            cut |= {node.uid: node for node in inside.values() if not node.operands}
-            borders = {uid: node for uid, node in inside.items() if any(o.uid not in inside for o in node.operands)}
-            nodes = sorted({**inside, **cut}.values(), key=lambda node: node.uid)
+            cut |= {node.uid: node for node in included.values() if not node.operands}
+            borders = {uid: node for uid, node in included.items() if any(o.uid not in included for o in node.operands)}
+            nodes = sorted({**included, **cut}.values(), key=lambda node: node.uid)
             source = Source(nodes, {*cut, *borders})
-            asked = [
+            differentiated = [
                 source.names[node.uid] for node in nodes if node.uid in {*cut, *borders} and node.dtype.kind == "f"
             ]
             lines = [
                 f"plan = ex.EvalPlan({plan_arguments(planned.options)})",
-                f"for root in ex.grad({source.names[value.uid]}.sum(), [{', '.join(asked)}]):",
+                f"for root in ex.grad({source.names[value.uid]}.sum(), [{', '.join(differentiated)}]):",
             ]
-            if asked and value.uid not in borders:
+            if differentiated and value.uid not in borders:
                 yield _cell(source, lines)
 
 
@@ -227,7 +236,7 @@ def _shows(source: str, decision: Decision) -> bool:
     return (decision.rule, decision.code) in [(candidate.rule, candidate.code) for candidate in recording.decisions]
 
 
-def _claim(decision: Decision) -> str:
+def _assertion(decision: Decision) -> str:
     return (
         "taken = [(decision.rule, decision.code) for decision in plan.recording.decisions]\n"
         f"assert ({decision.rule!r}, {decision.code!r}) in taken, taken\n"
@@ -236,7 +245,7 @@ def _claim(decision: Decision) -> str:
 
 
 _CELL_NAMES = ("decision", "loss", "output", "outputs", "root", "taken")
-_TAKEN = frozenset({"ex", "np", "plan", "random", *_CELL_NAMES, *keyword.kwlist, *keyword.softkwlist})
+_RESERVED = frozenset({"ex", "np", "plan", "random", *_CELL_NAMES, *keyword.kwlist, *keyword.softkwlist})
 
 
 class Source:
@@ -248,9 +257,9 @@ class Source:
         self.lines: list[str] = []
         self.names: dict[int, str] = {}
         self._bodies: dict[int, str] = {}
-        self._named: dict[str, str] = {}
+        self._name_of_label: dict[str, str] = {}
         """label of a function → name of the first function with that label"""
-        self._used: set[str] = set(_TAKEN)
+        self._used: set[str] = set(_RESERVED)
         self._stored: dict[int, str] = {}
         """storage → name of the tensor that owns it"""
         for body in _bodies(node for node in nodes if node.uid not in cut):
@@ -259,16 +268,16 @@ class Source:
             self.names[node.uid] = name = self._name(node.label)
             self.lines.append(f"{name} = {self._leaf(node, parameters) if node.uid in cut else self._value(node)}")
 
-    def _name(self, wish: str) -> str:
+    def _name(self, label: str) -> str:
         """Return a unique name: the leaf's or operation's name if it is an identifier, else v1, v2 …"""
-        clean = re.sub(r"[^A-Za-z0-9_]", "_", wish).strip("_")
-        base = clean if re.match("[A-Za-z]", clean) and len(clean) <= 24 else "v"
+        identifier = re.sub(r"[^A-Za-z0-9_]", "_", label).strip("_")
+        base = identifier if re.match("[A-Za-z]", identifier) and len(identifier) <= 24 else "v"
         base += "_" * hasattr(builtins, base)  # the cell does not shadow Python's own sum and max
-        number = 1
+        suffix = 1
         name = base if base != "v" else "v1"
         while name in self._used:
-            number += 1
-            name = f"{base}{number}"
+            suffix += 1
+            name = f"{base}{suffix}"
         self._used.add(name)
         return name
 
@@ -305,7 +314,7 @@ class Source:
         """Write a body as a function; captured values become operands."""
         name = self._bodies[id(body)] = self._name(body.name)
         # A function has its own names and lines, and must not shadow names of the enclosing functions.
-        outer, lines = (self.names, self._used), self.lines
+        outer_names, lines = (self.names, self._used), self.lines
         self.names, self._used, self.lines = {}, {*self._used}, []
         inputs = (*body.parameters, *body.captured)
         for node in inputs:
@@ -316,17 +325,17 @@ class Source:
                 self.names[node.uid] = self._name(node.label)
                 self.lines.append(f"{self.names[node.uid]} = {self._value(node)}")
         results = ", ".join([self.names[node.uid] for node in body.outputs])
-        inside = [*self.lines, f"return {results}"]
-        (self.names, self._used), self.lines = outer, lines
+        body_lines = [*self.lines, f"return {results}"]
+        (self.names, self._used), self.lines = outer_names, lines
         # A variable of the cell with a name that a function reads, if only as an attribute (``ex.add``), would have the
         # function traced again, because what it captures is found by names.
-        self._used.update(re.findall(r"\w+", " ".join(inside)))
-        first = self._named.setdefault(body.name, name)
+        self._used.update(re.findall(r"\w+", " ".join(body_lines)))
+        first = self._name_of_label.setdefault(body.name, name)
         self.functions += [
             *[""] * bool(self.functions),
             "@ex.function",
             f"def {name}({arguments}):",
-            *[f"    {line}" for line in inside],
+            *[f"    {line}" for line in body_lines],
             "",
             *["", f"{name}.name = {first!r}"] * (first != name),  # a second body under the same label
         ]
@@ -362,12 +371,12 @@ def _array(type_: TensorType, name: str) -> str:
             fix="convert it first: x.to_device(ex.cpu)",
         )
     shape = written(type_.shape)
-    drawn = {
+    expression = {
         "b": f"random.integers(0, 2, {shape}).astype(bool)",
         "c": f"random.normal(size={shape}).astype({type_.dtype.name!r})",
         "f": f"random.normal(size={shape}).astype({type_.dtype.name!r})",
     }.get(type_.dtype.kind, f"random.integers(0, 2, {shape}).astype({type_.dtype.name!r})")
-    return f"ex.tensor({drawn}, name={name!r})"
+    return f"ex.tensor({expression}, name={name!r})"
 
 
 def written(value: Any) -> str:
@@ -384,8 +393,8 @@ def written(value: Any) -> str:
     if isinstance(value, np.dtype) and element_of(value) is None:
         return f'np.dtype("{value.name}")'
     if isinstance(value, (tuple, list)):
-        inside = ", ".join(map(written, value)) + ("," if isinstance(value, tuple) and len(value) == 1 else "")
-        return f"({inside})" if isinstance(value, tuple) else f"[{inside}]"
+        items = ", ".join(map(written, value)) + ("," if isinstance(value, tuple) and len(value) == 1 else "")
+        return f"({items})" if isinstance(value, tuple) else f"[{items}]"
     if isinstance(value, TensorType):
         device = "" if value.device is cpu else f", {written(value.device)}"
         return f"ex.TensorType({written(value.shape)}, {written(value.dtype)}{device})"
@@ -428,28 +437,32 @@ _SHARED = {"lanes": "lanes", "heuristic": "order", "cost_model": "cost_model"}
 """pass fields that are plan options → the option"""
 
 
-def plan_arguments(chosen: Options) -> str:
+def plan_arguments(options: Options) -> str:
     """Return the options of a plan that differ from the defaults, as keyword arguments of ``ex.EvalPlan``."""
-    names = pass_names(chosen.passes)
+    names = pass_names(options.passes)
     without = tuple([name for name in PASSES if name not in names])
     start = Options(without)
     arguments: dict[str, Any] = {"without": without} if without else {}
-    before: list[Any] = [pass_of(step) for step in start.passes]
-    after: list[Any] = [pass_of(step) for step in chosen.passes]
-    if [*map(type, before)] == [*map(type, after)]:
-        for default, own in zip(before, after, strict=True):
-            if own == default:
+    default_passes: list[Any] = [pass_of(step) for step in start.passes]
+    passes: list[Any] = [pass_of(step) for step in options.passes]
+    if [*map(type, default_passes)] == [*map(type, passes)]:
+        for default, planning_pass in zip(default_passes, passes, strict=True):
+            if planning_pass == default:
                 continue
-            defaults = {f.name: getattr(default, f.name) for f in fields(own)}
+            defaults = {f.name: getattr(default, f.name) for f in fields(planning_pass)}
             shared = {name: value for name, value in defaults.items() if name in _SHARED}
-            arguments |= {_SHARED[name]: getattr(own, name) for name in shared if getattr(own, name) != shared[name]}
-            if (apart := replace(own, **shared)) != default:
-                arguments[own.name] = apart
+            arguments |= {
+                _SHARED[name]: getattr(planning_pass, name)
+                for name in shared
+                if getattr(planning_pass, name) != shared[name]
+            }
+            if (remaining := replace(planning_pass, **shared)) != default:
+                arguments[planning_pass.name] = remaining
     else:
-        arguments = {"passes": chosen.passes}
-    if chosen.numerics != "safe":
-        arguments["numerics"] = chosen.numerics
-    if chosen.inference:
+        arguments = {"passes": options.passes}
+    if options.numerics != "safe":
+        arguments["numerics"] = options.numerics
+    if options.inference:
         arguments["inference"] = True
     return ", ".join([f"{name}={written(value)}" for name, value in arguments.items()])
 

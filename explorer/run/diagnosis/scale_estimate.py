@@ -29,7 +29,7 @@ from explorer.record.reasons import bytes_text, counted_text, micros_text
 from explorer.record.worker_lanes import Lane, Span, lanes_text
 from explorer.run.diagnosis.replan import recorded_input, replan
 
-MOST = 100_000
+MAX_WORKERS = 100_000
 """maximum number of workers of an estimate: each has a lane, and many more would exhaust memory"""
 
 
@@ -58,8 +58,8 @@ class ScaleEstimate:
     @property
     def idle(self) -> float:
         """Fraction of the workers' time in which they do not compute."""
-        whole = self.micros * self.network.workers
-        return 1 - sum([lane.busy for lane in self.lanes[1:]]) / whole if whole else 0.0
+        total = self.micros * self.network.workers
+        return 1 - sum([lane.busy for lane in self.lanes[1:]]) / total if total else 0.0
 
     @property
     def worthwhile(self) -> bool:
@@ -98,17 +98,19 @@ def scale_estimate(
     planned: Plan, workers: int, bandwidth: float = BANDWIDTH, latency: float = LATENCY, overhead: float = OVERHEAD
 ) -> ScaleEstimate:
     """Estimate a plan on workers; see ``EvalPlan.estimate``."""
-    if isinstance(workers, bool) or not isinstance(workers, int) or not 1 <= workers <= MOST:
+    if isinstance(workers, bool) or not isinstance(workers, int) or not 1 <= workers <= MAX_WORKERS:
         raise OperandError(
-            f"estimate(workers={workers!r})", rule=f"workers must be an integer from 1 to {MOST:,}", fix="workers=4"
+            f"estimate(workers={workers!r})",
+            rule=f"workers must be an integer from 1 to {MAX_WORKERS:,}",
+            fix="workers=4",
         )
     _check_number("bandwidth", bandwidth, "MB/s above 0", bandwidth_is_legal(bandwidth), "bandwidth=1000")
     for name, value in (("latency", latency), ("overhead", overhead)):
         _check_number(name, value, "µs, 0 or more", _is_number(value) and 0 <= value < float("inf"), f"{name}=1000")
     network = Network(workers, float(bandwidth), float(latency), float(overhead))
     # For the plan without division, since one worker would otherwise pay for rows and joins that it does not need.
-    alone = sum([task.micros for task in chain_tasks(_planned_over(planned, None).schedule).tasks])
-    return _estimate(_planned_over(planned, network).schedule, network, alone)
+    one_worker_us = sum([task.micros for task in chain_tasks(_planned_over(planned, None).schedule).tasks])
+    return _estimate(_planned_over(planned, network).schedule, network, one_worker_us)
 
 
 def _planned_over(planned: Plan, network: Network | None) -> Plan:
@@ -121,32 +123,32 @@ def _planned_over(planned: Plan, network: Network | None) -> Plan:
     return replan(recorded_input(planned.graph), options)[0]
 
 
-def _estimate(schedule: Schedule, network: Network, alone: float) -> ScaleEstimate:
-    """Assign a schedule to workers; ``alone`` is the time in µs of one worker that holds the inputs."""
+def _estimate(schedule: Schedule, network: Network, one_worker_us: float) -> ScaleEstimate:
+    """Assign a schedule to workers; ``one_worker_us`` is the time in µs of one worker that holds the inputs."""
     # The calling process sends and receives, and runs the kernels that take less time than a message.
     work = chain_tasks(schedule, at_home=lambda kernel: ends_before_messages(kernel, network))
     assignment = assign(work.tasks, work.sizes, work.inputs, work.results, network)
     spans: list[list[Span]] = [[] for _ in range(network.workers + 1)]
-    for number in assignment.order:
-        first = schedule.kernels[work.kernels[number][0]].result.operation.label
-        count = len(work.kernels[number])
+    for task in assignment.order:
+        first = schedule.kernels[work.kernels[task][0]].result.operation.label
+        count = len(work.kernels[task])
         label = first if count == 1 else f"{first} and {counted_text(count - 1, 'more kernel')}"
-        spans[assignment.lanes[number]].append(Span(assignment.starts[number], assignment.ends[number], label))
+        spans[assignment.lanes[task]].append(Span(assignment.starts[task], assignment.ends[task], label))
     for transfer in assignment.transfers:
-        label = f"{bytes_text(transfer.bytes)} from {_name(transfer.source)}"
+        label = f"{bytes_text(transfer.bytes)} from {_lane_name(transfer.source)}"
         spans[transfer.target].append(Span(transfer.start, transfer.end, label, receiving=True))
     return ScaleEstimate(
         network,
         assignment.micros,
-        alone,
+        one_worker_us,
         critical_path(work.tasks),
         sum([transfer.bytes for transfer in assignment.transfers]),
         len(assignment.transfers),
-        tuple([Lane(_name(lane), tuple(sorted(held))) for lane, held in enumerate(spans)]),
+        tuple([Lane(_lane_name(lane), tuple(sorted(lane_spans))) for lane, lane_spans in enumerate(spans)]),
     )
 
 
-def _name(lane: int) -> str:
+def _lane_name(lane: int) -> str:
     return "here" if lane == HOME else f"worker {lane}"
 
 
@@ -159,6 +161,6 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and value == value
 
 
-def _check_number(name: str, value: Any, what: str, is_legal: bool, fix: str) -> None:
+def _check_number(name: str, value: Any, unit: str, is_legal: bool, fix: str) -> None:
     if not is_legal:
-        raise OperandError(f"estimate({name}={value!r})", rule=f"{name} must be a number of {what}", fix=fix)
+        raise OperandError(f"estimate({name}={value!r})", rule=f"{name} must be a number of {unit}", fix=fix)

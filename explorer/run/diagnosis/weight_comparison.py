@@ -34,23 +34,23 @@ def compare_weights(comparison: Comparison, before: Sequence[Expr], after: Seque
         if tensor_before.storage is tensor_after.storage:
             equal += 1
             continue
-        value_before, value_after = _peeked(tensor_before), _peeked(tensor_after)
-        apart = _apart(value_before, value_after)
-        if not apart:
+        value_before, value_after = _value_of(tensor_before), _value_of(tensor_after)
+        difference = _difference(value_before, value_after)
+        if not difference:
             equal += 1
-        elif value_before.ndim == 2 and not _apart(value_before.T, value_after):
+        elif value_before.ndim == 2 and not _difference(value_before.T, value_after):
             transposed += 1
         else:
-            differ.append(visible(f"Δ {recording.label(node)} {recording.type_text(node)}: {apart}"))
+            differ.append(visible(f"Δ {recording.label(node)} {recording.type_text(node)}: {difference}"))
     return WeightDifferences(equal, transposed, tuple(differ))
 
 
-def _peeked(tensor: Tensor) -> Array:
+def _value_of(tensor: Tensor) -> Array:
     """Return the value of a tensor; a value that is still in a file is read but not kept."""
     return tensor.storage.device.read(tensor.storage.peek())
 
 
-def _apart(before: Any, after: Any) -> str:
+def _difference(before: Any, after: Any) -> str:
     """Describe the difference of two arrays of one dtype; return "" if they are equal, with NaN equal to NaN."""
     if before.shape != after.shape:
         return "transposed, with other values"
@@ -63,8 +63,9 @@ def _apart(before: Any, after: Any) -> str:
     if before.dtype.kind not in "fiuc":
         return difference
     with np.errstate(invalid="ignore", over="ignore"):
-        far = np.abs(np.subtract(before[unequal], after[unequal], dtype=np.result_type(before.dtype, np.float64)))
-    distances = far[~np.isnan(far)]  # NaN if either element is NaN, or both are infinite complex numbers
-    largest = f", by {np.max(distances):.3g} at most" if distances.size else ""
-    unknown = far.size - distances.size
+        distances = np.abs(np.subtract(before[unequal], after[unequal], dtype=np.result_type(before.dtype, np.float64)))
+    # NaN if either element is NaN, or both are infinite complex numbers
+    known_distances = distances[~np.isnan(distances)]
+    largest = f", by {np.max(known_distances):.3g} at most" if known_distances.size else ""
+    unknown = distances.size - known_distances.size
     return difference + largest + (f", {unknown:,} of them by no number, for one is NaN" if unknown else "")

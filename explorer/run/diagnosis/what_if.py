@@ -68,24 +68,23 @@ class WhatIf:
     @property
     def change(self) -> Attempt | None:
         """The change that applies the rule; None if no small change is known."""
-        return next((tried for tried in self.attempts if tried.flips), None)
+        return next((attempt for attempt in self.attempts if attempt.flips), None)
 
     def __repr__(self) -> str:
         return str(self).rstrip()
 
     def __str__(self) -> str:
         lines = [f"✗ {self.declined}"]
-        lines += [f"  {self._line(tried)}" for tried in self.attempts]
+        lines += [f"  {self._line(attempt)}" for attempt in self.attempts]
         if self.change is None:
             lines.append("  no small change is known that applies it")
         return "\n".join(lines) + "\n"
 
-    def _line(self, tried: Attempt) -> str:
-        price = f"estimated {micros_text(self.estimated_us)} → {micros_text(tried.estimated_us)}"
-        peak = f"peak {bytes_text(self.peak_bytes)} → {bytes_text(tried.peak_bytes)}"
-        return (
-            f"{'✓' if tried.flips else '·'} {tried.change}: {price}, {peak}{'' if tried.flips else '; still declined'}"
-        )
+    def _line(self, attempt: Attempt) -> str:
+        price = f"estimated {micros_text(self.estimated_us)} → {micros_text(attempt.estimated_us)}"
+        peak = f"peak {bytes_text(self.peak_bytes)} → {bytes_text(attempt.peak_bytes)}"
+        mark, suffix = ("✓", "") if attempt.flips else ("·", "; still declined")
+        return f"{mark} {attempt.change}: {price}, {peak}{suffix}"
 
 
 def what_if(planned: Plan, recording: Recording, what: Decision | Expr) -> WhatIf:
@@ -94,8 +93,8 @@ def what_if(planned: Plan, recording: Recording, what: Decision | Expr) -> WhatI
     For an expression, its costliest declined decision is used. Raise OperandError for a decision that was applied or
     belongs to another plan, and for an expression without a declined decision.
     """
-    number = _declined_decision(planned, recording, what)
-    decision, sentence = planned.graph.decisions[number], recording.reason(recording.decisions[number])
+    index = _declined_decision(planned, recording, what)
+    decision, sentence = planned.graph.decisions[index], recording.reason(recording.decisions[index])
     if decision.applied:
         raise OperandError(
             f"what it would take for {decision.rule} [{decision.code}]",
@@ -106,13 +105,13 @@ def what_if(planned: Plan, recording: Recording, what: Decision | Expr) -> WhatI
     stage = graph.stages[decision.stage].name.removesuffix(" again")
     changes = CHANGES.get((stage, decision.code))
     for base, node in _bases(graph, decision, stage) if changes is not None else ():
-        before, images = replan(base, options)
+        unchanged, images = replan(base, options)
         # In this graph another reason applied, so an edit of it would prove nothing.
-        if not _still_declined(before, decision, images[node.uid]):
+        if not _still_declined(unchanged, decision, images[node.uid]):
             continue
         assert changes is not None
-        tried = [*_try(changes(decision, node, base, graph), decision, node, base, options)]
-        return WhatIf(sentence, _price(before), before.schedule.peak, tuple(tried))
+        attempts = [*_try(changes(decision, node, base, graph), decision, node, base, options)]
+        return WhatIf(sentence, _price(unchanged), unchanged.schedule.peak, tuple(attempts))
     return WhatIf(sentence, _price(planned), planned.schedule.peak, ())
 
 
@@ -120,26 +119,26 @@ def _declined_decision(planned: Plan, recording: Recording, what: Decision | Exp
     """Return the index of a decision, or of the costliest declined decision about an expression."""
     if isinstance(what, Expr):
         choices = planned.graph.decisions
-        numbers = [
-            number
-            for number, decision in enumerate(choices)
+        indices = [
+            index
+            for index, decision in enumerate(choices)
             if not decision.applied and any(node is what for node in decision.subjects)
         ]
-        if not numbers:
+        if not indices:
             raise OperandError(
                 f"what it would take for {what!r}",
                 rule="a rule must have been declined for the expression, but none was",
                 fix="see all its decisions: plan.explain(expression)",
             )
-        return max(numbers, key=lambda number: recording.decisions[number].facts["estimated_cost_us"])
-    number = next((number for number, known in enumerate(recording.decisions) if known is what), -1)
-    if number < 0:
+        return max(indices, key=lambda index: recording.decisions[index].facts["estimated_cost_us"])
+    index = next((index for index, recorded in enumerate(recording.decisions) if recorded is what), -1)
+    if index < 0:
         raise OperandError(
             f"what it would take for {what!r:.80}",
             rule="the decision must belong to this plan's recording",
             fix="plan.what_if(plan.recording.declined[0])",
         )
-    return number
+    return index
 
 
 def _bases(graph: PlanGraph, decision: PlanDecision, stage: str) -> Iterator[tuple[ReplanInput, Expr]]:
@@ -149,9 +148,9 @@ def _bases(graph: PlanGraph, decision: PlanDecision, stage: str) -> Iterator[tup
     if stage == "algorithms":
         yield neighbourhood(graph, reader, 0), reader
         return
-    named = {reader.uid, *[fact.uid for fact in decision.facts.values() if isinstance(fact, Expr)]}
+    required = {reader.uid, *[fact.uid for fact in decision.facts.values() if isinstance(fact, Expr)]}
     for base in (recorded_input(graph), planned_input(graph)):
-        if named <= {node.uid for node in base.nodes}:
+        if required <= {node.uid for node in base.nodes}:
             yield base, reader
     yield neighbourhood(graph, reader, _DEPTH), reader
 
@@ -161,13 +160,13 @@ def _try(
 ) -> Iterator[Attempt]:
     for change in changes:
         try:
-            after, images = replan(base, options, change)
+            changed, images = replan(base, options, change)
         except OperandError:
             continue  # the edit is not legal here; try the next one
-        fell = change.shows(after, images) if change.shows else _taken(after, decision, node, images)
+        flips = change.shows(changed, images) if change.shows else _is_applied(changed, decision, node, images)
         # Scaled to the same amount of work: twice the images in less than twice the time is a gain.
-        yield Attempt(change.text, fell, _price(after) / change.work, after.schedule.peak)
-        if fell:
+        yield Attempt(change.text, flips, _price(changed) / change.work, changed.schedule.peak)
+        if flips:
             return
 
 
@@ -181,7 +180,7 @@ def _still_declined(planned: Plan, decision: PlanDecision, node: Expr) -> bool:
     )
 
 
-def _taken(planned: Plan, decision: PlanDecision, node: Expr, images: Images) -> bool:
+def _is_applied(planned: Plan, decision: PlanDecision, node: Expr, images: Images) -> bool:
     """Return whether the rule is now applied to the node; for fusion, whether it shares a kernel with an operand."""
     image = images[node.uid]
     if decision.rule in _FUSING:
@@ -189,8 +188,8 @@ def _taken(planned: Plan, decision: PlanDecision, node: Expr, images: Images) ->
             return False
         for kernel in planned.schedule.kernels:
             if any(member is image for member in kernel.nodes):
-                inside = {member.uid for member in kernel.nodes}
-                return any(operand.uid in inside for operand in planned.graph.inputs[image.uid])
+                member_uids = {member.uid for member in kernel.nodes}
+                return any(operand.uid in member_uids for operand in planned.graph.inputs[image.uid])
         return False
     return any(
         other.applied and other.rule == decision.rule and any(subject is image for subject in other.subjects)
@@ -203,11 +202,11 @@ def _price(planned: Plan) -> float:
 
 
 Changes: TypeAlias = Iterator[Counterfactual]
-_MORE = (2, 4, 8, 16, 32, 64)
+_FACTORS = (2, 4, 8, 16, 32, 64)
 
 
 def split_consumers(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
-    """Leave the operand one reader, and let the others read another value."""
+    """Leave the operand one reader; the other readers read another value."""
     operand = decision.facts["operand" if "operand" in decision.facts else "y"]
     other_readers = [reader for reader in base.nodes if reader is not node and operand in _reads(base, reader)]
     dropped = frozenset({root.uid for root in base.roots if root is operand})
@@ -238,11 +237,11 @@ def broadcast_first(decision: PlanDecision, node: Expr, base: ReplanInput, graph
             continue
 
         # The default binds the current operand, because the generator continues before the edit is tried.
-        def spread(image: Expr, operation: Callable[..., Expr] = operand.operation) -> Expr:
-            return operation(*[broadcast_to(below, node.shape) for below in image.operands])
+        def broadcast_operands(image: Expr, operation: Callable[..., Expr] = operand.operation) -> Expr:
+            return operation(*[broadcast_to(source, node.shape) for source in image.operands])
 
         text = f"{operand.operation.label} of operands broadcast to {shape_text(node.shape)} first"
-        yield Counterfactual(text, edges={(node.uid, operand.uid): spread})
+        yield Counterfactual(text, edges={(node.uid, operand.uid): broadcast_operands})
 
 
 def move_view_after(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
@@ -253,7 +252,7 @@ def move_view_after(decision: PlanDecision, node: Expr, base: ReplanInput, graph
         return
     (x,) = base.operands(view)
 
-    def turned(images: tuple[Expr, ...]) -> Expr:
+    def view_last(images: tuple[Expr, ...]) -> Expr:
         return view.operation(node.operation(*images[0].operands))
 
     def shows(planned: Plan, images: Images) -> bool:
@@ -264,7 +263,7 @@ def move_view_after(decision: PlanDecision, node: Expr, base: ReplanInput, graph
         )
 
     text = f"{node.operation.label} taken before {view.operation.label}"
-    yield Counterfactual(text, nodes={node.uid: turned}, shows=shows)
+    yield Counterfactual(text, nodes={node.uid: view_last}, shows=shows)
 
 
 def convert_first(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
@@ -284,11 +283,13 @@ def restrict_domain(decision: PlanDecision, node: Expr, base: ReplanInput, graph
     """Make the operand known to be non-negative, or positive."""
     operand = decision.facts["x"]
     readers = [reader for reader in base.nodes if operand in _reads(base, reader)]
-    for text, known in (
+    for text, restriction in (
         ("not to be negative, as absolute(…) is", absolute),
         ("to be positive, as exp2(…) is", exp2),
     ):
-        yield Counterfactual(f"{operand.label} known {text}", edges={(r.uid, operand.uid): known for r in readers})
+        yield Counterfactual(
+            f"{operand.label} known {text}", edges={(r.uid, operand.uid): restriction for r in readers}
+        )
 
 
 def reveal_type(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
@@ -300,9 +301,9 @@ def reveal_type(decision: PlanDecision, node: Expr, base: ReplanInput, graph: Pl
 
 
 def reverse_operands(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
-    """Give both operations their operands in the same order."""
-    turned = {node.uid: _reversed(node)}
-    yield Counterfactual(f"{node.operation.label} with its operands in the other order", nodes=turned)
+    """Reverse the operands of one operation, so that both operations have them in the same order."""
+    replacements = {node.uid: _reversed(node)}
+    yield Counterfactual(f"{node.operation.label} with its operands in the other order", nodes=replacements)
 
 
 def add_members(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
@@ -311,8 +312,8 @@ def add_members(decision: PlanDecision, node: Expr, base: ReplanInput, graph: Pl
     columns = list(zip(*[base.operands(member) for member in decision.subjects], strict=True))
     differ = [any(operand is not column[0] for operand in column) for column in columns]
 
-    def further(times: int) -> Callable[[Images], list[Expr]]:
-        def make(images: Images) -> list[Expr]:
+    def more_roots(times: int) -> Callable[[Images], list[Expr]]:
+        def record_members(images: Images) -> list[Expr]:
             added: list[Expr] = []
             for _ in range((times - 1) * count):
                 pairs = zip(base.operands(node), differ, strict=True)
@@ -323,28 +324,28 @@ def add_members(decision: PlanDecision, node: Expr, base: ReplanInput, graph: Pl
                 added.append(record(Item(0), (call,)) if isinstance(call.type, TupleType) else call)
             return added
 
-        return make
+        return record_members
 
     if all(not isinstance(operand.type, TupleType) for operand in base.operands(node)):
-        for times in _MORE:
+        for times in _FACTORS:
             if times * count <= 4096:
                 text = f"{times * count} of {node.operation.label} in place of {count}"
-                yield Counterfactual(text, further=further(times), work=times)
+                yield Counterfactual(text, further=more_roots(times), work=times)
 
 
 def raise_limit(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
     """Inline larger calls."""
     for times in (2, 4, 8, 16, 32):
-        more = decision.facts["limit"] * times or times
-        yield Counterfactual(f"inline=ex.passes.Inline(limit={more})", passes={Inline: {"limit": more}})
+        limit = decision.facts["limit"] * times or times
+        yield Counterfactual(f"inline=ex.passes.Inline(limit={limit})", passes={Inline: {"limit": limit}})
 
 
 def add_images(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
     """Convolve more images at once."""
     images = base.operands(node)[0]
-    count, *rest = images.shape
-    for times in _MORE:
-        larger = Parameter(images.tensor_type.with_shape((count * times, *rest)), images.label)()
+    count, *image_shape = images.shape
+    for times in _FACTORS:
+        larger = Parameter(images.tensor_type.with_shape((count * times, *image_shape)), images.label)()
         text = f"{count * times} images at once in place of {count}"
         yield Counterfactual(text, nodes={images.uid: _always(larger)}, work=times)
 
@@ -352,14 +353,16 @@ def add_images(decision: PlanDecision, node: Expr, base: ReplanInput, graph: Pla
 def add_channels(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
     """Use the number of channels at which Winograd pays, then more images as well."""
     images, filters = base.operands(node)
-    least = decision.facts["least"]
-    outer, inner = [max(size, least) for size in filters.shape[:2]]
+    minimum = decision.facts["least"]
+    output_channels, input_channels = [max(size, minimum) for size in filters.shape[:2]]
     count, _, *window = images.shape
-    weights = placeholder(filters, graph, filters.tensor_type.with_shape((outer, inner, *filters.shape[2:])))
-    text = f"{inner} channels to {outer} in place of {filters.shape[1]} to {filters.shape[0]}"
-    work = outer * inner / (filters.shape[0] * filters.shape[1])
-    for times in (1, *_MORE):
-        pixels = Parameter(images.tensor_type.with_shape((count * times, inner, *window)), images.label)()
+    weights = placeholder(
+        filters, graph, filters.tensor_type.with_shape((output_channels, input_channels, *filters.shape[2:]))
+    )
+    text = f"{input_channels} channels to {output_channels} in place of {filters.shape[1]} to {filters.shape[0]}"
+    work = output_channels * input_channels / (filters.shape[0] * filters.shape[1])
+    for times in (1, *_FACTORS):
+        pixels = Parameter(images.tensor_type.with_shape((count * times, input_channels, *window)), images.label)()
         yield Counterfactual(
             text + f", and {count * times} images at once in place of {count}" * (times > 1),
             nodes={images.uid: _always(pixels), filters.uid: _always(weights)},
@@ -371,13 +374,13 @@ def change_window(decision: PlanDecision, node: Expr, base: ReplanInput, graph: 
     """Use the window that Winograd needs: one option at a time, then all."""
     operation = node.operation
     assert isinstance(operation, Conv2d)
-    wanted = {"strides": (1, 1), "dilation": (1, 1)}
-    wrong = {name: value for name, value in wanted.items() if getattr(operation, name) != value}
-    attempts = [{name: value} for name, value in wrong.items()] + [wrong] * (len(wrong) > 1)
-    for changed in attempts:
-        better = Conv2d(**{**operation.attributes, **changed})
-        changed_options = " and ".join([f"{name}={value}" for name, value in changed.items()])
-        yield Counterfactual(f"{changed_options} of the windows", nodes={node.uid: _applied(better)})
+    required = {"strides": (1, 1), "dilation": (1, 1)}
+    different = {name: value for name, value in required.items() if getattr(operation, name) != value}
+    attempts = [{name: value} for name, value in different.items()] + [different] * (len(different) > 1)
+    for options in attempts:
+        changed_operation = Conv2d(**{**operation.attributes, **options})
+        changed_options = " and ".join([f"{name}={value}" for name, value in options.items()])
+        yield Counterfactual(f"{changed_options} of the windows", nodes={node.uid: _applied(changed_operation)})
 
 
 def keep_filters(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:

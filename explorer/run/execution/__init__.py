@@ -1,1 +1,1 @@
-"""A schedule made ready to run, and the order in which its kernels run."""
+"""Programs, which are schedules with runners and memory, and the order in which their kernels run."""

@@ -2,7 +2,7 @@
 
 One program class serves all kinds of run. An evaluation, a net, the body of a call and a training step differ in who
 owns the memory of operands and results. A kernel whose operands and result have the same address in every run cuts its
-blocks once and is bound to its arrays, so small values, and values that training keeps, have memory here.
+blocks once and is bound to its arrays, so small values, and values that training keeps, have fixed memory.
 """
 
 from __future__ import annotations
@@ -60,25 +60,27 @@ def copying_binding(planned: Plan) -> Binding:
     schedule = planned.schedule
     roots = {root.uid for root in schedule.roots}
     operands = [leaf for leaf in schedule.leaves if isinstance(leaf.operation, Parameter)]
-    written = [kernel.result for kernel in schedule.kernels if kernel.result.uid in roots and _is_written(kernel)]
-    return Binding(tuple(operands), {node: _memory(node) for node in [*filter(_is_small, operands), *written]})
+    written_results = [
+        kernel.result for kernel in schedule.kernels if kernel.result.uid in roots and _is_written(kernel)
+    ]
+    return Binding(tuple(operands), {node: _memory(node) for node in [*filter(_is_small, operands), *written_results]})
 
 
 def step_binding(
     planned: Plan,
     operands: Sequence[Expr],
-    kept: Mapping[Expr, Any],
+    parameter_arrays: Mapping[Expr, Any],
     updates: Mapping[Expr, Expr],
     spares: dict[int, Array],
 ) -> Binding:
-    """Return the binding of a compiled call: operands are copied, ``kept`` holds the arrays of other parameters.
+    """Return the binding of a compiled call, which copies operands; ``parameter_arrays`` are other parameters' arrays.
 
-    ``updates`` maps parameters in ``kept`` to their new values, which are the last roots of the plan. A new value
-    overwrites the old one if the plan proves that possible. Otherwise it is in memory that no update writes until
+    ``updates`` maps parameters in ``parameter_arrays`` to their new values, which are the last roots of the plan. A new
+    value overwrites the old one if the plan proves that possible. Otherwise it is in memory that no update writes until
     ``update`` copies it: in a spare array, keyed by the address of the old value, or in a copy. The other results of a
     step have fixed addresses too.
     """
-    memory = {**kept, **{node: _memory(node) for node in operands}}
+    memory = {**parameter_arrays, **{node: _memory(node) for node in operands}}
     if not updates:
         return Binding(tuple(operands), memory)
     roots, in_place = planned.schedule.roots, planned.graph.notes(Updates).parameters
@@ -88,19 +90,21 @@ def step_binding(
         for kernel in planned.schedule.kernels
         if kernel.result.type.device is cpu and not kernel.is_view and isinstance(kernel.result.type, TensorType)
     }
-    written = [kernel.result for kernel in planned.schedule.kernels if kernel.result.uid in in_place]
+    updated_results = [kernel.result for kernel in planned.schedule.kernels if kernel.result.uid in in_place]
     memory.update({root: _memory(root) for root in roots[:first] if root.uid in computed})
-    memory.update({result: kept[in_place[result.uid]] for result in written})
+    memory.update({result: parameter_arrays[in_place[result.uid]] for result in updated_results})
     copies = []
     for index, (root, parameter) in enumerate(zip(roots[first:], updates, strict=True), first):
-        old = kept[parameter]
+        old = parameter_arrays[parameter]
         if in_place.get(root.uid) is parameter:
             continue
         copies.append(Copy(index, parameter.tensor_type, old))
         if root.uid in computed:
             # Steps for batches of several shapes share the spare memory, since only one of them runs at a time.
             memory[root] = spares.setdefault(id(old), np.empty_like(old))
-    return Binding(tuple(operands), memory, new_values=len(updates), deferred=len(written), copies=tuple(copies))
+    return Binding(
+        tuple(operands), memory, new_values=len(updates), deferred=len(updated_results), copies=tuple(copies)
+    )
 
 
 def _is_small(node: Expr) -> bool:
@@ -109,7 +113,7 @@ def _is_small(node: Expr) -> bool:
 
 
 def _is_written(kernel: Kernel) -> bool:
-    """Return whether the kernel of a result writes it into memory that it is given, in every run."""
+    """Return whether the kernel of a result writes it into given memory in every run."""
     passes_on = kernel.is_view or isinstance(kernel.result.operation, (Call, Item))
     return _is_small(kernel.result) and not passes_on and not kernel.constant
 

@@ -15,9 +15,9 @@ from explorer.core.ir.function import Call
 from explorer.plan.schedule.schedule import Schedule, align_up, aligned_size
 from explorer.run.execution.task_scheduler import Tasks
 
-_LARGE = 50.0
+_MIN_LARGE = 50.0
 """estimated µs above which another thread is woken for ready tasks, since waking one takes as long"""
-_APART = 10.0
+_MIN_RELEASED = 10.0
 """estimated µs below which a kernel is mostly Python code, which holds the GIL"""
 
 
@@ -31,8 +31,8 @@ class ExecutionChains(NamedTuple):
     def is_chain_start(self, kernel: int) -> bool:
         """Return whether a kernel is the first of its chain, so that no kernel precedes it directly on its thread."""
         # The chains are in the order of their first kernels.
-        at = bisect.bisect_left(self.kernels, kernel, key=itemgetter(0))
-        return at < len(self.kernels) and self.kernels[at][0] == kernel
+        position = bisect.bisect_left(self.kernels, kernel, key=itemgetter(0))
+        return position < len(self.kernels) and self.kernels[position][0] == kernel
 
     def runtime_parent_count(self, chain: int) -> int:
         """Return the number of chains that must have run before a chain begins."""
@@ -42,38 +42,38 @@ class ExecutionChains(NamedTuple):
 def chains(schedule: Schedule, waits: Sequence[set[int]]) -> ExecutionChains:
     """Join kernels into chains, if each kernel is the next one's only dependency and the next its only dependent."""
     users = [0] * len(waits)
-    for before in waits:
-        for dependency in before:
+    for required in waits:
+        for dependency in required:
             users[dependency] += 1
     members_of: list[list[int]] = []
     chain_of: list[int] = []
-    for index, before in enumerate(waits):
-        only = next(iter(before)) if len(before) == 1 else -1
+    for index, required in enumerate(waits):
+        only = next(iter(required)) if len(required) == 1 else -1
         if only >= 0 and users[only] == 1:
             chain_of.append(chain_of[only])
             members_of[chain_of[only]].append(index)
         else:
             chain_of.append(len(members_of))
             members_of.append([index])
-    waiting = [{chain_of[dependency] for dependency in waits[members[0]]} for members in members_of]
-    following: list[list[int]] = [[] for _ in members_of]
-    for number, before in enumerate(waiting):
-        for dependency in before:
-            following[dependency].append(number)
-    estimates = _apart(schedule)
-    large = [sum([estimates[index] for index in members]) >= _LARGE for members in members_of]
-    return ExecutionChains(members_of, Tasks([len(before) for before in waiting], following, large))
+    required_chains = [{chain_of[dependency] for dependency in waits[members[0]]} for members in members_of]
+    dependents: list[list[int]] = [[] for _ in members_of]
+    for chain, required in enumerate(required_chains):
+        for dependency in required:
+            dependents[dependency].append(chain)
+    estimates = _released_micros(schedule)
+    large = [sum([estimates[index] for index in members]) >= _MIN_LARGE for members in members_of]
+    return ExecutionChains(members_of, Tasks([len(required) for required in required_chains], dependents, large))
 
 
 def worth_threads(schedule: Schedule) -> bool:
     """Return whether two chains can be worth a thread each, without building the chains."""
-    return sum(_apart(schedule)) >= 2 * _LARGE
+    return sum(_released_micros(schedule)) >= 2 * _MIN_LARGE
 
 
-def _apart(schedule: Schedule) -> list[float]:
+def _released_micros(schedule: Schedule) -> list[float]:
     """Return for each kernel the estimated µs in which it releases the GIL to other threads."""
     estimates = [kernel.cost.estimate for kernel in schedule.kernels]
-    return [estimate if estimate >= _APART else 0.0 for estimate in estimates]
+    return [estimate if estimate >= _MIN_RELEASED else 0.0 for estimate in estimates]
 
 
 def dependencies(schedule: Schedule, drops: Mapping[int, Sequence[int]]) -> list[set[int]]:
@@ -94,34 +94,34 @@ def dependencies(schedule: Schedule, drops: Mapping[int, Sequence[int]]) -> list
     chains = schedule.chains
     for index, (kernel, placement) in enumerate(zip(schedule.kernels, schedule.placements, strict=True)):
         result = kernel.result
-        before = {kernel_of[read.uid] for read in kernel.reads if read.uid in kernel_of}
-        busy: set[int] = set()
+        required = {kernel_of[read.uid] for read in kernel.reads if read.uid in kernel_of}
+        memory_users: set[int] = set()
         if placement.offset >= 0:
             for owner in memory.take(placement.offset, aligned_size(result.type), result.uid):
-                busy.update(users[owner][1:] or users[owner])  # readers wait for the writer anyway
+                memory_users.update(users[owner][1:] or users[owner])  # readers wait for the writer anyway
         if placement.scratch_offset >= 0:
             # Scratch memory has no value and no uid, so a negative number represents it.
             users[-1 - index] = [index]
             for owner in memory.take(placement.scratch_offset, align_up(kernel.cost.scratch), -1 - index):
-                busy.update(users[owner][1:] or users[owner])
+                memory_users.update(users[owner][1:] or users[owner])
         for uid in drops.get(index, ()):
-            busy.update(users.get(base.get(uid, uid), ()))
+            memory_users.update(users.get(base.get(uid, uid), ()))
         if isinstance(result.operation, Call):
             for body in result.operation.planned_bodies:
                 key = id(body), placement.scratch_offset
                 if key in calls:
-                    busy.add(calls[key])
+                    memory_users.add(calls[key])
                 calls[key] = index
         # Kernels of one chain run in order anyway, and a dependency's own dependencies have ended before it.
-        before |= {
+        required |= {
             user
-            for user in busy - before
-            if chains[user] != chains[index] and not any(user in waits[near] for near in before)
+            for user in memory_users - required
+            if chains[user] != chains[index] and not any(user in waits[dependency] for dependency in required)
         }
-        waits.append(before)
+        waits.append(required)
         kernel_of[result.uid] = index
-        viewed = kernel.reads[0].uid if kernel.is_view and kernel.reads else result.uid
-        base[result.uid] = base.get(viewed, viewed)
+        base_uid = kernel.reads[0].uid if kernel.is_view and kernel.reads else result.uid
+        base[result.uid] = base.get(base_uid, base_uid)
         users.setdefault(base[result.uid], []).append(index)
         for read in kernel.reads:
             users.setdefault(base.get(read.uid, read.uid), []).append(index)
@@ -143,8 +143,8 @@ class _Memory:
         last = first
         while last < len(parts) and parts[last][0] < end:
             last += 1
-        taken = parts[first:last]
-        left = [(begin, start, other) for begin, _, other in taken[:1] if begin < start]
-        right = [(end, stop, other) for _, stop, other in taken[-1:] if stop > end]
-        parts[first:last] = [*left, (start, end, owner), *right]
-        return [other for _, _, other in taken]
+        overlapped = parts[first:last]
+        left_rest = [(begin, start, previous_owner) for begin, _, previous_owner in overlapped[:1] if begin < start]
+        right_rest = [(end, stop, previous_owner) for _, stop, previous_owner in overlapped[-1:] if stop > end]
+        parts[first:last] = [*left_rest, (start, end, owner), *right_rest]
+        return [previous_owner for _, _, previous_owner in overlapped]

@@ -1,7 +1,7 @@
 """Error of a failed kernel in terms of the program: its operation, operands and line.
 
-A kernel knows only arrays. Here its error gets the operation, the types of its operands and the user's line, for every
-executor alike; the kernel's own error remains as the cause.
+A kernel knows only arrays. This module adds the operation, the types of its operands and the user's line to its error,
+for every executor; the kernel's own error remains as the cause.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def failure(planned: Plan, index: int, runner: Runner, error: Exception, failed:
         (error.given, error.rule, error.fix) if isinstance(error, ExplorerError) else (str(error), "", "")
     )
     message = f"{type(error).__name__}: {cause}" if cause else type(error).__name__
-    what = f"{node.operation.label} of ({operand_types}){fused}{_box(node)}{where}"
-    return RunError(f"{what}: {message}", rule=rule, fix=fix)
+    description = f"{node.operation.label} of ({operand_types}){fused}{_box(node)}{where}"
+    return RunError(f"{description}: {message}", rule=rule, fix=fix)
 
 
 def _box(node: Expr) -> str:

@@ -1,6 +1,6 @@
 """Programs: schedules ready to run, with their memory; running one again allocates no intermediate values.
 
-Executors run programs, and the plan cache keeps them. A program is a flat list of (runner, slot) over one table of
+Executors run programs, and the plan cache stores them. A program is a flat list of (runner, slot) over one table of
 values. The loop that runs it only calls and stores; everything else has been decided before. Its binding (binding.py)
 specifies who owns the memory of operands and results.
 
@@ -60,12 +60,12 @@ class Program:
         if binding.within is None:
             grant(schedule)
         self.binding = binding
-        self._whole = planned
+        self._full_plan = planned
         first = len(schedule.kernels) - binding.deferred
         self.planned = _without_updates(planned, first) if binding.deferred else planned
         """the plan with all kernels except the deferred ones"""
         self.memory = Memory(schedule, binding.within)
-        self._held = {node.uid: array for node, array in binding.memory.items()}
+        self._fixed_arrays = {node.uid: array for node, array in binding.memory.items()}
         # Every result has a slot, even without memory in the arena: runners are lists of slots, built once.
         nodes = [*schedule.leaves, *[kernel.result for kernel in schedule.kernels]]
         self.slots = {node.uid: slot for slot, node in enumerate(nodes)}
@@ -73,7 +73,9 @@ class Program:
         self.parameters = [leaf for leaf in schedule.leaves if isinstance(leaf.operation, Parameter)]
         self._views = self._store_leaves(schedule.leaves)
         """leaves that are views of leaves"""
-        brought = schedule.leaves if binding.rebound else [p for p in self.parameters if p.uid not in self._held]
+        brought = (
+            schedule.leaves if binding.rebound else [p for p in self.parameters if p.uid not in self._fixed_arrays]
+        )
         self.fixed_memory = {leaf.uid for leaf in schedule.leaves} - {leaf.uid for leaf in brought}
         """uids of values with the same address in every run"""
         self._closed: dict[tuple[int, int], Program] = {}
@@ -88,23 +90,29 @@ class Program:
         self._other_runners: list[tuple[Runner, int]] = []
         self.bound: BoundRun | None = None
         """the calls of a run, once two runs on one thread have determined all addresses"""
-        self._ran_in: Array | None = None
+        self._last_scratch: Array | None = None
         """scratch memory of the thread of the last run that was not bound"""
         self.single_threaded = any(getattr(runner, "shared", False) for runner, _ in runners) or (
             not self._devices and has_small_products(schedule.kernels)
         )
         """whether BLAS has one thread in a run: workers take part, or no product is worth several threads"""
-        operands = [p for p in self.parameters if p.uid not in self._held]
+        operands = [p for p in self.parameters if p.uid not in self._fixed_arrays]
         self._operands = binding.operands if binding.operands is not None else operands
-        places = [(node, index) for index, node in enumerate(self._operands) if node.uid in self.slots]
-        self._given = [(self.slots[node.uid], index) for node, index in places if node.uid not in self._held]
-        self._copied = [(_filling(node), self._held[node.uid], i) for node, i in places if node.uid in self._held]
+        indexed = [(node, index) for index, node in enumerate(self._operands) if node.uid in self.slots]
+        self._passed = [(self.slots[node.uid], index) for node, index in indexed if node.uid not in self._fixed_arrays]
+        self._copied = [
+            (_copy_function(node), self._fixed_arrays[node.uid], i)
+            for node, i in indexed
+            if node.uid in self._fixed_arrays
+        ]
         self.temporary = [
             *[self.slots[k.result.uid] for k in schedule.kernels if k.result.uid not in self.fixed_memory],
             *[self.slots[parameter.uid] for parameter in operands],
         ]
         """slots of values that are a different object in each run"""
-        self._results = [*zip(self._hand_out(schedule), [self.slots[root.uid] for root in schedule.roots], strict=True)]
+        self._results = [
+            *zip(self._result_functions(schedule), [self.slots[root.uid] for root in schedule.roots], strict=True)
+        ]
         self._new_values: list[Any] = []
         """results of the last run of a step, until they become the values of parameters"""
 
@@ -119,7 +127,7 @@ class Program:
                 leaf.mark_used()
                 self.values[slot] = leaf.storage.array
             elif isinstance(leaf.operation, Parameter):
-                self.values[slot] = self._held.get(leaf.uid)
+                self.values[slot] = self._fixed_arrays.get(leaf.uid)
             else:
                 operands = self.planned.graph.inputs[leaf.uid]
                 sources, types = [self.slots[o.uid] for o in operands], [o.type for o in operands]
@@ -175,7 +183,7 @@ class Program:
         """Return the memory that a kernel writes its result to in every run, or None."""
         out = self.memory.result(kernel, placement)
         if out is None and not (kernel.is_view or kernel.channels_last or isinstance(kernel.result.operation, Call)):
-            out = self._held.get(kernel.result.uid)
+            out = self._fixed_arrays.get(kernel.result.uid)
         return out
 
     def _fixed_view(self, kernel: Kernel, runner: Runner) -> FixedView | None:
@@ -221,22 +229,25 @@ class Program:
         schedule = self.planned.schedule
         return chains(schedule, dependencies(schedule, drops))
 
-    def _hand_out(self, schedule: Schedule) -> list[Callable[[Any], Any]]:
+    def _result_functions(self, schedule: Schedule) -> list[Callable[[Any], Any]]:
         """Return for each root the function that turns its value into a result that no later run changes."""
         parameters, new_values = {parameter.uid for parameter in self.parameters}, self.binding.new_values
-        written = self._held.keys() - parameters
-        kept, borrowed = _shown(schedule, self._held.keys()), _shown(schedule, parameters | self._held.keys())
+        written_uids = self._fixed_arrays.keys() - parameters
+        held_views, borrowed_views = (
+            _with_views(schedule, self._fixed_arrays.keys()),
+            _with_views(schedule, parameters | self._fixed_arrays.keys()),
+        )
         results: list[Callable[[Any], Any]] = []
         for index, root in enumerate(schedule.roots):
-            if root.uid in written and index >= len(schedule.roots) - new_values:
+            if root.uid in written_uids and index >= len(schedule.roots) - new_values:
                 results.append(_unchanged)
-            elif root.uid in written and new_values and not root.tensor_type.shape:
+            elif root.uid in written_uids and new_values and not root.tensor_type.shape:
                 # A NumPy scalar is an immutable copy, at a tenth of the cost.
-                results.append(_number)
-            elif root.uid in kept and root.type.device is not cpu:
+                results.append(_scalar)
+            elif root.uid in held_views and root.type.device is not cpu:
                 results.append(functools.partial(copied, root.tensor_type))
             else:
-                results.append(_sealed_copy if root.uid in borrowed else _sealed)
+                results.append(_sealed_copy if root.uid in borrowed_views else _sealed)
         return results
 
     def bind(self, inputs: Mapping[Expr, Any]) -> None:
@@ -254,7 +265,7 @@ class Program:
     def put(self, operands: Sequence[Any]) -> None:
         """Set the values of the binding's operands, in their order, without checks."""
         values = self.values
-        for slot, index in self._given:
+        for slot, index in self._passed:
             values[slot] = operands[index]
         for write, memory, index in self._copied:
             write(memory, operands[index])
@@ -272,8 +283,8 @@ class Program:
     def wait_for_devices(self, wait: bool) -> None:
         """Choose whether kernels end when devices other than cpu have finished, or when the work was started."""
         if self._devices and wait is not self.waits:
-            others = self._other_runners or finishing(self.runners, self.planned.schedule)
-            self.runners, self._other_runners, self.waits = others, self.runners, wait
+            other_runners = self._other_runners or finishing(self.runners, self.planned.schedule)
+            self.runners, self._other_runners, self.waits = other_runners, self.runners, wait
 
     def blank_timing(self) -> Timing:
         """Return empty times, for a run in which no kernel has run yet."""
@@ -318,9 +329,9 @@ class Program:
     def bind_run(self) -> None:
         """Bind the calls of the next run, if this run's thread is the thread of the previous run."""
         memory = scratch_memory()
-        if self._ran_in is memory and (self.bound is None or self.bound.kernels_bound):
+        if self._last_scratch is memory and (self.bound is None or self.bound.kernels_bound):
             self.bound = BoundRun(self.runners, self.values)
-        self._ran_in = memory
+        self._last_scratch = memory
 
     def take(self) -> list[Any]:
         """Return the results of the run; clear all values outside planned memory, except values that an update needs.
@@ -362,7 +373,7 @@ class Program:
                     self._bound_updates = BoundRun(self._updates, self.values)
         except Exception as error:
             index, operation = len(times) - 1, bound.take_failed() if bound is not None else None
-            failed = failure(self._whole, len(self.runners) + index, self._updates[index][0], error, operation)
+            failed = failure(self._full_plan, len(self.runners) + index, self._updates[index][0], error, operation)
             raise RunError(
                 f"an update in place: {failed.given}",
                 rule="all parameters must be updated, and some were before this one failed",
@@ -370,13 +381,13 @@ class Program:
             ) from error
         for copy in self.binding.copies:
             fill(copy.type, copy.old, self._new_values[copy.root])
-        # Nobody holds the results of a finished step: the next step overwrites their memory.
+        # No caller has the results of a finished step: the next step overwrites their memory.
         self._new_values = []
         self.forget()
 
     def _closed_body(self, kernel: Kernel, placement: Placement, body: Body) -> BodyFunction:
         """Return the function that runs a body that was not inlined; it is planned once and runs in our memory."""
-        planned, operands = plan_closed(body, self._whole.options)
+        planned, operands = plan_closed(body, self._full_plan.options)
         # Calls of one body at one offset share a program, since they never run in parallel (kernel_dependencies.py).
         key = id(body), placement.scratch_offset
         if key not in self._closed:
@@ -407,9 +418,9 @@ def _without_updates(planned: Plan, count: int) -> Plan:
     """Return the plan of the first kernels, with the operands of updates as additional results."""
     schedule = planned.schedule
     # The operands of updates are results too, since workers send them here.
-    read = [node for kernel in schedule.kernels[count:] for node in kernel.reads]
+    operands = [node for kernel in schedule.kernels[count:] for node in kernel.reads]
     updated = {kernel.result.uid for kernel in schedule.kernels[count:]}
-    roots = [root for root in dict.fromkeys([*schedule.roots, *read]) if root.uid not in updated]
+    roots = [root for root in dict.fromkeys([*schedule.roots, *operands]) if root.uid not in updated]
     first = replace(
         schedule,
         roots=tuple(roots),
@@ -440,16 +451,16 @@ def _last_reads(schedule: Schedule) -> dict[int, list[int]]:
     return drops
 
 
-def _shown(schedule: Schedule, uids: AbstractSet[int]) -> set[int]:
+def _with_views(schedule: Schedule, uids: AbstractSet[int]) -> set[int]:
     """Return the given uids and the uids of all views of them, direct or indirect."""
-    shown = {*uids}
+    result = {*uids}
     for kernel in schedule.kernels:
-        if kernel.is_view and kernel.reads and kernel.reads[0].uid in shown:
-            shown.add(kernel.result.uid)
-    return shown
+        if kernel.is_view and kernel.reads and kernel.reads[0].uid in result:
+            result.add(kernel.result.uid)
+    return result
 
 
-def _filling(node: Expr) -> Callable[[Any, Any], None]:
+def _copy_function(node: Expr) -> Callable[[Any, Any], None]:
     type_ = node.tensor_type
     return np.copyto if type_.device is cpu else functools.partial(fill, type_)
 
@@ -458,7 +469,7 @@ def _unchanged(value: Any) -> Any:
     return value
 
 
-def _number(value: Any) -> Any:
+def _scalar(value: Any) -> Any:
     return value[()]
 
 

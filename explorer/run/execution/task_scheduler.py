@@ -47,7 +47,7 @@ class TaskScheduler:
         """set when no further task may begin"""
         self._users, self._large, self._run, self._tick = tasks.users, tasks.large, run, tick
         self._helpers = threads - 1
-        self._left = [None if count < 2 else list(range(count)) for count in tasks.needs]
+        self._countdowns = [None if count < 2 else list(range(count)) for count in tasks.needs]
         """a countdown for each task with several dependencies; popping is atomic, and 0 comes last"""
         self._ready = [task for task, count in enumerate(tasks.needs) if not count]
         self._count = len(tasks.needs)
@@ -55,8 +55,8 @@ class TaskScheduler:
         self._jobs: list[TileBatch] = []
         self._idle = False
         """whether the calling thread is waiting"""
-        self._asked: deque[None] = deque()
-        self._begun: deque[None] = deque()
+        self._requested: deque[None] = deque()
+        self._started: deque[None] = deque()
         self._ended: deque[None] = deque()
         self._wake: SimpleQueue[None] = SimpleQueue()
         self._failures: list[tuple[int, BaseException]] = []
@@ -66,7 +66,7 @@ class TaskScheduler:
 
         Return, or raise, only when no task is running.
         """
-        before = thread_state.scheduler
+        outer_scheduler = thread_state.scheduler
         interrupt: KeyboardInterrupt | None = None
         try:
             thread_state.scheduler = self
@@ -79,8 +79,8 @@ class TaskScheduler:
             while True:
                 try:
                     self.stopped = True
-                    thread_state.scheduler = before
-                    while len(self._begun) > len(self._ended):
+                    thread_state.scheduler = outer_scheduler
+                    while len(self._started) > len(self._ended):
                         self._wake.get()
                     break
                 except KeyboardInterrupt as error:  # retry, because workers may still write into our memory
@@ -93,7 +93,7 @@ class TaskScheduler:
     def help(self) -> None:
         """Take part on a worker thread until nothing is ready."""
         while True:
-            self._begun.append(None)
+            self._started.append(None)
             thread_state.scheduler = self
             with np.errstate(all="ignore"):  # as on the calling thread
                 self._work(caller=False)
@@ -103,7 +103,7 @@ class TaskScheduler:
             self._wake.put(None)
             if self.stopped or not self._ready:  # tasks added since the last check counted this thread as present
                 return
-            self._asked.append(None)
+            self._requested.append(None)
 
     def submit(self, job: TileBatch, helpers: int) -> None:
         """Ask up to ``helpers`` threads without a task to help with a job."""
@@ -122,9 +122,9 @@ class TaskScheduler:
             self._wake.put(None)
             helpers -= 1
         # Requested helpers that have not begun count as present; otherwise each task would wake all threads again.
-        here = max(len(self._asked), len(self._begun)) - len(self._ended)
-        for _ in range(min(helpers, self._helpers - here)):
-            self._asked.append(None)
+        active = max(len(self._requested), len(self._started)) - len(self._ended)
+        for _ in range(min(helpers, self._helpers - active)):
+            self._requested.append(None)
             wake(self, 1)
 
     def _work(self, caller: bool) -> None:
@@ -156,18 +156,18 @@ class TaskScheduler:
     def _end(self, task: int) -> int:
         """Mark a task as ended; return the lowest index of a task that became ready, or −1."""
         ready = self._ready
-        following = -1
+        next_task = -1
         for user in self._users[task]:
-            left = self._left[user]
+            countdown = self._countdowns[user]
             # Several threads may end dependencies of one task at the same time; exactly one of them pops the 0.
-            if left is None or left.pop() == 0:
-                if following < 0:
-                    following = user
+            if countdown is None or countdown.pop() == 0:
+                if next_task < 0:
+                    next_task = user
                 else:
                     heapq.heappush(ready, user)
         self._done.append(None)
         # One atomic operation, since another thread could take the task between a push and a pop.
-        return heapq.heappushpop(ready, following) if following >= 0 else -1
+        return heapq.heappushpop(ready, next_task) if next_task >= 0 else -1
 
     def _help(self, caller: bool) -> bool:
         """Help with a job of another thread; return whether there was one."""

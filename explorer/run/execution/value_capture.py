@@ -32,10 +32,10 @@ class ValueObserver(ABC):
         self._rows: dict[int, list[tuple[int, int]]] = {}
         """uid of a batched value → (uid, index) of the nodes that are its rows"""
         graph = program.planned.graph
-        for uid, (whole, index) in graph.notes(UnreadMembers).items():
-            self._rows.setdefault(graph.resolve(whole).uid, []).append((uid, index))
+        for uid, (batched_value, index) in graph.notes(UnreadMembers).items():
+            self._rows.setdefault(graph.resolve(batched_value).uid, []).append((uid, index))
         for leaf in program.planned.schedule.leaves:
-            self._see(leaf)
+            self._observe(leaf)
 
     @abstractmethod
     def value(self, uid: int, value: Array) -> None:
@@ -55,19 +55,19 @@ class ValueObserver(ABC):
                 for o in inputs[node.uid]
             ]
             values_inside[node.uid] = _computed(node, operands)
-            self._hand_on(node.uid, node.type.device.read(values_inside[node.uid]))
+            self._deliver(node.uid, node.type.device.read(values_inside[node.uid]))
 
     def after_kernel(self, index: int) -> None:
         """Pass on the result of a kernel."""
-        self._see(self._kernels[index].result)
+        self._observe(self._kernels[index].result)
 
-    def _see(self, node: Expr) -> None:
+    def _observe(self, node: Expr) -> None:
         value = self._program.values[self._program.slots[node.uid]]
         # Outputs of a tuple are passed on as items. None is a constant that was dropped after its last reader.
         if value is not None and not isinstance(value, tuple):
-            self._hand_on(node.uid, node.type.device.read(value))
+            self._deliver(node.uid, node.type.device.read(value))
 
-    def _hand_on(self, uid: int, value: Any) -> None:
+    def _deliver(self, uid: int, value: Any) -> None:
         self.value(uid, value)
         for row, index in self._rows.get(uid, ()):
             self.value(row, value[index])
@@ -87,7 +87,7 @@ def _computed(node: Expr, operands: list[Any]) -> Any:
 BINS = 32
 SIDE = 24
 """longest side of a thumbnail, in cells"""
-SHOWN = 16
+MAX_ELEMENTS = 16
 """maximum number of elements that is also shown as text"""
 
 
@@ -97,59 +97,63 @@ def summarize(value: Array) -> Summary:
     String arrays have none of these.
     """
     if is_text(value.dtype):
-        shown = np.array2string(value, separator=", ", threshold=SHOWN) if value.size <= SHOWN else ""
-        return Summary(value.shape, dtype_name(value.dtype), None, None, None, None, 0, 0, (), (), shown)
+        elements = np.array2string(value, separator=", ", threshold=MAX_ELEMENTS) if value.size <= MAX_ELEMENTS else ""
+        return Summary(value.shape, dtype_name(value.dtype), None, None, None, None, 0, 0, (), (), elements)
     with np.errstate(all="ignore"):
         return _summary(numbers_of(value), dtype_name(value.dtype))
 
 
 def _summary(value: Array, dtype: str) -> Summary:
     """Summarize an array of numbers; the statistics of complex numbers are of absolute values."""
-    numbers = np.abs(value) if value.dtype.kind == "c" else value
-    flat = np.asarray(numbers, np.float64).ravel()
-    fine = flat[np.isfinite(flat)]
-    mean, deviation = _moments(fine)
+    real_values = np.abs(value) if value.dtype.kind == "c" else value
+    flat = np.asarray(real_values, np.float64).ravel()
+    finite = flat[np.isfinite(flat)]
+    mean, deviation = _moments(finite)
     nan = int(np.isnan(flat).sum())
-    least, most = (float(fine.min()), float(fine.max())) if fine.size else (None, None)
+    minimum, maximum = (float(finite.min()), float(finite.max())) if finite.size else (None, None)
     histogram: tuple[int, ...] = ()
-    if least is not None and most is not None and least < most and np.isfinite(most - least):
-        places = ((fine - least) / (most - least) * BINS).astype(np.intp)  # np.histogram rejects the narrowest ranges
-        histogram = tuple(np.bincount(np.minimum(places, BINS - 1), minlength=BINS).tolist())
+    if minimum is not None and maximum is not None and minimum < maximum and np.isfinite(maximum - minimum):
+        bins = ((finite - minimum) / (maximum - minimum) * BINS).astype(
+            np.intp
+        )  # np.histogram rejects the narrowest ranges
+        histogram = tuple(np.bincount(np.minimum(bins, BINS - 1), minlength=BINS).tolist())
     return Summary(
         value.shape,
         dtype,
-        least,
-        most,
+        minimum,
+        maximum,
         mean,
         deviation,
         nan,
-        flat.size - fine.size - nan,
+        flat.size - finite.size - nan,
         histogram,
-        _thumbnail(numbers, least, most),
-        np.array2string(value, precision=4, separator=", ", threshold=SHOWN, floatmode="maxprec")
-        if value.size <= SHOWN
+        _thumbnail(real_values, minimum, maximum),
+        np.array2string(value, precision=4, separator=", ", threshold=MAX_ELEMENTS, floatmode="maxprec")
+        if value.size <= MAX_ELEMENTS
         else "",
     )
 
 
-def _moments(fine: Array) -> tuple[float | None, float | None]:
+def _moments(finite: Array) -> tuple[float | None, float | None]:
     """Return mean and standard deviation; very large or small numbers are scaled first, so that squares stay finite."""
-    if not fine.size:
+    if not finite.size:
         return None, None
-    largest = float(np.abs(fine).max())
+    largest = float(np.abs(finite).max())
     scale = largest if largest > 1e100 or 0 < largest < 1e-100 else 1.0
-    scaled = fine / scale
+    scaled = finite / scale
     return float(scaled.mean()) * scale, float(scaled.std()) * scale
 
 
-def _thumbnail(value: Array, least: float | None, most: float | None) -> tuple[tuple[int, ...], ...]:
-    if least is None or most is None or value.ndim < 2 or min(value.shape) == 0:
+def _thumbnail(value: Array, minimum: float | None, maximum: float | None) -> tuple[tuple[int, ...], ...]:
+    if minimum is None or maximum is None or value.ndim < 2 or min(value.shape) == 0:
         return ()
     # The first of a stack of images, since a thumbnail only has to be recognizable.
-    picture: Any = value.reshape(-1, *value.shape[-2:])[0]
-    rows, columns = (-(-size // SIDE) for size in picture.shape)
-    cells = np.asarray(picture[::rows, ::columns], np.float64)
-    shades = (np.nan_to_num(cells, nan=least, posinf=most, neginf=least) - least) / ((most - least) or 1.0)
+    image: Any = value.reshape(-1, *value.shape[-2:])[0]
+    rows, columns = (-(-size // SIDE) for size in image.shape)
+    cells = np.asarray(image[::rows, ::columns], np.float64)
+    shades = (np.nan_to_num(cells, nan=minimum, posinf=maximum, neginf=minimum) - minimum) / (
+        (maximum - minimum) or 1.0
+    )
     return tuple(tuple(row) for row in np.clip(np.rint(shades * 255), 0, 255).astype(int).tolist())
 
 

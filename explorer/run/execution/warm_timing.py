@@ -1,9 +1,8 @@
 """Warm runs: a program runs once more only to be measured when a user looks at it.
 
-A first run also requests memory pages, packs weights and computes constants, which takes several times as long as
-small kernels, and a run that summarizes values has more cache misses. Neither shows the time of a program in use. Nor
-does a short run that another process interrupts, so the fastest of several runs is kept as a whole, and all kernel
-times come from one run.
+A first run also requests memory pages, packs weights and computes constants, which takes several times as long as small
+kernels, and a run that summarizes values has more cache misses. Neither shows the time of a program in use. A short run
+that another process interrupts is not typical either, so all kernel times are from the fastest of several runs.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ from explorer.run.execution.observer import Observer
 from explorer.run.execution.program import Program
 from explorer.run.runtime.timing import Timing
 
-_LONGEST = 1_000_000_000
+_MAX_REPEATED = 1_000_000_000
 """maximum ns of a run that is repeated, since nobody should wait twice for a slow run"""
-MOST, _TOGETHER = 5, 20_000_000
+MAX_RUNS, _MAX_TOTAL = 5, 20_000_000
 """number of warm runs, and maximum ns of all of them but the last, so that nobody notices them"""
 
 
@@ -36,7 +35,7 @@ def warm_timing(
     if that run was long, or if an operation is not ``pure`` and would have its effect again.
     """
     kernels = planned.schedule.kernels
-    is_long = timing.nanoseconds > _LONGEST
+    is_long = timing.nanoseconds > _MAX_REPEATED
     if not kernels or is_long or not all(node.operation.pure for k in kernels for node in k.nodes):
         return timing
     if timing.warm and timing.of_work:
@@ -53,6 +52,6 @@ def warm_timing(
         program = Program(planned)
         measured(program)  # requests pages, packs weights and computes constants
     runs = [measured(program)]
-    while len(runs) < MOST and sum(times.nanoseconds for times in runs) < _TOGETHER:
+    while len(runs) < MAX_RUNS and sum(times.nanoseconds for times in runs) < _MAX_TOTAL:
         runs.append(measured(program))
     return min(runs, key=lambda times: times.nanoseconds)._replace(warm=True)

@@ -1,7 +1,8 @@
 """Runners of calls that were not inlined, and of control flow; they run planned bodies on operand values.
 
 Conditions, loops and scans are calls whose bodies are each planned once, as separate programs (`Program`). In each run
-Python decides here which body runs, how often, and on which values, since these depend on values that no plan knows.
+Python decides which body runs, how often, and on which values, since these depend on values that are unknown to the
+plan.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ def call_runner(operation: Call, runs: Sequence[BodyFunction], sources: list[int
         compute = _map(operation, runs[0], type_)
     else:
         compute = runs[0]
-    several = isinstance(type_, TupleType)
+    is_tuple = isinstance(type_, TupleType)
 
     def run(values: Values) -> Any:
         results = compute([values[source] for source in sources])
-        return tuple(results) if several else results[0]
+        return tuple(results) if is_tuple else results[0]
 
     return run
 
@@ -58,7 +59,7 @@ def _choice(then: BodyFunction, otherwise: BodyFunction) -> BodyFunction:
     return lambda operands: (then if operands[0] else otherwise)(operands[1:])
 
 
-def _loop(operation: WhileLoop, turn: BodyFunction) -> BodyFunction:
+def _loop(operation: WhileLoop, iterate: BodyFunction) -> BodyFunction:
     end = 1 + operation.state_size
 
     def run(operands: Sequence[Any]) -> list[Any]:
@@ -68,7 +69,7 @@ def _loop(operation: WhileLoop, turn: BodyFunction) -> BodyFunction:
         # The condition is the first value of the state: an iteration computes the next state and whether another
         # iteration follows.
         while state[0]:
-            state = turn([*state, *captured])
+            state = iterate([*state, *captured])
         return state[1:]
 
     return run
@@ -84,12 +85,12 @@ def _scan(operation: Scan, step: BodyFunction, type_: AnyType) -> BodyFunction:
         # the step axis first, so that a step is one index, and therefore a view
         elements = [np.moveaxis(x, axis, 0) for x, axis in zip(sequences, operation.axes, strict=True)]
         stacks = [allocate(part) for part in types[count:]]
-        places = [np.moveaxis(stack, axis, 0) for stack, axis in zip(stacks, operation.out_axes, strict=True)]
+        targets = [np.moveaxis(stack, axis, 0) for stack, axis in zip(stacks, operation.out_axes, strict=True)]
         for index in order:
             outputs = step([*state, *[element[index] for element in elements], *captured])
             state = outputs[:count]
-            for place, output in zip(places, outputs[count:], strict=True):
-                place[index] = output
+            for target, output in zip(targets, outputs[count:], strict=True):
+                target[index] = output
         return [*(state if operation.length else _copies(state)), *stacks]
 
     return run
@@ -130,21 +131,28 @@ def recurrence_runner(operation: Recurrence, allocate_parts: Callable[[], Sequen
 
     def run(operands: Sequence[Array]) -> list[Any]:
         state, (x, *_), (weights, *bias) = operation.parts(operands)
-        ends = bias.pop() if operation.has_lengths else None
+        lengths = bias.pop() if operation.has_lengths else None
         (sequence,) = allocate_parts()
         inputs, filled, offset = np.moveaxis(x, axis, 0), np.moveaxis(sequence, axis, 0), bias[0] if bias else None
-        if ends is None:
+        if lengths is None:
             return [*steps(inputs, weights, offset, state, filled, order), sequence]
         last = [part.copy() for part in state]
         # sequences of equal length are computed together, as a separate batch
-        for length in np.unique(np.clip(ends, 0, operation.length)).tolist():
-            chosen = np.flatnonzero(np.clip(ends, 0, operation.length) == length)
-            own = np.zeros_like(sequence, shape=(operation.length, len(chosen), sequence.shape[-1]))
-            within = range(length)[:: -1 if operation.reverse else 1]
-            after = steps(inputs[:length, chosen], weights, offset, [s[chosen] for s in state], own[:length], within)
-            filled[:, chosen] = own
-            for part, values in zip(last, after, strict=True):
-                part[chosen] = values
+        for length in np.unique(np.clip(lengths, 0, operation.length)).tolist():
+            members = np.flatnonzero(np.clip(lengths, 0, operation.length) == length)
+            part_sequence = np.zeros_like(sequence, shape=(operation.length, len(members), sequence.shape[-1]))
+            part_order = range(length)[:: -1 if operation.reverse else 1]
+            part_states = steps(
+                inputs[:length, members],
+                weights,
+                offset,
+                [s[members] for s in state],
+                part_sequence[:length],
+                part_order,
+            )
+            filled[:, members] = part_sequence
+            for part, values in zip(last, part_states, strict=True):
+                part[members] = values
         return [*last, sequence]
 
     return run
@@ -165,17 +173,17 @@ def _half(x: Array) -> Any:
 def _features_first(x: Array, bias: Array | None, order: Sequence[int], halved: int, hidden: int) -> Array:
     """Return inputs as (steps, gates · H, N) with reordered gates, the first ``halved`` of them halved."""
     length, members, _ = x.shape
-    laid, half = _empty(x, (length, len(order) * hidden, members)), _half(x)
-    for place, gate in enumerate(order):
-        target = laid[:, place * hidden : (place + 1) * hidden]
+    features, half = _empty(x, (length, len(order) * hidden, members)), _half(x)
+    for position, gate in enumerate(order):
+        target = features[:, position * hidden : (position + 1) * hidden]
         source = x[..., gate * hidden : (gate + 1) * hidden].transpose(0, 2, 1)
         if bias is not None:
             source = np.add(source, bias[gate * hidden : (gate + 1) * hidden, None], out=target)
-        if place < halved:
+        if position < halved:
             np.multiply(source, half, out=target)
         elif source is not target:
             target[...] = source
-    return laid
+    return features
 
 
 def _rows(weights: Array, order: Sequence[int], halved: int, hidden: int) -> Array:
@@ -206,10 +214,10 @@ def _lstm(x: Array, weights: Array, bias: Array | None, state: list[Array], out:
     members, half = x.shape[1], _half(x)
     states = _states_of(out, len(x), hidden, members)
     # input, forget, output, candidate, memory: input and forget are multiplied by candidate and memory in one call
-    place = _empty(x, (5 * hidden, members))
-    products, squashed = _empty(x, (2 * hidden, members)), _empty(x, (hidden, members))
-    all_gates, sigmoids, leave = place[: 4 * hidden], place[: 3 * hidden], place[2 * hidden : 3 * hidden]
-    factors, others, memory = place[: 2 * hidden], place[3 * hidden :], place[4 * hidden :]
+    buffer = _empty(x, (5 * hidden, members))
+    products, memory_tanh = _empty(x, (2 * hidden, members)), _empty(x, (hidden, members))
+    all_gates, sigmoids, output_gate = buffer[: 4 * hidden], buffer[: 3 * hidden], buffer[2 * hidden : 3 * hidden]
+    factors, multiplicands, memory = buffer[: 2 * hidden], buffer[3 * hidden :], buffer[4 * hidden :]
     first, second = products[:hidden], products[hidden:]
     memory[...] = state[1].T
     h = state[0].T.copy()
@@ -221,10 +229,10 @@ def _lstm(x: Array, weights: Array, bias: Array | None, state: list[Array], out:
         tanh(all_gates, all_gates)
         multiply(sigmoids, half, sigmoids)
         add(sigmoids, half, sigmoids)
-        multiply(factors, others, products)
+        multiply(factors, multiplicands, products)
         add(first, second, memory)
-        tanh(memory, squashed)
-        h = multiply(leave, squashed, states[index])
+        tanh(memory, memory_tanh)
+        h = multiply(output_gate, memory_tanh, states[index])
     last = [h.T.copy(), memory.T.copy()]
     _finish(out, states)
     return last
@@ -244,38 +252,42 @@ def _gated(
     x: Array, weights: Array, bias: Array | None, state: list[Array], out: Array, order: range, *, early: bool
 ) -> list[Array]:
     hidden, members, half = weights.shape[0], x.shape[1], _half(x)
-    inner = None
+    candidate_bias = None
     if bias is not None and not early:  # the candidate's bias is multiplied by the reset gate, with its product
-        inner = np.repeat(bias[2 * hidden :, None], members, axis=1)
+        candidate_bias = np.repeat(bias[2 * hidden :, None], members, axis=1)
         bias = np.concatenate([bias[: 2 * hidden], np.zeros_like(bias[:hidden])])
     gates = 0, 1, 2
     inputs, rows = _features_first(x, bias, gates, 2, hidden), _rows(weights, gates, 2, hidden)
     states = _states_of(out, len(x), hidden, members)
-    place, rest = _empty(x, (3 * hidden, members)), _empty(x, (hidden, members))
-    both, reset, kept = place[: 2 * hidden], place[:hidden], place[hidden : 2 * hidden]
-    fresh, product = place[2 * hidden :], (rows[: 2 * hidden] if early else rows)
-    target, last_rows = (both, rows[2 * hidden :]) if early else (place, rows)
+    gates_buffer, scratch = _empty(x, (3 * hidden, members)), _empty(x, (hidden, members))
+    sigmoid_gates, reset, update_gate = (
+        gates_buffer[: 2 * hidden],
+        gates_buffer[:hidden],
+        gates_buffer[hidden : 2 * hidden],
+    )
+    candidate, product = gates_buffer[2 * hidden :], (rows[: 2 * hidden] if early else rows)
+    target, last_rows = (sigmoid_gates, rows[2 * hidden :]) if early else (gates_buffer, rows)
     h = state[0].T.copy()
     dot, add, multiply, subtract, tanh = np.dot, np.add, np.multiply, np.subtract, np.tanh
     of_gates, of_candidate = inputs[:, : 2 * hidden], inputs[:, 2 * hidden :]
     for index in order:
         dot(product, h, target)
-        add(both, of_gates[index], both)
-        tanh(both, both)
-        multiply(both, half, both)
-        add(both, half, both)
+        add(sigmoid_gates, of_gates[index], sigmoid_gates)
+        tanh(sigmoid_gates, sigmoid_gates)
+        multiply(sigmoid_gates, half, sigmoid_gates)
+        add(sigmoid_gates, half, sigmoid_gates)
         if early:
-            multiply(reset, h, rest)
-            dot(last_rows, rest, fresh)
+            multiply(reset, h, scratch)
+            dot(last_rows, scratch, candidate)
         else:
-            if inner is not None:
-                add(fresh, inner, fresh)
-            multiply(fresh, reset, fresh)
-        add(fresh, of_candidate[index], fresh)
-        tanh(fresh, fresh)
-        subtract(h, fresh, rest)
-        multiply(rest, kept, rest)
-        h = add(fresh, rest, states[index])
+            if candidate_bias is not None:
+                add(candidate, candidate_bias, candidate)
+            multiply(candidate, reset, candidate)
+        add(candidate, of_candidate[index], candidate)
+        tanh(candidate, candidate)
+        subtract(h, candidate, scratch)
+        multiply(scratch, update_gate, scratch)
+        h = add(candidate, scratch, states[index])
     last = [h.T.copy()]
     _finish(out, states)
     return last
@@ -290,10 +302,10 @@ def _plain(activation: Callable[[Array, Array], Array]) -> Steps:
         states = _states_of(out, len(x), hidden, members)
         h = state[0].T.copy()
         for index in order:
-            after = states[index]
-            np.dot(rows, h, after)
-            np.add(after, inputs[index], after)
-            h = activation(after, after)
+            next_state = states[index]
+            np.dot(rows, h, next_state)
+            np.add(next_state, inputs[index], next_state)
+            h = activation(next_state, next_state)
         last = [h.T.copy()]
         _finish(out, states)
         return last

@@ -25,7 +25,7 @@ from explorer.plan.schedule.schedule import Kernel
 from explorer.run.kernels.runners import Operands, Values
 from explorer.run.runtime.device_runners import check_shapes, kept_in
 
-_MOST_READS = 24
+_MAX_READS = 24
 """maximum operands of a compiled kernel, since their shapes and strides are parameters, limited to 4 KB"""
 
 
@@ -65,7 +65,7 @@ def chain_on_device(
     blocks, device = kernel.blocks, kernel.result.type.device
     assert blocks is not None
     is_users = any((type(step.operation), device) in kernels for step in blocks.steps)
-    if isinstance(device, Cuda) and not is_users and len(kernel.reads) <= _MOST_READS:
+    if isinstance(device, Cuda) and not is_users and len(kernel.reads) <= _MAX_READS:
         source = source_of(blocks.steps, operands, kernel.reads)
         if source is not None:
             return CompiledChain(kernel, source, slots, out)
@@ -85,12 +85,12 @@ class DeviceChain:
         self.failed: Expr | None = None
         """the operation that raised in the last run"""
         self._reads = [slots[read.uid] for read in kernel.reads]
-        place_of = {read.uid: place for place, read in enumerate(kernel.reads)}
-        result = len(place_of)
+        index_of = {read.uid: index for index, read in enumerate(kernel.reads)}
+        result = len(index_of)
         self._program: list[tuple[Any, list[int], int, bool, Expr]] = []
         for step, register in zip(blocks.steps, blocks.targets, strict=True):
-            sources = [place_of[operand.uid] for operand in operands(step)]
-            place_of[step.uid] = target = result if register == RESULT else result + 1 + register
+            sources = [index_of[operand.uid] for operand in operands(step)]
+            index_of[step.uid] = target = result if register == RESULT else result + 1 + register
             # NumPy's kernels may overwrite their operands if the operation allows it; a user's kernels may not.
             is_fresh = (type(step.operation), self._device) in kernels and target in sources
             self._program.append((kernel_of(step.operation, self._device), sources, target, is_fresh, step))
@@ -101,18 +101,18 @@ class DeviceChain:
         step = self._program[0][-1]
         try:
             with device.switch_to_device():
-                places = [values[slot] for slot in self._reads]
-                places.append(device.empty(shape, self._type.dtype) if self._out is None else self._out)
-                places += [device.empty(shape, dtype) for dtype in self._registers]
+                arrays = [values[slot] for slot in self._reads]
+                arrays.append(device.empty(shape, self._type.dtype) if self._out is None else self._out)
+                arrays += [device.empty(shape, dtype) for dtype in self._registers]
                 for kernel, sources, target, is_fresh, step in self._program:
-                    out = device.empty(shape, step.dtype) if is_fresh else places[target]
-                    returned = kernel(out, *[places[source] for source in sources])
-                    places[target] = out if returned is None else returned
-                    check_shapes(step.operation, device, (places[target],), [shape])
+                    out = device.empty(shape, step.dtype) if is_fresh else arrays[target]
+                    returned = kernel(out, *[arrays[source] for source in sources])
+                    arrays[target] = out if returned is None else returned
+                    check_shapes(step.operation, device, (arrays[target],), [shape])
         except Exception:
             self.failed = step
             raise
-        result = places[len(self._reads)]
+        result = arrays[len(self._reads)]
         return result if self._out is None else kept_in(self._out, result, device)
 
 
@@ -155,8 +155,8 @@ def _clip(operation: Any) -> str:
     low, high = operation.low, operation.high
     if any(limit is not None and not np.isfinite(limit) for limit in (low, high)):
         return ""
-    raised = "{0}" if low is None else f"({{0}} < T({low!r}) ? T({low!r}) : {{0}})"
-    return raised if high is None else f"({raised} > T({high!r}) ? T({high!r}) : {raised})"
+    lower_limited = "{0}" if low is None else f"({{0}} < T({low!r}) ? T({low!r}) : {{0}})"
+    return lower_limited if high is None else f"({lower_limited} > T({high!r}) ? T({high!r}) : {lower_limited})"
 
 
 _OTHERS: dict[type[Operation], Callable[[Any], str]] = {
@@ -172,17 +172,19 @@ _OTHERS: dict[type[Operation], Callable[[Any], str]] = {
 def source_of(steps: Sequence[Expr], operands: Callable[[Expr], tuple[Expr, ...]], reads: Sequence[Expr]) -> str | None:
     """Return C statements that compute ``steps`` from the values a0, a1, … of ``reads`` and assign the last one to
     ``out``; return None if an operation or a dtype has no source."""
-    names = {read.uid: f"a{number}" for number, read in enumerate(reads)}
+    names = {step_operands.uid: f"a{index}" for index, step_operands in enumerate(reads)}
     if not all(isinstance(node.type, TensorType) and node.dtype.char in _C for node in (*reads, *steps)):
         return None
     statements = []
-    for number, step in enumerate(steps):
-        read = operands(step)
-        expression = _expression(step, [names[node.uid] for node in read], [node.dtype for node in read])
+    for index, step in enumerate(steps):
+        step_operands = operands(step)
+        expression = _expression(
+            step, [names[node.uid] for node in step_operands], [node.dtype for node in step_operands]
+        )
         if expression is None:
             return None
-        names[step.uid] = f"v{number}"
-        statements.append(f"const {_C[step.dtype.char]} v{number} = {expression};")
+        names[step.uid] = f"v{index}"
+        statements.append(f"const {_C[step.dtype.char]} v{index} = {expression};")
     return "\n".join([*statements, f"out = v{len(steps) - 1};"])
 
 
@@ -203,7 +205,7 @@ def _expression(step: Expr, names: list[str], dtypes: list[np.dtype[Any]]) -> st
     elif isinstance(operation, Cast) and (result.kind == "f" or result.kind == dtypes[0].kind):
         computed, template = (dtypes[0],), "{0}"
     elif isinstance(operation, AddN) and result.kind == "f":
-        computed, template = (result,) * len(dtypes), " + ".join([f"{{{place}}}" for place in range(len(dtypes))])
+        computed, template = (result,) * len(dtypes), " + ".join([f"{{{index}}}" for index in range(len(dtypes))])
     elif type(operation) in _OTHERS and result.kind == "f":
         computed, template = (result,) * len(dtypes), _OTHERS[type(operation)](operation)
     else:
@@ -212,8 +214,8 @@ def _expression(step: Expr, names: list[str], dtypes: list[np.dtype[Any]]) -> st
         return None
     # Operands are converted as NumPy's loop converts them: int32 / int32 divides as float64.
     values = [
-        name if dtype == taken else f"({_C[taken.char]}){name}"
-        for name, dtype, taken in zip(names, dtypes, computed, strict=True)
+        name if dtype == target_dtype else f"({_C[target_dtype.char]}){name}"
+        for name, dtype, target_dtype in zip(names, dtypes, computed, strict=True)
     ]
     # Each value has its own parentheses, and the result is cast: C computes small integers as int, NumPy wraps around.
     expression = template.replace("T(", f"({_C[result.char]})(").format(*[f"({value})" for value in values])

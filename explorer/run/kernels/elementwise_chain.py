@@ -87,7 +87,7 @@ class BlockedRunner(ABC):
         """Return one task per block."""
 
 
-_BLOCKS_OF_A_UFUNC = 4
+_MIN_UFUNC_BLOCKS = 4
 """minimum blocks of a single ufunc's result that is cut, so that a second thread compensates for the calls"""
 
 
@@ -127,25 +127,28 @@ def in_blocks(kernel: Kernel, operands: tuple[Expr, ...]) -> Kernel | None:
     """
     (node,) = kernel.nodes
     operation, type_ = node.operation, node.type
-    least = _BLOCKS_OF_A_UFUNC * BLOCK_BYTES if isinstance(operation, Ufunc) else BLOCK_BYTES
-    if not operation.elementwise or type_.nbytes <= least or not operands:
+    min_bytes = _MIN_UFUNC_BLOCKS * BLOCK_BYTES if isinstance(operation, Ufunc) else BLOCK_BYTES
+    if not operation.elementwise or type_.nbytes <= min_bytes or not operands:
         return None
     types = [operand.type for operand in operands]
-    # a kernel registered by a user takes whole arrays
-    if not all(each.plain for each in (type_, *types)) or kernel_of(operation, cpu, type_, *types) != operation.kernel:
+    # a kernel registered by a user needs whole arrays
+    if (
+        not all(value_type.plain for value_type in (type_, *types))
+        or kernel_of(operation, cpu, type_, *types) != operation.kernel
+    ):
         return None
     return replace(kernel, blocks=blocks_of(kernel.nodes, lambda _: operands))
 
 
-def blocks(out: Array, most: int) -> list[Index]:
-    """Return the blocks of a result, each of at most ``most`` bytes, cut along its outermost axes in memory."""
+def blocks(out: Array, max_bytes: int) -> list[Index]:
+    """Return the blocks of a result, each of at most ``max_bytes`` bytes, cut along its outermost axes in memory."""
     parts = [[slice(None)] for _ in out.shape]
     nbytes = out.nbytes
     for axis in sorted(range(out.ndim), key=out.strides.__getitem__, reverse=True):
         size = out.shape[axis]
-        if nbytes <= most:
+        if nbytes <= max_bytes:
             break
-        rows = max(1, most * size // nbytes)
+        rows = max(1, max_bytes * size // nbytes)
         parts[axis] = [slice(start, start + rows) for start in range(0, size, rows)]
         # Bytes of a block so far; the next axis is cut only if one row of this axis is still too large.
         nbytes = nbytes // size * rows
@@ -161,14 +164,14 @@ def _flattened(inputs: list[Array], out: Array) -> tuple[list[Array], Array] | N
     for array in inputs:
         if array.ndim:
             # Equal strides, not only density: element i of the operand must correspond to element i of the result.
-            if array.shape != out.shape or _steps_of(array) != _steps_of(out):
+            if array.shape != out.shape or _strides_of(array) != _strides_of(out):
                 return None
             array = _as_row(array)
         flat.append(array)
     return flat, _as_row(out)
 
 
-def _steps_of(array: Array) -> list[int]:
+def _strides_of(array: Array) -> list[int]:
     """Return the strides in elements of the axes longer than one."""
     return [step // array.itemsize for step, size in zip(array.strides, array.shape, strict=True) if size > 1]
 

@@ -51,14 +51,14 @@ class FusedReduction(BlockedRunner):
         fixed_memory = fixed_memory and (out is not None or in_parts)
         steps = Steps(blocks, kernel.reads, operands, part, fixed_memory)
         super().__init__(kernel, steps, slots, out, fixed_memory, whole)
-        self._parts = self._laid = None
+        self._parts = self._partials = None
         if in_parts:  # partial results are stored in the plan's scratch memory, in the order of the parts
             assert scratch is not None
             shape = [self._tiling.parts[axis] for axis in self._tiling.order]
-            self._laid = np.ndarray(shape, self._operation.partial_dtype(type_.dtype), scratch)
-            self._parts = self._laid.transpose(np.argsort(self._tiling.order))
+            self._partials = np.ndarray(shape, self._operation.partial_dtype(type_.dtype), scratch)
+            self._parts = self._partials.transpose(np.argsort(self._tiling.order))
             if self._tiling.halvings:  # the partial results of one row are adjacent
-                self._laid = self._laid.reshape(-1, 1 << self._tiling.halvings)
+                self._partials = self._partials.reshape(-1, 1 << self._tiling.halvings)
         self._size = type_.size
         self._count = math.prod([self._tiling.shape[axis] for axis in self._tiling.axes])
         # Rows of one tensor are cut alike, so boxes are computed once for all of them.
@@ -68,14 +68,14 @@ class FusedReduction(BlockedRunner):
     def __call__(self, values: Values) -> Array:
         """Compute the result from the table of values."""
         out = super().__call__(values)
-        if self._laid is not None:
+        if self._partials is not None:
             # A mean divides here, once, by the number of elements of a whole row; its parts are sums.
-            self._operation.finalize(out, self._joined(self._laid).reshape(out.shape), self._count)
+            self._operation.finalize(out, self._combined(self._partials).reshape(out.shape), self._count)
         return out
 
     def bound_steps(self) -> list[BoundStep] | None:
         """Return the steps of a one-block kernel; None if partial results are combined."""
-        return super().bound_steps() if self._laid is None else None
+        return super().bound_steps() if self._partials is None else None
 
     def _cut(self, inputs: list[Array], out: Array) -> list[Callable[[], None]]:
         """Return one task per block: of whole rows, each with its slice of the result, or of parts of rows."""
@@ -85,14 +85,18 @@ class FusedReduction(BlockedRunner):
         tasks = []
         for index, part in self._indices:
             if self._parts is None:
-                place: Any = [own for axis, own in enumerate(index) if out.ndim == rank or axis not in tiling.axes]
-                into = out[(*place, ...)]  # the ellipsis keeps it an array when it has one element
+                result_index: Any = [
+                    part_slice for axis, part_slice in enumerate(index) if out.ndim == rank or axis not in tiling.axes
+                ]
+                target = out[(*result_index, ...)]  # the ellipsis keeps it an array when it has one element
             else:
-                into = self._parts[part]
-            shape = tuple([own.stop - own.start for own in index])
+                target = self._parts[part]
+            shape = tuple([part_slice.stop - part_slice.start for part_slice in index])
             tasks.append(
                 over(
-                    [cut(array, index, rank) for array in inputs], into, self._steps.register_file(shape, tiling.order)
+                    [cut(array, index, rank) for array in inputs],
+                    target,
+                    self._steps.register_file(shape, tiling.order),
                 )
             )
         return tasks
@@ -107,34 +111,36 @@ class FusedReduction(BlockedRunner):
         tiling, run, rank = self._tiling, self._tiling.run, len(self._tiling.shape)
         assert self._parts is not None
         sizes = tuple([tiling.shape[axis] for axis in run])
-        pieces = halved(math.prod(sizes), tiling.halvings)
+        run_parts = halved(math.prod(sizes), tiling.halvings)
         positions = [[None] if axis in run else range(tiling.shape[axis]) for axis in range(rank)]
         tasks = []
         for row in itertools.product(*positions):
-            index = tuple([slice(None) if place is None else slice(place, place + 1) for place in row])
+            index = tuple([slice(None) if position is None else slice(position, position + 1) for position in row])
             row_inputs = [cut(array, index, rank) for array in inputs]
-            places = self._parts[index].reshape(-1)
+            targets = self._parts[index].reshape(-1)
             flat = [
                 run_of_input
                 for array in row_inputs
                 if (run_of_input := _as_run(array, sizes, tiling.order)) is not None
             ]
-            for number, (start, stop) in enumerate(pieces):
-                into = places[number : number + 1]
+            for part_index, (start, stop) in enumerate(run_parts):
+                target = targets[part_index : part_index + 1]
                 # A part of a row is one contiguous run unless an operand is broadcast; otherwise it is cut into boxes.
                 if len(flat) == len(row_inputs):
-                    own = [array[start:stop] if array.ndim else array for array in flat]
-                    tasks.append(self._steps.over(own, into, self._steps.register_file((stop - start,), (0,))))
+                    part_inputs = [array[start:stop] if array.ndim else array for array in flat]
+                    tasks.append(
+                        self._steps.over(part_inputs, target, self._steps.register_file((stop - start,), (0,)))
+                    )
                 else:
-                    where, room = self._boxes(start, stop)
-                    box_inputs = [[cut(array, box, rank) for array in row_inputs] for box in where]
-                    tasks.append(self._steps.over_boxes(box_inputs, into, room))
+                    box_indices, register_files = self._boxes(start, stop)
+                    box_inputs = [[cut(array, box, rank) for array in row_inputs] for box in box_indices]
+                    tasks.append(self._steps.over_boxes(box_inputs, target, register_files))
         return tasks
 
     def _boxes(self, start: int, stop: int) -> tuple[list[Index], BoxRegisterFiles]:
         """Return the boxes of a part of a row, and their registers."""
-        known = self._boxes_of.get((start, stop))
-        if known is None:
+        cached = self._boxes_of.get((start, stop))
+        if cached is None:
             tiling, run = self._tiling, self._tiling.run
             indices: list[Index] = []
             shapes: list[Shape] = []
@@ -144,30 +150,31 @@ class FusedReduction(BlockedRunner):
                     index[axis], shape[axis] = part, part.stop - part.start
                 indices.append(tuple(index))
                 shapes.append(tuple(shape))
-            known = self._boxes_of[start, stop] = indices, self._steps.box_register_files(shapes, tiling.order)
-        return known
+            cached = self._boxes_of[start, stop] = indices, self._steps.box_register_files(shapes, tiling.order)
+        return cached
 
-    def _joined(self, laid: Array) -> Array:
+    def _combined(self, partials: Array) -> Array:
         """Combine the partial results of parts of rows; halves in the order of NumPy's pairwise summation."""
         tiling, joins = self._tiling, self._operation.combine_ufunc
         assert joins is not None
-        # NumPy halves a long row repeatedly and adds the sums of two halves; this does the same from the smallest up.
+        # NumPy halves a long row repeatedly and adds the sums of two halves; this adds the same sums, smallest parts
+        # first.
         for _ in range(tiling.halvings):
             # Neighbours are the two halves from the last halving.
-            laid = joins(laid[:, 0::2], laid[:, 1::2])
+            partials = joins(partials[:, 0::2], partials[:, 1::2])
         if tiling.halvings:
-            laid = laid.reshape([1 if axis in tiling.run else tiling.shape[axis] for axis in tiling.order])
+            partials = partials.reshape([1 if axis in tiling.run else tiling.shape[axis] for axis in tiling.order])
         # More partial results than results: the parts along outer axes remain to be combined.
-        if laid.size > self._size:
-            axes = tuple([place for place, axis in enumerate(tiling.order) if axis in tiling.axes])
-            laid = joins.reduce(laid, axis=axes, keepdims=True, dtype=laid.dtype)
-        return laid if laid.size < 2 else laid.transpose(np.argsort(tiling.order))
+        if partials.size > self._size:
+            axes = tuple([position for position, axis in enumerate(tiling.order) if axis in tiling.axes])
+            partials = joins.reduce(partials, axis=axes, keepdims=True, dtype=partials.dtype)
+        return partials if partials.size < 2 else partials.transpose(np.argsort(tiling.order))
 
 
-def _part(operation: Any, axes: tuple[int, ...], into: Array, x: Array) -> Array:
+def _part(operation: Any, axes: tuple[int, ...], target: Array, x: Array) -> Array:
     """Reduce a block into its element of the result."""
-    operation.partial_reduce(into, widened(x) if operation.accumulates else x, axes)
-    return into
+    operation.partial_reduce(target, widened(x) if operation.accumulates else x, axes)
+    return target
 
 
 def _as_run(array: Array, sizes: Shape, order: tuple[int, ...]) -> Array | None:
@@ -176,5 +183,5 @@ def _as_run(array: Array, sizes: Shape, order: tuple[int, ...]) -> Array | None:
         return array.reshape(())
     if array.size != math.prod(sizes):
         return None
-    laid = array.reshape((1,) * (len(order) - array.ndim) + array.shape).transpose(order)
-    return laid.reshape(-1) if laid.flags.c_contiguous else None
+    reordered = array.reshape((1,) * (len(order) - array.ndim) + array.shape).transpose(order)
+    return reordered.reshape(-1) if reordered.flags.c_contiguous else None

@@ -173,16 +173,16 @@ class Steps:
         # A kernel also reads the operands of its product, although no step reads them.
         used = {operand.uid for step in blocks.steps for operand in operands(step)}
         self.reads = [read for read in reads if read.uid in used]
-        place_of = {read.uid: place for place, read in enumerate(self.reads)}
+        index_of = {read.uid: index for index, read in enumerate(self.reads)}
         if blocks.anchor is not None:
-            place_of[blocks.anchor.uid] = len(self.reads)
-        result = len(place_of)  # slot order: inputs, result, registers
+            index_of[blocks.anchor.uid] = len(self.reads)
+        result = len(index_of)  # slot order: inputs, result, registers
         # Equal blocks of a kernel share one function and therefore the thread's registers.
-        self._rooms: dict[tuple[Shape, tuple[int, ...]], RegisterFile] = {}
+        self._register_files: dict[tuple[Shape, tuple[int, ...]], RegisterFile] = {}
         self._program: list[_Step] = []
         for step, register in zip(blocks.steps, blocks.targets, strict=True):
-            sources = [place_of[operand.uid] for operand in operands(step)]
-            place_of[step.uid] = target = result if register == RESULT else result + 1 + register
+            sources = [index_of[operand.uid] for operand in operands(step)]
+            index_of[step.uid] = target = result if register == RESULT else result + 1 + register
             types = [node.type for node in (step, *operands(step))]
             self._program.append((kernel_of(step.operation, step.device, *types), sources, target, step))
         if last is not None:
@@ -210,18 +210,20 @@ class Steps:
         """Return a function that computes ``out`` from a contiguous run of elements; each box has its own inputs."""
         return functools.partial(self._run_in_boxes, inputs, out, register_files)
 
-    def run(self, places: list[Array]) -> None:
-        """Compute the result; ``places`` holds the inputs, the result and the registers."""
-        self._run(self._program, places)
+    def run(self, arrays: list[Array]) -> None:
+        """Compute the result; ``arrays`` holds the inputs, the result and the registers."""
+        self._run(self._program, arrays)
 
-    def bound(self, places: list[Array]) -> list[BoundStep]:
-        """Return the steps as functions without arguments; ``places`` has the inputs, the result and the registers."""
+    def bound(self, arrays: list[Array]) -> list[BoundStep]:
+        """Return the steps as functions without arguments; ``arrays`` has the inputs, the result and the registers."""
         bound: list[BoundStep] = []
         for kernel, sources, target, node in self._program:
-            out, operands = places[target], [places[source] for source in sources]
+            out, operands = arrays[target], [arrays[source] for source in sources]
             # A kernel that a user registered for cpu has no bound form, so it is called with its arrays each time.
-            own = kernel == node.operation.kernel
-            call = node.operation.bind_kernel(out, *operands) if own else functools.partial(kernel, out, *operands)
+            is_builtin = kernel == node.operation.kernel
+            call = (
+                node.operation.bind_kernel(out, *operands) if is_builtin else functools.partial(kernel, out, *operands)
+            )
             bound.append((call, out, node))
         return bound
 
@@ -238,8 +240,8 @@ class Steps:
             self.failed = step[2]
             raise
 
-    def _run_in(self, places: list[Array], register_file: RegisterFile) -> None:
-        self._run(self._program, places + register_file())
+    def _run_in(self, arrays: list[Array], register_file: RegisterFile) -> None:
+        self._run(self._program, arrays + register_file())
 
     def _run_in_boxes(self, inputs: Sequence[Sequence[Array]], out: Array, register_files: BoxRegisterFiles) -> None:
         # Elementwise steps run box by box, and the reduction over the whole run of boxes, so that its summation order
@@ -249,19 +251,19 @@ class Steps:
             self._run(self._program[:-1], [*box_inputs, out, *registers])
         self._run(self._program[-1:], [*inputs[0], out, *runs])
 
-    def _run(self, program: Sequence[_Step], places: list[Array]) -> None:
+    def _run(self, program: Sequence[_Step], arrays: list[Array]) -> None:
         """Call the steps of a block in sequence, and record the operation of a failed step."""
         step = program[0]
         try:
             for step in program:
                 kernel, sources, target, _ = step
-                target_array = places[target]
+                target_array = arrays[target]
                 if len(sources) == 1:  # no list for one or two operands: most kernels, and many of them are short
-                    value = kernel(target_array, places[sources[0]])
+                    value = kernel(target_array, arrays[sources[0]])
                 elif len(sources) == 2:
-                    value = kernel(target_array, places[sources[0]], places[sources[1]])
+                    value = kernel(target_array, arrays[sources[0]], arrays[sources[1]])
                 else:
-                    value = kernel(target_array, *[places[source] for source in sources])
+                    value = kernel(target_array, *[arrays[source] for source in sources])
                 if value is not target_array:
                     copy_into(target_array, value)
         except Exception:
@@ -270,42 +272,42 @@ class Steps:
 
     def register_file(self, shape: Shape, order: tuple[int, ...]) -> RegisterFile:
         """Return a function that gives a thread its registers in the result's memory order, which permits one loop."""
-        registers = self._rooms.get((shape, order))
+        registers = self._register_files.get((shape, order))
         if registers is None:
-            registers = self._rooms[shape, order] = self._allocate_registers(shape, order)
+            registers = self._register_files[shape, order] = self._allocate_registers(shape, order)
         return registers
 
     def _allocate_registers(self, shape: Shape, order: tuple[int, ...]) -> RegisterFile:
-        laid, back = tuple([shape[axis] for axis in order]), np.argsort(order)
-        wanted = [(laid, dtype) for dtype in self.registers]
+        register_shape, inverse_order = tuple([shape[axis] for axis in order]), np.argsort(order)
+        specs = [(register_shape, dtype) for dtype in self.registers]
         return functools.partial(
             scratch,
-            ("registers", laid, *order, *self.registers),
-            wanted,
-            lambda *registers: [register.transpose(back) for register in registers],
+            ("registers", register_shape, *order, *self.registers),
+            specs,
+            lambda *registers: [register.transpose(inverse_order) for register in registers],
         )
 
     def box_register_files(self, shapes: Sequence[Shape], order: tuple[int, ...]) -> BoxRegisterFiles:
         """Return a function that gives a thread its registers as contiguous memory, and each box's part of them."""
-        ends = [*itertools.accumulate([math.prod(shape) for shape in shapes], initial=0)]
-        back = np.argsort(order)
+        offsets = [*itertools.accumulate([math.prod(shape) for shape in shapes], initial=0)]
+        inverse_order = np.argsort(order)
 
         def build(*runs: Array) -> list[list[Array]]:
             runs_and_boxes = [[*runs]]
-            for shape, (start, stop) in zip(shapes, itertools.pairwise(ends), strict=True):
-                laid = [shape[axis] for axis in order]
-                runs_and_boxes.append([run[start:stop].reshape(laid).transpose(back) for run in runs])
+            for shape, (start, stop) in zip(shapes, itertools.pairwise(offsets), strict=True):
+                box_shape = [shape[axis] for axis in order]
+                runs_and_boxes.append([run[start:stop].reshape(box_shape).transpose(inverse_order) for run in runs])
             return runs_and_boxes
 
-        wanted = [((ends[-1],), dtype) for dtype in self.registers]
-        return functools.partial(scratch, ("runs", *shapes, *order, *self.registers), wanted, build)
+        specs = [((offsets[-1],), dtype) for dtype in self.registers]
+        return functools.partial(scratch, ("runs", *shapes, *order, *self.registers), specs, build)
 
 
 class BoundBlock:
     """Steps over one block of arrays with fixed addresses, bound to the registers of the running thread."""
 
-    def __init__(self, steps: Steps, places: list[Array], register_file: RegisterFile) -> None:
-        self._steps, self._places, self._register_file = steps, places, register_file
+    def __init__(self, steps: Steps, arrays: list[Array], register_file: RegisterFile) -> None:
+        self._steps, self._arrays, self._register_file = steps, arrays, register_file
         self._memory: Array | None = None
         self._bound: list[BoundStep] = []
 
@@ -317,6 +319,6 @@ class BoundBlock:
         """Return the steps over the registers of this thread."""
         # registers are views of the thread's scratch memory, and are replaced with it
         if self._memory is not scratch_memory():
-            self._bound = self._steps.bound(self._places + self._register_file())
+            self._bound = self._steps.bound(self._arrays + self._register_file())
             self._memory = scratch_memory()
         return self._bound

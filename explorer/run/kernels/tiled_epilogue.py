@@ -41,12 +41,12 @@ class TiledEpilogue:
         self._anchor = kernel.nodes[0]
         operation = self._anchor.operation
         self._sources = [slots[operand.uid] for operand in operands(self._anchor)]
-        self._apart = kernel.blocks is not None and not kernel.blocks.shares
+        self._has_own_product = kernel.blocks is not None and not kernel.blocks.shares
         self.shared = worth_sharing(kernel)
-        self._keeps = constant
+        self._keeps_packed = constant
         # Tasks hold the packed copy, so they can be kept only if the copy is kept too.
         varies = operation.packed_operand is not None and not constant
-        self._fixed_memory = fixed_memory and out is not None and not self._apart and not varies
+        self._fixed_memory = fixed_memory and out is not None and not self._has_own_product and not varies
         self._steps = None
         if kernel.blocks is not None:
             self._steps = Steps(kernel.blocks, kernel.reads, operands, fixed_memory=self._fixed_memory)
@@ -98,24 +98,24 @@ class TiledEpilogue:
         prepared = self._prepared
         if prepared is None:
             prepared = pack_for_tiles(operation, self._anchor.dtype, operands)
-            if self._keeps:
+            if self._keeps_packed:
                 self._prepared = prepared
         # If the result's memory cannot hold the intermediate product, the product has separate memory.
-        product = allocate(self._anchor.tensor_type, self._last) if self._apart else out
+        product = allocate(self._anchor.tensor_type, self._last) if self._has_own_product else out
         tasks: list[Callable[[], None]] = []
-        for place, make in tiles_of(operation, product, prepared, operands):
+        for index, compute in tiles_of(operation, product, prepared, operands):
             if steps is None:
-                tasks.append(make)
+                tasks.append(compute)
             else:
-                inputs = [cut(array, place, out.ndim) for array in [*reads, product]]
-                part: Any = (*place, ...)  # the ellipsis keeps it an array if it has one element
-                tasks.append(_FinishedTile(self, make, _finishing(steps, inputs, out[part])))
+                inputs = [cut(array, index, out.ndim) for array in [*reads, product]]
+                part: Any = (*index, ...)  # the ellipsis keeps it an array if it has one element
+                tasks.append(_FinishedTile(self, compute, _finishing(steps, inputs, out[part])))
         return tasks
 
-    def run(self, make: Callable[[], None]) -> None:
+    def run(self, compute: Callable[[], None]) -> None:
         """Compute a tile of the product; if it raises, record the product as the failed operation."""
         try:
-            make()
+            compute()
         except Exception:
             self._failed = self._anchor
             raise

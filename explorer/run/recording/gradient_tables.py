@@ -22,35 +22,35 @@ def gradients(graph: PlanGraph, nodes: Sequence[Expr], ids: Mapping[int, int]) -
     finder = _Finder(graph, ids)
     backward: dict[int, list[int]] = {}
     level = [0] * len(nodes)
-    for number, node in enumerate(nodes):
+    for index, node in enumerate(nodes):
         forward = finder.forward(node)
         if forward >= 0 and not isinstance(node.operation, Item):
-            backward.setdefault(forward, []).append(number)
-            level[number] = level[forward] + 1
-    known = _below(backward, nodes, ids) if backward else set()
+            backward.setdefault(forward, []).append(index)
+            level[index] = level[forward] + 1
+    forward_nodes = _with_operands(backward, nodes, ids) if backward else set()
     rows = []
     for forward in sorted(backward):
-        read: dict[int, None] = {}
-        for number in backward[forward]:
-            for operand in nodes[number].operands:
+        saved: dict[int, None] = {}
+        for index in backward[forward]:
+            for operand in nodes[index].operands:
                 value = ids.get(finder.value(operand).uid, -1)
-                if value in known and level[value] <= level[forward]:
-                    read[value] = None
-        rows.append(Gradient(forward, tuple(backward[forward]), tuple(read)))
+                if value in forward_nodes and level[value] <= level[forward]:
+                    saved[value] = None
+        rows.append(Gradient(forward, tuple(backward[forward]), tuple(saved)))
     return rows
 
 
-def _below(with_gradient: Iterable[int], nodes: Sequence[Expr], ids: Mapping[int, int]) -> set[int]:
+def _with_operands(with_gradient: Iterable[int], nodes: Sequence[Expr], ids: Mapping[int, int]) -> set[int]:
     """Return the nodes of a forward pass: nodes that have a gradient, and all their operands."""
-    known = set(with_gradient)
-    pending = list(known)
+    reached = set(with_gradient)
+    pending = list(reached)
     while pending:
         for operand in nodes[pending.pop()].operands:
-            number = ids.get(operand.uid, -1)
-            if number >= 0 and number not in known:
-                known.add(number)
-                pending.append(number)
-    return known
+            operand_id = ids.get(operand.uid, -1)
+            if operand_id >= 0 and operand_id not in reached:
+                reached.add(operand_id)
+                pending.append(operand_id)
+    return reached
 
 
 class _Finder:
@@ -66,7 +66,7 @@ class _Finder:
             for member in group.members
         }
         """uid of a call → the batched call that replaced it"""
-        self._places: dict[int, dict[int, int]] = {}
+        self._indices: dict[int, dict[int, int]] = {}
         self._forward: dict[int, int] = {}
 
     def forward(self, node: Expr) -> int:
@@ -89,37 +89,37 @@ class _Finder:
         """Follow a path of uids, all calls but the last, each of which is in the body inlined for the previous one."""
         if not path:
             return -1
-        uid, *inner = path
-        for part in inner:
-            opened = self._opened(uid)
-            if opened is None:
+        uid, *inner_uids = path
+        for inner_uid in inner_uids:
+            inlined = self._inlined_body(uid)
+            if inlined is None:
                 return -1
-            body, copies = opened
-            place = self._place(body).get(part)
-            if place is None:
+            body, copies = inlined
+            index = self._indices_in(body).get(inner_uid)
+            if index is None:
                 return -1
-            uid = copies[place].uid
+            uid = copies[index].uid
         return self._ids.get(uid, -1)
 
-    def _opened(self, uid: int) -> tuple[Body, list[Expr]] | None:
+    def _inlined_body(self, uid: int) -> tuple[Body, list[Expr]] | None:
         """Return the body and the nodes inlined for a call, or for the call that replaced it."""
-        seen = {uid}
+        visited = {uid}
         inlined = self._graph.notes(InlinedCalls)
         while uid not in inlined:
             replacement = self._batches.get(uid, self._replaced.get(uid))
             if replacement is None:
                 return None
             uid = (replacement.operands[0] if isinstance(replacement.operation, Item) else replacement).uid
-            if uid in seen:
+            if uid in visited:
                 return None
-            seen.add(uid)
+            visited.add(uid)
         return inlined[uid]
 
-    def _place(self, body: Body) -> dict[int, int]:
+    def _indices_in(self, body: Body) -> dict[int, int]:
         """Return the index of each node in a body."""
-        places = self._places.get(id(body))
-        if places is None:
-            places = self._places[id(body)] = {node.uid: place for place, node in enumerate(own(body))}
+        indices = self._indices.get(id(body))
+        if indices is None:
+            indices = self._indices[id(body)] = {node.uid: index for index, node in enumerate(own(body))}
             members: dict[int, int] = body.derived.get("members", {})
-            places.update({uid: places[node] for uid, node in members.items() if node in places})
-        return places
+            indices.update({uid: indices[node] for uid, node in members.items() if node in indices})
+        return indices

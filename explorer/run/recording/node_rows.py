@@ -32,7 +32,7 @@ from explorer.record import (
     Type,
 )
 
-_MANY, _SHOWN = 16, 8
+_MAX_ITEMS, _LISTED_ITEMS = 16, 8
 """tuple length above which only the first items are written, and the number of these items"""
 _INTEGERS = re.compile(r"[-0-9, ()]+")
 
@@ -118,13 +118,13 @@ class NodeRows:
             self.sources[key] = row
         return row
 
-    def tell_callers(self) -> None:
+    def add_callers(self) -> None:
         """Give each row of a line that several calls of its function recorded the line of its call."""
         sources = self.recording.sources
-        alike: dict[Source, list[int]] = {}
+        rows_of: dict[Source, list[int]] = {}
         for row, source in enumerate(sources):
-            alike.setdefault(source, []).append(row)
-        for rows in alike.values():
+            rows_of.setdefault(source, []).append(row)
+        for rows in rows_of.values():
             if len(rows) > 1:
                 for row, caller in zip(rows, differing([self.callers[row] for row in rows]), strict=True):
                     if caller is not None:
@@ -136,8 +136,8 @@ class NodeRows:
         self.ids.update({node.uid: row for row, node in enumerate(expressions)})
         # Each operation is inspected once, however many nodes it has.
         operations = {id(node.operation): node.operation for node in expressions}
-        known = {number: self._operation_row(operation) for number, operation in operations.items()}
-        operation_rows = [known[id(node.operation)] for node in expressions]
+        row_of = {key: self._operation_row(operation) for key, operation in operations.items()}
+        operation_rows = [row_of[id(node.operation)] for node in expressions]
         nodes.operation = [row.operation for row in operation_rows]
         nodes.kind = [
             row.kind if node.operands else row.kind_alone for row, node in zip(operation_rows, expressions, strict=True)
@@ -150,16 +150,20 @@ class NodeRows:
         nodes.flops = [flops_of(node, node.operands) for node in expressions]
         self.flops = {node.uid: flops for node, flops in zip(expressions, nodes.flops, strict=True)}
         nodes.bytes = [result_bytes(node) if node.operands else 0 for node in expressions]
-        nodes.born = [born for _, born, _ in rows]
+        nodes.born = [decision for _, decision, _ in rows]
         nodes.gone = [-1] * len(rows)
         nodes.body = [body for _, _, body in rows]
         nodes.callee = [row.callee for row in operation_rows]
-        nodes.attributes = {number: dict(row.attributes) for number, row in enumerate(operation_rows) if row.attributes}
+        nodes.attributes = {key: dict(row.attributes) for key, row in enumerate(operation_rows) if row.attributes}
 
     def _operation_row(self, operation: Operation) -> _OperationRow:
         callee = self.bodies[id(operation.body)] if isinstance(operation, Call) else -1
-        named = {} if isinstance(operation, (Item, Parameter)) else operation.attributes
-        attributes = {name: attribute_text(value) for name, value in named.items() if not isinstance(value, Traced)}
+        attributes_of_operation = {} if isinstance(operation, (Item, Parameter)) else operation.attributes
+        attributes = {
+            name: attribute_text(value)
+            for name, value in attributes_of_operation.items()
+            if not isinstance(value, Traced)
+        }
         return _OperationRow(self.operation(operation.name), *_kinds(operation), callee, attributes)
 
 
@@ -192,14 +196,14 @@ def attribute_text(value: Any) -> str:
         text = repr(value) if set(map(type, value)) <= {int, tuple} else ""
         if not _INTEGERS.fullmatch(text):
             text = "(" + ", ".join(map(attribute_text, value)) + ("," if len(value) == 1 else "") + ")"
-        if len(value) <= _MANY:
+        if len(value) <= _MAX_ITEMS:
             return text
-        # A batch gathers hundreds of row ranges; nobody reads all of them, but a comparison must distinguish them.
+        # A batch gathers hundreds of row ranges, too many to read, but a comparison must distinguish them.
         digest = hashlib.blake2b(text.encode("utf-8", "backslashreplace"), digest_size=6).hexdigest()
-        return f"({', '.join(map(attribute_text, value[:_SHOWN]))}, … {len(value):,} in all, #{digest})"
+        return f"({', '.join(map(attribute_text, value[:_LISTED_ITEMS]))}, … {len(value):,} in all, #{digest})"
     if isinstance(value, np.dtype):
         return dtype_name(value)
-    return spoken(value) if callable(value) else str(value)
+    return callable_name(value) if callable(value) else str(value)
 
 
 _BYTES = 8
@@ -208,56 +212,56 @@ _BYTES = 8
 def fingerprint(planned: Plan) -> str:
     """Return a digest of the planned structure: operations, attributes, edges, types, kernels."""
     digest = hashlib.blake2b(digest_size=_BYTES)
-    number: dict[int, int] = {}
+    index_of: dict[int, int] = {}
     inputs = planned.graph.inputs
-    _hash_nodes(digest, number, [(node, inputs[node.uid]) for node in planned.graph.live])
+    _hash_nodes(digest, index_of, [(node, inputs[node.uid]) for node in planned.graph.live])
     schedule = planned.schedule
     for kernel, placement in zip(schedule.kernels, schedule.placements, strict=True):
-        digest.update((",".join([str(number[node.uid]) for node in kernel.nodes]) + f"@{placement.buffer}|").encode())
+        digest.update((",".join([str(index_of[node.uid]) for node in kernel.nodes]) + f"@{placement.buffer}|").encode())
     return digest.hexdigest()
 
 
-def _hash_nodes(digest: Any, number: dict[int, int], nodes: Iterable[tuple[Expr, tuple[Expr, ...]]]) -> None:
+def _hash_nodes(digest: Any, index_of: dict[int, int], nodes: Iterable[tuple[Expr, tuple[Expr, ...]]]) -> None:
     """Add nodes and their operands to the digest, in topological order, and assign indices to their uids."""
-    known: dict[int, str] = {}
+    structures: dict[int, str] = {}
     types: dict[int, str] = {}
     for node, operands in nodes:
-        number[node.uid] = len(number)
-        text = known.get(id(node.operation))
-        if text is None:
-            text = known[id(node.operation)] = _structure(node.operation)
-        edges = ",".join([str(number[operand.uid]) for operand in operands])
+        index_of[node.uid] = len(index_of)
+        structure_text = structures.get(id(node.operation))
+        if structure_text is None:
+            structure_text = structures[id(node.operation)] = _structure(node.operation)
+        edges = ",".join([str(index_of[operand.uid]) for operand in operands])
         type_text = types.get(id(node.type))
         if type_text is None:
             type_text = types[id(node.type)] = repr(node.type)
-        digest.update(f"{text}:{edges}:{type_text};".encode())
+        digest.update(f"{structure_text}:{edges}:{type_text};".encode())
 
 
 def _structure(operation: Operation) -> str:
     """Return an operation and its attributes as text without addresses, and a call with the digest of its body."""
     if type(operation) is Call:
-        return f"call {operation.label}({_of_body(operation.body)})"
+        return f"call {operation.label}({_body_digest(operation.body)})"
     attributes = [
-        f"{name}={_of_body(v) if isinstance(v, Body) else spoken(v) if callable(v) else repr(v)}"
+        f"{name}={_body_digest(v) if isinstance(v, Body) else callable_name(v) if callable(v) else repr(v)}"
         for name, v in operation.attributes.items()
     ]
     return f"{operation.name}({','.join(attributes)})"
 
 
-def _of_body(body: Body) -> str:
+def _body_digest(body: Body) -> str:
     """Return the digest of a body; captured values contribute only their types."""
-    known: str | None = body.derived.get("fingerprint")
-    if known is None:
+    cached: str | None = body.derived.get("fingerprint")
+    if cached is None:
         digest = hashlib.blake2b(digest_size=_BYTES)
         inputs = (*body.parameters, *body.captured)
         digest.update(";".join([repr(node.type) for node in inputs]).encode())
-        number = {node.uid: place for place, node in enumerate(inputs)}
-        _hash_nodes(digest, number, [(node, node.operands) for node in body.nodes if node.uid not in number])
-        digest.update(",".join([str(number[output.uid]) for output in body.outputs]).encode())
-        known = body.derived["fingerprint"] = digest.hexdigest()
-    return known
+        index_of = {node.uid: index for index, node in enumerate(inputs)}
+        _hash_nodes(digest, index_of, [(node, node.operands) for node in body.nodes if node.uid not in index_of])
+        digest.update(",".join([str(index_of[output.uid]) for output in body.outputs]).encode())
+        cached = body.derived["fingerprint"] = digest.hexdigest()
+    return cached
 
 
-def spoken(value: Any) -> str:
+def callable_name(value: Any) -> str:
     """Return the name of a function or class, without its address."""
     return str(getattr(value, "__qualname__", type(value).__qualname__))

@@ -2,7 +2,7 @@
 
 Only here do the engine's objects become plain data; views read only the recording and need no engine. Rows are created
 on request rather than during planning, since most evaluations need only the plan. Each row is created once: nodes come
-first, because they get their ids there, and decisions after the schedule, because decisions about batches contain the
+first, because this assigns their ids, and decisions after the schedule, because decisions about batches contain the
 measured times of its kernels.
 """
 
@@ -67,13 +67,13 @@ def build(
 ) -> Recording:
     """Return the recording of a plan, with its run if there was one; ``values`` maps uids to summaries.
 
-    ``notes`` come from the executor; ``interface`` describes the planned model's inputs and outputs. ``reused``: the
+    ``notes`` are the executor's notes; ``interface`` describes the planned model's inputs and outputs. ``reused``: the
     run used a program that was already planned for a graph of the same structure.
     """
     tables, graph = NodeRows(), planned.graph
     recording, ids = tables.recording, tables.ids
-    everything = _enter_graph(tables, graph)
-    recording.compositions = compositions(recording, numbers(everything))
+    nodes = _enter_graph(tables, graph)
+    recording.compositions = compositions(recording, numbers(nodes))
     recording.interface = interface_rows(interface, ids)
     recording.schedule = schedule(planned, ids)
     subjects = [tuple([ids[node.uid] for node in decision.subjects]) for decision in graph.decisions]
@@ -101,11 +101,11 @@ def build_recorded(graph: PlanGraph) -> Recording:
 def _enter_graph(tables: NodeRows, graph: PlanGraph) -> list[Expr]:
     """Enter the nodes of a graph, including replacements, and its stages; return the nodes."""
     recording = tables.recording
-    everything = _enter_nodes(tables, graph)
+    expressions_ = _enter_nodes(tables, graph)
     ids, nodes = tables.ids, recording.nodes
-    tables.tell_callers()
+    tables.add_callers()
     recording.source_texts = source_texts(tables.recorded_lines)
-    recording.gradients = gradients(graph, everything, ids)
+    recording.gradients = gradients(graph, expressions_, ids)
     recording.layers, recording.ports = layers(tables.boxes), ports(tables.boxes, ids)
     recording.operators = operators(tables.boxes)
     for decision, node in graph.removed:
@@ -114,14 +114,14 @@ def _enter_graph(tables: NodeRows, graph: PlanGraph) -> list[Expr]:
             nodes.gone[ids[node.uid]] = decision
     rows = [(decision, ids[old.uid], ids[new.uid]) for decision, old, new in graph.substitutions]
     recording.substitutions = in_order(rows)
-    recording.dimensions = dimensions(recording, everything)
-    recording.variables = variables(recording, everything)
+    recording.dimensions = dimensions(recording, expressions_)
+    recording.variables = variables(recording, expressions_)
     recording.groups = [
         Group(group.decision, group.kind, group.label, tuple([ids[node.uid] for node in group.members]))
         for group in graph.groups
     ]
     recording.stages = [stage(planned_stage, tables.flops, graph.groups) for planned_stage in graph.stages]
-    return everything
+    return expressions_
 
 
 def _batch_times(
@@ -132,11 +132,11 @@ def _batch_times(
     steps: Sequence[Step],
 ) -> dict[int, dict[str, Any]]:
     """Return the measured facts of decisions about batches, by decision index; the schedule is already recorded."""
-    priced = {number for number, decision in enumerate(graph.decisions) if "together_us" in decision.facts}
+    estimated = {index for index, decision in enumerate(graph.decisions) if "together_us" in decision.facts}
     # A mapped call is replaced by a function's body, and its iterations are measured like the elements of a batch.
     groups = [
         replace(group, kind="batch", members=subjects[group.decision])
-        if group.kind == "function" and group.decision in priced
+        if group.kind == "function" and group.decision in estimated
         else group
         for group in recording.groups
     ]
@@ -157,14 +157,14 @@ def _rows(graph: PlanGraph) -> tuple[list[tuple[Expr, int, int]], list[Traced]]:
     """Return (node, decision that produced it, graph that contains it) for each row, and the bodies, by id."""
     bodies = _bodies([*graph.recorded, *[node for _, node in graph.added]])
     rows = [(node, -1, 0) for node in graph.recorded]
-    seen = {node.uid for node in graph.recorded}
+    visited = {node.uid for node in graph.recorded}
     for row, body in enumerate(bodies, 1):
         for node in body.nodes:
-            if node.uid not in seen:
-                seen.add(node.uid)
+            if node.uid not in visited:
+                visited.add(node.uid)
                 rows.append((node, -1, row))
     # Ids increase in order of appearance: recorded nodes, nodes inside functions, then produced nodes by decision.
-    rows.extend([(node, decision, 0) for decision, node in graph.added if node.uid not in seen])
+    rows.extend([(node, decision, 0) for decision, node in graph.added if node.uid not in visited])
     return rows, bodies
 
 
@@ -175,9 +175,9 @@ def expressions(planned: Plan) -> list[Expr]:
 
 def node_id(planned: Plan, expr: Expr) -> int:
     """Return the id of an expression in a plan's recording; raise OperandError if it is not part of the recording."""
-    for number, node in enumerate(expressions(planned)):
+    for index, node in enumerate(expressions(planned)):
         if node is expr:
-            return number
+            return index
     raise OperandError(
         f"{expr!r} in this plan",
         rule="the expression must be needed by the plan's results, or produced by a pass",
@@ -192,7 +192,7 @@ def _enter_nodes(tables: NodeRows, graph: PlanGraph) -> list[Expr]:
     for row, body in enumerate(bodies, 1):
         tables.bodies[id(body)] = row
     tables.enter(rows)
-    everything = [node for node, _, _ in rows]
+    expressions_ = [node for node, _, _ in rows]
     ids = tables.ids
     recording.bodies.append(Body("", (), ()))
     for body in bodies:
@@ -200,7 +200,7 @@ def _enter_nodes(tables: NodeRows, graph: PlanGraph) -> list[Expr]:
         recording.bodies.append(Body(body.name, inputs, tuple([ids[node.uid] for node in body.outputs])))
     leaves = tuple([ids[node.uid] for node in graph.recorded if not node.operands])
     recording.bodies[0] = Body("", leaves, tuple([ids[root.uid] for root in graph.recorded_roots]))
-    return everything
+    return expressions_
 
 
 def _bodies(nodes: Iterable[Expr]) -> list[Traced]:
@@ -222,8 +222,8 @@ def dimensions(recording: Recording, nodes: Sequence[Expr]) -> dict[int, Dimensi
     its declaration.
     """
     names = {
-        number: DimensionNames(*declared)
-        for number, node in enumerate(nodes)
+        index: DimensionNames(*declared)
+        for index, node in enumerate(nodes)
         if (declared := declared_dimensions(node)) is not None
     }
     types = recording.nodes.type
@@ -237,8 +237,8 @@ def dimensions(recording: Recording, nodes: Sequence[Expr]) -> dict[int, Dimensi
 def numbers(nodes: Sequence[Expr]) -> dict[int, float]:
     """Return the values of real one-element leaves in memory, by node id."""
     return {
-        number: float(numbers_of(node.storage.array).item())
-        for number, node in enumerate(nodes)
+        index: float(numbers_of(node.storage.array).item())
+        for index, node in enumerate(nodes)
         if isinstance(node, Tensor)
         and type(node.storage) is Storage  # another storage may read a file to get its value
         and node.storage.device is cpu
@@ -264,8 +264,8 @@ class _Defined(Protocol):
 def operators(boxes: Sequence[Scope | None]) -> list[FileOperator]:
     """Return a row for each operator of a file; ``boxes`` are the scopes by row."""
     return [
-        _row(number, box.payload)
-        for number, box in enumerate(boxes)
+        _row(index, box.payload)
+        for index, box in enumerate(boxes)
         if box is not None and box.kind == "file" and _is_definition(box.payload)
     ]
 
@@ -290,10 +290,10 @@ def layers(boxes: Sequence[Scope | None]) -> list[LayerRow]:
     Boxes inside a layer's box are found by name as its sublayers, because code shared by several layers does not
     know its owner.
     """
-    known: dict[int, Layer | None] = {}
+    layer_of: dict[int, Layer | None] = {}
     rows_of: dict[int, tuple[Layer, list[int]]] = {}
     for row, box in enumerate(boxes):
-        layer = _layer(box, known)
+        layer = _layer(box, layer_of)
         if layer is not None:
             rows_of.setdefault(id(layer), (layer, []))[1].append(row)
     tables: list[LayerRow] = []
@@ -302,22 +302,24 @@ def layers(boxes: Sequence[Scope | None]) -> list[LayerRow]:
     return sorted(tables, key=lambda layer: layer.scopes[0])
 
 
-def _layer(box: Scope | None, known: dict[int, Layer | None]) -> Layer | None:
-    """Return the layer of a box, or None; ``known`` caches the result for every box on its path."""
+def _layer(box: Scope | None, layer_of: dict[int, Layer | None]) -> Layer | None:
+    """Return the layer of a box, or None; ``layer_of`` caches the result for every box on its path."""
     path = []
-    while box is not None and id(box) not in known:
+    while box is not None and id(box) not in layer_of:
         path.append(box)
         box = box.parent
-    layer = known[id(box)] if box is not None else None
-    for inner in reversed(path):
-        if inner.kind == "layer":
+    layer = layer_of[id(box)] if box is not None else None
+    for inner_box in reversed(path):
+        if inner_box.kind == "layer":
             from explorer.layers.framework.layer import Layer  # not needed by programs without layers
 
-            layer = inner.payload if isinstance(inner.payload, Layer) else layer and layer.sublayer(inner.name)
-        elif inner.kind != "twin":
+            layer = (
+                inner_box.payload if isinstance(inner_box.payload, Layer) else layer and layer.sublayer(inner_box.name)
+            )
+        elif inner_box.kind != "twin":
             layer = None
-        known[id(inner)] = layer
-    return known[id(path[0])] if path else layer
+        layer_of[id(inner_box)] = layer
+    return layer_of[id(path[0])] if path else layer
 
 
 def ports(boxes: Sequence[Scope | None], ids: Mapping[int, int]) -> list[Port]:
@@ -358,8 +360,8 @@ def batch_timings(
             "measured_us": round(sum([micros.get(kernel, 0.0) for kernel in batch.kernels]), 2),
             "kernels": len(batch.kernels),
         }
-        sharers = sorted({other for kernel in batch.kernels for other in sharing[kernel]} - {batch.decision})
-        results = [{"node": node} for other in sharers for node in produced[other]]
+        sharers = sorted({sharer for kernel in batch.kernels for sharer in sharing[kernel]} - {batch.decision})
+        results = [{"node": node} for sharer in sharers for node in produced[sharer]]
         if results:
             facts["computed_with"] = results
     return measured
@@ -387,22 +389,22 @@ def decision_rows(
             {
                 **{name: _fact(value, ids) for name, value in decision.facts.items()},
                 **({} if decision.applied else {"estimated_cost_us": round(decision.cost_us(), 3)}),
-                **measured.get(number, {}),
+                **measured.get(index, {}),
             },
-            subjects[number],
-            produced[number],
+            subjects[index],
+            produced[index],
             decision.rule_index,
             decision.location,
         )
-        for number, decision in enumerate(decisions)
+        for index, decision in enumerate(decisions)
     ]
 
 
 def declined_edges(decisions: Sequence[PlanDecision], ids: Mapping[int, int]) -> list[tuple[int, int, int]]:
     """Return (decision, operand, reader) for each value that is written because a decision declined its fusion."""
     return [
-        (number, operand, reader)
-        for number, decision in enumerate(decisions)
+        (index, operand, reader)
+        for index, decision in enumerate(decisions)
         for operand, reader in dict.fromkeys([(ids[a.uid], ids[b.uid]) for a, b in decision.unfused_edges])
     ]
 

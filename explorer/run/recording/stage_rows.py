@@ -19,13 +19,13 @@ from explorer.run.runtime.timing import Timing
 def stage(stage: PlanStage, flops: Mapping[int, int], clusters: Sequence[NodeGroup]) -> Stage:
     """Return the row of a stage with its counts; ``flops`` are by uid."""
     operations = [node for node in stage.live if node.operands]
-    inner = _inside_kernels(clusters, stage.last)
-    written = [node for node in operations if node.uid not in inner] if inner else operations
+    inside = _inside_kernels(clusters, stage.last)
+    written_nodes = [node for node in operations if node.uid not in inside] if inside else operations
     counts = {
         "nodes": len(stage.live),
         "operations": len(operations),
         "flops": sum([flops[node.uid] for node in operations]),
-        "bytes": sum([0 if node.operation.view else node.type.nbytes for node in written]),
+        "bytes": sum([0 if node.operation.view else node.type.nbytes for node in written_nodes]),
         **stage.counts,
     }
     return Stage(stage.name, stage.kind, stage.first, stage.last, counts, stage.purpose, round(stage.micros, 1))
@@ -41,7 +41,7 @@ def schedule(planned: Plan, ids: Mapping[int, int]) -> Schedule:
     """Return the schedule of a plan as a row; ``ids`` are node ids by uid."""
     plan = planned.schedule
 
-    def numbers(nodes: Sequence[Expr]) -> tuple[int, ...]:
+    def node_ids(nodes: Sequence[Expr]) -> tuple[int, ...]:
         return tuple([ids[node.uid] for node in nodes])
 
     def results(priorities: Sequence[Priority]) -> tuple[int, ...]:
@@ -49,7 +49,7 @@ def schedule(planned: Plan, ids: Mapping[int, int]) -> Schedule:
 
     kernels = [
         Kernel(
-            numbers(kernel.nodes),
+            node_ids(kernel.nodes),
             level,
             chain,
             kernel.cost.flops,
@@ -61,7 +61,7 @@ def schedule(planned: Plan, ids: Mapping[int, int]) -> Schedule:
             results(pick.candidates),
             pick.ready_count,
             pick.reason,
-            numbers(placement.frees),
+            node_ids(placement.frees),
             placement.live,
             results(pick.waiting),
             pick.waiting_count,
@@ -78,10 +78,10 @@ def measured(planned: Plan, executor: str, timing: Timing) -> Run:
     placements = planned.schedule.placements
     if not placements:
         return Run(executor, (), 0.0)
-    begin = min(timing.began)
+    start = min(timing.began)
     threads = timing.threads or [0] * len(placements)
     steps = [
-        Step(index, (began - begin) / 1000, (ended - began) / 1000, placements[index].live, threads[index])
+        Step(index, (began - start) / 1000, (ended - began) / 1000, placements[index].live, threads[index])
         for index, (began, ended) in enumerate(zip(timing.began, timing.ended, strict=True))
     ]
     in_order = tuple(sorted(steps, key=lambda step: step.start))

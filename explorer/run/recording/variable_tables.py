@@ -32,24 +32,24 @@ def variables(recording: Recording, nodes: Sequence[Expr]) -> dict[int, str]:
     """Return the variable of each node's value, by node id; a node that replaced another node has its variable."""
     expressions: dict[tuple[object, ...], list[int]] = {}
     """nodes recorded by one source expression, each time that it ran"""
-    for number, node in enumerate(nodes):
-        if node.operands and recording.nodes.born[number] < 0 and isinstance(node.code, (CodeType, CalledCode)):
+    for node_id, node in enumerate(nodes):
+        if node.operands and recording.nodes.born[node_id] < 0 and isinstance(node.code, (CodeType, CalledCode)):
             calls = [(id(code), at) for code, at in _calls(node.code)]
-            key = (recording.nodes.body[number], id(function_code(node.code)), node.instruction, *calls)
-            expressions.setdefault(key, []).append(number)
+            key = (recording.nodes.body[node_id], id(function_code(node.code)), node.instruction, *calls)
+            expressions.setdefault(key, []).append(node_id)
     names: dict[int, str] = {}
-    for numbers in expressions.values():
+    for node_ids in expressions.values():
         # In recording order, so that the last node is the expression's value.
-        numbers.sort(key=lambda number: nodes[number].uid)
-        node = nodes[numbers[-1]]
+        node_ids.sort(key=lambda node_id: nodes[node_id].uid)
+        node = nodes[node_ids[-1]]
         assert isinstance(node.code, (CodeType, CalledCode))
         value = whole_value(function_code(node.code), node.instruction)
         if value is None:
             continue
         if value.parts:
-            names.update(_parts(value, numbers, nodes))
+            names.update(_parts(value, node_ids, nodes))
         elif name := _name(value, node.code):
-            names.update(dict.fromkeys(_results(value, numbers, nodes), name))
+            names.update(dict.fromkeys(_results(value, node_ids, nodes), name))
     for _, old, new in recording.substitutions if names else ():
         if old in names and recording.nodes.born[new] >= 0:
             names.setdefault(new, names[old])
@@ -62,25 +62,25 @@ def _calls(code: CodeType | CalledCode) -> tuple[tuple[CodeType, int], ...]:
 
 def _name(value: WholeValue, code: CodeType | CalledCode) -> str:
     """Return the variable to which a value is assigned, also through functions that return the value."""
-    inner = function_code(code)
-    for outer, instruction in _calls(code):
+    callee = function_code(code)
+    for caller, instruction in _calls(code):
         if value.variable:
             break
-        call = whole_value(outer, instruction)
+        call = whole_value(caller, instruction)
         # another name belongs to a function that calls this one, whose use of the value is unknown
-        if call is None or call.callee != inner.co_name or inner.co_flags & _LATE:
+        if call is None or call.callee != callee.co_name or callee.co_flags & _LATE:
             return ""
-        value, inner = call, outer
+        value, callee = call, caller
     return value.variable
 
 
-def _results(value: WholeValue, numbers: Sequence[int], nodes: Sequence[Expr]) -> Sequence[int]:
+def _results(value: WholeValue, node_ids: Sequence[int], nodes: Sequence[Expr]) -> Sequence[int]:
     """Return which of the nodes recorded by an expression, in order, are its value.
 
-    An operation records one node each time. A function of several operations leaves the last node, unless it has
+    An operation records one node each time. For a function of several operations this is the last node, unless it has
     several results.
     """
-    members = [nodes[number] for number in numbers]
+    members = [nodes[node_id] for node_id in node_ids]
     last = members[-1]
     if type(last.type) is not TensorType:
         return ()
@@ -91,12 +91,12 @@ def _results(value: WholeValue, numbers: Sequence[int], nodes: Sequence[Expr]) -
         is_value = all(body.name == value.callee and body.structure is None for body in bodies) or _is_layer_call(
             value, bodies
         )
-        return numbers if is_value and len(bodies) == len(members) else ()
+        return node_ids if is_value and len(bodies) == len(members) else ()
     if not value.callee or isinstance(function, Operation):
-        return numbers if len({node.operation.name for node in members}) == 1 else _last(numbers, members)
+        return node_ids if len({node.operation.name for node in members}) == 1 else _last(node_ids, members)
     declared = function or getattr(Expr, value.callee, None)
     gives_one = getattr(declared, "__annotations__", {}).get("return") == "Expr"
-    return _last(numbers, members) if gives_one else ()
+    return _last(node_ids, members) if gives_one else ()
 
 
 def _is_layer_call(value: WholeValue, bodies: Sequence[Body]) -> bool:
@@ -110,22 +110,22 @@ def _is_layer_call(value: WholeValue, bodies: Sequence[Body]) -> bool:
     return body.scope is not None and body.scope.kind == "layer" and len(body.outputs) == 1
 
 
-def _parts(value: WholeValue, numbers: Sequence[int], nodes: Sequence[Expr]) -> Iterator[tuple[int, str]]:
+def _parts(value: WholeValue, node_ids: Sequence[int], nodes: Sequence[Expr]) -> Iterator[tuple[int, str]]:
     """Yield the outputs of a call that returns a tuple, with their variables: ``q, k = heads(x)``."""
-    members = [nodes[number] for number in numbers]
+    members = [nodes[node_id] for node_id in node_ids]
     calls = [node.operation for node in members if isinstance(node.operation, Call)]
-    items = [(number, node.operation) for number, node in zip(numbers, members, strict=True)]
-    outputs = [(number, operation.index) for number, operation in items if isinstance(operation, Item)]
+    items = [(node_id, node.operation) for node_id, node in zip(node_ids, members, strict=True)]
+    outputs = [(node_id, operation.index) for node_id, operation in items if isinstance(operation, Item)]
     flat = tuple, (None,) * len(value.parts)
     is_value = all(call.body.name == value.callee and call.body.structure == flat for call in calls)
     if is_value and len(calls) + len(outputs) == len(members):
-        yield from [(number, value.parts[index]) for number, index in outputs if value.parts[index]]
+        yield from [(node_id, value.parts[index]) for node_id, index in outputs if value.parts[index]]
 
 
-def _last(numbers: Sequence[int], members: Sequence[Expr]) -> Sequence[int]:
+def _last(node_ids: Sequence[int], members: Sequence[Expr]) -> Sequence[int]:
     """Return the last node, if each of the function's other nodes is read by one of its nodes."""
-    inner = {operand.uid for node in members for operand in node.operands}
-    return numbers[-1:] if all(node.uid in inner for node in members[:-1]) else ()
+    read_uids = {operand.uid for node in members for operand in node.operands}
+    return node_ids[-1:] if all(node.uid in read_uids for node in members[:-1]) else ()
 
 
 BUDGET = 24_000
@@ -139,28 +139,28 @@ def source_texts(recorded: Mapping[str, set[int]]) -> list[SourceText]:
 
     Only the base name of a file is kept.
     """
-    texts, left = [], BUDGET
-    for filename, numbers in recorded.items():
+    texts, budget_left = [], BUDGET
+    for filename, recorded_lines in recorded.items():
         lines = linecache.getlines(filename)
-        wanted = set(range(1, len(lines) + 1))
+        line_numbers = set(range(1, len(lines) + 1))
         where = cell_name(filename)
         if not where.startswith(("In[", "<")):
             functions = _functions("".join(lines))
-            wanted &= {number for recorded_line in numbers for number in _around(functions, recorded_line)}
-        size = sum(len(lines[number - 1]) for number in wanted)
+            line_numbers &= {line for recorded_line in recorded_lines for line in _around(functions, recorded_line)}
+        size = sum(len(lines[line - 1]) for line in line_numbers)
         # Omitted entirely, since half a function would mislead. A later, smaller one may still fit.
-        if not wanted or size > left:
+        if not line_numbers or size > budget_left:
             continue
-        left -= size
-        kept = tuple(sorted(wanted))
-        texts.append(SourceText(where, kept, tuple(lines[number - 1].rstrip("\r\n") for number in kept)))
+        budget_left -= size
+        sorted_lines = tuple(sorted(line_numbers))
+        texts.append(SourceText(where, sorted_lines, tuple(lines[line - 1].rstrip("\r\n") for line in sorted_lines)))
     return texts
 
 
-def _around(functions: list[tuple[int, int]], number: int) -> Iterator[int]:
+def _around(functions: list[tuple[int, int]], line: int) -> Iterator[int]:
     """Yield the lines of the innermost function around a line, or a few lines around it outside functions."""
-    around = [(last - first, first, last) for first, last in functions if first <= number <= last]
-    _, first, last = min(around, default=(0, number - _AROUND, number + _AROUND))
+    enclosing = [(last - first, first, last) for first, last in functions if first <= line <= last]
+    _, first, last = min(enclosing, default=(0, line - _AROUND, line + _AROUND))
     yield from range(first, last + 1)
 
 

@@ -1,8 +1,8 @@
 """Runners on devices other than cpu, and copies between devices.
 
-A kernel there is a user's or a library's function that starts work and returns before it is done. So results on other
-devices are never stored in the cpu's arena, times are right only if a runner waits (`FinishAfter`), and memory is freed
-as soon as the last kernel that reads it has been started.
+A kernel on such a device is a user's or a library's function that starts work and returns before it is done. So results
+on other devices are never stored in the cpu's arena, times are right only if a runner waits (`FinishAfter`), and memory
+is freed as soon as the last kernel that reads it has been started.
 """
 
 from __future__ import annotations

@@ -74,8 +74,8 @@ def sealed(value: Array) -> Array:
     """
     plain = _is_plain(value)
     # The buffer protocol does not support other dtypes.
-    named: Any = value if plain else value.view(f"V{value.itemsize}")
-    read_only: Array = np.asarray(memoryview(named).toreadonly())
+    supported: Any = value if plain else value.view(f"V{value.itemsize}")
+    read_only: Array = np.asarray(memoryview(supported).toreadonly())
     # A view of the array, so that its base is the array and not the memoryview.
     return read_only.view() if plain else read_only.view(value.dtype)
 

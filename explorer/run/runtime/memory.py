@@ -51,13 +51,15 @@ def grant(schedule: Schedule) -> None:
     """
     # Leaves count too, since arrays of a file are read when the run begins.
     tensors = [leaf for leaf in schedule.leaves if isinstance(leaf, Tensor)]
-    needed = schedule.peak + sum([leaf.type.nbytes for leaf in tensors])
-    if needed <= budget.memory:
+    required = schedule.peak + sum([leaf.type.nbytes for leaf in tensors])
+    if required <= budget.memory:
         return
     largest = max([*tensors, *[kernel.result for kernel in schedule.kernels]], key=lambda node: node.type.nbytes)
-    place = largest.place
-    where = f" of {place.where} line {place.line}" if place is not None else ""
-    claim_memory(f"the run, whose largest value is {largest!r}{where} with {bytes_text(largest.type.nbytes)},", needed)
+    location = largest.place
+    where = f" of {location.where} line {location.line}" if location is not None else ""
+    claim_memory(
+        f"the run, whose largest value is {largest!r}{where} with {bytes_text(largest.type.nbytes)},", required
+    )
 
 
 class Memory:

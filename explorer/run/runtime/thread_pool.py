@@ -68,7 +68,7 @@ class _Blas(AbstractContextManager[None]):
         np.matmul(np.ones((2, 2)), np.ones((2, 2)))
         self._controller = ThreadpoolController().select(user_api="blas")
         self._libraries = self._controller.lib_controllers
-        self._before: list[int] = []
+        self._previous: list[int] = []
         self._owner: int | None = None
         # Held for a few statements without tiles or other locks of explorer, so there is no lock order.
         self._lock = threading.Lock()
@@ -77,11 +77,11 @@ class _Blas(AbstractContextManager[None]):
     def threads(self) -> int:
         """Return the number of BLAS threads, or of processors if BLAS does not report it."""
         with self._lock:
-            counts = self._counts() if self._owner is None else self._before
+            counts = self._counts() if self._owner is None else self._previous
         return max(counts) if counts else len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
 
     @property
-    def ruled(self) -> bool:
+    def is_owner(self) -> bool:
         """Whether this thread is inside ``with``."""
         return self._owner == threading.get_ident()
 
@@ -89,20 +89,20 @@ class _Blas(AbstractContextManager[None]):
         return [library.num_threads or 1 for library in self._libraries]
 
     def _limits(self) -> bool:
-        """Whether BLAS had several threads; setting one again takes as long as a dozen small kernels."""
-        return max(self._before, default=1) > 1
+        """Whether BLAS had several threads; setting the limit again takes as long as a dozen small kernels."""
+        return max(self._previous, default=1) > 1
 
     def __enter__(self) -> None:
         try:
-            self._take()
+            self._acquire()
         except BaseException:  # Python does not call __exit__ if __enter__ has failed
-            self._give_back()
+            self._restore()
             raise
 
-    def _take(self) -> None:
+    def _acquire(self) -> None:
         with self._lock:
             if self._owner is None:
-                self._before = self._counts()
+                self._previous = self._counts()
                 self._owner = threading.get_ident()
                 if self._limits():
                     for library in self._libraries:
@@ -110,18 +110,18 @@ class _Blas(AbstractContextManager[None]):
 
     def __exit__(self, *_: object) -> None:
         try:
-            self._give_back()
+            self._restore()
         except BaseException:  # interrupted half-way; restoring again is harmless
-            self._give_back()
+            self._restore()
             raise
 
-    def _give_back(self) -> None:
+    def _restore(self) -> None:
         with self._lock:
-            if self.ruled:
+            if self.is_owner:
                 if self._limits():
-                    for library, count in zip(self._libraries, self._before, strict=True):
+                    for library, count in zip(self._libraries, self._previous, strict=True):
                         library.set_num_threads(count)
-                    # threadpoolctl lets one thread control it; after its own ``with`` another thread may.
+                    # threadpoolctl can be used by one thread at a time, from the start to the end of its ``with``.
                     with self._controller.limit():
                         pass
                 self._owner = None
@@ -166,20 +166,20 @@ class TileBatch:
 
     def help(self) -> BaseException | None:
         """Run ``work`` on a helper thread; store a failure for the owner of the job, and return it."""
-        mine = object()
+        helper = object()
         failure: BaseException | None = None
         try:
             # A dict instead of a lock and a counter: one bytecode registers the helper, and no interrupt can split it.
-            self.begun[mine] = None
+            self.begun[helper] = None
             with np.errstate(all="ignore"):  # as on the calling thread
                 self.work()
         except BaseException as error:
             failure = error
         while True:
             try:
-                # An interrupt may have come before the helper was registered; then the owner does not wait for it.
-                if mine in self.begun:
-                    self.ended[mine] = failure
+                # The owner does not wait for a helper if an interrupt occurred before the helper was registered.
+                if helper in self.begun:
+                    self.ended[helper] = failure
                 self.wake.put(None)
                 return failure
             except KeyboardInterrupt as error:  # retry until the owner knows that this thread has ended
@@ -197,7 +197,7 @@ class TileQueue(Protocol):
 
 
 class _ThreadState(threading.local):
-    """Index of a thread, and the run in which it takes part."""
+    """Index of a thread, and its current run."""
 
     def __init__(self) -> None:
         self.number = 0
@@ -225,7 +225,7 @@ class _Pool:
             while self._threads < helpers:
                 _thread.start_new_thread(self._serve, (self._threads + 1,))
                 self._threads += 1
-        # One queue entry per thread that may help; a thread that comes too late finds no task, and sleeps again.
+        # One queue entry per thread that may help; a thread that wakes too late finds no task, and sleeps again.
         for _ in range(min(helpers, self._threads)):
             self._jobs.put(job)
 
@@ -261,19 +261,19 @@ def share(tasks: Sequence[Callable[[], None]]) -> None:
     Return, or raise, only when no task is running.
     """
     blas = _blas()
-    most = min(len(tasks), blas.threads)
-    if most < 2:  # a single task may use all threads of BLAS
+    thread_count = min(len(tasks), blas.threads)
+    if thread_count < 2:  # a single task may use all threads of BLAS
         for task in tasks:
             task()
         return
     job, scheduler = TileBatch(tasks), thread_state.scheduler
     interrupt: KeyboardInterrupt | None = None
-    with nullcontext() if blas.ruled else blas:
+    with nullcontext() if blas.is_owner else blas:
         try:
             if scheduler is None:
-                _pool().wake(job, most - 1)
+                _pool().wake(job, thread_count - 1)
             else:
-                scheduler.submit(job, most - 1)
+                scheduler.submit(job, thread_count - 1)
             job.work()
         finally:
             while True:

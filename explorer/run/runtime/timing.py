@@ -1,7 +1,7 @@
 """Timing: start and end of each kernel of a run, and its thread.
 
-Executors take the times in every run, with one or two clock readings per kernel, so that nobody has to decide before a
-run whether its times are needed.
+Executors measure times in every run, with one or two clock readings per kernel, so that a run need not be repeated when
+its times are needed.
 """
 
 from __future__ import annotations

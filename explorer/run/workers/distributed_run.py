@@ -148,17 +148,17 @@ class _Attempt:
         sent = self._send_leaves(pieces)
         waiting = dict(enumerate(pieces))
         while waiting:
-            for number, piece in [*waiting.items()]:
+            for index, piece in [*waiting.items()]:
                 if piece.lane != HOME and all(need in self._futures or need in self._outcomes for need in piece.needs):
-                    self._submit(number, waiting.pop(number), sent, replica, run_name)
-            following = next(
+                    self._submit(index, waiting.pop(index), sent, replica, run_name)
+            next_index = next(
                 (n for n, piece in waiting.items() if piece.lane == HOME and waiting.keys().isdisjoint(piece.needs)), -1
             )
-            if following >= 0:
-                piece = waiting.pop(following)
+            if next_index >= 0:
+                piece = waiting.pop(next_index)
                 self._collect([need for need in piece.needs if need in self._futures])
                 sources = [self._leaves, *[self._outcomes[need].values for need in piece.needs]]
-                self._enter(following, self._home.run(piece, sources))
+                self._add_outcome(next_index, self._home.run(piece, sources))
         self._collect([*self._futures])
         values = {uid: value for outcome in self._outcomes.values() for uid, value in outcome.values.items()}
         self._home.finish({**self._leaves, **values})
@@ -166,7 +166,8 @@ class _Attempt:
         return self._timing(pieces, began)
 
     def _send_leaves(self, pieces: tuple[Piece, ...]) -> dict[int, Any]:
-        """Send tensors, and values that several workers read, unless they are there; return their futures by uid."""
+        """Send tensors, and values that several workers read, unless the workers have them; return their futures by
+        uid."""
         lanes: dict[int, set[int]] = {}
         for piece in pieces:
             if piece.lane != HOME:
@@ -203,37 +204,37 @@ class _Attempt:
     def _name(self, lane: int) -> str:
         return self.names[(lane - 1) % len(self.names)]
 
-    def _submit(self, number: int, piece: Piece, sent: Mapping[int, Any], replica: Any, run_name: str) -> None:
-        own = {uid: self._leaves[uid] for uid in piece.reads if uid not in sent}
+    def _submit(self, index: int, piece: Piece, sent: Mapping[int, Any], replica: Any, run_name: str) -> None:
+        values = {uid: self._leaves[uid] for uid in piece.reads if uid not in sent}
         for need in piece.needs:
             if need in self._outcomes:
-                own |= self._outcomes[need].values
+                values |= self._outcomes[need].values
         sources = [*{id(sent[uid]): sent[uid] for uid in piece.reads if uid in sent}.values()]
-        if own:
-            sources.append(self._scatter(own, self._name(piece.lane)))
+        if values:
+            sources.append(self._scatter(values, self._name(piece.lane)))
         sources += [self._futures[need] for need in piece.needs if need not in self._outcomes]
         self.messages += 1
-        self._futures[number] = self._workers.client.submit(
+        self._futures[index] = self._workers.client.submit(
             _run_piece,
             replica,
             piece,
             sources,
             # Dask treats results with equal keys as equal, so each run uses different keys.
-            key=f"explorer-piece-{number}-{run_name}",
+            key=f"explorer-piece-{index}-{run_name}",
             workers=[self._name(piece.lane)],
             # The named worker is a preference: if it dies, Dask runs the piece on another worker.
             allow_other_workers=True,
             pure=False,
         )
 
-    def _collect(self, numbers: Iterable[int]) -> None:
+    def _collect(self, indices: Iterable[int]) -> None:
         """Wait for pieces on workers, and fetch their outcomes."""
-        numbers = [number for number in numbers if number not in self._outcomes]
-        if not numbers:
+        indices = [index for index in indices if index not in self._outcomes]
+        if not indices:
             return
-        self._workers.wait_for([self._futures[number] for number in numbers], _TICK, self._tell)
+        self._workers.wait_for([self._futures[index] for index in indices], _TICK, self._report)
         try:
-            outcomes = self._workers.client.gather([self._futures[number] for number in numbers])
+            outcomes = self._workers.client.gather([self._futures[index] for index in indices])
         except self._workers.losses():
             raise
         except Exception as error:  # pieces return their kernels' failures, so this is a different error
@@ -242,20 +243,20 @@ class _Attempt:
                 rule="workers must have the packages and modules that the program's operations come from",
                 fix="install them there, or declare the operations in the notebook itself",
             ) from error
-        self.messages += len(numbers)
-        for number, outcome in zip(numbers, outcomes, strict=True):
+        self.messages += len(indices)
+        for index, outcome in zip(indices, outcomes, strict=True):
             self.bytes += _bytes(outcome.values)
-            self._enter(number, outcome)
+            self._add_outcome(index, outcome)
 
-    def _enter(self, number: int, outcome: Outcome) -> None:
+    def _add_outcome(self, number: int, outcome: Outcome) -> None:
         self._outcomes[number] = outcome
         if outcome.failure is not None:
             index, error = outcome.failure
             program = self._home.program
             raise failure(program.planned, index, program.runners[index][0], error) from error
-        self._tell()
+        self._report()
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         if self._follow is not None:
             done = sum([len(outcome.ended) for outcome in self._outcomes.values()])
             self._follow(Progress("running", "on workers", done, len(self._kernels)))
@@ -267,8 +268,8 @@ class _Attempt:
         for index in range(len(timing.began)):
             timing.began[index] = timing.ended[index] = began + offset
         lanes = {name: lane for lane, name in enumerate(self.names, 1)}
-        for number, piece in enumerate(pieces):
-            outcome = self._outcomes[number]
+        for index_of_piece, piece in enumerate(pieces):
+            outcome = self._outcomes[index_of_piece]
             for index, start, stop in zip(piece.kernels, outcome.began, outcome.ended, strict=True):
                 timing.threads[index] = HOME if piece.lane == HOME else lanes.get(outcome.worker, piece.lane)
                 # Clocks of other machines may differ from ours.
@@ -284,11 +285,11 @@ class _Attempt:
 
 
 def _is_same(a: Array, b: Array) -> bool:
-    """Return whether two arrays are the same object, or show the same elements of one array."""
+    """Return whether two arrays are the same object, or views of the same elements of one array."""
     if a is b:
         return True
-    shown = a.base is not None and a.base is b.base and a.ctypes.data == b.ctypes.data
-    return shown and (a.shape, a.strides, a.dtype) == (b.shape, b.strides, b.dtype)
+    is_same_memory = a.base is not None and a.base is b.base and a.ctypes.data == b.ctypes.data
+    return is_same_memory and (a.shape, a.strides, a.dtype) == (b.shape, b.strides, b.dtype)
 
 
 def _run_piece(replica: Replica, piece: Piece, sources: list[Any]) -> Outcome:
@@ -325,12 +326,12 @@ def distribute(planned: Plan, network: Network, always: bool = False) -> Distrib
         schedule, at_home=lambda kernel: _at_home(kernel, network, always), away=lambda kernel: _away(kernel, always)
     )
     assignment = assign(work.tasks, work.sizes, work.inputs, work.results, network)
-    alone = sum([task.micros for task in work.tasks])
+    local_us = sum([task.micros for task in work.tasks])
     count = len({lane for lane in assignment.lanes if lane != HOME})
-    facts = f"an estimated {micros_text(assignment.micros)} instead of {micros_text(alone)} alone"
+    facts = f"an estimated {micros_text(assignment.micros)} instead of {micros_text(local_us)} alone"
     if not count:
         return Distribution((), "Nothing was sent to workers: every kernel ends sooner here than a message arrives.")
-    if assignment.micros >= alone and not always:
+    if assignment.micros >= local_us and not always:
         return Distribution((), f"Nothing was sent to workers: messages would take longer than they save, {facts}.")
     chains = counted_text(len(work.tasks), "chain")
     return Distribution(
@@ -355,7 +356,7 @@ def _at_home(kernel: Kernel, network: Network, always: bool) -> bool:
 def _away(kernel: Kernel, always: bool) -> bool:
     """Return whether a kernel may run on a worker; effects and device memory belong to this process.
 
-    With ``always``, only calls may, and views of their results that are smaller than the whole.
+    With ``always``, only calls may run on workers, and views of their results that are smaller than the results.
     """
     values = (*kernel.nodes, *kernel.reads)
     is_sent = all(node.operation.pure for node in kernel.nodes) and all(value.type.device is cpu for value in values)
@@ -368,28 +369,28 @@ def _is_call(kernel: Kernel) -> bool:
 
 def _pieces(planned: Plan, work: ChainTasks, assignment: Assignment) -> list[Piece]:
     """Join tasks to pieces; see the module docstring."""
-    giver = {value: number for number, task in enumerate(work.tasks) for value in task.gives}
+    producer = {value: number for number, task in enumerate(work.tasks) for value in task.outputs}
     piece_of: dict[int, int] = {}
     """task → piece"""
     tasks: list[list[int]] = []
     needs: list[set[int]] = []
     open_piece: dict[int, int] = {}
     """lane → its last piece"""
-    known: dict[int, set[int]] = {}
+    waited_for: dict[int, set[int]] = {}
     """lane → pieces of other lanes for which one of its pieces has waited"""
     for number in assignment.order:
         lane = assignment.lanes[number]
-        others = {piece_of[giver[value]] for value in work.tasks[number].reads if value in giver}
-        remote = {piece for piece in others if assignment.lanes[tasks[piece][0]] != lane}
+        producer_pieces = {piece_of[producer[value]] for value in work.tasks[number].reads if value in producer}
+        remote = {piece for piece in producer_pieces if assignment.lanes[tasks[piece][0]] != lane}
         # A piece can wait for a piece of another lane only when it begins.
-        if lane not in open_piece or not remote <= known.setdefault(lane, set()):
+        if lane not in open_piece or not remote <= waited_for.setdefault(lane, set()):
             open_piece[lane] = len(tasks)
             tasks.append([])
             needs.append(set())
         piece = piece_of[number] = open_piece[lane]
         tasks[piece].append(number)
-        needs[piece] |= others - {piece}
-        known.setdefault(lane, set()).update(remote)
+        needs[piece] |= producer_pieces - {piece}
+        waited_for.setdefault(lane, set()).update(remote)
     schedule = planned.schedule
     base = bases(schedule)
     leaves = _values_of_leaves(planned)
@@ -398,17 +399,17 @@ def _pieces(planned: Plan, work: ChainTasks, assignment: Assignment) -> list[Pie
         kernels = tuple(sorted([index for task in members for index in work.kernels[task]]))
         read = {base.get(node.uid, node).uid for index in kernels for node in schedule.kernels[index].reads}
         reads = _with_wholes({value for uid in read for value in leaves.get(uid, ())}, planned)
-        wanted = {
+        requested = {
             value for task in range(len(work.tasks)) if piece_of[task] != number for value in work.tasks[task].reads
         }
-        gives = {value for task in members for value in work.tasks[task].gives} & (wanted | {*work.results})
+        outputs = {value for task in members for value in work.tasks[task].outputs} & (requested | {*work.results})
         lane = assignment.lanes[members[0]]
-        pieces.append(Piece(lane, kernels, tuple(sorted(needs[number])), tuple(sorted(reads)), tuple(sorted(gives))))
+        pieces.append(Piece(lane, kernels, tuple(sorted(needs[number])), tuple(sorted(reads)), tuple(sorted(outputs))))
     return pieces
 
 
 def _with_wholes(reads: set[int], planned: Plan) -> set[int]:
-    """Replace parts of a tensor by the tensor if there are many, or if the whole tensor is no larger."""
+    """Replace parts of a tensor by the tensor if there are many parts, or if the tensor is no larger than they are."""
     parts: dict[int, list[Expr]] = {}
     """uid of a tensor → its parts that are read"""
     for leaf in planned.schedule.leaves:
@@ -430,8 +431,8 @@ def _values_of_leaves(planned: Plan) -> dict[int, set[int]]:
     values: dict[int, set[int]] = {}
     schedule, sent = planned.schedule, {leaf.uid for leaf in sent_leaves(planned)}
     for leaf in schedule.leaves:
-        below = [values.get(operand.uid, set()) for operand in planned.graph.inputs[leaf.uid]]
-        values[leaf.uid] = {leaf.uid} if leaf.uid in sent else set().union(*below)
+        operand_leaves = [values.get(operand.uid, set()) for operand in planned.graph.inputs[leaf.uid]]
+        values[leaf.uid] = {leaf.uid} if leaf.uid in sent else set().union(*operand_leaves)
     for kernel in schedule.kernels:
         if kernel.constant:
             values[kernel.result.uid] = set().union(*[values.get(read.uid, set()) for read in kernel.reads])

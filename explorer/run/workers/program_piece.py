@@ -1,8 +1,8 @@
 """Pieces of a program: some of its kernels, run together on one worker, with values from elsewhere.
 
 Every worker has the whole program with its own memory, and runs the kernels of its pieces in planned order. Memory is
-planned for that order. So the memory of a value from elsewhere is free when a kernel that reads the value begins, and
-the value stays there until its last reader has ended (plan/passes/buffers.py).
+planned for that order. So the memory of a value from another process is free when a kernel that reads the value begins,
+and keeps the value until its last reader has ended (plan/passes/buffers.py).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Piece(NamedTuple):
     """indices of the pieces whose values it reads"""
     reads: tuple[int, ...]
     """uids of leaves that it reads: tensors, parts of tensors, and parameters"""
-    gives: tuple[int, ...]
+    outputs: tuple[int, ...]
     """uids of values that other pieces read, or that are results"""
 
 
@@ -65,7 +65,7 @@ class PieceRunner:
         self.program = program
         schedule = program.planned.schedule
         self._kernel_of = {kernel.result.uid: index for index, kernel in enumerate(schedule.kernels)}
-        self._again = {*bases(schedule)} | {kernel.result.uid for kernel in schedule.kernels if kernel.constant}
+        self._recomputed = {*bases(schedule)} | {kernel.result.uid for kernel in schedule.kernels if kernel.constant}
         """uids of values that are computed wherever they are read"""
         self._views = {kernel.result.uid for kernel in schedule.kernels if kernel.is_view}
         sent = sent_leaves(program.planned)
@@ -76,28 +76,28 @@ class PieceRunner:
     def run(self, piece: Piece, sources: Iterable[Mapping[int, Any]], worker: str = "") -> Outcome:
         """Run the kernels of a piece; ``sources`` contain the values that it reads, by uid. A failure is returned."""
         program, kernels = self.program, self.program.planned.schedule.kernels
-        elsewhere = {uid: value for source in sources for uid, value in source.items()}
+        received = {uid: value for source in sources for uid, value in source.items()}
         outcome = Outcome(Values(), [], [], worker)
         offset = time_ns() - perf_counter_ns()  # time_ns itself is coarser on some machines
         index = -1
         try:
             with np.errstate(all="ignore"):
-                there = self._leaves & elsewhere.keys()
-                for uid in there - self._parts:
-                    self.store(uid, elsewhere[uid])
+                available = self._leaves & received.keys()
+                for uid in available - self._parts:
+                    self.store(uid, received[uid])
                 # the other leaves are views of them
-                program.bind_leaves((), {program.slots[uid]: elsewhere[uid] for uid in there & self._parts})
+                program.bind_leaves((), {program.slots[uid]: received[uid] for uid in available & self._parts})
                 for index in self._constants:
                     self._run(index)
                 for index in piece.kernels:
                     for read in kernels[index].reads:
-                        self._fetch(read.uid, elsewhere, there)
+                        self._fetch(read.uid, received, available)
                     outcome.began.append(perf_counter_ns() + offset)
                     self._run(index)
                     outcome.ended.append(perf_counter_ns() + offset)
                     uid = kernels[index].result.uid
-                    there.add(uid)
-                    if uid in piece.gives:
+                    available.add(uid)
+                    if uid in piece.outputs:
                         # Copied immediately, because the next kernel may be planned into this memory.
                         outcome.values[uid] = _copied(program.values[program.slots[uid]])
         except Exception as error:
@@ -114,32 +114,34 @@ class PieceRunner:
         if memory is value:
             return
         if memory is None and uid in program.fixed_memory and uid in self._views:
-            memory = program.runners[self._kernel_of[uid]][0](program.values)  # view of planned memory, always there
+            memory = program.runners[self._kernel_of[uid]][0](
+                program.values
+            )  # view of planned memory, always available
         if uid in program.fixed_memory and memory is not None:
-            for place, part in zip(*[x if isinstance(x, tuple) else (x,) for x in (memory, value)], strict=True):
-                np.copyto(place, part)
+            for target, part in zip(*[x if isinstance(x, tuple) else (x,) for x in (memory, value)], strict=True):
+                np.copyto(target, part)
             value = memory
         program.values[slot] = value
 
-    def _fetch(self, uid: int, elsewhere: Mapping[int, Any], there: set[int]) -> None:
+    def _fetch(self, uid: int, received: Mapping[int, Any], available: set[int]) -> None:
         """Make an operand available: from elsewhere, or recomputed from available operands."""
         pending = [uid]
         while pending:
             uid = pending[-1]
             index = self._kernel_of.get(uid)
-            if index is None or uid in there:
+            if index is None or uid in available:
                 pending.pop()
-            elif uid not in self._again:
-                self.store(uid, elsewhere[uid])
-                there.add(uid)
+            elif uid not in self._recomputed:
+                self.store(uid, received[uid])
+                available.add(uid)
             else:
-                below = [read.uid for read in self.program.planned.schedule.kernels[index].reads]
-                missing = [read for read in below if read in self._kernel_of and read not in there]
+                operand_uids = [read.uid for read in self.program.planned.schedule.kernels[index].reads]
+                missing = [read for read in operand_uids if read in self._kernel_of and read not in available]
                 if missing:
                     pending += missing
                     continue
                 self._run(index)
-                there.add(uid)
+                available.add(uid)
 
     def _run(self, index: int) -> None:
         runner, slot = self.program.runners[index]
@@ -151,8 +153,8 @@ class PieceRunner:
             self.store(uid, results[uid])
         with np.errstate(all="ignore"):
             for root in self.program.planned.schedule.roots:
-                there: set[int] = set()
-                self._fetch(root.uid, results, there)
+                available: set[int] = set()
+                self._fetch(root.uid, results, available)
 
 
 class Replica:
@@ -199,13 +201,13 @@ def sent_leaves(planned: Plan) -> list[Expr]:
 def whole_of(leaf: Expr, planned: Plan) -> Expr:
     """Return the tensor of which a leaf shows a part; the leaf itself if it shows all of its operand."""
     inputs = planned.graph.inputs
-    shown = inputs[leaf.uid] if leaf.operation.view else ()
-    if len(shown) != 1 or leaf.type.nbytes >= shown[0].type.nbytes:
+    operands = inputs[leaf.uid] if leaf.operation.view else ()
+    if len(operands) != 1 or leaf.type.nbytes >= operands[0].type.nbytes:
         return leaf
-    (whole,) = shown
-    while whole.operation.view and len(inputs[whole.uid]) == 1:
-        (whole,) = inputs[whole.uid]
-    return whole if has_value(whole) else leaf
+    (base,) = operands
+    while base.operation.view and len(inputs[base.uid]) == 1:
+        (base,) = inputs[base.uid]
+    return base if has_value(base) else leaf
 
 
 def _copied(value: Any) -> Any:

@@ -1,9 +1,9 @@
 """Serialized programs: a finished plan is written here and read on a worker, which does not plan again.
 
-Expressions refuse to be pickled, since a copy would have another identity. Here the whole graph of a plan is written,
-with its uids, which are valid only inside that plan, but without its tensors' values. Each expression is written as an
-index, and its row with its operands' indices is written once after them, so that depth needs no recursion, and cycles
-between bodies and calls are no problem.
+Expressions refuse to be pickled, since a copy would have another identity. This module writes the whole graph of a
+plan, with its uids, which are valid only inside that plan, but without its tensors' values. Each expression is written
+as an index, and its row with its operands' indices is written once after them, so that depth needs no recursion, and
+cycles between bodies and calls are no problem.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ def ship(planned: Plan) -> bytes:
 
         def __init__(self, file: io.BytesIO) -> None:
             super().__init__(file, protocol=5)
-            self.numbers: dict[int, int] = {}
+            self.indices: dict[int, int] = {}
             self.nodes: list[Expr] = []
             self.inputs: dict[int, tuple[Expr, ...]] = {}
 
         def persistent_id(self, value: Any) -> tuple[int, bool] | None:
             if not isinstance(value, Expr):
                 return None
-            number = self.numbers.setdefault(value.uid, len(self.nodes))
-            if number == len(self.nodes):
+            index = self.indices.setdefault(value.uid, len(self.nodes))
+            if index == len(self.nodes):
                 self.nodes.append(value)
-            return number, isinstance(value, Tensor)
+            return index, isinstance(value, Tensor)
 
         def reducer_override(self, value: Any) -> Any:
             if isinstance(value, Plan):
@@ -88,10 +88,10 @@ def receive(data: bytes) -> Plan:
         """Unpickler that resolves indices to expressions, each created at its first reference and filled in later."""
 
         def persistent_load(self, key: tuple[int, bool]) -> Expr:
-            number, is_tensor = key
-            if number == len(nodes):
+            index, is_tensor = key
+            if index == len(nodes):
                 nodes.append(object.__new__(Tensor if is_tensor else Expr))
-            return nodes[number]
+            return nodes[index]
 
     unpickler = Unpickler(io.BytesIO(data))
     planned = unpickler.load()

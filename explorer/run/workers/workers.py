@@ -29,10 +29,10 @@ _START = 60.0
 class Workers:
     """Workers that ``executor="dask"`` and ``ex.parallelize`` use while they are open.
 
-    A number starts as many processes on this machine, which nobody else can reach; an address refers to the scheduler
-    of a Dask cluster, whose workers must have explorer installed. ``bandwidth`` (MB/s), ``latency`` and ``overhead``
-    (µs) are the costs with which work is distributed; the defaults are for processes on one machine. Plans made while
-    workers are open divide calls of ``ex.map`` over them where that pays.
+    A number starts that many processes on this machine, which accept no other connections; an address refers to the
+    scheduler of a Dask cluster, whose workers must have explorer installed. ``bandwidth`` (MB/s), ``latency`` and
+    ``overhead`` (µs) are the costs with which work is distributed; the defaults are for processes on one machine. Plans
+    made while workers are open divide calls of ``ex.map`` over them where that pays.
 
     >>> with ex.Workers(1, processes=False) as workers:
     ...     len(workers), float(ex.evaluate(ex.tensor(2.0) * 3.0, executor="dask"))
@@ -126,8 +126,8 @@ class Workers:
 
     def note_lost(self, names: list[str]) -> None:
         """Record which workers with work are gone."""
-        there = self.names()
-        self.lost += [name for name in names if name not in there]
+        current = self.names()
+        self.lost += [name for name in names if name not in current]
 
     def ready(self) -> list[str]:
         """Return the workers; if there is none, wait for one, since Dask replaces a worker that died.
@@ -153,20 +153,20 @@ class Workers:
             fix=f"start one: dask worker {self.address}",
         ) from cause
 
-    def wait_for(self, futures: list[Any], tick: float, tell: Callable[[], None]) -> None:
+    def wait_for(self, futures: list[Any], tick: float, report: Callable[[], None]) -> None:
         """Wait until futures have ended; raise one of ``losses()`` if the scheduler is gone for long."""
         distributed = _distributed()
-        silent = 0.0
+        silence = 0.0
         while True:
             try:
                 with self.client.as_current():
                     distributed.wait(futures, timeout=tick)
                 return
             except (TimeoutError, distributed.TimeoutError):
-                silent = silent + tick if self.is_lost else 0.0
-                if silent >= PATIENCE:
+                silence = silence + tick if self.is_lost else 0.0
+                if silence >= PATIENCE:
                     raise
-                tell()
+                report()
 
     def scatter(self, values: list[Any], name: str | None) -> list[Any]:
         """Send values to the named worker, or to all (None); return them as futures."""
@@ -228,11 +228,11 @@ def _local_cluster(distributed: Any, count: int, processes: bool) -> Any:
 
     A process imports the user's script again, so a script that opens workers at its top level does so in each process.
     """
-    what = f"{counted_text(count, 'process')} of ex.Workers({count})"
+    description = f"{counted_text(count, 'process')} of ex.Workers({count})"
     rule = "a script must open workers below its main guard, because each worker's process imports the script again"
     fix = 'write ex.Workers(…) and ex.parallelize(…) below: if __name__ == "__main__":'
-    if getattr(multiprocessing.current_process(), "_inheriting", False):  # as multiprocessing itself asks
-        raise RunError(f"{what}, opened in a worker's process", rule=rule, fix=fix)
+    if getattr(multiprocessing.current_process(), "_inheriting", False):  # as multiprocessing does itself
+        raise RunError(f"{description}, opened in a worker's process", rule=rule, fix=fix)
     try:
         return distributed.LocalCluster(
             n_workers=count,
@@ -244,7 +244,7 @@ def _local_cluster(distributed: Any, count: int, processes: bool) -> Any:
             silence_logs=50,
         )
     except RuntimeError as error:
-        raise RunError(f"{what}: {error}", rule=rule, fix=fix) from error
+        raise RunError(f"{description}: {error}", rule=rule, fix=fix) from error
 
 
 def _distributed() -> Any:

@@ -45,11 +45,11 @@ def test_displaying_a_weight_keeps_nothing_in_memory() -> None:
 def test_a_weight_with_a_missing_file_reports_it(tmp_path: Path) -> None:
     shutil.copy(ASSETS / "digits.pnnx.param", tmp_path)
     net = ex.open(tmp_path / "digits.pnnx.param")
-    with pytest.raises(FileError, match="the file is absent"):
+    with pytest.raises(FileError, match="the file is missing"):
         leaf_values(net.preview_plan().planned)
     view = net.explore()
     node = view.recording.nodes.label.index("conv2.weight")
-    assert "the file is absent" in view._value(node)["problem"]
+    assert "the file is missing" in view._value(node)["problem"]
 
 
 @pytest.mark.spec("V-6", "V-14")

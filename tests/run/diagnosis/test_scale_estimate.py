@@ -50,7 +50,7 @@ def test_an_assignment_is_one_that_could_be_run(roots: Any, network: Network) ->
         assert 1 <= assigned.lanes[number] <= network.workers
         took = assigned.ends[number] - assigned.starts[number]
         assert took in (pytest.approx(task.micros), pytest.approx(task.micros + network.overhead))
-        there |= {(value, assigned.lanes[number]): assigned.ends[number] for value in task.gives}
+        there |= {(value, assigned.lanes[number]): assigned.ends[number] for value in task.outputs}
     values = {value for value, _ in there}
     for number, task in enumerate(work.tasks):
         for value in task.reads:

@@ -87,7 +87,7 @@ def test_executors_give_the_same_bits(
     roots: Any, without: Any, limit: int, lanes: int, threads: int, run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Run a plan with the executors simple, dag or async and get bitwise equal results."""
-    monkeypatch.setattr(kernel_dependencies, "_LARGE", 0.0)  # use threads for everything
+    monkeypatch.setattr(kernel_dependencies, "_MIN_LARGE", 0.0)  # use threads for everything
     options = Options(without=without, inline=Inline(limit))
     simple = Program(plan(roots, options))
     run_simple(simple)
@@ -113,7 +113,7 @@ def test_a_net_gives_the_same_bits(name: str, executor: str, monkeypatch: pytest
 
     To the last bit with one thread of BLAS: on some processors BLAS itself adds in another order on several.
     """
-    monkeypatch.setattr(kernel_dependencies, "_LARGE", 0.0)
+    monkeypatch.setattr(kernel_dependencies, "_MIN_LARGE", 0.0)
     definition = pnnx.read(MODELS / f"{name}.pnnx.param")
     held = [weight for operator in definition.operators for weight in operator.weights.values()]
     weights = {weight.key: seeded.weight(weight.key, weight.shape) for weight in held}

@@ -44,7 +44,7 @@ def evaluated(operation: type[TimesComputed], **options: Any) -> tuple[ex.EvalPl
 def test_values_are_gathered_in_one_run_and_times_in_another() -> None:
     plan, handle = evaluated(TimesComputed, record="values")
     run = plan.recording.run
-    assert (TimesComputed.count, run.warm, run.watched, len(run.values)) == (1 + warm_timing.MOST, True, False, 2)
+    assert (TimesComputed.count, run.warm, run.watched, len(run.values)) == (1 + warm_timing.MAX_RUNS, True, False, 2)
     np.testing.assert_array_equal(handle.data(), 2 * np.ones(4))
 
 
@@ -59,7 +59,7 @@ def test_a_view_shows_a_warm_run() -> None:
     plan, handle = evaluated(TimesComputed)
     view = plan.explore()
     assert view.recording.run.warm
-    assert TimesComputed.count == 2 + warm_timing.MOST  # its own program, run once to warm it up
+    assert TimesComputed.count == 2 + warm_timing.MAX_RUNS  # its own program, run once to warm it up
     np.testing.assert_array_equal(handle.data(), 2 * np.ones(4))
     count = TimesComputed.count
     plan.explore()
@@ -107,7 +107,7 @@ def test_an_operation_with_a_side_effect_runs_once(record: str) -> None:
 
 @pytest.mark.spec("P-17")
 def test_a_slow_program_runs_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(warm_timing, "_LONGEST", 0)
+    monkeypatch.setattr(warm_timing, "_MAX_REPEATED", 0)
     plan, _ = evaluated(TimesComputed, record="values")
     assert (TimesComputed.count, plan.recording.run.warm) == (1, False)
 

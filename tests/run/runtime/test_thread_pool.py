@@ -221,9 +221,9 @@ def test_an_interrupt_restores_the_threads_of_blas(place: int, monkeypatch: pyte
 
         monkeypatch.setattr(library, "set_num_threads", interrupted)
         with pytest.raises(KeyboardInterrupt), blas:
-            assert blas.ruled
+            assert blas.is_owner
         assert blas_threads() == before
-        assert not blas.ruled
+        assert not blas.is_owner
         with blas:
             assert blas_threads() == [1] * len(before)
         assert blas_threads() == before

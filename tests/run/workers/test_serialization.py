@@ -36,7 +36,7 @@ def in_pieces(roots: Any, options: Options, workers: int) -> tuple[list[Any], li
         sources = [{uid: leaves[uid] for uid in piece.reads}, *[outcomes[need].values for need in piece.needs]]
         outcome = replicas[piece.lane].run(piece, sources, "") if piece.lane else runner.run(piece, sources)
         assert outcome.failure is None, outcome.failure
-        assert {*outcome.values} == {*piece.gives}
+        assert {*outcome.values} == {*piece.outputs}
         outcomes.append(outcome)
     values = {uid: value for outcome in outcomes for uid, value in outcome.values.items()}
     if not pieces:

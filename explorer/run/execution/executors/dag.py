@@ -63,7 +63,7 @@ class ChainRun:
         self._program, self._watch, self._streams = program, watch, streams
         self._kernels = program.planned.schedule.kernels
         self.timing = program.blank_timing()
-        self._begun: deque[int] = deque()
+        self._started: deque[int] = deque()
         """kernels that have begun"""
 
     def chain(self, number: int, thread: int) -> None:
@@ -72,7 +72,7 @@ class ChainRun:
         def begins(index: int) -> bool:
             if self.scheduler.stopped:
                 return False
-            self._begun.append(index)
+            self._started.append(index)
             # Only on the calling thread, because a user's callback need not be thread-safe.
             if self.follow is not None and not thread:
                 self.tell()
@@ -84,8 +84,8 @@ class ChainRun:
     def tell(self) -> None:
         """Report progress to the progress callback."""
         assert self.follow is not None
-        latest = self._kernels[self._begun[-1] if self._begun else 0]
-        self.follow(Progress("running", latest.result.operation.label, len(self._begun), len(self._kernels)))
+        latest = self._kernels[self._started[-1] if self._started else 0]
+        self.follow(Progress("running", latest.result.operation.label, len(self._started), len(self._kernels)))
 
 
 def run_async(program: Program, watch: Observer | None = None) -> Timing:
@@ -104,13 +104,13 @@ def run_async(program: Program, watch: Observer | None = None) -> Timing:
 def assigned(program: Program, count: int) -> tuple[list[int], Tasks]:
     """Return the stream of each chain, and the chains' dependencies, including the previous chain of its stream."""
     chains, kernels = program.chains, program.planned.schedule.kernels
-    needs, users = [*chains.tasks.needs], [[*following] for following in chains.tasks.users]
-    before: list[list[int]] = [[] for _ in needs]
-    for chain, following in enumerate(users):
-        for user in following:
-            before[user].append(chain)
+    needs, users = [*chains.tasks.needs], [[*chain_users] for chain_users in chains.tasks.users]
+    dependencies: list[list[int]] = [[] for _ in needs]
+    for chain, chain_users in enumerate(users):
+        for user in chain_users:
+            dependencies[user].append(chain)
     work = [
-        Task(sum([kernels[index].cost.estimate for index in members]), tuple(before[chain]), (chain,))
+        Task(sum([kernels[index].cost.estimate for index in members]), tuple(dependencies[chain]), (chain,))
         for chain, members in enumerate(chains.kernels)
     ]
     assignment = assign(work, dict.fromkeys(range(len(work)), 0), (), (), Network(count))

@@ -1,7 +1,7 @@
 """Execution of kernel chains on Dask workers, where that pays.
 
-Whether to send work is decided before each run, since workers may come and go. Data that was sent stays on the workers
-(`Spread`), keyed by program, so that later runs send only changes.
+Whether to send work is decided before each run, since workers may start and end at any time. Data that was sent stays
+on the workers (`Spread`), keyed by program, so that later runs send only changes.
 """
 
 from __future__ import annotations

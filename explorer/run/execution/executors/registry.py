@@ -114,8 +114,9 @@ def executors() -> dict[str, str]:
 def register_executor(name: str, run: Executor, *, lanes: int = 1, replace: bool = False) -> None:
     """Add an executor: ``ex.EvalPlan(executor=name)`` then calls ``run(program, observer)``; see ``ex.Executor``.
 
-    ``lanes`` is the number of kernels that may run in parallel; the planner gives so many kernels separate memory.
-    Raise DeclarationError for a name that is taken, unless ``replace`` is True, and for an object that is not callable.
+    ``lanes`` is the number of kernels that may run in parallel; the planner assigns separate memory to that many
+    kernels. Raise DeclarationError for a name in use, unless ``replace`` is True, and for an object that is not
+    callable.
 
     >>> def in_planned_order(program, observer):
     ...     timing = program.blank_timing()
@@ -126,7 +127,7 @@ def register_executor(name: str, run: Executor, *, lanes: int = 1, replace: bool
     >>> ex.evaluate(ex.tensor([1.0, 2.0]) + 1, executor="one by one")
     array([2., 3.])
     """
-    check_type(name, "name", str, "a text", 'name="reversed"')
+    check_type(name, "name", str, "a string", 'name="reversed"')
     check_type(replace, "replace", bool, "True or False", "replace=True")
     if not name.strip():
         raise DeclarationError("an executor without a name", rule="an executor must have a name", fix='name="reversed"')
@@ -181,6 +182,6 @@ def _check_timing(name: str, timing: Any, kernels: int) -> None:
 
 def _summary(run: Executor) -> str:
     """The first line of an executor's docstring."""
-    written = run.args[1] if isinstance(run, functools.partial) else run
-    lines = (getattr(written, "__doc__", None) or "").strip().splitlines()
+    function = run.args[1] if isinstance(run, functools.partial) else run
+    lines = (getattr(function, "__doc__", None) or "").strip().splitlines()
     return lines[0] if lines else ""

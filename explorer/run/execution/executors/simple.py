@@ -33,16 +33,16 @@ def run_simple(program: Program, watch: Observer | None = None) -> Timing:
             if watch is None and follow is None:
                 _run(program, times)
             else:
-                _run_seen(program, times, watch, follow)
+                _run_observed(program, times, watch, follow)
     except RunError:
         program.forget()
         raise
     except Exception as error:
         program.forget()
-        at = len(times) - 1
-        runner, bound = program.runners[at][0], program.bound
-        failed = bound.take_failed() if bound is not None else None
-        raise failure(program.planned, at, runner, error, failed) from error
+        index = len(times) - 1
+        runner, bound = program.runners[index][0], program.bound
+        failed_node = bound.take_failed() if bound is not None else None
+        raise failure(program.planned, index, runner, error, failed_node) from error
     except BaseException:
         program.forget()
         raise
@@ -63,10 +63,10 @@ def _run(program: Program, times: list[int]) -> None:
     program.bind_run()
 
 
-def _run_seen(program: Program, times: list[int], watch: Observer | None, follow: ProgressCallback | None) -> None:
+def _run_observed(program: Program, times: list[int], watch: Observer | None, follow: ProgressCallback | None) -> None:
     """Run all kernels with an observer and a progress callback, whose time is excluded."""
     values, kernels = program.values, program.planned.schedule.kernels
-    watching = 0
+    excluded = 0
     times.append(perf_counter_ns())
     for index, (runner, slot) in enumerate(program.runners):
         paused = perf_counter_ns()
@@ -74,10 +74,10 @@ def _run_seen(program: Program, times: list[int], watch: Observer | None, follow
             follow(Progress("running", kernels[index].result.operation.label, index, len(kernels)))
         if watch is not None:
             watch.before_kernel(index)
-        watching += perf_counter_ns() - paused
+        excluded += perf_counter_ns() - paused
         values[slot] = runner(values)
         paused = perf_counter_ns()
-        times.append(paused - watching)
+        times.append(paused - excluded)
         if watch is not None:
             watch.after_kernel(index)
-            watching += perf_counter_ns() - paused
+            excluded += perf_counter_ns() - paused
