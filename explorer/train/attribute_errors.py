@@ -13,30 +13,30 @@ MODULE: Mapping[str, str] = {
     "eval": "module.predict(x) computes in inference, without dropout and by stored statistics",
     "train": "module.fit(loader) trains, module.train_on(x, label) makes one step",
     "evaluate": "module.loss(module.predict(x), label) is the loss of samples",
-    "zero_grad": "each module.backward(label) computes the gradients anew",
-    "state_dict": "module.save(path) writes everything, module.parameters has the weights by name",
+    "zero_grad": "each module.backward(label) replaces the gradients",
+    "state_dict": "module.save(path) writes all state; module.parameters contains the weights by name",
     "load_state_dict": "module.restore(path); module.parameters[name].assign(array) sets one weight",
-    "compile": 'loss and optimizer are given first: ex.train.Module("m", loss=…, optimizer=…)',
+    "compile": 'loss and optimizer are arguments of the constructor: ex.train.Module("m", loss=…, optimizer=…)',
     "summary": "print(module), or module.explore(x, label)",
-    "named_parameters": "module.parameters has them by name",
+    "named_parameters": "module.parameters contains them by name",
     "add": "module.add_node(layer)",
     "requires_grad_": 'ex.train.ParameterGroup("layer", frozen=True) among the optimizer\'s groups',
 }
-"""attribute of a module → what serves instead"""
+"""attribute of a module → its replacement"""
 
 RATES = ("lr", "learning_rate")
 """names of the rate of an optimizer"""
 OPTIMIZER: Mapping[str, str] = {
-    "zero_grad": "each module.backward(label) computes the gradients anew",
-    "param_groups": 'groups=[ex.train.ParameterGroup("layer", rate=0.001)] when it is made',
+    "zero_grad": "each module.backward(label) replaces the gradients",
+    "param_groups": 'groups=[ex.train.ParameterGroup("layer", rate=0.001)] in its constructor',
     **dict.fromkeys(RATES, "optimizer.rate"),
     "state_dict": "module.save(path) writes it with the weights; optimizer.state() returns its arrays",
     "load_state_dict": "module.restore(path), or optimizer.load_state(arrays, iteration)",
 }
-"""attribute of an optimizer → what serves instead"""
+"""attribute of an optimizer → its replacement"""
 
 _LAYERS = {
-    **dict.fromkeys(("Conv2d", "Conv2D"), "ex.layers.Conv2d, a node as ex.train.Linear is"),
+    **dict.fromkeys(("Conv2d", "Conv2D"), "ex.layers.Conv2d, which can be a node like ex.train.Linear"),
     **dict.fromkeys(("BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "BatchNormalization"), "ex.train.BatchNorm"),
     **dict.fromkeys(
         ("LayerNorm", "Flatten", "MaxPool2d", "Softmax", "Sigmoid", "Tanh", "GELU"),
@@ -64,11 +64,11 @@ _TRAINING = {
     "clip_grad_norm_": "clip_norm=1.0 of the optimizer",
 }
 PACKAGE: Mapping[str, str] = {**_LAYERS, **_LOSSES, **_TRAINING}
-"""name of ``ex.train`` → what serves instead"""
+"""name that ``ex.train`` lacks → its replacement"""
 
 
 def hint(name: str, instead: Mapping[str, str]) -> str:
-    """Return what to use instead of a name, as the end of an error, or nothing."""
+    """Return the replacement of a name, as the end of an error; "" if none is known."""
     return f": {instead[name]}" if name in instead else ""
 
 

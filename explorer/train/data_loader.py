@@ -1,6 +1,6 @@
 """Datasets and data loaders, which return the user's samples in batches. They do not depend on modules.
 
-Position and order are plain numbers. The order of an epoch depends only on the seed and the epoch, so that stopped
+Position and order are integers. The order of an epoch depends only on the seed and the epoch, so that stopped
 training continues with the same batches, and a checkpoint (formats/checkpoint.py) needs no list of samples.
 """
 
@@ -130,7 +130,7 @@ class DataLoader:
     def order(self, epoch: int) -> Array:
         """Return the samples' indices in the order of an epoch, counted from 0."""
         count = len(self.dataset)
-        # Seeded by both rather than continued between epochs, so that epoch 7 has one order wherever training began.
+        # Seeded by both, not continued between epochs: the order of epoch 7 does not depend on where training began.
         return np.random.default_rng([self.seed, epoch]).permutation(count) if self.shuffle else np.arange(count)
 
     def __iter__(self) -> Iterator[tuple[Array, ...]]:
@@ -150,20 +150,20 @@ class DataLoader:
         (0, 1)
         """
         delivered = self._first if self._pass is None else self._pass.delivered
-        is_whole = self._pass is not None and delivered == len(self)
-        epoch = self.epoch if is_whole or self._pass is None else self.epoch - 1
-        return {"epoch": epoch, "batch": 0 if is_whole else delivered, **self._settings()}
+        is_complete = self._pass is not None and delivered == len(self)
+        epoch = self.epoch if is_complete or self._pass is None else self.epoch - 1
+        return {"epoch": epoch, "batch": 0 if is_complete else delivered, **self._settings()}
 
     def check_state(self, state: Mapping[str, Any]) -> None:
         """Raise OperandError for a mapping not from ``state()``, or a position inside an epoch with another order."""
         check_type(state, "state", Mapping, "a mapping, as state() returns it", "loader.load_state(other.state())")
         epoch, batch = state.get("epoch"), state.get("batch")
-        for name, own in self._settings().items():
-            if batch and state.get(name) != own:
+        for name, expected in self._settings().items():
+            if batch and state.get(name) != expected:
                 raise OperandError(
                     f"a position after {counted_text(batch, 'batch', 'batches')} "
                     f"of an epoch whose {name} is {state.get(name)!r}",
-                    rule=f"the loader's must be the same, and it is {own!r}",
+                    rule=f"the loader's must be the same, and it is {expected!r}",
                     fix="restore into a loader that is built like the saved one, or at the end of an epoch",
                 )
         if type(epoch) is not int or type(batch) is not int or epoch < 0 or not 0 <= batch < max(1, len(self)):
@@ -207,7 +207,7 @@ class DataLoader:
 
 
 class Pass:
-    """Iterator over an epoch's batches from the batch ``first``; ``given`` counts all that were returned or skipped."""
+    """Iterator over an epoch's batches from ``first``; ``delivered`` counts the batches returned or skipped."""
 
     def __init__(self, loader: DataLoader, order: Array, first: int) -> None:
         self._loader, self._order = loader, order
@@ -219,8 +219,8 @@ class Pass:
     def __next__(self) -> tuple[Array, ...]:
         if self.delivered >= len(self._loader):
             raise StopIteration
-        at = self.delivered * self._loader.batch_size
-        batch = self._loader.load(self._order[at : at + self._loader.batch_size])
+        start = self.delivered * self._loader.batch_size
+        batch = self._loader.load(self._order[start : start + self._loader.batch_size])
         # Only once the batch exists, since a batch with unreadable samples does not count as returned.
         self.delivered += 1
         return batch
@@ -247,11 +247,11 @@ def _stacked(samples: Sequence[Sample]) -> tuple[Array, ...]:
             rule="get() must return a tuple of arrays or numbers",
             fix="return (image, label), or (image,)",
         )
-    for number, sample in enumerate(samples):
-        shapes, wanted = [np.shape(part) for part in sample], [np.shape(part) for part in first]
-        if shapes != wanted:
+    for index, sample in enumerate(samples):
+        shapes, expected = [np.shape(part) for part in sample], [np.shape(part) for part in first]
+        if shapes != expected:
             raise StateError(
-                f"a batch whose sample {number} has the shapes {shapes}, while the first has {wanted}",
+                f"a batch whose sample {index} has the shapes {shapes}, while the first has {expected}",
                 rule="all samples of a batch must have the same shapes",
                 fix="pad them in get(), or use batch_size=1",
             )

@@ -54,8 +54,8 @@ from explorer.train.module_device import Batch, batch_on, common_device, element
 from explorer.train.node import Apply, Node
 from explorer.train.optimizers.optimizer import Optimizer
 
-KEPT = 16
-"""maximum number of batch types whose plans a module keeps"""
+MAX_PLANS = 16
+"""maximum number of batch types whose plans a module stores"""
 DTYPES = ("float32", "float64")
 _FIXED = {
     "loss": "another module, whose parameters are assigned these: parameters[name].assign(array)",
@@ -74,12 +74,12 @@ class ScaledWeights(Filler):
         return np.zeros(shape) if len(shape) < 2 else VarScale().draw(generator, shape)
 
 
-class Slopes(NamedTuple):
+class StepGradients(NamedTuple):
     """Expressions of a step before its update."""
 
     output: Expr
     loss: Expr
-    slopes: list[Expr]
+    gradients: list[Expr]
     """gradients of the trained parameters, in order"""
 
 
@@ -99,42 +99,42 @@ class TrainingStep:
         # A step is recorded once, far from the line that runs it, so only its layers have lines, where they were added.
         with recording_at(None, None):
             self._value, self._label = parameter(input_type, "input"), parameter(label_type, "label")
-            held = self.held(module)
-            trained = {name: held[name] for name in optimizer.parameters}
+            operands = self.parameter_operands(module)
+            trained = {name: operands[name] for name in optimizer.parameters}
             count = optimizer.count() if module.training_layers else None
             training = None if count is None else Training(step_number(count, module.device), module.samples)
-            output, loss, slopes = self.slopes(self._value, self._label, held, trained, training)
-            new = {} if training is None else training.statistics
-            replaced = {name: (held[name], value) for name, value in new.items()}
+            output, loss, gradients = self.gradients(self._value, self._label, operands, trained, training)
+            statistics = {} if training is None else training.statistics
+            replaced = {name: (operands[name], value) for name, value in statistics.items()}
             with scope("update"):
-                update = optimizer.record(trained, dict(zip(trained, slopes, strict=True)), count, replaced)
+                update = optimizer.record(trained, dict(zip(trained, gradients, strict=True)), count, replaced)
         self.output_type, self._loss_type = output.tensor_type, loss.tensor_type
         self.roots: list[Expr] = [output, loss, *update.results]
-        self.updates, self._places = update.values, update.places
-        self._frozen = {name: node for name, node in held.items() if node not in self.updates}
+        self.updates, self._memory = update.values, update.memory
+        self._frozen = {name: node for name, node in operands.items() if node not in self.updates}
         self._compiled: Compiled | None = None
 
-    def held(self, module: Module) -> dict[str, Expr]:
+    def parameter_operands(self, module: Module) -> dict[str, Expr]:
         """Record an operand for each parameter, by name, inside the box of the first layer that uses it."""
-        held: dict[str, Expr] = {}
+        operands: dict[str, Expr] = {}
         for node in module.nodes.values():
-            held = {**node.operands(), **held}
-        return {name: held[name] for name in module.parameters}
+            operands = {**node.operands(), **operands}
+        return {name: operands[name] for name in module.parameters}
 
-    def slopes(
+    def gradients(
         self,
         value: Expr,
         label: Expr,
-        held: Mapping[str, Expr],
+        operands: Mapping[str, Expr],
         trained: Mapping[str, Expr],
         training: Training | None,
-    ) -> Slopes:
+    ) -> StepGradients:
         """Record the output, the loss, and its gradients for the trained parameters."""
-        output = self._module.record(value, held, training)
+        output = self._module.record(value, operands, training)
         with scope("loss"):
             loss = self._module.record_loss(output, label)
         self.check_trained()
-        return Slopes(output, loss, grad(loss, list(trained.values())))
+        return StepGradients(output, loss, grad(loss, list(trained.values())))
 
     def check_trained(self) -> None:
         """Raise StateError if no parameter is trained."""
@@ -148,8 +148,8 @@ class TrainingStep:
     def compiled(self, operands: list[Expr]) -> Compiled:
         """Return the program of a step."""
         executor, options = self.execution()
-        places, spares = self._places, self._optimizer.spares
-        return Compiled(self.roots[:2], operands, places, executor, options, self.updates, spares)
+        memory, spares = self._memory, self._optimizer.spares
+        return Compiled(self.roots[:2], operands, memory, executor, options, self.updates, spares)
 
     def execution(self) -> tuple[RegisteredExecutor, Options]:
         """Return the executor of a step, and the options of its plan."""
@@ -157,7 +157,7 @@ class TrainingStep:
         return executor, Options(**{"lanes": executor.lanes, **self.options})
 
     def check(self, value: Any, label: Any, output: Any, loss: Array) -> None:
-        """Raise OperandError if the loss of a step cannot be right; then nothing is updated."""
+        """Raise OperandError if the loss of a step is invalid; then nothing is updated."""
         if isinstance(output, np.ndarray):
             self._module.require_loss().check_output(output)
 
@@ -169,10 +169,10 @@ class TrainingStep:
             self._compiled = self.compiled(operands)
         device = self._module.device
         output, loss, *_ = self._compiled(
-            value, label, *[elements_on(held, device) for held in self._frozen_parameters()]
+            value, label, *[elements_on(parameter_, device) for parameter_ in self._frozen_parameters()]
         )
         loss = on_host(self._loss_type, loss)
-        # Between the run and the update, so that a loss that cannot be right changes no parameter.
+        # Between the run and the update, so that an invalid loss changes no parameter.
         self.check(value, label, output, loss)
         self._optimizer.commit(self._compiled)
         return output, float(loss)
@@ -180,14 +180,17 @@ class TrainingStep:
     def operands(self, value: Array, label: Array) -> dict[Expr, Array]:
         """Return the current values of all operands."""
         self._optimizer.begin()
-        frozen = {node: held.array for node, held in zip(self._frozen.values(), self._frozen_parameters(), strict=True)}
-        # Copies, so that a plan that is shown keeps the current values while training continues.
-        read = {
+        frozen = {
+            node: parameter_.array
+            for node, parameter_ in zip(self._frozen.values(), self._frozen_parameters(), strict=True)
+        }
+        # Copies, so that a displayed plan keeps the current values while training continues.
+        in_memory = {
             node: on_host(node.tensor_type, array).copy()
-            for node, array in self._places.items()
+            for node, array in self._memory.items()
             if isinstance(node.operation, ParameterOperation)
         }
-        return {self._value: value, self._label: label, **frozen, **read}
+        return {self._value: value, self._label: label, **frozen, **in_memory}
 
     def _frozen_parameters(self) -> list[Parameter]:
         return [self._module.parameters[name] for name in self._frozen]
@@ -221,7 +224,7 @@ class Module:
         samples: str = "first",
         executor: str = "simple",
     ) -> None:
-        check_type(name, "name", str, "a text", 'ex.train.Module("digits")')
+        check_type(name, "name", str, "a string", 'ex.train.Module("digits")')
         check_name(str(np.dtype(dtype)), "dtype", DTYPES)
         check_name(samples, "samples", SAMPLES)
         check_name(executor, "executor", EXECUTORS)
@@ -237,7 +240,7 @@ class Module:
         """type and array of the last output, on its device until it is read"""
         self._pending = ""
         """the next call that the loop needs: "backward" after a forward, "step" after a backward"""
-        self._made_step: Callable[[Module, TensorType, TensorType], TrainingStep] = TrainingStep
+        self._step_factory: Callable[[Module, TensorType, TensorType], TrainingStep] = TrainingStep
         self._steps: dict[tuple[TensorType, TensorType, LearningRate], TrainingStep] = {}
         self._predictions: dict[TensorType, Compiled] = {}
         self._outputs: dict[TensorType, TensorType] = {}
@@ -258,8 +261,8 @@ class Module:
 
     def set_loss(self, loss: Loss) -> None:
         """Set the loss, before the first node."""
-        self._open("set_loss")
-        self._before_nodes("loss")
+        self._check_open("set_loss")
+        self._check_before_nodes("loss")
         if not isinstance(loss, Loss) or loss.reduction == "none":
             rule = "a module's loss must be one number: with reduction 'mean' or 'sum'"
             raise DeclarationError(
@@ -267,20 +270,20 @@ class Module:
                 rule=rule if isinstance(loss, Loss) else "a loss must be a Loss",
                 fix="module.set_loss(ex.train.CrossEntropy())",
             )
-        _own(loss, self.name, "loss")
+        _set_owner(loss, self.name, "loss")
         self.loss = loss
 
     def set_optimizer(self, optimizer: Optimizer) -> None:
         """Set the optimizer, before the first node."""
-        self._open("set_optimizer")
-        self._before_nodes("optimizer")
+        self._check_open("set_optimizer")
+        self._check_before_nodes("optimizer")
         if not isinstance(optimizer, Optimizer):
             raise DeclarationError(
                 f"set_optimizer({optimizer!r})",
                 rule="an optimizer must be an Optimizer",
                 fix="module.set_optimizer(ex.train.Adam(rate=0.001))",
             )
-        _own(optimizer, self.name, "optimizer")
+        _set_owner(optimizer, self.name, "optimizer")
         self.optimizer = optimizer
 
     def add_node(self, layer: Layer | Callable[[Expr], Expr], name: str = "") -> Node:
@@ -288,8 +291,8 @@ class Module:
 
         Raise StateError without a loss and an optimizer, or after attach; DeclarationError for a name used twice.
         """
-        self._open("add_node")
-        missing = [what for what in ("loss", "optimizer") if getattr(self, what) is None]
+        self._check_open("add_node")
+        missing = [part for part in ("loss", "optimizer") if getattr(self, part) is None]
         if missing or self._attached:
             raise StateError(
                 f"add_node to the module {self.name!r}, "
@@ -308,10 +311,10 @@ class Module:
             if not isinstance(layer, (Operation, Function)) and not takes(layer, 1):
                 raise DeclarationError(
                     f"add_node of a function with the arguments {inspect.signature(layer, follow_wrapped=False)}",
-                    rule="a node's function must take one expression, the result of the node before it",
+                    rule="a node's function must have one argument, the result of the previous node",
                     fix="module.add_node(lambda x: ex.tanh(x) * 2)",
                 )
-            layer = Apply(name or self._free_name(layer), layer)
+            layer = Apply(name or self._unused_name(layer), layer)
         if layer.name in self.nodes:
             raise DeclarationError(
                 f"a second node {layer.name!r} in the module {self.name!r}",
@@ -341,7 +344,7 @@ class Module:
         >>> module.to_device("cpu").device
         Device('cpu')
         """
-        self._open("to_device")
+        self._check_open("to_device")
         self._device = as_device(device, f"to_device of the module {self.name!r}")
         self._place(self._device)
         return self
@@ -352,7 +355,7 @@ class Module:
             for node in self.nodes.values():
                 node.to_device(device)
             if self._attached:
-                # Its state, such as Adam's moments, must be on the parameters' device.
+                # The optimizer's state, such as Adam's moments, must be on the parameters' device.
                 self.require_optimizer().follow()
             self._steps, self._predictions, self._outputs, self._last, self._pending = {}, {}, {}, None, ""
 
@@ -362,7 +365,7 @@ class Module:
         By default weights are initialized by Glorot's rule from ``seed``, and biases with zeros. Layers that are
         already initialized keep their values.
         """
-        self._open("attach")
+        self._check_open("attach")
         if self._attached or not self.nodes:
             raise StateError(
                 f"attach() of the module {self.name!r}, which " + ("is attached" if self._attached else "has no nodes"),
@@ -371,32 +374,32 @@ class Module:
             )
         initializer = initializer or Initializer(filler=ScaledWeights(), seed=seed)
         for node in self.nodes.values():
-            if not _is_initialised(node.layer):
+            if not _is_initialized(node.layer):
                 node.layer.init(initializer)
         owners: dict[str, Parameter] = {}
         for node in self.nodes.values():
-            for name, held in node.parameters.items():
-                if owners.setdefault(name, held) is not held:
+            for name, parameter_ in node.parameters.items():
+                if owners.setdefault(name, parameter_) is not parameter_:
                     raise DeclarationError(
                         f"two parameters {name!r} in the module {self.name!r}",
                         rule="parameters must have unique names, unless they are shared",
                         fix="give the layers different names",
                     )
                 # A layer may have been initialized before it was added, with another dtype.
-                held.convert(self.dtype)
+                parameter_.convert(self.dtype)
         if self._device is None:
             self._device = common_device(self.name, owners)
         self._place(self._device)
         # A parameter shared by two nodes is trained if one of them trains it.
         trained = {name for node in self.nodes.values() for name in node.updates()}
         optimizer = self.require_optimizer()
-        replaced = {name: held for node in self.nodes.values() for name, held in node.replaced.items()}
-        optimizer.attach({name: held for name, held in owners.items() if name in trained}, replaced)
+        replaced = {name: parameter_ for node in self.nodes.values() for name, parameter_ in node.replaced.items()}
+        optimizer.attach({name: parameter_ for name, parameter_ in owners.items() if name in trained}, replaced)
         for node in self.nodes.values():
             node.attach(trained - {*optimizer.parameters}, lambda: optimizer.iteration)
         self._attached = True
 
-    def _before_nodes(self, what: str) -> None:
+    def _check_before_nodes(self, what: str) -> None:
         if getattr(self, what) is not None or self.nodes:
             raise StateError(
                 f"set_{what} of the module {self.name!r}, which has "
@@ -405,18 +408,16 @@ class Module:
                 fix="make another module",
             )
 
-    def _free_name(self, function: Any) -> str:
+    def _unused_name(self, function: Any) -> str:
         base = str(getattr(function, "name", None) or getattr(function, "__name__", "function"))
         base = base if base.isidentifier() else "function"
-        taken = (base, *[f"{base}_{number}" for number in range(2, len(self.nodes) + 2)])
-        return next(name for name in taken if name not in self.nodes)
+        candidates = (base, *[f"{base}_{index}" for index in range(2, len(self.nodes) + 2)])
+        return next(name for name in candidates if name not in self.nodes)
 
     def __setattr__(self, name: str, value: Any) -> None:
         # Set once, and reset to None when the module is closed.
         if name in _FIXED and value is not None and vars(self).get(name) is not None:
-            rule = (
-                f"the {name} of a module is set once: steps are planned with it, and the optimizer's state is its own"
-            )
+            rule = f"the {name} of a module is set once: steps are planned with it, and the optimizer has state for it"
             refuse_setting(self, name, value, rule, _FIXED[name])
         super().__setattr__(name, value)
 
@@ -431,7 +432,7 @@ class Module:
         nodes = ", ".join([f"{node.type} {name!r}" for name, node in self.nodes.items()])
         return f"<module {self.name!r}, {state}: {nodes or 'no nodes'}>"
 
-    # -- reading and recording -------------------------------------------------------------------------------------
+    # -- parameters and recording -------------------------------------------------------------------------------------
 
     @property
     def device(self) -> Device:
@@ -458,16 +459,20 @@ class Module:
     @property
     def parameters(self) -> dict[str, Parameter]:
         """All parameters by name, in the order of the nodes."""
-        return {name: held for node in self.nodes.values() for name, held in node.parameters.items()}
+        return {name: parameter_ for node in self.nodes.values() for name, parameter_ in node.parameters.items()}
 
     def record(
         self, value: Expr, parameters: Mapping[str, Expr] | None = None, training: Training | None = None
     ) -> Expr:
         """Record the output for an expression, in training or in inference; parameters are given by name, or default to
         the module's own."""
-        held = {name: each.value for name, each in self.parameters.items()} if parameters is None else parameters
+        operands = (
+            {name: parameter_.value for name, parameter_ in self.parameters.items()}
+            if parameters is None
+            else parameters
+        )
         for node in self.nodes.values():
-            value = node.record(value, held, training)
+            value = node.record(value, operands, training)
         self._check_output(value)
         return value
 
@@ -502,14 +507,16 @@ class Module:
     def require_loss(self) -> Loss:
         """Return the loss; raise StateError if there is none."""
         if self.loss is None:
-            raise StateError(f"the module {self.name!r} without a loss", rule="it must have one", fix="set_loss(…)")
+            raise StateError(
+                f"the module {self.name!r} without a loss", rule="a module must have one", fix="set_loss(…)"
+            )
         return self.loss
 
     def require_optimizer(self) -> Optimizer:
         """Return the optimizer; raise StateError if there is none."""
         if self.optimizer is None:
             raise StateError(
-                f"the module {self.name!r} without an optimizer", rule="it must have one", fix="set_optimizer(…)"
+                f"the module {self.name!r} without an optimizer", rule="a module must have one", fix="set_optimizer(…)"
             )
         return self.optimizer
 
@@ -521,7 +528,7 @@ class Module:
                 fix=f"pass x.astype('{self.dtype}')",
             )
 
-    def _open(self, what: str) -> None:
+    def _check_open(self, what: str) -> None:
         if self._closed:
             raise StateError(
                 f"{what} of the module {self.name!r}, which is closed",
@@ -529,8 +536,8 @@ class Module:
                 fix="make another one",
             )
 
-    def _ready(self, what: str) -> None:
-        self._open(what)
+    def _check_ready(self, what: str) -> None:
+        self._check_open(what)
         if not self._attached:
             missing = next((part for part in ("loss", "optimizer") if getattr(self, part) is None), "")
             state = f"has no {missing}" if missing else "is not attached" if self.nodes else "has no nodes"
@@ -544,7 +551,7 @@ class Module:
     def _check_samples(self, value: Any) -> None:
         if not (value.ndim if isinstance(value, Tensor) else samples_of(value).ndim):
             raise OperandError(
-                f"a scalar given to the module {self.name!r}",
+                f"a scalar passed to the module {self.name!r}",
                 rule=f"an input must have an axis of samples, its {self.samples} one",
                 fix="x[None]",
             )
@@ -555,7 +562,7 @@ class Module:
             raise OperandError(
                 f"a batch of the shape {shape} to train the module {self.name!r}",
                 rule=f"a batch must have at least one sample along its {self.samples} axis",
-                fix="leave empty batches out",
+                fix="omit empty batches",
             )
 
     def _input(self, value: Any) -> Batch:
@@ -573,7 +580,7 @@ class Module:
         Dropout drops elements, and BatchNorm uses this batch's statistics; ``predict`` computes the output in
         inference. Raise OperandError, as ``train_on`` does, for an input whose output does not have the module's dtype.
         """
-        self._ready("forward")
+        self._check_ready("forward")
         self._check_forward(value)
         for node in self.nodes.values():
             # Only this module uses a node's result, so it is passed on without a copy.
@@ -585,20 +592,20 @@ class Module:
     def _check_forward(self, value: Any) -> None:
         """Raise OperandError for an input that a training step rejects; each input type is checked once."""
         type_ = self._input(value).type
-        for each in self.parameters.values():
-            elements_on(each, self.device)
+        for parameter_ in self.parameters.values():
+            elements_on(parameter_, self.device)
         if type_ not in self._outputs:
-            held = {name: parameter(each.type, name) for name, each in self.parameters.items()}
+            operands = {name: parameter(parameter_.type, name) for name, parameter_ in self.parameters.items()}
             # In training mode, which may reject inputs that inference accepts, and before a node takes the input over.
             training = Training(step_operand(self.device), self.samples)
-            _keep(self._outputs, type_, self.record(parameter(type_, "input"), held, training).tensor_type)
+            _store(self._outputs, type_, self.record(parameter(type_, "input"), operands, training).tensor_type)
 
     def backward(self, label: Any) -> float:
         """Compute the gradients of all parameters from a label; return the loss.
 
         No parameter changes except the statistics of a BatchNorm. Raise StateError unless forward was called before.
         """
-        self._ready("backward")
+        self._check_ready("backward")
         if self.last_output is None or self._pending != "backward":
             raise StateError(
                 f"backward of the module {self.name!r} without a forward",
@@ -614,14 +621,14 @@ class Module:
         for node in reversed(self.nodes.values()):
             gradient = node.backward(gradient)
         for node in self.nodes.values():
-            for name, held in node.replaced.items():
-                held.assign(node.statistics[name])
+            for name, parameter_ in node.replaced.items():
+                parameter_.assign(node.statistics[name])
         self._pending = "step"
         return float(value)
 
     def step(self) -> None:
         """Update all parameters with the gradients of the last backward. Raise StateError if there are none."""
-        self._ready("step")
+        self._check_ready("step")
         if self._pending != "step":
             raise StateError(
                 f"step of the module {self.name!r} without gradients",
@@ -647,7 +654,7 @@ class Module:
 
         The plan is built at the first step for a type of input, and reused.
         """
-        self._ready("train_on")
+        self._check_ready("train_on")
         batch, label = self._input(value), self._label(label)
         self._check_count(batch.type.shape)
         with self._lock:  # a plan has a single table of values
@@ -674,11 +681,11 @@ class Module:
         resumed epoch counts only the remaining batches. A notebook shows a progress bar; ``ex.progress`` reports each
         batch, and can cancel, which keeps all completed steps.
         """
-        self._ready("fit")
+        self._check_ready("fit")
         if not isinstance(loader, Iterable) or isinstance(loader, (np.ndarray, Tensor)):
             raise OperandError(
                 f"fit({type(loader).__name__}, …)",
-                rule="a loader must be iterable, and give batches",
+                rule="a loader must be an iterable of batches",
                 fix="module.fit(ex.train.DataLoader(ex.train.ArrayDataset(images, labels)))",
             )
         epochs, every = check_integer(epochs, "epochs", "epochs=1", 0), check_integer(every, "every", "every=1", 1)
@@ -696,18 +703,18 @@ class Module:
         return history
 
     def predict(self, value: Any) -> Array:
-        """Compute the output in inference, in one plan; nothing is kept, and the training loop is unaffected."""
-        self._ready("predict")
+        """Compute the output in inference, in one plan; nothing is stored, and the training loop is unaffected."""
+        self._check_ready("predict")
         array, type_ = self._input(value)
         with self._lock:
-            elements = [elements_on(held, self.device) for held in self.parameters.values()]
+            elements = [elements_on(parameter_, self.device) for parameter_ in self.parameters.values()]
             if type_ not in self._predictions:
-                operand = parameter(type_, "input")
+                input_ = parameter(type_, "input")
                 # As operands rather than constants, so that a plan stays valid after a step has changed the parameters.
-                held = {name: parameter(each.type, name) for name, each in self.parameters.items()}
-                output = self.record(operand, held)
-                plan = Compiled([output], [operand, *held.values()], None, EXECUTORS[self.executor])
-                _keep(self._predictions, type_, plan)
+                operands = {name: parameter(parameter_.type, name) for name, parameter_ in self.parameters.items()}
+                output = self.record(input_, operands)
+                plan = Compiled([output], [input_, *operands.values()], None, EXECUTORS[self.executor])
+                _store(self._predictions, type_, plan)
             (result,) = self._predictions[type_].on_host(array, *elements)
         return result
 
@@ -715,21 +722,21 @@ class Module:
         # A rate that was assigned since needs another step.
         key = input_type, label_type, self.require_optimizer().rate
         if key not in self._steps:
-            for held in self.parameters.values():
-                elements_on(held, self.device)
-            _keep(self._steps, key, self._made_step(self, input_type, label_type))
+            for parameter_ in self.parameters.values():
+                elements_on(parameter_, self.device)
+            _store(self._steps, key, self._step_factory(self, input_type, label_type))
         return self._steps[key]
 
-    def set_step(self, made_step: Callable[[Module, TensorType, TensorType], TrainingStep]) -> None:
+    def set_step(self, factory: Callable[[Module, TensorType, TensorType], TrainingStep]) -> None:
         """Make ``train_on`` and ``fit`` use other steps (``ex.parallelize``); plans of the old steps are dropped."""
         with self._lock:
-            self._made_step, self._steps = made_step, {}
+            self._step_factory, self._steps = factory, {}
 
-    # -- showing ---------------------------------------------------------------------------------------------------
+    # -- views ---------------------------------------------------------------------------------------------------
 
     def plan(self, value: Any, label: Any, **options: Any) -> EvalPlan:
         """Return a prepared plan of one training step: output, loss, new parameters, new state; nothing is updated."""
-        self._ready("plan")
+        self._check_ready("plan")
         batch, label = self._input(value), self._label(label)
         step = self._step(batch.type, label.type)
         self.check_label(label, step.output_type.shape)
@@ -747,14 +754,14 @@ class Module:
             plan = self.plan(value, label, record="values")
         return hooks.explore(plan.eval(), **options)
 
-    # -- keeping ---------------------------------------------------------------------------------------------------
+    # -- files ---------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str], loader: Any = None) -> None:
         """Write weights, optimizer state and step count to a file ``x.npz``, with a loader's position if given.
 
         The file is replaced atomically, so a reader sees the last complete version.
         """
-        self._ready("save")
+        self._check_ready("save")
         hooks.save_training(self, path, loader)
 
     def restore(self, path: str | os.PathLike[str], loader: Any = None, own_settings: bool = False) -> None:
@@ -764,7 +771,7 @@ class Module:
         loader is restored too. Settings are the learning rate, and the options of optimizer, groups and loss; if they
         differ, ``own_settings=True`` continues with this module's settings. Raise FileError.
         """
-        self._ready("restore")
+        self._check_ready("restore")
         check_type(own_settings, "own_settings", bool, "True or False", "own_settings=True")
         hooks.restore_training(self, path, loader, own_settings)
         self._pending = ""
@@ -773,7 +780,7 @@ class Module:
         """Release loss, optimizer, nodes and the last output; the module cannot be used any more."""
         for node in self.nodes.values():
             node.release()
-        # Both may now be given to another module.
+        # Both may now belong to another module.
         if self.loss is not None:
             self.loss.owner = ""
         if self.optimizer is not None:
@@ -831,7 +838,7 @@ def train_epoch(
     total, samples = 0.0, 0
     batches_of_epoch, resumable = iter(loader), loader if isinstance(loader, Resumable) else None
     try:
-        for number, batch in enumerate(batches_of_epoch):
+        for index, batch in enumerate(batches_of_epoch):
             if not isinstance(batch, (tuple, list)) or len(batch) != 2:
                 raise OperandError(
                     f"a batch of {len(batch) if isinstance(batch, (tuple, list)) else type(batch).__name__}",
@@ -840,13 +847,13 @@ def train_epoch(
                 )
             # Before the step, so that all counted batches are trained if a callback cancels.
             if (report := current_callback()) is not None:
-                report(Progress("training", f"epoch {epoch}", (epoch - 1) * batches + number, epochs * batches))
+                report(Progress("training", f"epoch {epoch}", (epoch - 1) * batches + index, epochs * batches))
             loss = module.train_on(*batch)
             count = np.shape(batch[0])[-1 if module.samples == "last" else 0]
             # Weighted by samples, since the last batch may be smaller.
             total += loss * count
             samples += count
-            if checkpoint is not None and every_batches is not None and (number + 1) % every_batches == 0:
+            if checkpoint is not None and every_batches is not None and (index + 1) % every_batches == 0:
                 module.save(checkpoint, resumable)
     except BaseException:
         new_steps = optimizer.iteration - steps
@@ -866,22 +873,22 @@ def train_epoch(
     return Epoch(epoch, total / samples, samples)
 
 
-def _keep(table: dict[Any, Any], key: Any, value: Any) -> None:
+def _store(table: dict[Any, Any], key: Any, value: Any) -> None:
     """Add a value to a table, and drop the oldest, since batches of varying lengths would exhaust memory."""
     table[key] = value
-    if len(table) > KEPT:
+    if len(table) > MAX_PLANS:
         del table[next(iter(table))]
 
 
-def _is_initialised(layer: Layer) -> bool:
+def _is_initialized(layer: Layer) -> bool:
     return all(getattr(source, "held", True) is not None for source in layer.sources())
 
 
-def _own(thing: Loss | Optimizer, module: str, what: str) -> None:
+def _set_owner(thing: Loss | Optimizer, module: str, what: str) -> None:
     """Mark a loss or an optimizer as owned by a module; raise StateError if another module owns it."""
     if thing.owner:
         raise StateError(
-            f"the {what} {thing!r} given to the module {module!r}",
+            f"the {what} {thing!r} passed to the module {module!r}",
             rule=f"one {what} must belong to one module, and this one belongs to {thing.owner!r}",
             fix=f"make another {what}, or close() that module",
         )

@@ -31,15 +31,15 @@ class Batch(NamedTuple):
         return self.values if isinstance(self.values, np.ndarray) else on_host(self.type, self.values)
 
 
-def batch_on(device: Device, value: Any, wanted: Callable[[np.dtype[Any]], np.dtype[Any]]) -> Batch:
-    """Return samples in the dtype that ``wanted`` returns for theirs; a tensor on the device stays there."""
+def batch_on(device: Device, value: Any, dtype_for: Callable[[np.dtype[Any]], np.dtype[Any]]) -> Batch:
+    """Return samples in the dtype that ``dtype_for`` returns for theirs; a tensor on the device stays there."""
     if isinstance(value, Tensor):
-        if value.device is device is not cpu and wanted(value.dtype) == value.dtype:
+        if value.device is device is not cpu and dtype_for(value.dtype) == value.dtype:
             return Batch(value.storage.array, value.tensor_type)
         value = value.array
     # Device kernels read one block of memory, and a plan is built for row-major operands.
     array = np.ascontiguousarray(samples_of(value))
-    array = array.astype(wanted(array.dtype), copy=False)
+    array = array.astype(dtype_for(array.dtype), copy=False)
     return Batch(array, TensorType(array.shape, array.dtype, device))
 
 
@@ -63,7 +63,7 @@ def samples_of(value: Any) -> Array:
 
 def common_device(module: str, parameters: Mapping[str, Parameter]) -> Device:
     """Return the device of all parameters of a module; raise DeclarationError if there are several."""
-    device_of = {name: held.device for name, held in parameters.items()}
+    device_of = {name: parameter.device for name, parameter in parameters.items()}
     first = next(iter(device_of), "")
     other = next((name for name, device in device_of.items() if device is not device_of[first]), "")
     if other:

@@ -33,8 +33,8 @@ from explorer.train.compiled import Compiled, parameter
 from explorer.train.layers.training_layers import Training, TrainingLayer, check_outermost, step_operand
 from explorer.train.module_device import elements_on, samples_of
 
-_taken: WeakValueDictionary[int, Tensor] = WeakValueDictionary()
-"""tensors that a node has taken over, by uid"""
+_owned: WeakValueDictionary[int, Tensor] = WeakValueDictionary()
+"""tensors that nodes have taken over, by uid"""
 
 
 class Apply(Layer):
@@ -105,30 +105,30 @@ class Node:
     @property
     def parameters(self) -> dict[str, Parameter]:
         """Its parameters by name; StateError before they are initialized."""
-        return {held.name: held for held in self.layer.parameters().values()}
+        return {parameter_.name: parameter_ for parameter_ in self.layer.parameters().values()}
 
     def record(self, value: Expr, parameters: Mapping[str, Expr], training: Training | None = None) -> Expr:
         """Record the layer's output from its input and named parameters, in training or in inference."""
         layer = self.layer
-        by_path = {path: parameters[held.name] for path, held in layer.parameters().items()}
+        by_path = {path: parameters[parameter_.name] for path, parameter_ in layer.parameters().items()}
         with recording_at(state.scope, *self._origin), self._box(by_path.values()):
             if isinstance(layer, Apply):
                 return layer.forward(value)  # a call would only hide the one operation
             if training is not None and isinstance(layer, TrainingLayer):
                 output, statistics = layer.in_training(value, by_path, training)
-                for path, new in statistics.items():
-                    training.replace(layer.parameters()[path].name, new)
+                for path, statistic in statistics.items():
+                    training.replace(layer.parameters()[path].name, statistic)
                 return output
             return layer.call({layer.inputs[0]: value}, by_path)[layer.outputs[0]]
 
     def operands(self) -> dict[str, Expr]:
         """Record an operand for each parameter, by name, inside the layer's box."""
         with scope(self.layer.name, "layer", self.type, self.layer):
-            return {name: parameter(held.type, name) for name, held in self.parameters.items()}
+            return {name: parameter(parameter_.type, name) for name, parameter_ in self.parameters.items()}
 
     def _box(self, parameters: Iterable[Expr]) -> AbstractContextManager[object]:
         """Enter the layer's box: the box in which its parameters were recorded, or a new one."""
-        for box in (each.scope for each in parameters):
+        for box in (operand.scope for operand in parameters):
             if box is not None and box.payload is self.layer and box.parent is state.scope:
                 return recording_at(box, *self._origin)
         return scope(self.layer.name, "layer", self.type, self.layer)
@@ -147,8 +147,8 @@ class Node:
         """Parameters that a training step replaces by new statistics, by name."""
         if not isinstance(self.layer, TrainingLayer):
             return {}
-        held = self.layer.parameters()
-        return {held[path].name: held[path] for path in self.layer.replaced}
+        parameters = self.layer.parameters()
+        return {parameters[path].name: parameters[path] for path in self.layer.replaced}
 
     def attach(self, frozen: Iterable[str], steps: Callable[[], int]) -> None:
         """Skip gradients of frozen parameters from now on, and use ``steps`` to read the number of completed steps.
@@ -165,33 +165,33 @@ class Node:
 
         Raise OperandError for samples of another size, StateError for a tensor that a node has already taken over.
         """
-        taken = self.take_over(value)
-        size = self._size(taken.tensor_type)
+        tensor_ = self.take_over(value)
+        size = self._size(tensor_.tensor_type)
         if self.input_size not in (None, size):
             raise OperandError(
-                f"the node {self.name!r} with an input {taken.type}, {counted_text(size, 'element')} a sample",
+                f"the node {self.name!r} with an input {tensor_.type}, {counted_text(size, 'element')} a sample",
                 rule=f"a sample must have {self.input_size} elements, in any shape",
                 fix=f"reshape the samples to {counted_text(self.input_size, 'element')} each",
             )
         elements = self._elements()
-        forward, _ = self._compiled(taken.tensor_type)
+        forward, _ = self._compiled(tensor_.tensor_type)
         self._step = (np.array(self._steps()),) if isinstance(self.layer, TrainingLayer) else ()
-        output, *statistics = forward.on_host(taken.storage.array, *elements, *self._step)
-        # Copies, as of the output.
+        output, *statistics = forward.on_host(tensor_.storage.array, *elements, *self._step)
+        # Copies, like the output.
         self.statistics = dict(zip(self.replaced, map(np.array, statistics), strict=True))
         self.input_size, self.output_size = size, self._size(TensorType(output.shape, output.dtype))
         if isinstance(value, Tensor):
             # Only after the run, so that a tensor whose forward failed may be passed again.
-            _taken[value.uid] = value
+            _owned[value.uid] = value
         # A copy, since the next run overwrites the program's memory.
-        self.last_input, self.last_output = taken, np.array(output)
+        self.last_input, self.last_output = tensor_, np.array(output)
         return self.last_output
 
     def backward(self, gradient: Any) -> Array:
         """Compute the last input's gradient from the last output's, and set the parameters' gradients."""
         if self.last_input is None or self.last_output is None:
             raise StateError(
-                f"backward of the node {self.name!r}, which was not fed forward",
+                f"backward of the node {self.name!r}, without a forward",
                 rule="forward must come before backward",
                 fix="node.forward(x)",
             )
@@ -205,25 +205,25 @@ class Node:
         elements = self._elements()
         _, backward = self._compiled(self.last_input.tensor_type)
         upstream = np.ascontiguousarray(upstream.reshape(self.last_output.shape))
-        held = self.parameters
+        parameters = self.parameters
         results = backward.on_host(self.last_input.storage.array, *elements, *self._step, upstream)
-        self.gradients = dict(zip([name for name in held if name in self.updates()], results[1:], strict=True))
+        self.gradients = dict(zip([name for name in parameters if name in self.updates()], results[1:], strict=True))
         result: Array = results[0]
         return result
 
     def take_over(self, value: Any) -> Tensor:
         """Return an input as a contiguous tensor with the module's dtype; arrays are copied."""
         if isinstance(value, Tensor):
-            if value.uid in _taken:
+            if value.uid in _owned:
                 raise StateError(
                     f"the tensor {value.label!r} passed to the node {self.name!r}",
                     rule="a tensor must not be passed to a node once a node has taken it over",
                     fix="pass a copy: ex.tensor(x)",
                 )
-            fits = value.dtype == self._dtype or not is_floating(value.dtype)
-            if fits and value.device is self._device:
+            has_dtype = value.dtype == self._dtype or not is_floating(value.dtype)
+            if has_dtype and value.device is self._device:
                 return value
-            return tensor(value.array, None if fits else self._dtype, device=self._device)
+            return tensor(value.array, None if has_dtype else self._dtype, device=self._device)
         array, name = samples_of(value), f"input of {self.name}"
         return tensor(array, self._dtype if array.dtype.kind == "f" else None, name=name, device=self._device)
 
@@ -232,11 +232,11 @@ class Node:
         self.release()
         self._device = device
         if all(getattr(source, "held", True) is not None for source in self.layer.sources()):
-            for held in self.parameters.values():
-                held.to_device(device)
+            for parameter_ in self.parameters.values():
+                parameter_.to_device(device)
 
     def _elements(self) -> list[Any]:
-        return [elements_on(held, self._device) for held in self.parameters.values()]
+        return [elements_on(parameter_, self._device) for parameter_ in self.parameters.values()]
 
     def _size(self, type_: TensorType) -> int:
         return math.prod(type_.shape[:-1] if self._samples == "last" else type_.shape[1:])
@@ -245,20 +245,20 @@ class Node:
         """Return the programs of forward and backward for an input's type."""
         if type_ not in self._programs:
             value = parameter(type_, self.layer.inputs[0])
-            held = {name: parameter(each.type, name) for name, each in self.parameters.items()}
+            operands = {name: parameter(parameter_.type, name) for name, parameter_ in self.parameters.items()}
             step = [step_operand(self._device)] if isinstance(self.layer, TrainingLayer) else []
             training = Training(step[0], self._samples) if step else None
-            output = self.record(value, held, training)
-            new = [training.statistics[name] for name in self.replaced] if training else []
-            forward = Compiled([output, *new], [value, *held.values(), *step])
+            output = self.record(value, operands, training)
+            statistics = [training.statistics[name] for name in self.replaced] if training else []
+            forward = Compiled([output, *statistics], [value, *operands.values(), *step])
             upstream = parameter(output.type, "gradient")
-            wanted = [held[name] for name in held if name in self.updates()]
+            differentiated = [operands[name] for name in operands if name in self.updates()]
             if is_floating(value.dtype):
-                slopes = grad(output, [value, *wanted], seed=upstream)
+                gradients = grad(output, [value, *differentiated], seed=upstream)
             else:  # integers have no gradient, so zeros are returned
                 zero = zeros(value.shape, self._dtype, self._device)
-                slopes = [zero, *(grad(output, wanted, seed=upstream) if wanted else [])]
-            self._programs[type_] = forward, Compiled(slopes, [value, *held.values(), *step, upstream])
+                gradients = [zero, *(grad(output, differentiated, seed=upstream) if differentiated else [])]
+            self._programs[type_] = forward, Compiled(gradients, [value, *operands.values(), *step, upstream])
         return self._programs[type_]
 
     def release(self) -> None:
@@ -274,5 +274,5 @@ class Node:
 
 def _is_trained(source: ParamSource) -> bool:
     """Return whether a module trains a source's parameter, which it does by default, unlike a separate layer."""
-    chosen = source.policies.given.get(GradPolicy.update)
-    return chosen is None or bool(chosen.value)
+    policy = source.policies.given.get(GradPolicy.update)
+    return policy is None or bool(policy.value)

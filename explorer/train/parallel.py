@@ -36,10 +36,10 @@ from explorer.run.runtime.timing import Timing
 from explorer.run.workers.workers import Workers
 from explorer.train.compiled import Compiled, parameter
 from explorer.train.layers.training_layers import Part, Training, step_operand
-from explorer.train.module import Module, Slopes, TrainingStep
+from explorer.train.module import Module, StepGradients, TrainingStep
 
 _SHARD, _SUM = "gradients_of_shard", "sum_of_gradients"
-"""names of the functions that workers run whole"""
+"""names of the functions that each run on one worker"""
 OPTIONS: dict[str, Any] = {"without": ("batch",), "inline": Inline(whole=(_SHARD, _SUM))}
 """plan options of a step, which do not batch shards again"""
 _TOLERANCE = 200
@@ -54,7 +54,7 @@ class Parallel:
     def __init__(self, module: Module, workers: Workers, shards: int, owned: bool) -> None:
         self.module, self.workers, self.shards = module, workers, shards
         self._owned = owned
-        self._were_always, self._lost_before = workers.always, len(workers.lost)
+        self._previous_always, self._lost_before = workers.always, len(workers.lost)
         workers.always = True
         module.set_step(partial(ParallelStep, self))
 
@@ -66,7 +66,7 @@ class Parallel:
     def close(self) -> None:
         """Train the module locally again; end the workers if they were started for it."""
         self.module.set_step(TrainingStep)
-        self.workers.always = self._were_always
+        self.workers.always = self._previous_always
         if self._owned:
             self.workers.close()
 
@@ -119,8 +119,8 @@ def parallelize(
     if shards is not None:
         shards = check_integer(shards, "shards", "shards=4", 1)
     owned = not isinstance(workers, Workers)
-    held = workers if isinstance(workers, Workers) else Workers(workers, **settings)
-    return Parallel(module, held, shards or len(held), owned)
+    opened = workers if isinstance(workers, Workers) else Workers(workers, **settings)
+    return Parallel(module, opened, shards or len(opened), owned)
 
 
 class ParallelStep(TrainingStep):
@@ -139,18 +139,18 @@ class ParallelStep(TrainingStep):
         self._is_checked = False
         super().__init__(module, *types)
 
-    def held(self, module: Module) -> dict[str, Expr]:
+    def parameter_operands(self, module: Module) -> dict[str, Expr]:
         """Record an operand for each parameter, by name, outside all boxes: each shard records the layers again."""
-        return {name: parameter(each.type, name) for name, each in module.parameters.items()}
+        return {name: parameter(parameter_.type, name) for name, parameter_ in module.parameters.items()}
 
-    def slopes(
+    def gradients(
         self,
         value: Expr,
         label: Expr,
-        held: Mapping[str, Expr],
+        operands: Mapping[str, Expr],
         trained: Mapping[str, Expr],
         training: Training | None,
-    ) -> Slopes:
+    ) -> StepGradients:
         """Record the output, the loss and the gradients of each shard, and their sum."""
         module, count = self._module, self._parallel.shards
         axis = 0 if module.samples == "first" else -1
@@ -162,45 +162,45 @@ class ParallelStep(TrainingStep):
                 fix=f"larger batches, or ex.parallelize(…, shards={samples})",
             )
         self.check_trained()
-        names = [*held]
+        names = [*operands]
         functions: dict[Part, Function[..., Any]] = {}
         """keyed by the shard's number of samples; a single key if positions in the batch do not matter"""
         step = [] if training is None else [training.step]
-        added = Function(_sum, _SUM)
+        add_shards = Function(_sum, _SUM)
         # Sizes differ by at most one, and depend only on the batch, not on the workers; so do the weights, bit for bit.
-        bounds = [samples * number // count for number in range(count + 1)]
-        parts: list[tuple[Expr, ...]] = []
+        bounds = [samples * index // count for index in range(count + 1)]
+        sums: list[tuple[Expr, ...]] = []
         outputs: list[Expr] = []
-        for number, (first, last) in enumerate(pairwise(bounds)):
+        for index, (first, last) in enumerate(pairwise(bounds)):
             with scope("input"):
                 cut = [_samples(part, first, last, axis) for part in (value, label)]
-            with scope(f"shard {number + 1}"):
+            with scope(f"shard {index + 1}"):
                 part = Part(first, last, samples) if step else Part(0, last - first, samples)
                 if part not in functions:
                     functions[part] = _gradients(module, names, [*trained], part)
-                output, *rest = functions[part](*cut, *held.values(), *step)
+                output, *shard_results = functions[part](*cut, *operands.values(), *step)
             outputs.append(output)
-            parts.append(tuple(rest))
+            sums.append(tuple(shard_results))
         with scope("all-reduce"):
             # Neighbours, in order, so that the tree of additions, and therefore the rounding, is the same for any
             # number of workers.
-            while len(parts) > 2:
-                pairs = zip(parts[::2], parts[1::2], strict=False)
-                odd = [parts[-1]] if len(parts) % 2 else []
-                parts = [*[tuple(added(*left, *right)) for left, right in pairs], *odd]
+            while len(sums) > 2:
+                pairs = zip(sums[::2], sums[1::2], strict=False)
+                odd = [sums[-1]] if len(sums) % 2 else []
+                sums = [*[tuple(add_shards(*left, *right)) for left, right in pairs], *odd]
             # The last addition is here and not in a worker's call, because its result is needed in this process anyway.
-            loss, *slopes = parts[0] if len(parts) == 1 else [x + y for x, y in zip(*parts, strict=True)]
-            if len(slopes) > len(trained):
+            loss, *gradients = sums[0] if len(sums) == 1 else [x + y for x, y in zip(*sums, strict=True)]
+            if len(gradients) > len(trained):
                 # Only here is the weight of the whole batch known, by which a mean is divided.
-                *slopes, weight = slopes
-                loss, *slopes = [each / weight for each in (loss, *slopes)]
+                *gradients, weight = gradients
+                loss, *gradients = [total / weight for total in (loss, *gradients)]
         with scope("output"):
             output = outputs[0] if count == 1 else concatenate(outputs, axis)
-        return Slopes(output, loss, slopes)
+        return StepGradients(output, loss, gradients)
 
     def execution(self) -> tuple[RegisteredExecutor, Options]:
-        """Return an executor in which workers take part, and the options of the plan."""
-        return RegisteredExecutor(partial(_run, self._parallel.workers), 1), Options(**self.options)
+        """Return an executor that uses the workers, and the options of the plan."""
+        return RegisteredExecutor(partial(_run_on_workers, self._parallel.workers), 1), Options(**self.options)
 
     def check(self, value: Any, label: Any, output: Any, loss: Array) -> None:
         """Raise OperandError unless the first loss equals the whole batch's loss; then nothing is updated."""
@@ -208,15 +208,17 @@ class ParallelStep(TrainingStep):
         if self._is_checked:
             return
         module = self._module
-        held = {name: parameter(each.type, name) for name, each in module.parameters.items()}
+        operands = {name: parameter(parameter_.type, name) for name, parameter_ in module.parameters.items()}
         step = step_operand(cpu)
-        recorded = module.record(self._value, held, Training(step, module.samples))
+        recorded = module.record(self._value, operands, Training(step, module.samples))
         program = Compiled(
             [module.record_loss(recorded, self._label), absolute(recorded).max()],
-            [self._value, self._label, *held.values(), step],
+            [self._value, self._label, *operands.values(), step],
         )
         iteration = module.require_optimizer().iteration
-        expected, largest = program(value, label, *[each.array for each in module.parameters.values()], iteration)
+        expected, largest = program(
+            value, label, *[parameter_.array for parameter_ in module.parameters.values()], iteration
+        )
         # In roundings rather than a fraction: a weighted mean differs from the mean of its shards by one part in a
         # thousand, and so do the trained weights.
         rounding = np.finfo(module.dtype).eps
@@ -234,7 +236,7 @@ class ParallelStep(TrainingStep):
         self._is_checked = True
 
 
-def _run(workers: Workers, program: Program, watch: Observer | None) -> Timing:
+def _run_on_workers(workers: Workers, program: Program, watch: Observer | None) -> Timing:
     return run_spread(program, watch, workers)
 
 
@@ -242,18 +244,23 @@ def _samples(value: Expr, first: int, last: int, axis: int) -> Expr:
     return value[first:last] if axis == 0 else value[..., first:last]
 
 
-def _gradients(module: Module, names: list[str], trained: list[str], part: Part) -> Any:
+def _gradients(module: Module, names: list[str], trained: list[str], shard: Part) -> Any:
     """Return the function of a shard: its output, its part of the loss, the part's gradients, and its weight."""
 
-    share = (part.last - part.first) / part.whole
+    fraction = (shard.last - shard.first) / shard.whole
 
     def gradients_of_shard(value: Expr, label: Expr, *operands: Expr) -> tuple[Expr, ...]:
-        held, step = dict(zip(names, operands, strict=False)), operands[len(names) :]
-        training = Training(step[0], module.samples, part) if step else None
-        output = module.record(value, held, training)
+        operands_by_name, step = dict(zip(names, operands, strict=False)), operands[len(names) :]
+        training = Training(step[0], module.samples, shard) if step else None
+        output = module.record(value, operands_by_name, training)
         with scope("loss"):
-            loss, weight = module.record_shard(output, label, share)
-        return output, loss, *grad(loss, [held[name] for name in trained]), *([] if weight is None else [weight])
+            loss, weight = module.record_shard(output, label, fraction)
+        return (
+            output,
+            loss,
+            *grad(loss, [operands_by_name[name] for name in trained]),
+            *([] if weight is None else [weight]),
+        )
 
     return Function(gradients_of_shard)
 

@@ -221,7 +221,7 @@ def test_a_class_number_out_of_range_raises_an_error_before_computing(loss: Any)
     """The error contains the number, and suggests ignoring such samples."""
     output = np.full((3, 3), 1 / 3)
     for label, number in ((np.array([0, -100, 1]), -100), (np.array([0, 3, 1], np.uint8), 3)):
-        with refused(ex.OperandError, f"a label {number}", "must lie in 0 … 2") as caught:
+        with refused(ex.OperandError, f"a label {number}", "must be in 0 … 2") as caught:
             loss(output, label)
         assert (f"ignored={number}" in str(caught.value)) == isinstance(loss, T.CrossEntropy)
         with refused(ex.OperandError, f"a label {number}"):

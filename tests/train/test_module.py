@@ -75,7 +75,7 @@ def test_a_class_is_rejected_as_a_layer_and_an_array_as_a_loader() -> None:
     module.add_node(T.Linear("l", 2, 2))
     module.attach()
     for loader in (np.ones((3, 2)), ex.tensor(np.ones((3, 2)))):
-        with refused(ex.OperandError, "a loader must be iterable, and give batches", "DataLoader"):
+        with refused(ex.OperandError, "a loader must be an iterable of batches", "DataLoader"):
             module.fit(loader, np.ones((3, 2)))
 
 
@@ -410,7 +410,7 @@ def test_the_number_of_epochs_may_be_a_numpy_integer() -> None:
 def test_an_invalid_loader_raises_an_error() -> None:
     x, label = data()
     for wrong in (None, T.ArrayDataset(x, label), 3):
-        with pytest.raises(ex.OperandError, match="a loader must be iterable"):
+        with pytest.raises(ex.OperandError, match="a loader must be an iterable"):
             built().fit(wrong)
     with pytest.raises(ex.OperandError, match="axis of samples"):
         built().fit([(1.0, label)])

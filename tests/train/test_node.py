@@ -99,7 +99,7 @@ def test_backward_takes_over_nothing_and_makes_new_gradients() -> None:
     """Return new gradients from backward; the upstream gradient must have the right size and is not modified."""
     node = _node(T.Linear("l", 6, 2))
     x, g = data()
-    with pytest.raises(ex.StateError, match="not fed forward"):
+    with pytest.raises(ex.StateError, match="without a forward"):
         node.backward(g)
     node.forward(x)
     before = g.copy()

@@ -213,9 +213,9 @@ def test_a_parameter_in_two_groups_raises_an_error() -> None:
     [
         (lambda: Group(rate=0.1), "must name parameters or layers"),
         (lambda: Group("a", "a", rate=0.1), "each once"),
-        (lambda: Group("", rate=0.1), "by texts"),
-        (lambda: Group(["a"], rate=0.1), "by texts"),
-        (lambda: Group("a"), "must be frozen, or have a rate"),
+        (lambda: Group("", rate=0.1), "by strings"),
+        (lambda: Group(["a"], rate=0.1), "by strings"),
+        (lambda: Group("a"), "must be frozen, or have a separate rate"),
         (lambda: Group("a", frozen=True, rate=0.1), "and not both"),
         (lambda: Group("a", rate=-0.1), "a learning rate must be 0 or more"),
         (lambda: Group("a", weight_decay=-0.1), r"ParameterGroup(weight_decay=-0.1)"),

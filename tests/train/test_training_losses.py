@@ -96,7 +96,7 @@ def test_a_score_of_minus_infinity_excludes_a_class() -> None:
 @pytest.mark.spec("T-3")
 def test_options_of_a_loss_are_checked_and_displayed() -> None:
     for wrong in (1.5, -0.1, True, "much", np.float32(2), np.nan):
-        with pytest.raises(ex.OperandError, match="smoothing must be a share"):
+        with pytest.raises(ex.OperandError, match="smoothing must be a fraction"):
             T.CrossEntropy(wrong)  # type: ignore[arg-type]
     for wrong in (1.5, True, np.True_, "none"):
         with pytest.raises(ex.OperandError, match="ignored must be an integer"):
@@ -112,7 +112,7 @@ def test_options_of_a_loss_are_checked_and_displayed() -> None:
 @pytest.mark.parametrize("dtype", [np.float64, np.int64])
 def test_labels_as_probabilities_cannot_be_ignored_by_class_number(dtype: Any) -> None:
     """They have no number to compare, so that every sample would count."""
-    with pytest.raises(ex.OperandError, match="only labels of class numbers, one a row, can be ignored"):
+    with pytest.raises(ex.OperandError, match="only labels that are class indices, one per sample, can be ignored"):
         T.CrossEntropy(ignored=0)(np.zeros((2, 3)), np.eye(2, 3, dtype=dtype))
 
 
@@ -150,7 +150,7 @@ def test_confident_wrong_probabilities_have_a_finite_loss() -> None:
 def test_output_and_label_must_have_equal_shapes_and_a_loss_has_a_type() -> None:
     with pytest.raises(ex.OperandError, match="one shape"):
         T.MeanSquaredError()(np.ones((2, 3)), np.ones((3, 2)))
-    with pytest.raises(ex.OperandError, match="class numbers"):
+    with pytest.raises(ex.OperandError, match="class indices"):
         T.CrossEntropy()(np.ones((2, 3)), np.array([1, 2, 0]))
     assert [loss.type for loss in LOSSES] == [
         "MeanSquaredError",

@@ -46,7 +46,7 @@ class Normalize(Layer):
     def forward(self, input: Expr, scale: Expr, shift: Expr, mean: Expr, variance: Expr) -> Expr:
         """Record the normalization."""
         x = _samples_first(input, self.samples, mean.shape[0])
-        return _placed(batch_norm(x, mean, variance, scale, shift, self.epsilon), self.samples)
+        return _samples_restored(batch_norm(x, mean, variance, scale, shift, self.epsilon), self.samples)
 
 
 class BatchNorm(Composite):
@@ -84,13 +84,13 @@ class BatchNorm(Composite):
         """Check the numbers, then create the sublayers."""
         check_name(self.samples, "samples", SAMPLES)
         check_integers(self, "channels")
-        for name, most in (("epsilon", sys.float_info.max), ("momentum", 1.0)):
-            number = plain(getattr(self, name))
-            setattr(self, name, number)
-            if type(number) not in (int, float) or not 0 <= number <= most:
+        for name, maximum in (("epsilon", sys.float_info.max), ("momentum", 1.0)):
+            value = plain(getattr(self, name))
+            setattr(self, name, value)
+            if type(value) not in (int, float) or not 0 <= value <= maximum:
                 raise DeclarationError(
-                    f"BatchNorm({self.name!r}, {self.channels}, {name}={number!r})",
-                    rule=f"{name} must be a number of 0 or more, and " + ("1 at most" if most == 1 else "finite"),
+                    f"BatchNorm({self.name!r}, {self.channels}, {name}={value!r})",
+                    rule=f"{name} must be a number of 0 or more, and " + ("1 at most" if maximum == 1 else "finite"),
                     fix=f"{name}={1e-5 if name == 'epsilon' else 0.9}",
                 )
         super().prepare()
@@ -105,9 +105,12 @@ class BatchNorm(Composite):
         """Record the normalization with the batch's statistics, and the new stored statistics."""
         x = _samples_first(value, self.samples, self.channels)
         mean, variance, scale, shift = (parameters[name] for name in ("mean", "variance", "scale", "shift"))
-        what = f"BatchNorm {self.name!r}"
-        done = batch_norm_by_batch(x, mean, variance, scale, shift, self.epsilon, self.momentum, what)
-        return Trained(_placed(done.value, self.samples), {"mean": done.new_mean, "variance": done.new_variance})
+        description = f"BatchNorm {self.name!r}"
+        normalized = batch_norm_by_batch(x, mean, variance, scale, shift, self.epsilon, self.momentum, description)
+        return Trained(
+            _samples_restored(normalized.value, self.samples),
+            {"mean": normalized.new_mean, "variance": normalized.new_variance},
+        )
 
     def settings(self) -> dict[str, Any]:
         """Return ε and the momentum."""
@@ -126,5 +129,5 @@ def _samples_first(value: Expr, samples: str, channels: int) -> Expr:
     return x
 
 
-def _placed(value: Expr, samples: str) -> Expr:
+def _samples_restored(value: Expr, samples: str) -> Expr:
     return moveaxis(value, 0, -1) if samples == "last" else value

@@ -58,9 +58,9 @@ class Dropout(Layer):
             # The mask of the whole batch, of which these samples use their part: workers drop the same elements.
             rows = value.shape[axis] // (part.last - part.first)
             shape = (*value.shape[:axis], rows * part.whole, *value.shape[axis + 1 :])
-            whole = kept_elements(training.step, shape, self.ratio, self.seed, self.name)
-            own = slice(rows * part.first, rows * part.last)
-            mask = part_of(whole, (*[slice(None)] * axis, own))
+            full_mask = kept_elements(training.step, shape, self.ratio, self.seed, self.name)
+            slice_of_part = slice(rows * part.first, rows * part.last)
+            mask = part_of(full_mask, (*[slice(None)] * axis, slice_of_part))
         return Trained(dropped(value, mask, self.ratio), {})
 
     def settings(self) -> dict[str, Any]:

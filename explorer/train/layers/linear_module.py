@@ -37,7 +37,7 @@ class Affine(Layer):
             raise OperandError(
                 f"a linear layer of {counted_text(weight.shape[0], 'input')} with an input {input.type}, "
                 f"{counted_text(count, 'element')} a sample",
-                rule=f"a sample must have as many elements as the layer has inputs; samples lie along {where}",
+                rule=f"a sample must have as many elements as the layer has inputs; samples are along {where}",
                 fix=f"Linear(name, {count}, {weight.shape[1]}), or move the samples' axis",
             )
         # The weight is transposed, as a view, rather than the samples, because BLAS reads either order equally fast.

@@ -42,7 +42,7 @@ class Training:
         if name in self.statistics:
             raise DeclarationError(
                 f"two layers that replace the parameter {name!r}",
-                rule="each layer must have its own statistics",
+                rule="each layer must have separate statistics",
                 fix="give the layers different names",
             )
         self.statistics[name] = value
@@ -75,23 +75,23 @@ class TrainingLayer(Protocol):
         """Return the options that a restored training must share, as numbers and strings."""
 
 
-_WHOLE = np.dtype(np.int64)
+_STEP_DTYPE = np.dtype(np.int64)
 
 
 def step_number(iteration: Expr, device: Device) -> Expr:
     """Record the step number on a device from the optimizer's count, a float64 scalar on cpu."""
-    step = cast(iteration, _WHOLE)
+    step = cast(iteration, _STEP_DTYPE)
     return step if device is cpu else to_device(step, device)
 
 
 def step_operand(device: Device) -> Expr:
     """Record an operand for the step number."""
-    return parameter(TensorType((), _WHOLE, device), "step")
+    return parameter(TensorType((), _STEP_DTYPE, device), "step")
 
 
 def check_outermost(layer: Layer) -> None:
     """Raise DeclarationError for a training layer inside another layer, which does not support training."""
-    for path, inner in _inside(layer):
+    for path, inner in _inner_layers(layer):
         if isinstance(inner, TrainingLayer):
             raise DeclarationError(
                 f"the {type(inner).__name__} {path!r} inside the {type(layer).__name__} {layer.name!r}",
@@ -100,9 +100,9 @@ def check_outermost(layer: Layer) -> None:
             )
 
 
-def _inside(layer: Layer) -> Iterator[tuple[str, Layer]]:
-    waiting = [*getattr(layer, "sublayers", {}).items()]
-    while waiting:
-        path, inner = waiting.pop()
+def _inner_layers(layer: Layer) -> Iterator[tuple[str, Layer]]:
+    pending = [*getattr(layer, "sublayers", {}).items()]
+    while pending:
+        path, inner = pending.pop()
         yield path, inner
-        waiting += [(f"{path}/{name}", each) for name, each in getattr(inner, "sublayers", {}).items()]
+        pending += [(f"{path}/{name}", sublayer) for name, sublayer in getattr(inner, "sublayers", {}).items()]

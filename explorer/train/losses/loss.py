@@ -1,4 +1,4 @@
-"""Base of losses, the values that training minimizes, with their gradients. They have no state and own nothing.
+"""Base of losses, the values that training minimizes, with their gradients. They have no state.
 
 A loss is recorded like a layer, so that the plan of a training step contains it, and `ex.grad` differentiates it.
 Called with arrays it computes immediately, for experiments and tests.
@@ -29,7 +29,7 @@ class ShardLoss(NamedTuple):
 
     loss: Expr
     weight: Expr | None
-    """the batch loss is the sum of the parts divided by the sum of these; None if nothing is divided"""
+    """the batch loss is the sum of the shards' losses divided by the sum of their weights; None: it is not divided"""
 
 
 class Loss:
@@ -42,7 +42,7 @@ class Loss:
     """whether a label may contain class indices instead of an axis of classes"""
 
     reduction: str = "mean"
-    """how the samples' losses give the batch loss: "mean" or "sum"; "none" leaves them unchanged"""
+    """how the samples' losses are combined into the batch loss: "mean" or "sum"; "none" returns them all"""
 
     averages_samples: bool = True
     """whether the batch loss is exactly this mean or sum, as training on several workers requires"""
@@ -75,7 +75,7 @@ class Loss:
             raise OperandError(
                 f"gradient() of {self!r}",
                 rule="only a number has a gradient, and a loss with reduction='none' is one for each sample",
-                fix="reduction='sum': its gradient holds the gradient of each sample's loss",
+                fix="reduction='sum': its gradient contains the gradients of all samples' losses",
             )
         output, label = self._operands(output, label)
         gradient: Array = evaluate(grad(self.checked(output, label), output))
@@ -88,11 +88,11 @@ class Loss:
         if label.shape != output.shape or not is_floating(output.dtype) or label.dtype.kind == "c":
             classes = ""
             if self.takes_classes:
-                classes = "; or the label must hold class numbers, whole, and the output scores along its last axis"
+                classes = "; or the label must contain integer class indices, and the output scores along its last axis"
             raise OperandError(
                 f"{self.type} of an output {output.type} and a label {label.type}",
                 rule=f"output and label must have one shape, output real, label not complex{classes}",
-                fix="reshape the label, or give class numbers as int64" if self.takes_classes else "reshape the label",
+                fix="reshape the label, or pass class indices as int64" if self.takes_classes else "reshape the label",
             )
         return self._reduced_once(self.record(output, label))
 
@@ -117,8 +117,8 @@ class Loss:
 
     def holds_classes(self, output: Expr, label: Expr) -> bool:
         """Return whether a label contains class indices."""
-        is_whole = label.dtype.kind in "iu" and is_floating(output.dtype)
-        return self.takes_classes and is_whole and output.ndim > 0 and label.shape == output.shape[:-1]
+        is_integer = label.dtype.kind in "iu" and is_floating(output.dtype)
+        return self.takes_classes and is_integer and output.ndim > 0 and label.shape == output.shape[:-1]
 
     def _operands(self, output: Any, label: Any) -> tuple[Expr, Expr]:
         output, label = as_operands((output, label))
@@ -133,12 +133,12 @@ class Loss:
             raise DeclarationError(
                 f"record() of the loss {self.type} returned {getattr(loss, 'type', type(loss).__name__)}",
                 rule="a loss must be a scalar expression",
-                fix="take the mean: x.mean()",
+                fix="return the mean: x.mean()",
             )
         return loss
 
     def __repr__(self) -> str:
-        return f"{self.type}({', '.join([f'{name}={_shown(value)}' for name, value in self.settings().items()])})"
+        return f"{self.type}({', '.join([f'{name}={_value_text(value)}' for name, value in self.settings().items()])})"
 
 
 class ReducedLoss(Loss):
@@ -182,5 +182,5 @@ class ReducedLoss(Loss):
         super().__setattr__(name, value)
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     return reprlib.repr(value) if isinstance(value, list) else repr(value)

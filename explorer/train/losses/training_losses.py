@@ -22,7 +22,7 @@ from explorer.ops.nn.softmax import log_softmax
 from explorer.train.losses.loss import ReducedLoss
 
 _ROUNDING = 1e-3
-"""how far rounding may raise a probability above 1, for float16 and a sum of several"""
+"""maximum excess of a probability over 1 due to rounding, for a sum of several in float16"""
 
 
 @named_methods
@@ -50,28 +50,28 @@ class ClassLoss(ReducedLoss):
         self.class_weights = as_class_weights(class_weights, self.type)
 
     def check_label(self, label: Array, output: Shape) -> None:
-        """Raise OperandError for class indices outside the output's classes, and if no sample counts."""
+        """Raise OperandError for class indices out of range, and if no sample has a weight."""
         if not output or not label.size:
             return
         if label.dtype.kind in "iu" and label.ndim < len(output):
-            self._check_numbers(label, output[-1])
+            self._check_indices(label, output[-1])
         elif label.shape == output:
             self._check_rows(label)
 
-    def _check_numbers(self, label: Array, classes: int) -> None:
-        chosen = label if self.ignored is None else label[label != self.ignored]
-        if chosen.size and (chosen.min() < 0 or chosen.max() >= classes):
-            number = int(chosen[(chosen < 0) | (chosen >= classes)][0])
+    def _check_indices(self, label: Array, classes: int) -> None:
+        counted = label if self.ignored is None else label[label != self.ignored]
+        if counted.size and (counted.min() < 0 or counted.max() >= classes):
+            invalid = int(counted[(counted < 0) | (counted >= classes)][0])
             ignored = isinstance(self, CrossEntropy) and self.ignored is None
             raise OperandError(
-                f"{self!r} of a label {number}, of an output with {classes} classes",
-                rule=f"class numbers must lie in 0 … {classes - 1}" + (", unless they are ignored" if ignored else ""),
-                fix=f"CrossEntropy(ignored={number}) leaves such samples out" if ignored else "correct the labels",
+                f"{self!r} of a label {invalid}, of an output with {classes} classes",
+                rule=f"class indices must be in 0 … {classes - 1}" + (", unless they are ignored" if ignored else ""),
+                fix=f"CrossEntropy(ignored={invalid}) ignores such samples" if ignored else "correct the labels",
             )
-        if not chosen.size:
+        if not counted.size:
             self._check_mean(label, False, "which are all ignored")
         elif self.class_weights is not None and len(self.class_weights) == classes and 0 in self.class_weights:
-            self._check_mean(label, bool(np.array(self.class_weights)[chosen].any()), "whose class_weights are all 0")
+            self._check_mean(label, bool(np.array(self.class_weights)[counted].any()), "whose class_weights are all 0")
 
     def _check_rows(self, label: Array) -> None:
         """Raise OperandError for labels of the output's shape for which the loss is undefined."""
@@ -82,7 +82,7 @@ class ClassLoss(ReducedLoss):
             raise OperandError(
                 f"{self!r} of labels {label.shape}, {problem}",
                 rule="a mean must be over at least one sample that counts",
-                fix="leave this batch out, or reduction='sum', which is 0 for it",
+                fix="omit this batch, or reduction='sum', which is 0 for it",
             )
 
     def _class_weights(self, output: Expr) -> Expr | None:
@@ -118,14 +118,14 @@ class CrossEntropy(ClassLoss):
         reduction: str = "mean",
     ) -> None:
         super().__init__(class_weights, reduction)
-        number = smoothing.item() if isinstance(smoothing, (np.floating, np.integer)) else smoothing
-        if isinstance(number, bool) or not isinstance(number, (int, float)) or not 0 <= number <= 1:
+        fraction = smoothing.item() if isinstance(smoothing, (np.floating, np.integer)) else smoothing
+        if isinstance(fraction, bool) or not isinstance(fraction, (int, float)) or not 0 <= fraction <= 1:
             raise OperandError(
                 f"CrossEntropy(smoothing={smoothing!r})",
-                rule="smoothing must be a share, from 0 to 1",
+                rule="smoothing must be a fraction, from 0 to 1",
                 fix="CrossEntropy(smoothing=0.1)",
             )
-        self.smoothing: float = number
+        self.smoothing: float = fraction
         self.ignored = None if ignored is None else check_integer(ignored, "ignored", "CrossEntropy(ignored=-100)")
 
     def record(self, output: Expr, label: Expr) -> Expr:
@@ -133,25 +133,25 @@ class CrossEntropy(ClassLoss):
         if self.ignored is not None:
             raise OperandError(
                 f"{self!r} of a label {label.type} of probabilities",
-                rule="only labels of class numbers, one a row, can be ignored by their number",
-                fix="CrossEntropy(), and leave these samples out",
+                rule="only labels that are class indices, one per sample, can be ignored by index",
+                fix="CrossEntropy(), and omit these samples",
             )
         if self.smoothing:
             label = label * (1 - self.smoothing) + self.smoothing / output.shape[-1]
         weights = self._class_weights(output)
         logarithms = log_softmax(output, -1)
-        weighed = logarithms if weights is None else logarithms * weights
-        return -self.reduced((label * weighed).sum(-1))
+        weighted = logarithms if weights is None else logarithms * weights
+        return -self.reduced((label * weighted).sum(-1))
 
     def record_classes(self, output: Expr, label: Expr) -> Expr:
         """Record the loss for labels that are class indices."""
-        chosen, counts = self._chosen(output, label)
+        is_class, counts = self._class_masks(output, label)
         weights, logarithms = self._class_weights(output), log_softmax(output, -1)
-        weighed = logarithms if weights is None else logarithms * weights
+        weighted = logarithms if weights is None else logarithms * weights
         # Selected rather than multiplied by one-hot rows, because 0 · −∞ is NaN.
-        losses = -where(chosen, weighed, 0.0).sum(-1)
+        losses = -where(is_class, weighted, 0.0).sum(-1)
         if self.smoothing:
-            losses = losses * (1 - self.smoothing) - weighed.mean(-1) * self.smoothing
+            losses = losses * (1 - self.smoothing) - weighted.mean(-1) * self.smoothing
         if counts is not None:
             losses = where(counts, losses, 0.0)
         return self.reduced(losses, self.weights(output, label) if self.reduction == "mean" else None)
@@ -160,14 +160,14 @@ class CrossEntropy(ClassLoss):
         """Record the weights of samples with class indices, 0 for ignored samples."""
         if not self.holds_classes(output, label):
             return None
-        chosen, counts = self._chosen(output, label)
+        is_class, counts = self._class_masks(output, label)
         weights = self._class_weights(output)
         if weights is None:
             return None if counts is None else counts.astype(output.dtype)
-        own = where(chosen, weights, 0.0).sum(-1)
-        return own if counts is None else where(counts, own, 0.0)
+        sample_weights = where(is_class, weights, 0.0).sum(-1)
+        return sample_weights if counts is None else where(counts, sample_weights, 0.0)
 
-    def _chosen(self, output: Expr, label: Expr) -> tuple[Expr, Expr | None]:
+    def _class_masks(self, output: Expr, label: Expr) -> tuple[Expr, Expr | None]:
         """Record each sample's class index, and which samples count (None for all)."""
         counts = None if self.ignored is None else not_equal(label, self.ignored)
         # An index out of range would be rejected.
@@ -246,19 +246,19 @@ class BinaryCrossEntropy(ReducedLoss):
     def record(self, output: Expr, label: Expr) -> Expr:
         """Record the loss."""
         weight = record_positive_weight(self.positive_weight, output)
-        truth = label if weight is None else label * weight
+        weighted_label = label if weight is None else label * weight
         if self.logits:
             # log p = −softplus(−x), log(1 − p) = −softplus(−x) − x
-            return self.reduced((1.0 - label) * output + (truth + (1.0 - label)) * softplus(-output))
+            return self.reduced((1.0 - label) * output + (weighted_label + (1.0 - label)) * softplus(-output))
         # A lower bound rather than an addend, so that probabilities above it keep their bits and gradients.
-        least = float(np.finfo(output.dtype).tiny)
-        yes, no = log(maximum(output, least)), log(maximum(1.0 - output, least))
-        return -self.reduced(truth * yes + (1.0 - label) * no)
+        minimum = float(np.finfo(output.dtype).tiny)
+        log_probability, log_complement = log(maximum(output, minimum)), log(maximum(1.0 - output, minimum))
+        return -self.reduced(weighted_label * log_probability + (1.0 - label) * log_complement)
 
     def check_label(self, label: Array, output: Shape) -> None:
         """Raise OperandError for a label outside 0 … 1."""
         self._check_probabilities(
-            label, "label", "label.clip(0, 1), or labels of 0 and 1; scores of several classes take CrossEntropy()"
+            label, "label", "label.clip(0, 1), or labels of 0 and 1; CrossEntropy() for scores of several classes"
         )
 
     def check_output(self, output: Array) -> None:
@@ -282,8 +282,10 @@ class BinaryCrossEntropy(ReducedLoss):
     def settings(self) -> dict[str, Any]:
         """Return its options with other than default values, as numbers, strings and lists of them."""
         weight = self.positive_weight
-        weighed = {} if weight is None else {"positive_weight": weight if isinstance(weight, float) else [*weight]}
-        return {**super().settings(), **({"logits": True} if self.logits else {}), **weighed}
+        weight_settings = (
+            {} if weight is None else {"positive_weight": weight if isinstance(weight, float) else [*weight]}
+        )
+        return {**super().settings(), **({"logits": True} if self.logits else {}), **weight_settings}
 
 
 def as_class_weights(weights: Any, loss: str) -> tuple[float, ...] | None:
@@ -326,7 +328,7 @@ def as_positive_weight(weight: Any) -> float | tuple[float, ...] | None:
         raise OperandError(
             f"BinaryCrossEntropy(positive_weight={weight!r})",
             rule="positive_weight must be a finite number of 0 or more, or a list of them",
-            fix="positive_weight=3.0 where a quarter of the labels are 1",
+            fix="positive_weight=3.0 if a quarter of the labels are 1",
         )
     return numbers[0] if is_one else numbers
 
@@ -348,14 +350,14 @@ def record_positive_weight(weight: float | tuple[float, ...] | None, output: Exp
 def _weights_like(output: Expr, weights: tuple[float, ...], what: str, name: str) -> Expr:
     """Record weights as a tensor with an output's dtype and device; raise OperandError if they do not fit."""
     with np.errstate(over="ignore"):
-        held = np.array(weights).astype(output.dtype)
-    if not np.isfinite(held.astype(np.float64)).all():
+        array = np.array(weights).astype(output.dtype)
+    if not np.isfinite(array.astype(np.float64)).all():
         raise OperandError(
             f"{what} of an output {output.type}",
             rule=f"weights must be numbers of {output.dtype}",
-            fix="smaller weights: only their ratios matter to a mean",
+            fix="smaller weights: a mean depends only on their ratios",
         )
-    return tensor(held, name=name, device=output.device)
+    return tensor(array, name=name, device=output.device)
 
 
 def _numbers(values: Any) -> tuple[float, ...] | None:
@@ -366,5 +368,5 @@ def _numbers(values: Any) -> tuple[float, ...] | None:
         return None
     numbers = [x.item() if isinstance(x, np.generic) else x for x in values]
     # By comparison, because an integer may be too large for a float.
-    is_right = bool(numbers) and all(type(x) in (int, float) and 0 <= x <= sys.float_info.max for x in numbers)
-    return tuple(map(float, numbers)) if is_right else None
+    is_valid = bool(numbers) and all(type(x) in (int, float) and 0 <= x <= sys.float_info.max for x in numbers)
+    return tuple(map(float, numbers)) if is_valid else None

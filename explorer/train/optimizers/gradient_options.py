@@ -21,7 +21,7 @@ from explorer.ops.manipulation.device_copy import to_device
 from explorer.ops.nn.hyperparameters import NOT_NEGATIVE, Range, check_numbers
 
 _FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
-_LEAST_NORM = 1e-6
+_NORM_EPSILON = 1e-6
 """added to the norm before division, so that zero gradients stay zero (torch.nn.utils.clip_grad_norm_)"""
 
 
@@ -65,27 +65,26 @@ class GradientOptions:
     def _clipped(self, gradients: Mapping[str, Expr]) -> dict[str, Expr]:
         total: Any = 0.0
         for gradient in gradients.values():
-            # Parts in the gradients' dtype, their sum in float64: of thousands of parameters none is lost. The squares
-            # of halves overflow at 256.
-            wide = gradient if gradient.dtype.itemsize > 2 else cast(gradient, _FLOAT32)
-            part = cast((wide * wide).sum(), _FLOAT64)
-            total = total + (part if part.device is cpu else to_device(part, cpu))
-        share = minimum(self.clip_norm / (sqrt(total) + _LEAST_NORM), 1.0)
-        shares = scalars(share, gradients.values())
-        return {name: each * shares[each.dtype, each.device] for name, each in gradients.items()}
+            # Summed in float64, so that none of thousands of parameters is lost. A float16 square overflows at 256.
+            widened = gradient if gradient.dtype.itemsize > 2 else cast(gradient, _FLOAT32)
+            square = cast((widened * widened).sum(), _FLOAT64)
+            total = total + (square if square.device is cpu else to_device(square, cpu))
+        factor = minimum(self.clip_norm / (sqrt(total) + _NORM_EPSILON), 1.0)
+        factors = scalars(factor, gradients.values())
+        return {name: gradient * factors[gradient.dtype, gradient.device] for name, gradient in gradients.items()}
 
 
 Scalars = Mapping[tuple[Any, Device], Expr]
 """the same number, keyed by dtype and device"""
 
 
-def scalars(number: Expr, values: Iterable[Expr]) -> Scalars:
-    """Record a float64 scalar of cpu in each dtype and on each device of some values.
+def scalars(cpu_scalar: Expr, values: Iterable[Expr]) -> Scalars:
+    """Record a float64 scalar on cpu in each dtype and on each device of some values.
 
     Once per dtype and device rather than per value, since thousands of parameters usually share them.
     """
     recorded: dict[tuple[Any, Device], Expr] = {}
     for dtype, device in dict.fromkeys([(value.dtype, value.device) for value in values]):
-        scalar = cast(number, dtype)
+        scalar = cast(cpu_scalar, dtype)
         recorded[dtype, device] = scalar if device is cpu else to_device(scalar, device)
     return recorded

@@ -1,4 +1,4 @@
-"""Optimizers by name: each is that of one update rule, with the rule's numbers and the options of any optimizer."""
+"""Optimizers by name: each has one update rule, with the rule's numbers and the options of any optimizer."""
 
 from __future__ import annotations
 
@@ -15,36 +15,43 @@ from explorer.train.optimizers.gradient_options import GradientOptions
 from explorer.train.optimizers.optimizer import Optimizer
 
 _GROUPS = inspect.signature(Optimizer).parameters["groups"]
-"""the option that is no number: parameters with settings of their own"""
+"""the only option that is not a number: parameters with separate settings"""
 
 
 class _Named(Optimizer):
-    """Optimizer of one rule, built with its numbers by name."""
+    """Optimizer of one rule, constructed with the rule's numbers by name."""
 
     rule_class: ClassVar[type[UpdateRule]]
 
-    def __init__(self, rate: float | LearningRate = 0.01, *more: Any, **numbers: Any) -> None:
+    def __init__(self, rate: float | LearningRate = 0.01, *positional: Any, **numbers: Any) -> None:
         names = [field.name for field in fields(self.rule_class)]
         options = [*[field.name for field in fields(GradientOptions)], _GROUPS.name]
         unknown = [name for name in numbers if name not in (*names, *options)]
-        if unknown or more:
+        if unknown or positional:
             raise DeclarationError(
-                f"{type(self).__name__}({f'{unknown[0]}=…' if unknown else f'{rate!r}, {more[0]!r}'})",
+                f"{type(self).__name__}({f'{unknown[0]}=…' if unknown else f'{rate!r}, {positional[0]!r}'})",
                 rule=f"its options must be among {', '.join(['rate', *names, *options])}, all but the rate by name",
                 fix=f"{type(self).__name__}(rate=0.01)",
             )
-        chosen = {**self.defaults, **numbers}
-        rule = self.rule_class(**{name: chosen[name] for name in chosen if name in names})
-        super().__init__(rule, rate, **{name: chosen[name] for name in chosen if name in options})
+        settings = {**self.defaults, **numbers}
+        rule = self.rule_class(**{name: settings[name] for name in settings if name in names})
+        super().__init__(rule, rate, **{name: settings[name] for name in settings if name in options})
 
     def __init_subclass__(cls) -> None:
-        own = [*inspect.signature(cls.rule_class).parameters.values()]
+        rule_parameters = [*inspect.signature(cls.rule_class).parameters.values()]
         rate = inspect.Parameter("rate", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=0.01)
-        # Completion and help show the rule's own numbers, which are declared there and nowhere else.
+        # Completion and help show the numbers of the rule, which declares them.
         options = [*inspect.signature(GradientOptions).parameters.values()]
         options = [option.replace(default=cls.defaults.get(option.name, option.default)) for option in options]
         cls.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # inspect reads it; typeshed has no such name
-            [rate, *[number.replace(kind=inspect.Parameter.KEYWORD_ONLY) for number in (*own, *options)], _GROUPS]
+            [
+                rate,
+                *[
+                    parameter_.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+                    for parameter_ in (*rule_parameters, *options)
+                ],
+                _GROUPS,
+            ]
         )
         cls.__doc__ = f"{cls.__doc__} Its rule is\n\n    {cls.rule_class.__doc__}"
 

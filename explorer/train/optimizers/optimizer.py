@@ -35,7 +35,7 @@ class Update(NamedTuple):
 
     values: dict[Expr, Expr]
     """old value → new value"""
-    places: dict[Expr, Any]
+    memory: dict[Expr, Any]
     """operand → its memory, an array on its device"""
 
     @property
@@ -96,7 +96,7 @@ class Optimizer:
         """memory for new values that cannot overwrite the old ones, keyed by the address of the old value"""
         # A one-element array, since it is an operand of each step, with a fixed address, like parameters.
         self._iteration = np.zeros(())
-        self._interrupts = Postponed(Optimizer._take)
+        self._interrupts = Postponed(Optimizer._apply)
         self._compiled: Compiled | None = None
 
     @property
@@ -133,7 +133,7 @@ class Optimizer:
     def attach(self, parameters: Mapping[str, Parameter], replaced: Mapping[str, Parameter] | None = None) -> None:
         """Refer to parameters by name, except frozen ones; their state is initially zero.
 
-        ``replaced`` are others, which steps replace by values from their layers.
+        ``replaced`` are other parameters, which steps replace by values from their layers.
 
         Raise StateError if it is already attached, UnknownNameError for a name in a group that matches no parameter,
         DeclarationError for a parameter in two groups.
@@ -146,23 +146,25 @@ class Optimizer:
             )
         self._group_of = group_of(self.groups, parameters)
         frozen = {name for name, group in self._group_of.items() if group.frozen}
-        self.parameters = {name: held for name, held in parameters.items() if name not in frozen}
+        self.parameters = {name: parameter_ for name, parameter_ in parameters.items() if name not in frozen}
         self.replaced = dict(replaced or {})
-        self._place({})
+        self._allocate({})
 
     def follow(self) -> None:
         """Move the state to the devices to which its parameters were moved; the step count is unchanged."""
-        self._attached()
+        self._require_memory()
         # Copies, taken from the old devices before the new memory is allocated.
-        self._place(self.state())
+        self._allocate(self.state())
 
-    def _place(self, state: Mapping[str, Array]) -> None:
+    def _allocate(self, state: Mapping[str, Array]) -> None:
         """Allocate memory for parameters and state on the parameters' devices; unknown state is zero."""
         # The compiled step is bound to the old memory.
         self.memory = ParameterMemory({**self.parameters, **self.replaced})
         self._compiled, self.spares = None, {}
         self._state_types = {
-            f"{name} {entry}": held.type for name, held in self.parameters.items() for entry in self.rule.state
+            f"{name} {entry}": parameter_.type
+            for name, parameter_ in self.parameters.items()
+            for entry in self.rule.state
         }
         self._state = {
             key: copied(type_, state[key] if key in state else np.zeros(type_.shape, type_.dtype))
@@ -182,37 +184,40 @@ class Optimizer:
     ) -> Update:
         """Record one step of the parameters, given by name with their gradients.
 
-        ``count`` is the operand of ``count()`` if layers read it too; ``replaced`` has the old and new values of the
-        parameters that the step replaces. The learning rate is computed on cpu, where steps are counted, and copied to
-        other devices.
+        ``count`` is the operand of ``count()`` if layers read it too; ``replaced`` contains the old and new values of
+        the parameters that the step replaces. The learning rate is computed on cpu, where steps are counted,
+        and copied to other devices.
         """
-        memory = self._attached()
+        memory = self._require_memory()
         iteration = self.count() if count is None else count
         steps = record_steps(self.rule, self.rate, self.options, self._group_of, values, iteration)
         gradients = self.options.clipped(gradients)
-        slopes = {name: steps[name].options.with_decay(gradients[name], value) for name, value in values.items()}
+        rule_gradients = {
+            name: steps[name].options.with_decay(gradients[name], value) for name, value in values.items()
+        }
         updated: dict[Expr, Expr] = {}
-        places: dict[Expr, Any] = {iteration: self._iteration}
+        operand_memory: dict[Expr, Any] = {iteration: self._iteration}
         for name, value in values.items():
-            old = {entry: parameter(value.type, f"{name} {entry}") for entry in self.rule.state}
-            begun = steps[name].options.decayed(value, steps[name].rate)
-            new, state = self.rule.record(begun, slopes[name], steps[name].length, old)
-            if new.type != value.type or {*state} != {*old} or any(state[e].type != value.type for e in state):
+            old_state = {entry: parameter(value.type, f"{name} {entry}") for entry in self.rule.state}
+            decayed = steps[name].options.decayed(value, steps[name].rate)
+            new, state = self.rule.record(decayed, rule_gradients[name], steps[name].length, old_state)
+            if new.type != value.type or {*state} != {*old_state} or any(state[e].type != value.type for e in state):
                 raise DeclarationError(
                     f"{self.rule!r} updated {name!r} ({value.type}) to {new.type}, with the state {', '.join(state)}",
                     rule=f"new value and state ({', '.join(self.rule.state) or 'none'}) must have the parameter's type",
                     fix="keep to the parameter's dtype: x.astype(parameter.dtype)",
                 )
-            places[value], updated[value] = memory.current[name], new
+            operand_memory[value], updated[value] = memory.current[name], new
             for entry in self.rule.state:
-                places[old[entry]], updated[old[entry]] = self._state[f"{name} {entry}"], state[entry]
+                operand_memory[old_state[entry]] = self._state[f"{name} {entry}"]
+                updated[old_state[entry]] = state[entry]
         for name, (old_value, new_value) in (replaced or {}).items():
-            places[old_value], updated[old_value] = memory.current[name], new_value
-        return Update(updated, places)
+            operand_memory[old_value], updated[old_value] = memory.current[name], new_value
+        return Update(updated, operand_memory)
 
     def begin(self) -> None:
         """Use values that were assigned to parameters since the last step."""
-        self._attached().refresh()
+        self._require_memory().refresh()
 
     def commit(self, step: Compiled) -> None:
         """Apply the updates of a computed step; an interrupt waits until all parameters and state have them.
@@ -221,13 +226,13 @@ class Optimizer:
         """
         self._interrupts.hold()
         try:
-            self._take(step)
+            self._apply(step)
         finally:
             self._interrupts.release()
 
-    def _take(self, step: Compiled) -> None:
+    def _apply(self, step: Compiled) -> None:
         step.update()
-        self._attached().commit()
+        self._require_memory().commit()
         self._iteration += 1
 
     @property
@@ -245,25 +250,27 @@ class Optimizer:
                 rule="each parameter must have a gradient",
                 fix="module.backward(label)",
             )
-        for name, held in self.parameters.items():
-            problem = _misfit(gradients[name], held.type)
+        for name, parameter_ in self.parameters.items():
+            problem = _misfit(gradients[name], parameter_.type)
             if problem:
                 raise OperandError(
                     f"a step of {self!r} with a gradient {problem} of {name!r}",
-                    rule=f"a gradient must be real numbers of its parameter's shape, {held.type.shape}",
+                    rule=f"a gradient must be real numbers of its parameter's shape, {parameter_.type.shape}",
                     fix="module.backward(label) computes them",
                 )
         self.begin()
         if self._compiled is None:
-            types = {name: held.type for name, held in self.parameters.items()}
+            types = {name: parameter_.type for name, parameter_ in self.parameters.items()}
             values = {name: parameter(type_, name) for name, type_ in types.items()}
-            slopes = {name: parameter(type_, f"gradient of {name}") for name, type_ in types.items()}
-            update = self.record(values, slopes)
-            self._compiled = Compiled([], [*slopes.values()], update.places, updates=update.values, spares=self.spares)
+            operands = {name: parameter(type_, f"gradient of {name}") for name, type_ in types.items()}
+            update = self.record(values, operands)
+            self._compiled = Compiled(
+                [], [*operands.values()], update.memory, updates=update.values, spares=self.spares
+            )
         self._compiled(*[gradients[name] for name in self.parameters])
         self.commit(self._compiled)
 
-    def _attached(self) -> ParameterMemory:
+    def _require_memory(self) -> ParameterMemory:
         if self.memory is None:
             raise StateError(
                 f"{self!r}, which has no parameters",
@@ -281,13 +288,13 @@ class Optimizer:
     def check_state(self, arrays: Mapping[str, Any]) -> None:
         """Raise OperandError unless arrays match ``state()`` in names, shapes and dtypes."""
         for key in {*self._state, *arrays}:
-            own = self._state_types.get(key)
-            wanted = f"{own.dtype} {own.shape}" if own is not None else "absent"
-            held = f"{arrays[key].dtype} {arrays[key].shape}" if key in arrays else "absent"
-            if held != wanted:
+            type_ = self._state_types.get(key)
+            expected = f"{type_.dtype} {type_.shape}" if type_ is not None else "absent"
+            actual = f"{arrays[key].dtype} {arrays[key].shape}" if key in arrays else "absent"
+            if actual != expected:
                 raise OperandError(
-                    f"the optimizer's state {key!r} is {held}",
-                    rule=f"it must be {wanted}",
+                    f"the optimizer's state {key!r} is {actual}",
+                    rule=f"it must be {expected}",
                     fix="restore into a module of the same layers and optimizer",
                 )
 
@@ -296,7 +303,7 @@ class Optimizer:
         self.check_state(arrays)
         if type(iteration) is not int or iteration < 0:
             raise OperandError(
-                f"load_state(…, {iteration!r})", rule="the number of steps must be a whole one, 0 or more", fix="0"
+                f"load_state(…, {iteration!r})", rule="the number of steps must be an integer of 0 or more", fix="0"
             )
         for key, array in arrays.items():
             fill(self._state_types[key], self._state[key], array)
@@ -315,7 +322,9 @@ class Optimizer:
         # Its own attributes first, since a step sets some of them.
         is_new = "_compiled" in vars(self) and name not in vars(self)
         if is_new and name in {*INSTEAD, *asdict(self.options), *asdict(self.rule)}:
-            rule = "an optimizer's settings are given when it is made; only its rate may be assigned, between steps"
+            rule = (
+                "an optimizer's settings are arguments of its constructor; only its rate may be assigned, between steps"
+            )
             fix = "optimizer.rate = 0.001" if name in RATES else f"make another {type(self).__name__}"
             refuse_setting(self, name, value, rule, fix)
         super().__setattr__(name, value)
@@ -326,14 +335,14 @@ class Optimizer:
         )
 
     def __repr__(self) -> str:
-        own = type(self) is not Optimizer
-        numbers = [(field.name, getattr(self.rule, field.name)) for field in fields(self.rule)] if own else []
+        is_named = type(self) is not Optimizer
+        settings = [(field.name, getattr(self.rule, field.name)) for field in fields(self.rule)] if is_named else []
         # Options only if they are set, here or by default, since they exist for any rule.
         options = asdict(self.options)
-        numbers += [(name, options[name]) for name in options if options[name] or self.defaults.get(name)]
-        numbers += [("groups", [*self.groups])] if self.groups else []
-        text = "".join([f", {name}={number!r}" for name, number in numbers])
-        return f"{type(self).__name__}({'' if own else f'{self.rule!r}, '}rate={self.rate!r}{text})"
+        settings += [(name, options[name]) for name in options if options[name] or self.defaults.get(name)]
+        settings += [("groups", [*self.groups])] if self.groups else []
+        settings_text = "".join([f", {name}={value!r}" for name, value in settings])
+        return f"{type(self).__name__}({'' if is_named else f'{self.rule!r}, '}rate={self.rate!r}{settings_text})"
 
 
 def _misfit(gradient: Any, type_: TensorType) -> str:
@@ -351,26 +360,26 @@ class ParameterMemory:
 
     def __init__(self, parameters: Mapping[str, Parameter]) -> None:
         self._parameters = dict(parameters)
-        self.types = {name: held.type for name, held in self._parameters.items()}
+        self.types = {name: parameter_.type for name, parameter_ in self._parameters.items()}
         self.current: dict[str, Any] = {
-            name: copied(held.type, held.elements) for name, held in self._parameters.items()
+            name: copied(parameter_.type, parameter_.elements) for name, parameter_ in self._parameters.items()
         }
-        self._kept = [(held.keep_in, self.current[name]) for name, held in self._parameters.items()]
+        self._assignments = [(parameter_.keep_in, self.current[name]) for name, parameter_ in self._parameters.items()]
 
     def __repr__(self) -> str:
         return f"<ParameterMemory of {', '.join(self.types)}>"
 
     def refresh(self) -> None:
         """Use values that were assigned to parameters since the last step."""
-        for name, held in self._parameters.items():
+        for name, parameter_ in self._parameters.items():
             # An assignment to a parameter sets a new array, so identity detects it without comparing values.
-            if held.memory is not self.current[name]:
-                fill(self.types[name], self.current[name], elements_on(held, self.types[name].device))
-                held.keep_in(self.current[name])
+            if parameter_.memory is not self.current[name]:
+                fill(self.types[name], self.current[name], elements_on(parameter_, self.types[name].device))
+                parameter_.keep_in(self.current[name])
 
     def commit(self) -> None:
         """Set the parameters' values from the arrays, after a step has updated them."""
-        for keep_in, array in self._kept:
+        for keep_in, array in self._assignments:
             keep_in(array)
 
 
@@ -399,13 +408,17 @@ def record_steps(
     for policy, names in by_rate.items():
         recorded = policy.record(iteration)
         members = [values[name] for name in names]
-        own = {name: _options(options, group_of.get(name)) for name in names}
+        options_of = {name: _options(options, group_of.get(name)) for name in names}
         lengths = scalars(rule.length(recorded, iteration), members)
         # The rate itself only if it decays a value.
-        rates = scalars(recorded, members) if any(each.decays_values for each in own.values()) else lengths
+        rates = (
+            scalars(recorded, members)
+            if any(own_options.decays_values for own_options in options_of.values())
+            else lengths
+        )
         for name, value in zip(names, members, strict=True):
-            place = value.dtype, value.device
-            steps[name] = ParameterStep(own[name], rates[place], lengths[place])
+            key = value.dtype, value.device
+            steps[name] = ParameterStep(options_of[name], rates[key], lengths[key])
     return steps
 
 

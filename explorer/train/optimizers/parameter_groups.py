@@ -46,7 +46,7 @@ class ParameterGroup:
         if not names or not all(isinstance(name, str) and name for name in names) or len({*names}) < len(names):
             raise DeclarationError(
                 f"ParameterGroup({', '.join(map(repr, names))})",
-                rule="a group must name parameters or layers, each once, by texts",
+                rule="a group must name parameters or layers, each once, by strings",
                 fix=_EXAMPLE,
             )
         check_type(frozen, "frozen", bool, "True or False", "frozen=True")
@@ -61,7 +61,7 @@ class ParameterGroup:
         if frozen == bool(self._changes()):
             raise DeclarationError(
                 repr(self),
-                rule="a group must be frozen, or have a rate or a weight_decay of its own, and not both",
+                rule="a group must be frozen, or have a separate rate or weight_decay, and not both",
                 fix=f"{_EXAMPLE}, or frozen=True",
             )
 
@@ -76,17 +76,17 @@ class ParameterGroup:
         for pattern in self.names:
             # Exact names first, since layer names may contain pattern characters.
             if pattern in names or pattern in layers:
-                fitting = [name for name in names if name == pattern or pattern in _layers(name)]
+                matching = [name for name in names if name == pattern or pattern in _layers(name)]
             else:
-                fitting = [name for name in names if fnmatchcase(name, pattern)]
-            if not fitting:
+                matching = [name for name in names if fnmatchcase(name, pattern)]
+            if not matching:
                 raise UnknownNameError(
                     pattern,
                     kind="trained parameter or layer of a ParameterGroup",
                     known={*names, *layers},
                     fix='a name, or a pattern such as "*/bias"',
                 )
-            members.update(fitting)
+            members.update(matching)
         return [name for name in names if name in members]
 
     def settings(self) -> dict[str, Any]:
@@ -128,10 +128,10 @@ def group_of(groups: Sequence[ParameterGroup], parameters: Iterable[str]) -> Map
     assigned: dict[str, ParameterGroup] = {}
     for group in groups:
         for name in group.chosen(names):
-            other = assigned.setdefault(name, group)
-            if other is not group:
+            previous = assigned.setdefault(name, group)
+            if previous is not group:
                 raise DeclarationError(
-                    f"the parameter {name!r} in {other!r} and in {group!r}",
+                    f"the parameter {name!r} in {previous!r} and in {group!r}",
                     rule="a parameter must be in at most one group",
                     fix="name it in one of them, or choose patterns that do not overlap",
                 )
@@ -150,20 +150,20 @@ def as_rate(rate: float | LearningRate) -> LearningRate:
     policy with values other than its fields, by which policies are compared.
     """
     policy = rate if isinstance(rate, LearningRate) else Fixed(rate)
-    for each in _inside(policy):
-        compared = [field.name for field in fields(each) if field.compare]
-        hidden = next((name for name in getattr(each, "__dict__", {}) if name not in compared), None)
+    for part in _policies(policy):
+        compared = [field.name for field in fields(part) if field.compare]
+        hidden = next((name for name in getattr(part, "__dict__", {}) if name not in compared), None)
         # Equal policies share one plan, so a value that is not compared would use another policy's rate.
         if hidden is not None:
             raise DeclarationError(
-                f"the attribute {hidden!r} of the learning-rate policy {each!r}",
+                f"the attribute {hidden!r} of the learning-rate policy {part!r}",
                 rule="a policy must be a frozen dataclass, whose numbers are fields that are compared",
                 fix=f"@dataclass(frozen=True), and in the class {hidden}: float",
             )
-    at: Any = policy
-    while isinstance(then := getattr(at, "then", None), LearningRate):
-        at = then
-    base = getattr(at, "base", 0)
+    innermost: Any = policy
+    while isinstance(following := getattr(innermost, "then", None), LearningRate):
+        innermost = following
+    base = getattr(innermost, "base", 0)
     if isinstance(base, (int, float)) and base < 0:
         raise DeclarationError(
             f"an optimizer of the rate {policy!r}",
@@ -182,9 +182,9 @@ def rate_settings(rate: LearningRate) -> dict[str, Any]:
     }
 
 
-def _inside(policy: LearningRate) -> Iterator[LearningRate]:
-    waiting = [policy]
-    while waiting:
-        each = waiting.pop()
-        yield each
-        waiting += [value for field in fields(each) if isinstance(value := getattr(each, field.name), LearningRate)]
+def _policies(policy: LearningRate) -> Iterator[LearningRate]:
+    pending = [policy]
+    while pending:
+        part = pending.pop()
+        yield part
+        pending += [value for field in fields(part) if isinstance(value := getattr(part, field.name), LearningRate)]
