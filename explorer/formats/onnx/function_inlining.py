@@ -46,7 +46,7 @@ def expanded_nodes(
     the body of an operator that the standard defines as a function. Raise FileError for a recursive function, for calls
     that are nested too deeply, and for functions that expand to too many operators.
     """
-    functions = {_key(function): function for function in model.functions}
+    functions = {_function_key(function): function for function in model.functions}
     Expansion(functions, path).check(graph.node)
     opsets = _opsets(model) if opsets is None else opsets
     outer_names = {name.partition("/")[0] for name in outside}
@@ -60,7 +60,7 @@ def expanded_nodes(
         if node is None:
             pending.pop()
             continue
-        function = functions.get(_called(node)) if functions else None
+        function = functions.get(_called_function(node)) if functions else None
         function = function or standard(node, own_opsets)
         names += 1  # every node counts, so that an unnamed call has the same name in every run
         inlined += bool(calls)
@@ -94,7 +94,7 @@ class Expansion:
         """Raise FileError if these nodes expand to more than the budget allows, or a function is recursive."""
         operators = size = 0
         for node in nodes if self._functions else ():
-            key = _called(node)
+            key = _called_function(node)
             if key in self._functions:
                 self._count(key)
             # Python integers do not overflow, even for 2¹⁰⁰ operators
@@ -116,7 +116,7 @@ class Expansion:
 
         def enter(key: _Key) -> None:
             active.add(key)
-            called = dict.fromkeys(map(_called, self._functions[key].node))
+            called = dict.fromkeys(map(_called_function, self._functions[key].node))
             pending.append((key, iter([inner for inner in called if inner in self._functions])))
 
         if first not in self._counted:
@@ -141,7 +141,7 @@ class Expansion:
     def _sum(self, key: _Key) -> tuple[int, int, int]:
         operators = size = depth = 0
         for node in self._functions[key].node:
-            own, attributes, below = self._counted.get(_called(node), (0, 0, 0))
+            own, attributes, below = self._counted.get(_called_function(node), (0, 0, 0))
             operators, size, depth = operators + 1 + own, size + node.ByteSize() + attributes, max(depth, below)
         if depth >= CALLS:
             raise FileError(
@@ -172,12 +172,12 @@ def _too_long(path: Path, prefix: str) -> FileError:
     )
 
 
-def _called(node: NodeProto) -> _Key:
+def _called_function(node: NodeProto) -> _Key:
     """Return the key of the function that a node may call."""
     return domain_of(node.domain), node.op_type, node.overload
 
 
-def _key(function: FunctionProto) -> _Key:
+def _function_key(function: FunctionProto) -> _Key:
     return domain_of(function.domain), function.name, function.overload
 
 
@@ -201,7 +201,7 @@ def _body(function: FunctionProto, call: NodeProto, prefix: str) -> list[NodePro
         for slot in (copy.input, copy.output):
             slot[:] = [names.setdefault(name, f"{prefix}/{name}") for name in slot]
         del copy.attribute[:]
-        copy.attribute.extend(_bound(node, attributes))
+        copy.attribute.extend(_bound_attributes(node, attributes))
         for attribute in copy.attribute:
             for graph in (attribute.g, *attribute.graphs):
                 _rename(graph, names, prefix)
@@ -209,7 +209,7 @@ def _body(function: FunctionProto, call: NodeProto, prefix: str) -> list[NodePro
     return nodes
 
 
-def _bound(node: NodeProto, call_attributes: Mapping[str, AttributeProto]) -> Iterator[AttributeProto]:
+def _bound_attributes(node: NodeProto, call_attributes: Mapping[str, AttributeProto]) -> Iterator[AttributeProto]:
     """Yield a node's attributes; a reference to an attribute of the call becomes its value, or is omitted."""
     for attribute in node.attribute:
         if not attribute.ref_attr_name:

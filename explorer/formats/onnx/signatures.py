@@ -36,12 +36,12 @@ def type_of(domain: str, name: str, opsets: Mapping[str, int]) -> str:
         return f"{name} (no opset)"
     if not 0 < opset <= newest():
         return f"{name} (opset {opset})"
-    if opset < OLDEST and _since(name, opset) not in (_since(name, OLDEST), _UNCHANGED.get(name)):
+    if opset < OLDEST and _since_version(name, opset) not in (_since_version(name, OLDEST), _UNCHANGED.get(name)):
         return f"{name} (opset {opset})"
     return name
 
 
-def _since(name: str, opset: int) -> int | None:
+def _since_version(name: str, opset: int) -> int | None:
     try:
         return defs.get_schema(name, opset).since_version
     except defs.SchemaError:

@@ -73,7 +73,7 @@ def if_(
         bodies = (lambda: results(then_branch)), (lambda: results(else_branch))
         return tuple(cond(condition, *bodies, name=op.definition.name))
     except ExplorerError:
-        if _has_unknown(op) or not (_fits(then_branch) or _fits(else_branch)):
+        if _has_unknown(op) or not (_can_be_recorded(then_branch) or _can_be_recorded(else_branch)):
             raise
         # The branches return different shapes, or one of them cannot be built, so only the selected one is recorded.
         try:
@@ -84,7 +84,7 @@ def if_(
     return selected_branch(value, "")
 
 
-def _fits(branch: BuildBody) -> bool:
+def _can_be_recorded(branch: BuildBody) -> bool:
     """Whether a branch can be recorded, as far as known without values."""
     try:
         branch(())
@@ -116,7 +116,7 @@ def loop(
     outputs: Outputs,
 ) -> Any:
     """Record iterations of a body with the iteration number, condition and state; return last state and stacks."""
-    state = _members(op, "v_initial")
+    state = _list_input(op, "v_initial")
     stacked = len(op.definition.bodies["body"].outputs) - 1 - len(state)
     condition = tensor(np.array(True)) if condition is None else _scalar("cond", condition, "b")
     limit = None if M is None else _scalar("M", M, "iu")
@@ -125,11 +125,11 @@ def loop(
             f"{counted_text(len(state), 'value')} of state, {stacked + len(state) + 1} outputs of the body",
             rule="Loop: the body must return the condition, each value of the state, and the outputs to stack",
         )
-    parts = _Loop(op, body, state, limit, condition, stacked, _probe(body, state))
+    built_loop = _Loop(op, body, state, limit, condition, stacked, _probe(body, state))
     try:
-        return tuple(_loop_results(parts)[:outputs])
+        return tuple(_loop_results(built_loop)[:outputs])
     except UnknownShapeError as error:
-        if parts.probe is not None:
+        if built_loop.probe is not None:
             error.body = recorded_iteration(op, body, state, limit, condition)
         raise
 
@@ -261,7 +261,7 @@ def scan(
     outputs: Outputs,
 ) -> Any:
     """Record steps of a body over the elements of sequences; return the last state and stacks."""
-    operands = _members(op, "initial_state_and_scan_inputs")
+    operands = _list_input(op, "initial_state_and_scan_inputs")
     count, graph = num_scan_inputs, op.definition.bodies["body"]
     if not 0 < count <= len(operands):
         raise OperandError(
@@ -315,11 +315,13 @@ def _integers(name: str, values: Ints | None, count: int) -> Ints:
     return values
 
 
-def _members(op: OperatorContext, name: str) -> list[Any]:
+def _list_input(op: OperatorContext, name: str) -> list[Any]:
     values: list[Any] = []
-    while is_given(op, member := f"{name}.{len(values)}"):
-        value = op.argument(member, None)
-        values.append(value if isinstance(value, tuple) or (value is None and op.has(member)) else required(op, member))
+    while is_given(op, item_name := f"{name}.{len(values)}"):
+        value = op.argument(item_name, None)
+        values.append(
+            value if isinstance(value, tuple) or (value is None and op.has(item_name)) else required(op, item_name)
+        )
     return values
 
 

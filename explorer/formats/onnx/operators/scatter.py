@@ -1,8 +1,8 @@
 """Operators that write or add elements at indices along one axis, or at rows of indices into the first axes.
 
-(ScatterElements and ScatterND since opset 11, with reductions since 16; Scatter before.) For repeated indices, the last
-element is written, or all are added, or the maximum or minimum with the existing element is taken. Products are
-computed by the reference evaluator.
+(ScatterElements and ScatterND since opset 11, with reductions since 16; before that, Scatter.) If an index is repeated,
+the last element is written, or all are added, or their maximum or minimum is combined with the existing element. The
+reference evaluator computes products.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ def gather(data: Expr, indices: Expr, *, axis: int = 0) -> Expr:
     axis = normalize_axis(axis, data.ndim, "Gather")
     if is_known(indices) and indices.ndim == 0:
         return data[(*[slice(None)] * axis, int(value_of(indices)))]
-    return take(data, _checked(indices, data.shape[axis]), axis)
+    return take(data, _checked_indices(indices, data.shape[axis]), axis)
 
 
 @operator("GatherElements")
@@ -111,10 +111,10 @@ def gather_elements(data: Expr, indices: Expr, *, axis: int = 0) -> Expr:
                 rule="GatherElements: indices must not be longer than data along another axis",
             )
         data = data[tuple(first_rows)]
-    return take_along_axis(data, _checked(indices, data.shape[axis]), axis)
+    return take_along_axis(data, _checked_indices(indices, data.shape[axis]), axis)
 
 
-def _checked(indices: Expr, size: int) -> Expr:
+def _checked_indices(indices: Expr, size: int) -> Expr:
     """Return indices into an axis of a size; known ones are checked and made non-negative.
 
     The operation that reads unknown indices checks them at run time.
@@ -145,7 +145,7 @@ def gather_parts(op: OperatorContext, data: Expr, indices: Expr, *, batch_dims: 
     flat = merge_indices(parts, data.shape[:depth])
     if is_known(indices):
         for axis, part in enumerate(parts):
-            _checked(fold(part), data.shape[axis])
+            _checked_indices(fold(part), data.shape[axis])
         flat = fold(flat)
     return take(reshape(data, (prod(data.shape[:depth]), *data.shape[depth:])), flat, 0)
 

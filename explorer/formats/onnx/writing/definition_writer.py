@@ -239,7 +239,7 @@ def _attribute(operator: OperatorDefinition, schema: defs.OpSchema | None, name:
     types = [*_TYPES] if declared is None else [declared.type.value]
     if types[0] not in _TYPES:
         raise _refusal(operator, f"{name} is {value}", "its attributes must be numbers, strings, tensors or graphs")
-    matching = next((type for type in types if _fits(value, *_TYPES[type][:2]) and (declared or value != ())), None)
+    matching = next((type for type in types if _has_type(value, *_TYPES[type][:2]) and (declared or value != ())), None)
     if matching is None:
         description = _TYPES[types[0]][2] if declared is not None else "a number, a string, or a list of one of these"
         raise _refusal(operator, f"its attribute {name} is {value!r:.80}", f"{name} must be {description}")
@@ -248,10 +248,10 @@ def _attribute(operator: OperatorDefinition, schema: defs.OpSchema | None, name:
     return helper.make_attribute(name, [*map(kind, plain)] if is_list else kind(plain), attr_type=matching)
 
 
-def _fits(value: Plain, kind: type, is_list: bool) -> bool:
+def _has_type(value: Plain, kind: type, is_list: bool) -> bool:
     """Whether a value, or each item of a list, can be written as a Python type."""
     if is_list:
-        return isinstance(value, (tuple, list)) and all(_fits(item, kind, False) for item in value)
+        return isinstance(value, (tuple, list)) and all(_has_type(item, kind, False) for item in value)
     if isinstance(value, int) and kind is not str:
         return -(2**63) <= value < 2**63
     return isinstance(value, kind)

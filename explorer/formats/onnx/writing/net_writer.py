@@ -24,7 +24,7 @@ _CHANGES: tuple[Callable[[int, int], int], ...] = (
     lambda size, index: size + 1 + index,
     lambda size, index: size * (2 + index),
 )
-"""functions of an example's length and an index that give different lengths: longer ones, and multiples"""
+"""(length in the example, index) → another length; longer lengths are tried first, then multiples"""
 
 
 def model_of(net: Net) -> tuple[Model, ModelProto]:

@@ -200,7 +200,7 @@ def _inferred(
     try:
         inferred = infer_node_outputs(schema, node, types, data, opset_imports=_opset_imports())
     except (InferenceError, ValidationError, ValueError, TypeError, RuntimeError) as error:
-        raise _misfit(operation, error) from error
+        raise _mismatch(operation, error) from error
     results = [_tensor_type(operation, inferred.get(name), schema) for name in node.output]
     if None not in results:
         return tuple(result for result in results if result is not None)
@@ -209,7 +209,7 @@ def _inferred(
         try:
             values = operation.run(arrays, outputs)
         except Exception as error:  # the operator's evaluator may raise anything
-            raise _misfit(operation, error) from error
+            raise _mismatch(operation, error) from error
         return Types([TensorType(value.shape, value.dtype) for value in values])
 
     if all(map(is_known, values)):
@@ -217,7 +217,7 @@ def _inferred(
     return cast("Types", op.ask("the result", values, types_of, operations=1))
 
 
-def _misfit(operation: Delegated, error: Exception) -> OperandError:
+def _mismatch(operation: Delegated, error: Exception) -> OperandError:
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return OperandError(
         f"{operation.kind}: {lines[-1][:200]}",

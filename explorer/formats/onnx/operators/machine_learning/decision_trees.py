@@ -1,4 +1,4 @@
-"""Evaluation of ensembles of decision trees: the weights of the leaves that each row reaches, aggregated.
+"""Evaluation of ensembles of decision trees, which aggregates the weights of the leaves that each row reaches.
 
 All trees share one table of nodes. A node compares a feature with a limit, either ≤ or =; other comparisons are
 converted to these by exchanging branches (tree_ensembles.py). A leaf's branches lead to itself, so that all rows

@@ -68,7 +68,7 @@ class NgramCounts(Operation):
                 offset = (length - 1) * (skip + 1)
                 if offset >= rows.shape[1]:
                     break
-                ngrams = self._longer(ngrams[:, : rows.shape[1] - offset], rows[:, offset:], pairs)
+                ngrams = self._extended(ngrams[:, : rows.shape[1] - offset], rows[:, offset:], pairs)
                 if length < self.least or (length == 1 and skip):  # a single token has nothing to skip
                     continue
                 indices = np.where(ngrams == _NONE, _NONE, column.take(ngrams) if len(column) else _NONE)
@@ -77,7 +77,7 @@ class NgramCounts(Operation):
         out[...] = counts.reshape(out.shape)
         return out
 
-    def _longer(self, ngrams: Array, tokens: Array, pairs: Array) -> Array:
+    def _extended(self, ngrams: Array, tokens: Array, pairs: Array) -> Array:
         """Return the indices of n-grams with one more token."""
         # A pair of n-gram and token is one integer, so that a level is one sorted list.
         pair_indices = np.where((ngrams == _NONE) | (tokens >= self.tokens), _NONE, ngrams * self.tokens + tokens)

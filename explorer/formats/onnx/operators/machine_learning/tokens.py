@@ -78,12 +78,12 @@ class Tokenize(Operation):
         else:
             parts = [string]
             for separator in self.separators:
-                parts = [piece for part in parts for piece in _between(separator, part)]
+                parts = [piece for part in parts for piece in _split_at(separator, part)]
         long_enough = [part for part in parts if len(part) >= self.least] if self.least > 1 else [*filter(None, parts)]
         return [_START, *long_enough, _END] if self.marked else long_enough
 
 
-def _between(separator: str, string: str) -> list[str]:
+def _split_at(separator: str, string: str) -> list[str]:
     """Return the parts of a string between matches of a separator, which may have groups."""
     pieces, start = [], 0
     for match in re.finditer(separator, string, re.ASCII):

@@ -164,14 +164,14 @@ def opset1_tables(given: Opset1Trees, x: Expr, targets: int, combine: str = "SUM
     trees, inner = np.array(given.nodes_treeids), np.array([mode != "LEAF" for mode in given.nodes_modes], bool)
     count = len(trees)
     if not {*given.nodes_modes} <= {*MODES[:_MEMBER], "LEAF"}:
-        raise _misfit("nodes_modes must be known comparisons, or LEAF")
+        raise _mismatch("nodes_modes must be known comparisons, or LEAF")
     codes = np.array([-1 if mode == "LEAF" else MODES.index(mode) for mode in given.nodes_modes], np.int64)
     position = {pair: n for n, pair in enumerate(zip(given.nodes_treeids, given.nodes_nodeids, strict=True))}
 
     def positions(owners: Iterable[int], named: Iterable[int], name: str) -> Array:
         indices = [position.get(pair, -1) for pair in zip(owners, named, strict=True)]
         if -1 in indices:
-            raise _misfit(f"{name} must be nodes of the tree")
+            raise _mismatch(f"{name} must be nodes of the tree")
         return np.array(indices, np.int64)
 
     # A leaf's branches lead to itself, so that all rows can descend the same number of levels.
@@ -183,7 +183,7 @@ def opset1_tables(given: Opset1Trees, x: Expr, targets: int, combine: str = "SUM
     roots = np.sort(first)
     columns, values = np.array(given.weights_ids, np.int64), _reals("weights", given.weights)
     if not len(given.weights_treeids) == len(given.weights_nodeids) == len(columns) == len(values):
-        raise _misfit("weights must have as many trees, nodes and targets")
+        raise _mismatch("weights must have as many trees, nodes and targets")
     own = positions(given.weights_treeids, given.weights_nodeids, "nodes of weights")
     # Tree ids are arbitrary; trees are ordered by their first node.
     tree_of_node = np.searchsorted(np.sort(trees[roots]), trees)
@@ -234,26 +234,26 @@ def tree_ensemble(
 ) -> Expr:
     """Return the aggregated leaf weights of opset 5's trees, for regressors, or classifiers with an ArgMax."""
     x = _rows(X)
-    aggregate: Aggregate = _numbered("aggregate_function", aggregate_function, get_args(Aggregate))
+    aggregate: Aggregate = _item_of_code("aggregate_function", aggregate_function, get_args(Aggregate))
     inner, codes = len(nodes.nodes_modes), np.array(nodes.nodes_modes, np.int64)
     _check_lengths(nodes, inner)
     if not np.all((codes >= 0) & (codes < len(MODES))):
-        raise _misfit(f"nodes_modes must be in 0 … {len(MODES) - 1}")
+        raise _mismatch(f"nodes_modes must be in 0 … {len(MODES) - 1}")
     leaves, columns = _reals("leaf_weights", leaf_weights, x.dtype), np.array(leaf_targetids, np.int64)
     if len(columns) != len(leaves):
-        raise _misfit("leaf_targetids and leaf_weights must have equal lengths")
+        raise _mismatch("leaf_targetids and leaf_weights must have equal lengths")
     count, padding = inner + len(leaves), np.zeros(len(leaves), np.int64)
     branches = np.repeat(np.arange(count)[:, None], 2, 1)
     for side, branch_name in enumerate(("true", "false")):
         named = np.array(getattr(nodes, f"nodes_{branch_name}nodeids"), np.int64)
         are_leaves = np.array(getattr(nodes, f"nodes_{branch_name}leafs"), np.int64) != 0
         if not np.all((named >= 0) & (named < np.where(are_leaves, len(leaves), inner))):
-            raise _misfit(f"nodes_{branch_name}nodeids must be positions of nodes, or of leaves")
+            raise _mismatch(f"nodes_{branch_name}nodeids must be positions of nodes, or of leaves")
         # Nodes and leaves are numbered separately in the file; here leaves follow the nodes.
         branches[:inner, side] = named + are_leaves * inner
     roots = np.array(tree_roots, np.int64)
     if not np.all((roots >= 0) & (roots < inner)):
-        raise _misfit("tree_roots must be positions of nodes")
+        raise _mismatch("tree_roots must be positions of nodes")
     comparisons = _Comparisons(
         np.concatenate([np.array(nodes.nodes_featureids, np.int64), padding]),
         np.concatenate([_reals("nodes_splits", nodes.nodes_splits, x.dtype), padding.astype(x.dtype)]),
@@ -264,16 +264,16 @@ def tree_ensemble(
     )
     if np.any(codes == _MEMBER):
         if membership_values is None:
-            raise _misfit("membership_values must be given for BRANCH_MEMBER")
+            raise _mismatch("membership_values must be given for BRANCH_MEMBER")
         comparisons = _without_members(comparisons, _reals("membership_values", membership_values, x.dtype))
     # leaves may be shared by trees, so trees have no separate columns
     weights = inner + np.arange(len(leaves)), columns, leaves
     tables = _tables(comparisons, roots, x.shape[1], n_targets, weights, None, _combine(aggregate))
     y = _aggregated(x, tables, n_targets, aggregate)
-    return transformed(y, _numbered("post_transform", post_transform, get_args(Transform)))
+    return transformed(y, _item_of_code("post_transform", post_transform, get_args(Transform)))
 
 
-def _numbered(name: str, number: int, names: tuple[Any, ...]) -> Any:
+def _item_of_code(name: str, number: int, names: tuple[Any, ...]) -> Any:
     if not 0 <= number < len(names):
         raise OperandError(f"{name}={number}", rule=f"{name} must be in 0 … {len(names) - 1}")
     return names[number]
@@ -299,7 +299,7 @@ def _without_members(comparisons: _Comparisons, members: Array) -> _Comparisons:
     sets = [part for part in sets if len(part)]
     set_nodes = np.flatnonzero(comparisons.codes == _MEMBER)
     if len(sets) != len(set_nodes):
-        raise _misfit("membership_values must have a non-empty set for each BRANCH_MEMBER")
+        raise _mismatch("membership_values must have a non-empty set for each BRANCH_MEMBER")
     limits, codes, branches = comparisons.limits.copy(), comparisons.codes.copy(), comparisons.branches.copy()
     codes[set_nodes] = _EQ
     rows: list[int] = []
@@ -345,7 +345,7 @@ def _tables(
     inner, codes, count = comparisons.inner, comparisons.codes, len(comparisons.codes)
     feature = comparisons.features * inner
     if not np.all((feature >= 0) & (feature < features)):
-        raise _misfit(f"nodes_featureids must be in 0 … {features - 1}, the number of features of a row")
+        raise _mismatch(f"nodes_featureids must be in 0 … {features - 1}, the number of features of a row")
     limits = comparisons.limits.copy()
     strict = inner & ((codes == _LT) | (codes == _GTE))
     # x < limit is x ≤ the previous representable number
@@ -361,7 +361,7 @@ def _tables(
     table, columns = _weights(*weights, count, targets, len(roots), tree_of_node, combine)
     depth = _depth(branches, roots, inner)
     if depth > count:
-        raise _misfit("nodes must not form a cycle")
+        raise _mismatch("nodes must not form a cycle")
     return TreeTables(feature, limits, branches, flags, table, roots, columns, depth)
 
 
@@ -380,7 +380,7 @@ def _weights(
     Each boosted tree has weights for a single target, so one column is sufficient.
     """
     if not np.all((columns >= 0) & (columns < targets)):
-        raise _misfit(f"weights must be for targets in 0 … {targets - 1}")
+        raise _mismatch(f"weights must be for targets in 0 … {targets - 1}")
     first, last = np.zeros(trees, np.int64), np.full(trees, targets - 1)
     if tree_of_node is not None:
         first, last = np.full(trees, targets - 1), np.zeros(trees, np.int64)
@@ -415,7 +415,7 @@ def _check_lengths(nodes: Opset1Trees | Opset5Nodes, count: int) -> None:
     """Raise OperandError for an attribute of nodes without one value for each node."""
     for name, values in vars(nodes).items():
         if name.startswith("nodes_") and values is not None and np.size(values) != count:
-            raise _misfit(f"{name} must have {count} numbers, one per node")
+            raise _mismatch(f"{name} must have {count} numbers, one per node")
 
 
 def _reals(name: str, values: Array, dtype: np.dtype[Any] | None = None) -> Array:
@@ -425,5 +425,5 @@ def _reals(name: str, values: Array, dtype: np.dtype[Any] | None = None) -> Arra
     return values.reshape(-1).astype(dtype or np.result_type(values.dtype, np.float16), copy=False)
 
 
-def _misfit(rule: str) -> OperandError:
+def _mismatch(rule: str) -> OperandError:
     return OperandError("inconsistent tree attributes", rule=rule)

@@ -170,11 +170,11 @@ def _broadcast(x: Expr, parameter: Expr, axis: int, block_size: int) -> Expr:
     axis = normalize_axis(axis, x.ndim, "a scale or zero point")
     if parameter.ndim == 1:
         if parameter.size != x.shape[axis]:
-            raise _misfit(x, parameter)
+            raise _mismatch(x, parameter)
         return reshape(parameter, (parameter.size, *[1] * (x.ndim - axis - 1)))
     blocks = (*x.shape[:axis], -(-x.shape[axis] // block_size) if block_size > 0 else -1, *x.shape[axis + 1 :])
     if parameter.shape != blocks:
-        raise _misfit(x, parameter)
+        raise _mismatch(x, parameter)
     split = (*blocks[: axis + 1], 1, *blocks[axis + 1 :])
     expanded = (*blocks[: axis + 1], block_size, *blocks[axis + 1 :])
     repeated = reshape(broadcast_to(reshape(parameter, split), expanded), _joined(expanded, axis))
@@ -186,7 +186,7 @@ def _joined(shape: Shape, axis: int) -> Shape:
     return (*shape[:axis], prod(shape[axis : axis + 2]), *shape[axis + 2 :])
 
 
-def _misfit(x: Expr, parameter: Expr) -> OperandError:
+def _mismatch(x: Expr, parameter: Expr) -> OperandError:
     return OperandError(
         f"{x.type} with a scale or zero point {parameter.type}",
         rule="there must be one for all elements, one per index of the axis, or one per block of block_size",

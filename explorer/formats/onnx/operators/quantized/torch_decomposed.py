@@ -147,7 +147,7 @@ def dequantize_groups(
 @operator(f"{_DOMAIN}.choose_qparams")
 def choose(input: Expr, *, quant_min: int, quant_max: int, eps: float, dtype: int) -> tuple[Expr, Expr]:
     """Return the scale and zero point that map all elements and 0 into the limits: float64 (1,), int64 (1,)."""
-    _check_chosen(input, quant_min, quant_max, dtype)
+    _check_choice(input, quant_min, quant_max, dtype)
     least, most = minimum(min(input), 0), maximum(max(input), 0)
     scale = maximum((most - least) / input.dtype.type(quant_max - quant_min), np.float32(eps))
     zero = clip(quant_min - cast(round_half_even(least / scale), _INT64), quant_min, quant_max)
@@ -157,14 +157,14 @@ def choose(input: Expr, *, quant_min: int, quant_max: int, eps: float, dtype: in
 @operator(f"{_DOMAIN}.choose_qparams_symmetric")
 def choose_symmetric(input: Expr, *, quant_min: int, quant_max: int, eps: float, dtype: int) -> tuple[Expr, Expr]:
     """Return scale and zero point like ``choose``, with the zero point in the middle of the dtype's range."""
-    _check_chosen(input, quant_min, quant_max, dtype)
+    _check_choice(input, quant_min, quant_max, dtype)
     largest = maximum(-minimum(min(input), 0), maximum(max(input), 0))
     scale = maximum(largest / input.dtype.type((quant_max - quant_min) / 2), np.float32(eps))
     zero = 128 if dtype_by(dtype, "dtype") == np.uint8 else 0
     return reshape(cast(scale, _FLOAT64), (1,)), reshape(tensor(np.int64(zero)), (1,))
 
 
-def _check_chosen(x: Expr, low: int, high: int, dtype: int) -> None:
+def _check_choice(x: Expr, low: int, high: int, dtype: int) -> None:
     _check_limits(low, high, dtype)
     if not x.size or x.dtype.kind != "f":
         raise OperandError(f"input is {x.type}", rule="the input must be real numbers, and not empty")
