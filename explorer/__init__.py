@@ -63,7 +63,7 @@ _NAMES = {
     "data.scalable_tensor": "ScalableTensor",
     "data.type_erasure": "make_dynamic try_cast",
     "formats.open_save": "open save",
-    "formats.pnnx.syntax_picture": "syntax_tree",
+    "formats.pnnx.syntax_tree": "syntax_tree",
     "formats.registry": "file_operator layer_types register_format",
     "gradients": "grad",
     "net": "Blob ModelHelper Net TypeMeta Workspace",

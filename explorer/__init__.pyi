@@ -73,7 +73,7 @@ from explorer.data.type_erasure import make_dynamic as make_dynamic
 from explorer.data.type_erasure import try_cast as try_cast
 from explorer.formats.open_save import open as open
 from explorer.formats.open_save import save as save
-from explorer.formats.pnnx.syntax_picture import syntax_tree as syntax_tree
+from explorer.formats.pnnx.syntax_tree import syntax_tree as syntax_tree
 from explorer.formats.registry import file_operator as file_operator
 from explorer.formats.registry import layer_types as layer_types
 from explorer.formats.registry import register_format as register_format

@@ -41,7 +41,7 @@ class Format:
     endings: tuple[str, ...]
     """file extensions, beginning with the one that ``save`` proposes"""
     read: Callable[..., NetDefinition]
-    """path → definition; with a ``weights_ending`` also given the path of the weights, or None"""
+    """path → definition; if there is a ``weights_ending``, the second argument is the path of the weights or None"""
     write: Callable[[NetDefinition, Path], None] | None
     """writes a definition and its weights; None for a read-only format"""
     types: OperatorTable | str
@@ -193,7 +193,7 @@ def register_format(
     weights_ending: str = "",
     replace: bool = False,
 ) -> None:
-    """Add a file format: ``ex.open`` reads files with its extensions, and ``net.save`` writes them with ``write``.
+    """Add a file format, whose files ``ex.open`` reads and, if ``write`` is given, ``net.save`` writes.
 
     ``endings`` is one or more file extensions. ``read(path)`` returns an ``explorer.net.NetDefinition``, and
     ``write(definition, path)`` writes one with its weights. ``operators`` names the format whose operator types the

@@ -22,15 +22,15 @@ from explorer.core.errors import FileError, OperandError, StateError, UnknownNam
 from explorer.core.files.kept_file import KeptFile
 from explorer.core.files.open_untrusted import content
 from explorer.formats import torch_operators
-from explorer.formats.torch_refusals import (
+from explorer.formats.torch_errors import (
     ORIGINAL,
     devices_of,
+    export_error,
     is_torchscript,
     name_of,
     pytree,
     quiet,
     reason_of,
-    refusal,
     result_of,
 )
 from explorer.net.definition.definition import NetDefinition
@@ -267,7 +267,7 @@ def _exported(
             optimizer.remove_unused_nodes(exported.model)
             model_proto = exported.model_proto
     except Exception as error:
-        raise refusal(torch, model, arguments, keywords, error) from error
+        raise export_error(torch, model, arguments, keywords, error) from error
     placeholders = {}
     for index, tensor in enumerate(absent):
         placeholder = b"without values: %d" % index

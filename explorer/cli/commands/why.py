@@ -39,7 +39,7 @@ def execute(options: argparse.Namespace) -> int:
     from explorer.core.errors import UnknownNameError
     from explorer.formats import open
     from explorer.formats.pnnx.param_reader import EXPRESSION
-    from explorer.formats.pnnx.syntax_picture import syntax_tree
+    from explorer.formats.pnnx.syntax_tree import syntax_tree
     from explorer.record.escape import visible
     from explorer.run.recording.recorder import expressions
     from explorer.view.export.why_text import why_operator, why_pair

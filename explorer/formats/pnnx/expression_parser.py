@@ -186,7 +186,7 @@ def _check_arity(text: str, frame: _Frame) -> None:
         return
     minimum, maximum = ARITY[frame.token.text]
     if not minimum <= len(frame.members) <= maximum:
-        counts = f"{minimum}" if minimum == maximum else f"{minimum} or {maximum}"
+        counts = counted_text(minimum, "argument") if minimum == maximum else f"{minimum} or {maximum} arguments"
         raise ExpressionError(
             text,
             frame.token.column,

@@ -50,7 +50,7 @@ class Call(_Node):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Operand(_Node):
-    """The operator's input of this index."""
+    """An input of the operator, with its index."""
 
     index: int
 

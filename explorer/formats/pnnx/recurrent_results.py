@@ -18,7 +18,7 @@ ONE_OF = "one_of"
 
 
 def with_all_results(operator: OperatorDefinition, type_of: Callable[[str], BlobType]) -> OperatorDefinition:
-    """Return a recurrent operator with all results before its last one; return any other operator unchanged.
+    """Return a recurrent operator with the omitted results added; return any other operator unchanged.
 
     The builder raises an error for results that the shapes do not identify. These are an LSTM with only one state, and
     an operator whose only result may be the sequence or a state, which is returned with the argument ``one_of``.

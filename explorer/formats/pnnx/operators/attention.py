@@ -145,7 +145,7 @@ def _heads(x: Expr, heads: int) -> Expr:
 
 
 def _mask(attn_mask: Expr | None, key_padding_mask: Expr | None, heads: int, query: Expr, key: Expr) -> Expr | None:
-    """Return the combined mask, to be added, or boolean with True for visible keys; None without masks."""
+    """Combine both masks: return a boolean mask, True for visible keys, or an additive mask; None without masks."""
     pairs, count = (query.shape[2], key.shape[2]), query.shape[0]
     masks = []
     for name, mask, shapes in (

@@ -206,7 +206,7 @@ def _part(op: OperatorContext, x: Expr, expression: Any) -> Expr:
         if item is not None and (index is None or axis + (index.ndim if index.dtype.kind == "b" else 1) > x.ndim):
             raise OperandError(
                 f"the index {expression!r} of {x.type}",
-                rule="an index must be integers, a mask or None, at most one for each axis",
+                rule="an index must consist of integers, masks and None, at most one for each axis",
                 fix=f"register a builder of {op.definition.type} with ex.file_operator",
             )
         if index is not None and index.dtype.kind == "b":

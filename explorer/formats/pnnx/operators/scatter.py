@@ -88,7 +88,7 @@ def scatter_reduce(
 
 
 def _products(x: Expr, axis: int, indices: Expr, source: Expr) -> Expr:
-    """Return the product of the source's elements for each element of x, which is compared with all indices."""
+    """Return for each element of x the product of the source's elements whose index is its position."""
     length = x.shape[axis]
     claim_constant("indices of products", length)
     positions = tensor(np.arange(length).reshape(length, 1, *[1] * (x.ndim - axis - 1)))

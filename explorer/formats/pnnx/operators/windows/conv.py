@@ -18,7 +18,7 @@ from explorer.ops.nn.conv import conv
 from explorer.ops.nn.conv_transpose import conv_transpose
 
 Channels = Annotated[Unused, Names("in_channels", "out_channels")]
-"""numbers that follow from the filters"""
+"""numbers of channels, which follow from the filters"""
 Padding = Ints | Literal["same", "valid"]
 
 

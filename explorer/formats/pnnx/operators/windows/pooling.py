@@ -142,7 +142,7 @@ for _axes in (1, 2, 3):
 
 
 def window_spans(length: int, count: int, size: int, step: int, side: int, gap: int) -> Array:
-    """Return the indices along one axis that each window covers, (count, size); −1 is the padding."""
+    """Return the indices along one axis that each window covers, (count, size), with −1 for the padding."""
     claim_constant("indices of windows", count * size)
     spans = np.arange(count)[:, None] * step - side + np.arange(size) * gap
     return np.where((spans >= 0) & (spans < length), spans, -1)

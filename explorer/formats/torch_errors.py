@@ -21,7 +21,7 @@ _REASON = 300
 """maximum length of torch's reason in an error"""
 
 
-def refusal(torch: Any, model: Any, arguments: Any, keywords: Any, error: Exception) -> ExplorerError:
+def export_error(torch: Any, model: Any, arguments: Any, keywords: Any, error: Exception) -> ExplorerError:
     """Return the error for a module whose export failed with ``error``."""
     name = name_of(model)
     cause: BaseException = error
