@@ -136,9 +136,9 @@ def load_image(
 
     ``size`` is height and width. Each image is resized and center-cropped to this size, which is the fraction ``crop``
     of the resized image's shorter side, as in torchvision. Levels from 0 to 1 are normalized with ``mean`` and ``std``,
-    one number for each channel or for all. By default they are those of ``preset``: "imagenet", "0-1" (unchanged
-    levels) or "none" (levels from 0 to 255). Raise FileError for a file that is not an image, OperandError for other
-    invalid arguments.
+    one number for each channel or for all. By default ``preset`` determines both: "imagenet", "0-1" (unchanged levels)
+    or "none" (levels from 0 to 255). Raise FileError for a file that is not an image, OperandError for other invalid
+    arguments.
 
     >>> import PIL.Image
     >>> PIL.Image.new("RGB", (300, 200), "grey").save("grey.png")

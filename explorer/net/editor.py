@@ -99,7 +99,7 @@ def write(
         array = tensor(value).array
         key = free_name(f"{name}.{attribute}", lambda key: is_key(key) or key in stored, {})
         references[attribute], stored[key] = WeightReference(key, array.shape, array.dtype.name), array
-    place = users_line()
+    location = users_line()
     operator = OperatorDefinition(
         type,
         name,
@@ -108,9 +108,9 @@ def write(
         arguments,
         dict(zip(table.input_names(type, len(inputs)), inputs, strict=False)),
         weights=references,
-        line=place.line,
-        text=place.text,
-        file=place.where,
+        line=location.line,
+        text=location.text,
+        file=location.where,
         doc=doc,
     )
     if schema is not None:

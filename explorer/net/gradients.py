@@ -165,7 +165,7 @@ class GradientOperators:
         wanted = f"{forward}_gradient" if forward else outputs[0]
         name = free_name(wanted, self._names.__contains__, self._tried)
         self._names.add(name)
-        place = users_line()
+        location = users_line()
         self.operators.append(
             OperatorDefinition(
                 type,
@@ -174,9 +174,9 @@ class GradientOperators:
                 outputs,
                 dict(arguments),  # type: ignore[arg-type]  # plain values of the forward operator
                 input_names=dict(passed or {}),
-                line=place.line,
-                text=place.text,
-                file=place.where,
+                line=location.line,
+                text=location.text,
+                file=location.where,
             )
         )
 

@@ -339,7 +339,7 @@ class Net:
         are matched by name, outputs of another net also by order. ``tolerance`` is the maximum relative error, by
         default 1e-4, 1e-2 for 16-bit floats, and 0 for integers.
 
-        Without inputs the graphs, plans and weights are compared, as text, pictures and views; a recording has no
+        Without inputs the graphs, plans and weights are compared, as text, images and views; a recording has no
         weights. ``net.preview_plan().compare(other.preview_plan())`` reads no weights.
         """
         if not inputs and not named and isinstance(other, (Net, EvalPlan, Recording)):

@@ -96,7 +96,7 @@ class NetOperator:
 
     @property
     def input_names(self) -> Mapping[str, str]:
-        """Operands that it reads, by parameter name, if the file has these names."""
+        """Operands that it reads, by parameter name; empty if the file contains no parameter names."""
         return self.definition.input_names
 
     @property

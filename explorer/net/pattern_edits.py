@@ -1,7 +1,7 @@
-"""Edits of a net where a pattern matches, which replace the matched operators by operators of its types.
+"""Edits that replace the matches of a pattern in a net by operators of the net's types.
 
 A match contains expressions, which are converted to blobs here. The result and the last operator keep their names, so
-that their readers, and the files to which the net is saved, keep theirs.
+that operators that read the result, and saved files, need not change.
 """
 
 from __future__ import annotations

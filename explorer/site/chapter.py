@@ -147,7 +147,7 @@ def _with_images(html: str) -> str:
 
 
 def _figure(number: int, data: Mapping[str, Any]) -> Markup:
-    """Return the figure of a view: its data, and its picture, which is shown until the view is drawn."""
+    """Return the figure of a view: its data, and its image, which is shown until the view is drawn."""
     options = restored(data[MIME]).get("options")
     height = options.get("height") if isinstance(options, dict) else None
     if type(height) is not int:

@@ -84,7 +84,7 @@ class Build:
 
     @property
     def interface(self) -> list[InterfaceValue]:
-        """The inputs, then the outputs, as ports of the whole picture; values that are not expressions are omitted.
+        """The inputs, then the outputs, as ports of the drawing; values that are not expressions are omitted.
 
         They are stored separately from a plan's roots, since rewriting may replace output nodes, and unread inputs are
         in no plan.

@@ -183,7 +183,7 @@ def _is_untyped(value: object) -> bool:
 def nodes_of(name: str, build: Build, builder: NetBuilder) -> list[Expr]:
     """Return the nodes of an operator, operand or weight, in recording order; for a weight its tensor.
 
-    Any other name refers to a box as shown in pictures: ``pool``, ``layer1 / conv2``. Raise UnknownNameError with
+    Any other name refers to a box as shown in views: ``pool``, ``layer1 / conv2``. Raise UnknownNameError with
     similar names.
     """
     definition = build.definition

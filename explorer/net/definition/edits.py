@@ -122,7 +122,7 @@ def _rewired(
         if name not in known:
             raise UnknownNameError(name, kind=f"reader of {own!r}", known=known)
     operators = []
-    # Written names and version names are compared, because "x" in the program refers to a specific version.
+    # Versions are compared, because the name "x" means different versions at different positions of the program.
     for operator, resolved in zip(definition.operators, definition.ssa.operators, strict=True):
         if own in resolved.inputs and (readers is None or operator.name in readers):
             pairs = zip(operator.inputs, resolved.inputs, strict=True)

@@ -114,54 +114,54 @@ def _plain_operator(operator: OperatorDefinition) -> dict[str, Any]:
     return {"type": operator.type, "name": operator.name, **{k: v for k, v in fields.items() if v}, **boxes}
 
 
-def _encode(value: Plain, place: str, depth: int = 0) -> Any:
-    """Return an argument as JSON; ``place`` names it in errors."""
+def _encode(value: Plain, path: str, depth: int = 0) -> Any:
+    """Return an argument as JSON; ``path`` names it in errors."""
     if isinstance(value, tuple):
         if depth == NESTING:
             raise OperandError(
-                f"the argument {place}",
+                f"the argument {path}",
                 rule=f"tuples must be nested at most {NESTING} deep",
                 fix="a flatter tuple, or several arguments",
             )
-        return [_encode(item, place, depth + 1) for item in value]
+        return [_encode(item, path, depth + 1) for item in value]
     if isinstance(value, complex):
-        return {"complex": [_encode(value.real, place), _encode(value.imag, place)]}
+        return {"complex": [_encode(value.real, path), _encode(value.imag, path)]}
     if isinstance(value, float) and not math.isfinite(value):
         return {"float": repr(value)}
     if isinstance(value, int):
-        return whole_number(value, f"the argument {place}")
+        return whole_number(value, f"the argument {path}")
     if value is None or isinstance(value, (float, str)):
         return value
     raise OperandError(
-        f"the argument {place} is a {type(value).__name__}",
+        f"the argument {path} is a {type(value).__name__}",
         rule="arguments must be numbers, strings, None, or tuples of these",
         fix="give arrays as weights",
     )
 
 
-def _decode(value: Any, place: str, depth: int = 0) -> Plain:
+def _decode(value: Any, path: str, depth: int = 0) -> Plain:
     """Return the argument for a JSON value; raise OperandError for a value that no argument can have."""
     if isinstance(value, list):
         if depth == NESTING:
-            raise _mismatch(place, f"lists nested at most {NESTING} deep", "deeper ones")
-        return tuple([_decode(item, f"{place}[{index}]", depth + 1) for index, item in enumerate(value)])
-    # Python's integers are unbounded, but those of arrays and of other JSON parsers are not.
+            raise _mismatch(path, f"lists nested at most {NESTING} deep", "deeper ones")
+        return tuple([_decode(item, f"{path}[{index}]", depth + 1) for index, item in enumerate(value)])
+    # Python's integers are unbounded, but integers in arrays and in other JSON parsers are not.
     if type(value) is int and not -(2**63) <= value < 2**64:
-        raise _mismatch(place, "an integer of at most 64 bits", f"{value.bit_length()} bits")
+        raise _mismatch(path, "an integer of at most 64 bits", f"{value.bit_length()} bits")
     if not isinstance(value, dict):
         plain: Plain = value
         return plain
     if list(value) == ["float"] and isinstance(value["float"], str) and value["float"] in _SPECIAL:
         return _SPECIAL[value["float"]]
     if list(value) == ["complex"] and isinstance(value["complex"], list) and len(value["complex"]) == 2:
-        parts = [_decode(part, place, NESTING) for part in value["complex"]]
+        parts = [_decode(part, path, NESTING) for part in value["complex"]]
         if all(type(part) is float for part in parts):
             return complex(*parts)  # type: ignore[arg-type]  # they are floats
-    raise _mismatch(place, '{"float": "inf", "-inf" or "nan"} or {"complex": [float, float]}', spoken(value))
+    raise _mismatch(path, '{"float": "inf", "-inf" or "nan"} or {"complex": [float, float]}', spoken(value))
 
 
-def _mismatch(place: str, expected: str, actual: str) -> OperandError:
-    return OperandError(f"net field {place}: expected {expected}, found {actual}", rule=_RULE, fix=_FIX)
+def _mismatch(path: str, expected: str, actual: str) -> OperandError:
+    return OperandError(f"net field {path}: expected {expected}, found {actual}", rule=_RULE, fix=_FIX)
 
 
 _RULE = f"a net's JSON must fit its schema {SCHEMA}: explorer.net.definition.serialization.json_schema()"
@@ -197,8 +197,8 @@ def from_json(
     definition = NetDefinition.of(
         row.name,
         [
-            _operator(operator, f"net.operators[{index}]", *place)
-            for index, (operator, place) in enumerate(zip(row.operators, known, strict=True))
+            _operator(operator, f"net.operators[{index}]", *path)
+            for index, (operator, path) in enumerate(zip(row.operators, known, strict=True))
         ],
         row.inputs,
         row.outputs,
@@ -215,11 +215,11 @@ def from_json(
     return definition
 
 
-def _operator(row: _Operator, place: str, line: int, text: str) -> OperatorDefinition:
+def _operator(row: _Operator, path: str, line: int, text: str) -> OperatorDefinition:
     """Return the definition of an operator's row; raise OperandError for a wrong shape or dtype."""
-    arguments = {name: _decode(value, f"{place}.arguments[{spoken(name)}]") for name, value in row.arguments.items()}
+    arguments = {name: _decode(value, f"{path}.arguments[{spoken(name)}]") for name, value in row.arguments.items()}
     for name, weight in row.weights.items():
-        where = f"{place}.weights[{spoken(name)}]"
+        where = f"{path}.weights[{spoken(name)}]"
         if any(size < 0 for size in weight.shape):
             raise _mismatch(f"{where}.shape", "lengths", "a negative number")
         try:
@@ -241,19 +241,19 @@ def _operator(row: _Operator, place: str, line: int, text: str) -> OperatorDefin
     )
 
 
-def _type(row: _Type, place: str) -> BlobType:
+def _type(row: _Type, path: str) -> BlobType:
     for size in row.shape or ():
         if not (size is None or isinstance(size, str) or (type(size) is int and size >= 0)):
-            raise _mismatch(f"{place}.shape", "lengths, names of unknown lengths, or null", spoken(size))
+            raise _mismatch(f"{path}.shape", "lengths, names of unknown lengths, or null", spoken(size))
     if row.dtype is not None:
         try:
             memory_dtype(row.dtype)
         except TypeError:
-            raise _mismatch(f"{place}.dtype", "the name of a dtype", spoken(row.dtype)) from None
+            raise _mismatch(f"{path}.dtype", "the name of a dtype", spoken(row.dtype)) from None
     if row.container not in ("", *CONTAINERS):
-        raise _mismatch(f"{place}.container", f"one of {', '.join(CONTAINERS)}", spoken(row.container))
+        raise _mismatch(f"{path}.container", f"one of {', '.join(CONTAINERS)}", spoken(row.container))
     if len({*map(type, row.keys)} | {str}) > 2 or not all(type(key) in (str, int) for key in row.keys):
-        raise _mismatch(f"{place}.keys", "strings, or integers", spoken(row.keys))
+        raise _mismatch(f"{path}.keys", "strings, or integers", spoken(row.keys))
     return BlobType(row.shape, row.dtype, row.container, row.keys)
 
 

@@ -233,7 +233,7 @@ REFUSED = {
     "steps of a softmax": (
         Case("SOFTMAX", [BYTES], results=[WHOLE]), "the result must have the scale 1/256 and the zero point -128"),
     "a falling line": (
-        Case("LEAKY_RELU", [BYTES], "LeakyReluOptions", {"Alpha": -0.5}, [WHOLE]), "alpha must not be negative"),
+        Case("LEAKY_RELU", [BYTES], "LeakyReluOptions", {"Alpha": -0.5}, [WHOLE]), "must not be negative"),
     "an endless slope": (
         Case("LEAKY_RELU", [BYTES], "LeakyReluOptions", {"Alpha": np.inf}, [WHOLE]), "must be below 2³⁰"),
     "a huge mean": (

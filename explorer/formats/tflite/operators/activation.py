@@ -100,7 +100,7 @@ def leaky_relu_(op: OperatorContext, input: Expr, *, alpha: float = 0.0) -> Expr
         return leaky_relu(check_float("input", input), alpha)
     check_dtypes(op, wide=True, input=input)
     if alpha < 0:
-        raise OperandError(f"alpha={alpha}", rule="quantised, alpha must not be negative")
+        raise OperandError(f"alpha={alpha}", rule="alpha of a quantised operator must not be negative")
     number = cast(input, INT64) - scale_and_zero_point(op, "input")[1]
     return _piecewise(op, input, number, number, np.float32(alpha))
 
@@ -146,11 +146,11 @@ def softmax_(op: OperatorContext, input: Expr, *, beta: float = 1.0) -> Expr:
     check_dtypes(op, input=input)
     if not np.isfinite(beta):
         raise OperandError(f"beta={beta}", rule="beta must be a finite number")
-    least = int(np.iinfo(input.dtype).min)
-    check_result(op, 256, least)
+    minimum = int(np.iinfo(input.dtype).min)
+    check_result(op, 256, minimum)
     # The zero point cancels in differences.
     probabilities = softmax(without_zero_point(input, 0) * (float(scale_and_zero_point(op, "input")[0]) * beta), -1)
-    return saturated_cast(floor(probabilities * 256 + 0.5) + least, input.dtype)
+    return saturated_cast(floor(probabilities * 256 + 0.5) + minimum, input.dtype)
 
 
 def _softmax_of_16_bits(op: OperatorContext, x: Expr, beta: float) -> Expr:
@@ -191,8 +191,8 @@ def log_softmax_(op: OperatorContext, input: Expr) -> Expr:
     if not is_quantized(op, "input"):
         return log_softmax(check_float("input", input), -1)
     check_dtypes(op, input=input)
-    most = int(np.iinfo(input.dtype).max)
-    check_result(op, 16, most)
+    maximum = int(np.iinfo(input.dtype).max)
+    check_result(op, 16, maximum)
     # The zero point cancels in differences.
     steps = log_softmax(without_zero_point(input, 0) * float(scale_and_zero_point(op, "input")[0]), -1) * 16
-    return saturated_cast(trunc(steps - 0.5) + most, input.dtype)
+    return saturated_cast(trunc(steps - 0.5) + maximum, input.dtype)

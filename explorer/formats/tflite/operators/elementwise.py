@@ -306,8 +306,8 @@ def divide(op: OperatorContext, x: Expr, y: Expr, *, fused_activation_function: 
     down = clip(take(tensor(bits, name="bits"), position, 0) + room - int(own_shift), 0, 62)
     rest = function("left_shift")(tensor(np.int64(1)), down) - 1
     rounded = shift(high, down) + base.cast(mask(high, rest) > shift(rest, 1) + base.cast(high < 0, INT64), INT64)
-    low, most = result_limits(own_scale, own_zero, x.dtype, fused_activation_function)
-    return base.cast(clip(rounded + own_zero, low, most), x.dtype)
+    lowest, highest = result_limits(own_scale, own_zero, x.dtype, fused_activation_function)
+    return base.cast(clip(rounded + own_zero, lowest, highest), x.dtype)
 
 
 def _leading_bits(number: Expr, zero: int, dtype: np.dtype[Any]) -> Expr:

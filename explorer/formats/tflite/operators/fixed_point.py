@@ -21,8 +21,8 @@ _TWO = 1 << 29
 def high_product(x: Array | int, y: Array | int, bits: int = BITS) -> Numbers:
     """Return products shifted right by ``bits``, rounded to the nearest integer, halves away from zero."""
     product = np.multiply(x, y, dtype=np.int64)
-    half, most = 1 << (bits - 1), (1 << bits) - 1
-    result: Numbers = np.minimum(np.where(product >= 0, product + half >> bits, -(half - 1 - product >> bits)), most)
+    half, maximum = 1 << (bits - 1), (1 << bits) - 1
+    result: Numbers = np.minimum(np.where(product >= 0, product + half >> bits, -(half - 1 - product >> bits)), maximum)
     return result
 
 
@@ -36,8 +36,8 @@ def rounded_shift(x: Array, bits: Array | int) -> Numbers:
 def scaled_product(x: Array, multiplier: Array | int, shift: Array | int) -> Numbers:
     """Return numbers times multiplier · 2^(shift − 31), rounded after the product and after a shift to the right."""
     left, right = np.maximum(shift, 0), np.maximum(-np.asarray(shift), 0)
-    most = np.int64(1) << (BITS - left)  # for larger numbers, the product exceeds the limits of any result
-    return rounded_shift(high_product(np.clip(x, -most, most) << left, multiplier), right)
+    maximum = np.int64(1) << (BITS - left)  # for larger numbers, the product exceeds the limits of any result
+    return rounded_shift(high_product(np.clip(x, -maximum, maximum) << left, multiplier), right)
 
 
 def reciprocals(x: Numbers) -> tuple[Numbers, Numbers]:

@@ -159,8 +159,8 @@ def result_limits(scale: np.float32, zero: int, dtype: np.dtype[Any], activation
     # For a very small scale the quotient is ∞.
     ends = [end if end is None else float(min(np.float64(end) / np.float64(scale), 1e9)) for end in _LIMITS[activation]]
     low, high = [None if end is None else zero + _rounded(float(np.float32(end))) for end in ends]
-    least = int(info.min) if low is None else max(int(info.min), low)
-    return least, int(info.max) if high is None else min(int(info.max), high)
+    minimum = int(info.min) if low is None else max(int(info.min), low)
+    return minimum, int(info.max) if high is None else min(int(info.max), high)
 
 
 def rescale(number: Expr, factor: Any) -> Expr:
@@ -214,8 +214,8 @@ def rounded_twice(total: Expr, multipliers: NDArray[np.int64], shifts: NDArray[n
     if shifts.max(initial=0) > 0:
         left = np.maximum(shifts, 0)
         # Clipped numbers exceed the limits of any result, and the product then fits in 64 bits.
-        most = np.int64(1) << (_BITS - left)
-        total = clip(total, -most, most) * tensor(np.int64(1) << left)
+        maximum = np.int64(1) << (_BITS - left)
+        total = clip(total, -maximum, maximum) * tensor(np.int64(1) << left)
     product = total * tensor(multipliers)
     half = 1 << (_BITS - 1)
     shift = function("right_shift")

@@ -41,7 +41,7 @@ _SHORT = np.iinfo(np.int16)
 _SHORT_BITS = 15
 """number of bits of a 16-bit number without its sign"""
 _BITS = 7
-"""number of low bits of a 16-bit number that are interpolated"""
+"""number of low bits of a 16-bit number, which select a point between two table elements"""
 _SIGMOID_STEPS, _MAX_MULTIPLIER = 24, 32767.0
 """steps per unit in the sigmoid table, and the maximum multiplier for positions in it"""
 
@@ -127,8 +127,8 @@ def _shifted(numbers: Numbers, bits: int) -> Numbers:
 
 def _divided(numbers: Numbers, bits: int) -> Numbers:
     """Return numbers divided by 2^bits; ``bits`` may be negative."""
-    most = 2 * _SHORT_BITS
-    return rounded_shift(numbers, min(bits, most)) if bits > 0 else numbers << min(-bits, most)
+    maximum = 2 * _SHORT_BITS
+    return rounded_shift(numbers, min(bits, maximum)) if bits > 0 else numbers << min(-bits, maximum)
 
 
 def interpolation_table(
@@ -136,16 +136,16 @@ def interpolation_table(
 ) -> Numbers:
     """Return a 16-bit function at every 128th number, shifted by half of the interpolation error."""
     with np.errstate(over="ignore"):
-        least, most = [_FLOAT32(scale) * _FLOAT32(end - zero) for end in (_SHORT.min, _SHORT.max)]
+        lower, upper = [_FLOAT32(scale) * _FLOAT32(end - zero) for end in (_SHORT.min, _SHORT.max)]
         low, high = [_FLOAT32(own_scale) * _FLOAT32(end - own_zero) for end in (_SHORT.min, _SHORT.max)]
     count = (_SHORT.max - _SHORT.min + 1) >> _BITS
     steps = np.arange(count + 1, dtype=_FLOAT32)
     with np.errstate(all="ignore"):
-        step, factor = (most - least) / _FLOAT32(count), _FLOAT32(1 << 16) / (high - low)
-        ends = least + steps * step
+        step, factor = (upper - lower) / _FLOAT32(count), _FLOAT32(1 << 16) / (high - low)
+        ends = lower + steps * step
         results = values(ends.astype(_FLOAT32)).astype(_FLOAT32) * factor
         middles = values((ends[:-1] + step / 2).astype(_FLOAT32)).astype(_FLOAT32) * factor
-        last = values(np.array([most])).astype(_FLOAT32) * factor
+        last = values(np.array([upper])).astype(_FLOAT32) * factor
         samples = _rounded(results[:-1])
         errors = _rounded((results[1:] + samples) / 2) - _rounded(middles)
         table = np.concatenate([samples - _rounded(errors / 2), _rounded(last)])
@@ -180,8 +180,8 @@ def _sigmoid(x: Expr, scale: np.float32, name: str) -> Expr:
     table = tensor(_sigmoids(), name="table")
     start = take(table, index, 0)
     line = start * (1 << bits) + mask(size, (1 << bits) - 1) * (take(table, index + 1, 0) - start)
-    most = (0x7FFF << 10) if name == "LOGISTIC" else (0xFFFF << 8)
-    line = where(shift(size, bits) >= 255, most, line)
+    maximum = (0x7FFF << 10) if name == "LOGISTIC" else (0xFFFF << 8)
+    line = where(shift(size, bits) >= 255, maximum, line)
     if name == "LOGISTIC":
         return cast(shift(where(position >= 0, line + 512, (1 << 25) - line + 511), 10), _INT16)
     return cast(shift(where(position >= 0, line - (1 << 23) + 128, (1 << 23) - line + 127), 8), _INT16)

@@ -109,7 +109,7 @@ def convolution(
     if not count or channels % count:
         raise OperandError(
             f"{counted_text(channels, 'channel')}, filters {filter.type}",
-            rule="the number of channels of the filters must divide that of the image",
+            rule="the filters' number of channels must divide the image's number of channels",
         )
     dilation = _sizes(dilation_h_factor=dilation_h_factor, dilation_w_factor=dilation_w_factor)
     filters = _channels_first(filter)
