@@ -26,7 +26,7 @@ def view():
     return ex.explore(ex.sum(ex.tanh(x * 2 + 1)), run=False)
 
 
-def held(page: str) -> dict[str, object]:
+def page_options(page: str) -> dict[str, object]:
     """Return the options that a page was written with."""
     data = re.search(r'id="explorer-data">(.*?)</script>', page, re.DOTALL)
     assert data is not None
@@ -66,10 +66,10 @@ def test_an_image_shows_the_current_step_of_the_view(view, tmp_path: Path) -> No
 def test_a_page_starts_in_the_state_of_the_view(view, tmp_path: Path) -> None:
     view.step, view.selected = 2, 1
     view.save(tmp_path / "page.html")
-    assert held((tmp_path / "page.html").read_text())["start"] == f"stage={view.stage}&step=2&node=1"
+    assert page_options((tmp_path / "page.html").read_text())["start"] == f"stage={view.stage}&step=2&node=1"
     view.open_boxes = [3, 1]
     view.save(tmp_path / "page.html")
-    assert held((tmp_path / "page.html").read_text())["start"] == f"stage={view.stage}&step=2&node=1&open=1,3"
+    assert page_options((tmp_path / "page.html").read_text())["start"] == f"stage={view.stage}&step=2&node=1&open=1,3"
 
 
 def test_boxes_are_open_in_the_image_as_in_the_view(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ ASSETS = Path(seeded.__file__).parent
 SOURCES = ("architectures", "seeded")
 
 
-def kept() -> Path:
+def export_folder() -> Path:
     """Return the cache folder of exports, whose name depends on everything that determines them."""
     made_by = [version("torch"), version("pnnx"), *[(ASSETS / f"{name}.py").read_text() for name in SOURCES]]
     return Path(tempfile.gettempdir()) / f"explorer-bench-{zlib.crc32(''.join(made_by).encode()):08x}"
@@ -56,10 +56,10 @@ class Model:
     def file(self, ending: str) -> Path:
         """Return the exported file with ``ending`` "pnnx.param", "onnx" or "ncnn.param", exporting it if it does not
         exist."""
-        folder = kept() / f"{self.name}-{'x'.join(map(str, self.shape))}"
+        folder = export_folder() / f"{self.name}-{'x'.join(map(str, self.shape))}"
         if not folder.is_dir():
-            kept().mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=kept()) as value:
+            export_folder().mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=export_folder()) as value:
                 self._export(Path(value))
                 with contextlib.suppress(OSError):  # another process was faster
                     Path(value).rename(folder)

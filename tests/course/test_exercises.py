@@ -141,7 +141,7 @@ def test_a_user_defined_exercise_is_one_class(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("explorer.course.exercise_base._EXERCISES", Registry("exercise"))
 
     class Two(Exercise):
-        """Return 2."""
+        """Hand in 2."""
 
         number = "99.1"
         title, level, answer, accepts = "Two", 1, "a number", (int,)

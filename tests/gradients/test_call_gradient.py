@@ -17,7 +17,7 @@ A = np.array([0.5, -1.0, 2.0])
 B = np.array([1.5, 0.25, -0.75])
 
 
-def same(build: Any, *arrays: Any) -> None:
+def check_equal_gradients(build: Any, *arrays: Any) -> None:
     """Check that gradients through calls equal those of the same operations without calls."""
     results = []
     for wrap in (ex.function, lambda body: body):
@@ -31,7 +31,7 @@ def test_through_one_call() -> None:
     def build(wrap: Any, a: Any, b: Any) -> Any:
         return wrap(lambda x, y: (np.tanh(x * y) + x).sum())(a, b)
 
-    same(build, A, B)
+    check_equal_gradients(build, A, B)
 
 
 def test_through_nested_calls() -> None:
@@ -40,7 +40,7 @@ def test_through_nested_calls() -> None:
         outer = wrap(lambda x, y: inner(x, y) + inner(y, x * 2) * x)
         return (outer(a, b) * outer(b, a)).sum()
 
-    same(build, A, B)
+    check_equal_gradients(build, A, B)
 
 
 def test_through_captured_values() -> None:
@@ -53,7 +53,7 @@ def test_through_captured_values() -> None:
         f = wrap(body)
         return (f(a) * f(a + 1)).sum()
 
-    same(build, A, B)
+    check_equal_gradients(build, A, B)
 
 
 def test_gradients_of_some_outputs() -> None:
@@ -64,7 +64,7 @@ def test_gradients_of_some_outputs() -> None:
         first, _, third = f(a, b)
         return (first * third).sum()
 
-    same(build, A, B)
+    check_equal_gradients(build, A, B)
 
 
 def test_every_output_repeated_outputs_and_operands_as_outputs() -> None:
@@ -76,7 +76,7 @@ def test_every_output_repeated_outputs_and_operands_as_outputs() -> None:
         first, again, same_x, rest = wrap(body)(a, b)
         return (first + again * same_x + rest["more"][0] * rest["more"][1]).sum()
 
-    same(build, A, B)
+    check_equal_gradients(build, A, B)
 
 
 def test_second_gradients_through_calls() -> None:
@@ -85,7 +85,7 @@ def test_second_gradients_through_calls() -> None:
         ga, gb = ex.grad(f(a, b), [a, b])
         return (ga * gb).sum() + ga.sum()
 
-    same(build, A, B)
+    check_equal_gradients(build, A, B)
 
 
 def test_second_gradients_through_a_nested_call_with_only_its_outputs_as_residuals() -> None:
@@ -101,7 +101,7 @@ def test_second_gradients_through_a_nested_call_with_only_its_outputs_as_residua
         (ga,) = ex.grad(wrap(body)(a, b), [a])
         return (ga * ga).sum()
 
-    same(build, A, B)
+    check_equal_gradients(build, A, B)
 
 
 def test_a_gradient_inside_a_function() -> None:
@@ -109,7 +109,7 @@ def test_a_gradient_inside_a_function() -> None:
         step = wrap(lambda x, y: x - 0.1 * ex.grad(np.square(x * y - 1).sum(), x))
         return step(step(a, b), b).sum()
 
-    same(build, A, B)
+    check_equal_gradients(build, A, B)
 
 
 def test_operands_without_a_gradient() -> None:
@@ -185,7 +185,7 @@ def test_operands_with_partly_shared_gradients() -> None:
     def build(wrap: Any, a: Any, b: Any, c: Any) -> Any:
         return wrap(lambda x, y, n, z: (x + y + n * 0 + z * z).sum())(a, b, ex.tensor([1, 2, 3]), c)
 
-    same(build, A, B, A + B)
+    check_equal_gradients(build, A, B, A + B)
 
 
 def test_gradients_of_an_output_with_two_readers_are_summed() -> None:

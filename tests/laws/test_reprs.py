@@ -79,11 +79,11 @@ def objects() -> list[Any]:
     ]
 
 
-def shown(value: Any, depth: int, seen: dict[int, Any]) -> list[tuple[str, str]]:
+def nested_reprs(value: Any, depth: int, seen: dict[int, Any]) -> list[tuple[str, str]]:
     """Return the class and the repr of an object and, down to a depth, of its public attributes."""
     if isinstance(value, (list, tuple, dict)):
         items = [*value.values()] if isinstance(value, dict) else [*value]
-        return [row for item in items[:20] for row in shown(item, depth, seen)]
+        return [row for item in items[:20] for row in nested_reprs(item, depth, seen)]
     if isinstance(value, OPAQUE) or id(value) in seen or not type(value).__module__.startswith("explorer"):
         return []
     seen[id(value)] = value
@@ -94,7 +94,7 @@ def shown(value: Any, depth: int, seen: dict[int, Any]) -> list[tuple[str, str]]
                 inside = getattr(value, name)
             except (ex.ExplorerError, AssertionError):  # ipywidgets asserts
                 continue
-            rows += shown(inside, depth - 1, seen)
+            rows += nested_reprs(inside, depth - 1, seen)
     return rows
 
 
@@ -105,7 +105,7 @@ def test_every_public_class_has_its_own_repr() -> None:
 def test_no_repr_contains_an_address() -> None:
     values = objects()
     assert [text for value in values if ADDRESS.search(text := repr(value)) and not isinstance(value, OPAQUE)] == []
-    rows = shown(values, 2, {})
+    rows = nested_reprs(values, 2, {})
     assert len({name for name, _ in rows}) > 80
     assert [row for row in rows if ADDRESS.search(row[1])] == []
 

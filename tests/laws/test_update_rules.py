@@ -129,7 +129,7 @@ def bits(array: Any) -> tuple[Any, ...]:
     return array.shape, array.dtype, (np.asarray(array) + array.dtype.type(0)).tobytes()
 
 
-def same(given: Sequence[Any], wanted: Sequence[Any]) -> bool:
+def all_equal(given: Sequence[Any], wanted: Sequence[Any]) -> bool:
     return [*map(bits, given)] == [*map(bits, wanted)]
 
 
@@ -163,11 +163,11 @@ def test_new_values_equal_numpys_for_any_reuse_of_memory(seeds: range) -> None:
             outcome = rule.run(slope, values)
             results += compiled(slope)[:kept]
             wanted += outcome[cells:]
-            assert same([*memory.values()], values), f"seed {seed}, step {step}: changed before the update"
+            assert all_equal([*memory.values()], values), f"seed {seed}, step {step}: changed before the update"
             compiled.update()
             values = [np.array(value) for value in outcome[:cells]]
-            assert same([*memory.values()], values), f"seed {seed}, step {step}: new values"
-            assert same(results, wanted), f"seed {seed}, step {step}: results"
+            assert all_equal([*memory.values()], values), f"seed {seed}, step {step}: new values"
+            assert all_equal(results, wanted), f"seed {seed}, step {step}: results"
 
 
 class Weighted(ex.train.Loss):
@@ -220,7 +220,7 @@ def check_training(record: Recorder, seed: int, workers: ex.Workers | None = Non
         for name, slope in {"a/weight": x.T @ label, "a/bias": label.sum(0)}.items():
             values[name] = record(slope, *values[name])
             held = [module.parameters[name].array, *[optimizer.state()[f"{name} {entry}"] for entry in rule.state]]
-            assert same(held, values[name]), f"seed {seed}, step {step}: {name}"
+            assert all_equal(held, values[name]), f"seed {seed}, step {step}: {name}"
 
 
 @pytest.mark.spec("U-7", "T-3")
@@ -278,5 +278,5 @@ def test_results_do_not_change_when_the_next_run_overwrites_buffers() -> None:
     for number in range(4):
         net.run(x + number)
         module.predict(x + number)
-    assert same(first, [x, x + x, (x + x).T, x.T, x])
+    assert all_equal(first, [x, x + x, (x + x).T, x.T, x])
     assert not any(result.flags.writeable for result in first)

@@ -167,7 +167,7 @@ def test_an_invalid_layer_class_raises_an_error_at_its_declaration(body: dict[st
 
 
 class Reader(layers.Layer):
-    """Layer that reads an attribute that differs between layers sharing its function."""
+    """Layer that reads its own attributes, which differ between layers with a shared function."""
 
     what: str
 

@@ -40,7 +40,7 @@ def test_port_containers_are_read_only_dicts() -> None:
             write()
 
 
-def begun(name: str, *, seed: int = 0, first: str = "") -> Any:
+def initial_value(name: str, *, seed: int = 0, first: str = "") -> Any:
     """Return a named bias's initial value if another parameter is initialized first."""
     initializer = layers.Initializer(filler=layers.Uniform(), seed=seed)
     buffer: dict[str, Any] = {}
@@ -53,10 +53,10 @@ def begun(name: str, *, seed: int = 0, first: str = "") -> Any:
 @pytest.mark.spec("M-L3")
 def test_a_filler_depends_only_on_the_name_and_the_seed() -> None:
     """Earlier initializations do not matter; similar names draw different numbers."""
-    drawn = begun("ab")
-    assert begun("ab") == begun("ab", first="cd") == drawn
-    assert all(begun(name) != drawn for name in ("ba", "ac", "abc"))
-    assert begun("ab", seed=1) != drawn
+    drawn = initial_value("ab")
+    assert initial_value("ab") == initial_value("ab", first="cd") == drawn
+    assert all(initial_value(name) != drawn for name in ("ba", "ac", "abc"))
+    assert initial_value("ab", seed=1) != drawn
 
 
 @pytest.mark.spec("M-L3", "M-L14")

@@ -32,7 +32,7 @@ def program():
 """
 
 
-def told(recording: ex.Recording) -> str:
+def plan_text(recording: ex.Recording) -> str:
     return recording.fingerprint + "\n" + text(recording)
 
 
@@ -41,7 +41,7 @@ def test_the_same_program_gives_the_same_fingerprint_and_text_in_every_process()
     """Plan a program with the same fingerprint, order and text in every process."""
     names: dict[str, object] = {}
     exec(compile(PROGRAM, "<program>", "exec"), names)
-    here = [told(names["program"]()) for _ in range(2)]  # type: ignore[operator]
+    here = [plan_text(names["program"]()) for _ in range(2)]  # type: ignore[operator]
     script = (
         PROGRAM + "\nfrom explorer.view.export.text import text\nr = program()\n"
         "print(r.fingerprint)\nprint(text(r), end='')\n"
@@ -122,12 +122,12 @@ def test_a_function_attribute_adds_no_address_to_the_fingerprint() -> None:
 
 
 def test_unopened_calls_of_different_bodies_have_different_fingerprints() -> None:
-    def told(limit: float, swap: bool = False) -> str:
+    def plan_text(limit: float, swap: bool = False) -> str:
         inner = ex.function(lambda v: ex.clip(v, 0.0, limit))
         body = ex.function(lambda v, w: ex.tanh(inner(w) - v) if swap else ex.tanh(inner(v) - w))
         evaluation = ex.EvalPlan(inline=Inline(0))
         evaluation.register(body(ex.tensor(np.ones(2)), ex.tensor(np.ones(2))))
         return evaluation.prepare().recording.fingerprint
 
-    assert told(1.0) == told(1.0)
-    assert len({told(1.0), told(2.0), told(1.0, swap=True)}) == 3
+    assert plan_text(1.0) == plan_text(1.0)
+    assert len({plan_text(1.0), plan_text(2.0), plan_text(1.0, swap=True)}) == 3

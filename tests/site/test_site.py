@@ -239,7 +239,7 @@ def images(tmp_path: Path) -> Path:
     return folder
 
 
-def shown(folder: Path, *cells: object) -> tuple[Elements, str]:
+def page_of(folder: Path, *cells: object) -> tuple[Elements, str]:
     """Return the elements and the text of the page of some cells."""
     build_site([notebook(folder / "x.ipynb", *cells)], folder / "out", "One")
     text = page(folder / "out", "x")
@@ -249,7 +249,7 @@ def shown(folder: Path, *cells: object) -> tuple[Elements, str]:
 @pytest.mark.parametrize("written", ["![x](<{}>)", '<img src="{}" alt="x">', '<p><img src="{}"></p>'])
 @pytest.mark.parametrize("source", ["a b.gif", "a%20b.gif", "sub/b.gif", "./c.png", "sub/../c.png", "inside.gif"])
 def test_visible_images_in_the_folder_are_embedded(images: Path, source: str, written: str) -> None:
-    elements, _ = shown(images, new_markdown_cell(written.format(source)))
+    elements, _ = page_of(images, new_markdown_cell(written.format(source)))
     (image,) = elements.of("img")
     kind = "png" if "png" in source else "gif"
     assert image["src"] == f"data:image/{kind};base64,{base64.b64encode(PIXEL).decode()}"
@@ -270,7 +270,7 @@ def test_other_images_become_a_message_in_the_page(images: Path, source: str) ->
     cell = new_markdown_cell(f"before ![x](<{source}>) ![y](sub/b.gif) after")
     cell.attachments = {"empty": {}, "odd": {"text/html": "<b>"}}
     outputs = [new_output("display_data", data={"text/html": f"<img src='{source}'>"})]
-    elements, text = shown(images, cell, new_code_cell("1", outputs=outputs))
+    elements, text = page_of(images, cell, new_code_cell("1", outputs=outputs))
     said = "".join(elements.texts)
     assert len(re.findall("image '.*?' is not shown: .", said)) == 2
     assert "before" in said
@@ -283,7 +283,7 @@ def test_other_images_become_a_message_in_the_page(images: Path, source: str) ->
 
 def test_the_total_size_of_images_in_a_page_is_limited(images: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clean_body, "MAX_IMAGE_BYTES", 2 * len(PIXEL))
-    elements, _ = shown(images, new_markdown_cell("![x](c.png) ![x](c.png) ![x](sub/b.gif)"))
+    elements, _ = page_of(images, new_markdown_cell("![x](c.png) ![x](c.png) ![x](sub/b.gif)"))
     assert len(elements.of("img")) == 2
     assert "at most 60 bytes in total" in "".join(elements.texts)
 
@@ -303,7 +303,7 @@ def test_pages_contain_no_element_that_loads_or_redirects(tmp_path: Path, markup
     )
     outputs.append(new_output("display_data", data={"application/javascript": "location = '//x'"}))
     raw = nbformat.v4.new_raw_cell(markup, metadata={"raw_mimetype": "text/html"})
-    elements, text = shown(tmp_path, *attack, new_code_cell("1", outputs=outputs), raw)
+    elements, text = page_of(tmp_path, *attack, new_code_cell("1", outputs=outputs), raw)
     own = [("meta", {"charset"}), ("meta", {"http-equiv", "content"}), ("meta", {"name", "content"})]
     assert [(tag, attributes.keys()) for tag, attributes in elements.tags if tag == "meta"] == [*own, own[-1]]
     allowed = clean_body._TAGS | {"html", "head", "meta", "title", "style", "body", "main", "article", "nav"}
@@ -330,7 +330,7 @@ def test_hostile_prose_takes_limited_time(tmp_path: Path, pattern: str) -> None:
     long = pattern * (10_000 // len(pattern))
     outputs = [new_output("display_data", data={"text/html": long}), new_output("stream", text=long)]
     begin = time.process_time()
-    shown(tmp_path, new_markdown_cell(long), new_code_cell("1", outputs=outputs))
+    page_of(tmp_path, new_markdown_cell(long), new_code_cell("1", outputs=outputs))
     assert time.process_time() - begin < 2.5
 
 

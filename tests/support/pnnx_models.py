@@ -15,7 +15,7 @@ from tests.formats.reference import Array, seeded_net
 
 MODELS = Path(__file__).parents[2] / "assets" / "models"
 SAME = {"convbn_opt0": "convbn_opt1"}
-"""levels 0 and 1 express the same with other operators, over operands with the same names"""
+"""pnnx writes other operators at level 0 than at level 1, but the same names of operands"""
 reference = np.load(MODELS / "reference.npz")
 
 

@@ -30,7 +30,7 @@ def planned(**options: object) -> ex.EvalPlan:
 
 
 @pytest.fixture
-def kept(tmp_path: Path) -> Path:
+def saved_plan(tmp_path: Path) -> Path:
     """Return the content of a saved plan."""
     path = tmp_path / "block.plan.json"
     ex.testing.assert_same_plan(planned(), path, update=True)
@@ -38,35 +38,35 @@ def kept(tmp_path: Path) -> Path:
 
 
 @pytest.mark.spec("V-22")
-def test_a_plan_equals_the_saved_one_or_the_difference_is_reported(kept: Path) -> None:
+def test_a_plan_equals_the_saved_one_or_the_difference_is_reported(saved_plan: Path) -> None:
     """`ex.testing.assert_same_plan` compares with a file of codes and facts, and lists the different decisions."""
-    before = kept.read_text(encoding="utf-8")
-    ex.testing.assert_same_plan(planned(), kept)
+    before = saved_plan.read_text(encoding="utf-8")
+    ex.testing.assert_same_plan(planned(), saved_plan)
     with pytest.raises(AssertionError) as caught:
-        ex.testing.assert_same_plan(planned(without="fuse"), kept)
+        ex.testing.assert_same_plan(planned(without="fuse"), saved_plan)
     lines = str(caught.value).splitlines()
-    assert lines[0] == f"the plan differs from the plan in {kept}"
+    assert lines[0] == f"the plan differs from the plan in {saved_plan}"
     assert [
         line for line in lines if line.startswith("fuse · block / add 1 and 2 more: was ✓ ElementwiseChain [chain] (")
     ]
     assert [line for line in lines if line.startswith("kernel - add 1 → tanh → multiply 2")]
     assert "--explorer-update" in lines[-1]
-    assert kept.read_text(encoding="utf-8") == before
+    assert saved_plan.read_text(encoding="utf-8") == before
 
 
 @pytest.mark.spec("V-22")
-def test_a_file_contains_codes_and_facts_without_words_lines_and_times(kept: Path) -> None:
+def test_a_file_contains_codes_and_facts_without_words_lines_and_times(saved_plan: Path) -> None:
     recording = planned().recording
-    rows = json.loads(kept.read_text(encoding="utf-8"))["decisions"]
+    rows = json.loads(saved_plan.read_text(encoding="utf-8"))["decisions"]
     assert [(row["rule"], row["code"]) for row in rows] == [(row.rule, row.code) for row in recording.decisions]
     assert not [name for row in rows for name in row["facts"] if name.endswith("_us")]
-    assert "line" not in kept.read_text(encoding="utf-8")
+    assert "line" not in saved_plan.read_text(encoding="utf-8")
     recording.decisions = [replace(row, reason="Said anew.", location="moved.py:1") for row in recording.decisions]
     recording.sources = [replace(row, line=row.line + 7) for row in recording.sources]
-    assert plan_changes(recording, kept) == []
+    assert plan_changes(recording, saved_plan) == []
     recording.decisions[0] = replace(recording.decisions[0], code="another")
     recording.schedule = replace(recording.schedule, peak=2048)
-    decision, peak = plan_changes(recording, kept)
+    decision, peak = plan_changes(recording, saved_plan)
     assert "now ✓ ElementwiseChain [another]: Said anew." in decision
     assert peak.endswith(", now 2 KB")
 
@@ -98,11 +98,11 @@ def test_equal_decisions_in_sequence_are_written_on_one_line(tmp_path: Path) -> 
         lambda rows: [],
     ],
 )
-def test_another_file_raises_an_error_with_the_fix(kept: Path, change: object) -> None:
-    rows = json.loads(kept.read_text(encoding="utf-8"))
-    kept.write_text(json.dumps(change(rows)), encoding="utf-8")
+def test_another_file_raises_an_error_with_the_fix(saved_plan: Path, change: object) -> None:
+    rows = json.loads(saved_plan.read_text(encoding="utf-8"))
+    saved_plan.write_text(json.dumps(change(rows)), encoding="utf-8")
     with pytest.raises(FileError, match="--explorer-update"):
-        ex.testing.assert_same_plan(planned(), kept)
+        ex.testing.assert_same_plan(planned(), saved_plan)
 
 
 def test_a_missing_file_or_invalid_json_raises_an_error(tmp_path: Path) -> None:
@@ -119,9 +119,9 @@ def test_a_missing_file_or_invalid_json_raises_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("code", [errno.EROFS, errno.EACCES, errno.ENOSPC, errno.EIO])
-def test_a_failed_update_keeps_the_file(kept: Path, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_update_keeps_the_file(saved_plan: Path, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a read-only or full disk there is one clear error, and no scratch file remains."""
-    before, names, real = kept.read_bytes(), sorted(kept.parent.iterdir()), os.open
+    before, names, real = saved_plan.read_bytes(), sorted(saved_plan.parent.iterdir()), os.open
 
     def refused(path: Any, flags: int, *rest: Any, **options: Any) -> int:
         if flags & (os.O_WRONLY | os.O_RDWR):
@@ -134,9 +134,9 @@ def test_a_failed_update_keeps_the_file(kept: Path, code: int, monkeypatch: pyte
     with monkeypatch.context() as patch:
         patch.setattr(os, "open", refused)
         with pytest.raises((FileError, OSError), match=os.strerror(code)) as error:
-            ex.testing.assert_same_plan(plan, kept, update=True)
-    assert kept.name in str(error.value)
-    assert (kept.read_bytes(), sorted(kept.parent.iterdir())) == (before, names)
+            ex.testing.assert_same_plan(plan, saved_plan, update=True)
+    assert saved_plan.name in str(error.value)
+    assert (saved_plan.read_bytes(), sorted(saved_plan.parent.iterdir())) == (before, names)
 
 
 @pytest.mark.parametrize("path", ["/proc/plan.json", "/dev/null/plan.json", "/sys/kernel/plan.json"])

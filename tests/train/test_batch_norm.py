@@ -28,7 +28,7 @@ def rows(samples: str = "first", dtype: str = "float64") -> Any:
     module.add_node(ex.relu)
     module.add_node(T.Linear("last", 4, 3, samples))
     module.attach()
-    return begun(module, "rows", {"0": "first", "3": "last"})
+    return with_initial_weights(module, "rows", {"0": "first", "3": "last"})
 
 
 def pictures(dtype: str = "float64") -> Any:
@@ -38,10 +38,10 @@ def pictures(dtype: str = "float64") -> Any:
     module.add_node(ex.relu)
     module.add_node(T.Linear("last", 48, 3))
     module.attach()
-    return begun(module, "pictures", {"0": "first", "4": "last"})
+    return with_initial_weights(module, "pictures", {"0": "first", "4": "last"})
 
 
-def begun(module: Any, net: str, layers: dict[str, str]) -> Any:
+def with_initial_weights(module: Any, net: str, layers: dict[str, str]) -> Any:
     """Give a module torch's initial weights."""
     for key, value in expected(net, layers, 0).items():
         module.parameters[key].assign(value)
@@ -61,7 +61,7 @@ def expected(net: str, layers: dict[str, str], step: int) -> dict[str, np.ndarra
 CASES = [(rows, "rows", {"0": "first", "3": "last"}), (pictures, "pictures", {"0": "first", "4": "last"})]
 
 
-def same(module: Any, net: str, layers: dict[str, str], step: int, rtol: float = 1e-9) -> None:
+def check_equal_to_torch(module: Any, net: str, layers: dict[str, str], step: int, rtol: float = 1e-9) -> None:
     for key, value in expected(net, layers, step).items():
         np.testing.assert_allclose(module.parameters[key].array, value, rtol=rtol, atol=rtol * 0.1, err_msg=key)
 
@@ -80,7 +80,7 @@ def test_steps_and_statistics_equal_torch(make: Any, net: str, layers: Any, whol
             loss = module.backward(labels[step])
             module.step()
         assert loss == pytest.approx(REFERENCE[f"{net}/losses"][step], rel=1e-9)
-        same(module, net, layers, step + 1)
+        check_equal_to_torch(module, net, layers, step + 1)
     np.testing.assert_allclose(module.predict(inputs[0]), REFERENCE[f"{net}/inference"], rtol=1e-9)
 
 
@@ -98,7 +98,7 @@ def test_the_batch_axis_may_be_last() -> None:
     module = rows("last")
     for step in range(4):
         module.train_on(REFERENCE["rows/inputs"][step].T, REFERENCE["rows/labels"][step])
-    same(module, "rows", {"0": "first", "3": "last"}, 4)
+    check_equal_to_torch(module, "rows", {"0": "first", "3": "last"}, 4)
     np.testing.assert_allclose(module.predict(REFERENCE["rows/inputs"][0].T), REFERENCE["rows/inference"].T, rtol=1e-9)
 
 

@@ -20,7 +20,7 @@ REFERENCE = np.load(Path(__file__).parents[2] / "assets" / "optimizers.npz")
 START, GRADIENTS = REFERENCE["start"], REFERENCE["gradients"]
 
 
-def reached(optimizer: Any, dtype: str = "float64") -> np.ndarray:
+def trained_parameter(optimizer: Any, dtype: str = "float64") -> np.ndarray:
     """Return the parameter after each step with the reference's gradients."""
     held = Parameter("p", ex.tensor(START, dtype))
     optimizer.attach({"p": held})
@@ -50,8 +50,8 @@ def test_update_rules_equal_torch(name: str, optimizer: Any) -> None:
     """Train with gradient descent, momentum, Nesterov, Adagrad, Adam, AdamW and AMSGrad to PyTorch's weights."""
     # torch adds Adam's ε after the correction of √v: a difference of 1e-6 at the first step
     rtol = 1e-6 if name in ("adam", "adamw", "amsgrad") else 1e-12
-    np.testing.assert_allclose(reached(optimizer()), REFERENCE[name], rtol=rtol, atol=1e-6)
-    np.testing.assert_allclose(reached(optimizer(), "float32"), REFERENCE[name], rtol=2e-5, atol=2e-6)
+    np.testing.assert_allclose(trained_parameter(optimizer()), REFERENCE[name], rtol=rtol, atol=1e-6)
+    np.testing.assert_allclose(trained_parameter(optimizer(), "float32"), REFERENCE[name], rtol=2e-5, atol=2e-6)
 
 
 @pytest.mark.spec("T-4")
@@ -63,7 +63,7 @@ def test_rmsprop_follows_its_formula() -> None:
         momentum = 0.5 * momentum + 0.01 * gradient / np.sqrt(squares + 1e-5)
         value = value - momentum
         values.append(value)
-    np.testing.assert_allclose(reached(T.RMSProp(0.01, momentum=0.5)), np.stack(values), rtol=1e-12)
+    np.testing.assert_allclose(trained_parameter(T.RMSProp(0.01, momentum=0.5)), np.stack(values), rtol=1e-12)
 
 
 @pytest.mark.spec("T-4")
@@ -79,7 +79,7 @@ def test_ftrl_follows_its_formula() -> None:
         value = np.where(np.abs(linear) > l1, shrunk, 0.0)
         values.append(value)
     assert (np.stack(values) == 0).any(), "the case must have weights that are cut off"
-    np.testing.assert_allclose(reached(T.Ftrl(rate, beta=beta, l1=l1, l2=l2)), np.stack(values), rtol=1e-12)
+    np.testing.assert_allclose(trained_parameter(T.Ftrl(rate, beta=beta, l1=l1, l2=l2)), np.stack(values), rtol=1e-12)
 
 
 @pytest.mark.spec("T-4")
@@ -198,7 +198,7 @@ def test_learning_rates_follow_their_formulas(policy: Any, formula: Any) -> None
     for iteration, gradient in enumerate(GRADIENTS):
         value = value - formula(iteration) * gradient
         expected.append(value)
-    np.testing.assert_allclose(reached(T.SGD(policy)), np.stack(expected), rtol=1e-12)
+    np.testing.assert_allclose(trained_parameter(T.SGD(policy)), np.stack(expected), rtol=1e-12)
 
 
 @pytest.mark.spec("T-4")

@@ -21,7 +21,7 @@ Group = T.ParameterGroup
 RATES = [Group("hidden", rate=0.001), Group("scores/bias", weight_decay=0.2)]
 
 
-def reached(optimizer: Any, dtype: str = "float64") -> np.ndarray:
+def trained_parameters(optimizer: Any, dtype: str = "float64") -> np.ndarray:
     """Return both parameters, joined, after each step with the reference's gradients."""
     held = {
         name: Parameter(name, ex.tensor(part, dtype)) for name, part in zip("pq", np.split(START, [FIRST]), strict=True)
@@ -67,8 +67,10 @@ def weights(module: Any) -> dict[str, bytes]:
 def test_groups_equal_torch(name: str, optimizer: Any) -> None:
     """Groups with separate rates and decays, and frozen ones, reach the weights of PyTorch's parameter groups."""
     rtol = 1e-6 if name == "grouped" else 1e-12  # Adam's ε, as in test_optimizers.py
-    np.testing.assert_allclose(reached(optimizer()), REFERENCE[name], rtol=rtol, atol=1e-6 if rtol == 1e-6 else 0)
-    np.testing.assert_allclose(reached(optimizer(), "float32"), REFERENCE[name], rtol=2e-5, atol=2e-6)
+    np.testing.assert_allclose(
+        trained_parameters(optimizer()), REFERENCE[name], rtol=rtol, atol=1e-6 if rtol == 1e-6 else 0
+    )
+    np.testing.assert_allclose(trained_parameters(optimizer(), "float32"), REFERENCE[name], rtol=2e-5, atol=2e-6)
 
 
 @pytest.mark.spec("T-4")

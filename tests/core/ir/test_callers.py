@@ -28,7 +28,7 @@ def recording_of(*roots: ex.Expr) -> Recording:
     return plan.recording
 
 
-def places(recording: Recording, label: str) -> list[str]:
+def shown_lines(recording: Recording, label: str) -> list[str]:
     """Return the displayed line of each recorded node with a name."""
     nodes = recording.nodes
     chosen = [n for n in range(len(nodes)) if nodes.label[n] == label and nodes.born[n] < 0]
@@ -53,7 +53,7 @@ def test_two_calls_of_one_function_are_distinguished_by_their_lines() -> None:
     y, first = layer(x), line()
     z, second = layer(y), line()
     recording = recording_of(z)
-    assert places(recording, "tanh") == [f"line {LAYER}, called from line {number}" for number in (first, second)]
+    assert shown_lines(recording, "tanh") == [f"line {LAYER}, called from line {number}" for number in (first, second)]
     results = {source.line for source in recording.sources if source.caller_where}
     assert results == {LAYER}
 
@@ -63,11 +63,13 @@ def test_the_differing_call_is_shown_and_none_if_all_are_equal() -> None:
     x = ex.tensor(np.ones((2, 2)), name="x")
     y, first = block(x), line()
     z, second = block(y), line()
-    assert places(recording_of(z), "tanh") == [f"line {LAYER}, called from line {number}" for number in (first, second)]
+    assert shown_lines(recording_of(z), "tanh") == [
+        f"line {LAYER}, called from line {number}" for number in (first, second)
+    ]
     w = x
     for _ in range(3):
         w = block(w)
-    assert set(places(recording_of(w), "tanh")) == {f"line {LAYER}"}
+    assert set(shown_lines(recording_of(w), "tanh")) == {f"line {LAYER}"}
 
 
 def test_a_caller_in_another_file_is_shown_with_its_file() -> None:

@@ -22,7 +22,7 @@ NOTE = "pkg.torch.onnx.stack_trace"
 TORCH = '  File "/env/site-packages/torch/nn/modules/linear.py", line 134, in forward\n    return F.linear(x)'
 
 
-def noted(text: str) -> NodeProto:
+def node_with_traceback(text: str) -> NodeProto:
     """Return a node with a traceback."""
     operator = NodeProto(op_type="Relu", input=["x"], output=["y"], name="relu")
     operator.metadata_props.add(key=NOTE, value=text)
@@ -51,23 +51,23 @@ def test_the_line_is_the_innermost_one_outside_torch() -> None:
     """It is the user's call of a layer instead of the layer's own line; with only torch's lines, the innermost one."""
     outer = 'File "/home/me/net.py", line 8, in forward\n    x = self.head(x)'
     text = f'{outer}\n  File "/home/me/head.py", line 3, in forward\n    return self.fc(x)\n{TORCH}'
-    assert source_place(noted(text)) == Place("head.py", 3, "return self.fc(x)")
-    assert source_place(noted(TORCH)) == Place("linear.py", 134, "return F.linear(x)")
-    assert source_place(noted('File "C:\\me\\net.py", line 8, in forward')) == Place("net.py", 8, "")
+    assert source_place(node_with_traceback(text)) == Place("head.py", 3, "return self.fc(x)")
+    assert source_place(node_with_traceback(TORCH)) == Place("linear.py", 134, "return F.linear(x)")
+    assert source_place(node_with_traceback('File "C:\\me\\net.py", line 8, in forward')) == Place("net.py", 8, "")
 
 
 @pytest.mark.parametrize("text", ["", "nothing", 'File "a.py", line x', 'File "", line 3'])
 def test_a_node_without_a_traceback_has_its_number(text: str) -> None:
     """Without metadata, or without a traceback in it, the location is the node's number in the file."""
-    assert source_place(noted(text)) is None
+    assert source_place(node_with_traceback(text)) is None
     assert source_place(NodeProto(op_type="Relu")) is None
 
 
 def test_hostile_metadata_is_treated_as_text() -> None:
     """Long metadata takes no time, names lose control characters, and lines are truncated."""
-    place = source_place(noted('File "' + "a" * 10**6 + '", line 1, in f\n' * 3))
+    place = source_place(node_with_traceback('File "' + "a" * 10**6 + '", line 1, in f\n' * 3))
     assert place is None or len(place.where) <= 200
-    place = source_place(noted('File "/a/\x1b[31mnet.py", line 1, in f\n    ' + "x" * 5000))
+    place = source_place(node_with_traceback('File "/a/\x1b[31mnet.py", line 1, in f\n    ' + "x" * 5000))
     assert place is not None
     assert "\x1b" not in place.where
     assert len(place.text) == 400

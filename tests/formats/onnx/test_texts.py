@@ -47,7 +47,7 @@ def pipeline(folder: Path) -> Any:
     return opened(proto, folder)
 
 
-def listed(results: dict[str, Any]) -> dict[str, list[Any]]:
+def as_lists(results: dict[str, Any]) -> dict[str, list[Any]]:
     return {name: value.tolist() for name, value in results.items()}
 
 
@@ -55,7 +55,7 @@ def listed(results: dict[str, Any]) -> dict[str, list[Any]]:
 def test_strings_pass_through_a_net(tmp_path: Path) -> None:
     net = pipeline(tmp_path)
     for value in (WORDS, np.array(WORDS), np.array(WORDS, object), np.array(WORDS, np.dtypes.StringDType())):
-        assert listed(net.run(value)) == EXPECTED
+        assert as_lists(net.run(value)) == EXPECTED
     assert net.run(["Dog"])["all"].tolist() == ["hound", "doggy"]
     recording = net.plan(np.array(WORDS)).recording
     assert "3 text8" in [recording.type_text(number) for number in range(len(recording.nodes))]
@@ -79,7 +79,7 @@ def test_a_net_with_strings_is_saved_and_opened_again(tmp_path: Path, name: str)
     net = pipeline(tmp_path)
     net.save(tmp_path / name)
     again = ex.open(tmp_path / name)
-    assert listed(again.run(WORDS)) == EXPECTED
+    assert as_lists(again.run(WORDS)) == EXPECTED
 
 
 @pytest.mark.spec("I-5", "I-9")

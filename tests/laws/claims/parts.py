@@ -138,7 +138,7 @@ of_nodes(products.other_consumers, holds=lambda at, node: at.uses(at.below_at(no
 of_nodes(slice_of_concat.SliceOfSlice.joined)(triple)
 
 
-def places(at: At, node: Expr) -> set[int]:
+def source_arrays(at: At, node: Expr) -> set[int]:
     """Return which of the joined arrays each element of a slice comes from."""
     joined = at.below_at(node, 0)
     axis = joined.operation.axis  # type: ignore[attr-defined]
@@ -148,7 +148,7 @@ def places(at: At, node: Expr) -> set[int]:
 
 
 def source(at: At, node: Expr) -> Expr:
-    (place,) = places(at, node)
+    (place,) = source_arrays(at, node)
     return at.below_at(node, 0, place)
 
 
@@ -156,7 +156,7 @@ parts = slice_of_concat.SliceOfConcatenation
 of_nodes(parts.one_source, holds=lambda at, node: source(at, node).dtype == node.dtype)(
     lambda at, node: {**names(at, node, joined=(0,)), "source": source(at, node)}
 )
-of_nodes(parts.several_parts, holds=lambda at, node: len(places(at, node)) > 1)(
+of_nodes(parts.several_parts, holds=lambda at, node: len(source_arrays(at, node)) > 1)(
     lambda at, node: {**names(at, node, joined=(0,)), "count": len(at.below_at(node, 0).operands)}
 )
 of_nodes(parts.dtype, holds=lambda at, node: source(at, node).dtype != node.dtype)(

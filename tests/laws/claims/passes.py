@@ -134,7 +134,7 @@ def too_large(claim: Claim) -> Facts:
     return {"name": name, "limit": step.limit}
 
 
-def beside(at: At, node: Expr) -> list[Expr]:
+def parallel_products(at: At, node: Expr) -> list[Expr]:
     """Return all products of a node's left operand with weights, the node included, except requested results."""
     left = at.below_at(node, 0)
     assert at.varies(left)
@@ -158,7 +158,7 @@ def joined(claim: Claim) -> Facts:
     """Check that all products of a value become slices of one product, in order."""
     at = claim.before
     products = [node for node in claim.subjects if type(node.operation) is Matmul]
-    assert {node.uid for node in products} == {node.uid for node in beside(at, products[0])}
+    assert {node.uid for node in products} == {node.uid for node in parallel_products(at, products[0])}
     (whole,) = {node.uid: node for node in claim.added if type(node.operation) is Matmul}.values()
     start = 0
     for old, new in claim.replaced:
@@ -174,7 +174,7 @@ def joined(claim: Claim) -> Facts:
 @of_decision(JoinProducts.large)
 def large(claim: Claim) -> Facts:
     at = claim.before
-    products = beside(at, claim.subjects[0])
+    products = parallel_products(at, claim.subjects[0])
     work, start = max(cost(at, node, False) for node in products), REFERENCE_COST_MODEL.call
     assert work > 10 * start
     left = at.below_at(products[0], 0)
@@ -185,7 +185,7 @@ def large(claim: Claim) -> Facts:
 def read_alone(claim: Claim) -> Facts:
     """Check that one product, or its sum if all add a vector, is read only by an elementwise operation."""
     at = claim.before
-    products = beside(at, claim.subjects[0])
+    products = parallel_products(at, claim.subjects[0])
     sums = [only_reader(at, node) for node in products]
     vectors = [
         total is not None

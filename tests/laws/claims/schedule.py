@@ -92,7 +92,7 @@ def side_by_side(planned: Plan) -> int:
         return plan(planned.graph.recorded_roots, planned.options).schedule.arena
 
 
-def alive(claim: Claim) -> int:
+def peak_bytes(claim: Claim) -> int:
     """Return the maximum number of arena bytes in use at one time."""
     ends = claim.planned.schedule.runs_until
     taken: dict[int, int] = {}
@@ -117,8 +117,8 @@ def packed(claim: Claim) -> Facts:
     scratch = any(kernel.cost.scratch for kernel, _ in steps(claim))
     assert scratch is (claim.choice.reason is Buffers.packed_with_scratch)
     arena, beside = claim.planned.schedule.arena, side_by_side(claim.planned)
-    assert alive(claim) <= arena < beside
-    return {"count": len(results), "arena_bytes": arena, "live_bytes": alive(claim), "beside_bytes": beside}
+    assert peak_bytes(claim) <= arena < beside
+    return {"count": len(results), "arena_bytes": arena, "live_bytes": peak_bytes(claim), "beside_bytes": beside}
 
 
 @of_decision(Buffers.reused)

@@ -81,7 +81,7 @@ def recorded(layer: layers.Layer, **options: Any) -> Recording:
     return result
 
 
-def told(recording: Recording, name: str) -> Layer:
+def layer_named(recording: Recording, name: str) -> Layer:
     (results,) = [layer for layer in recording.layers if layer.name == name]
     return results
 
@@ -103,10 +103,12 @@ def test_every_policy_shows_which_ancestor_set_it() -> None:
     chosen = [layers.PUpdate, layers.Sub("bias", layers.PNoUpdate)]
     recording = recorded(layers.Linear("root", 2, 3, policies=chosen, inputs={"input": KIND}))
     update = "GradPolicy.update"
-    assert Policy(update, "True", "given by root") in told(recording, "root/weight/parameter").policies
-    assert Policy(update, "False", "given by root, for bias") in told(recording, "root/bias/parameter").policies
-    assert Policy("ParameterPolicy.dtype", "float32", "default") in told(recording, "root/bias/parameter").policies
-    assert Policy("GradPolicy.feedback_output", "False", "default") in told(recording, "root").policies
+    assert Policy(update, "True", "given by root") in layer_named(recording, "root/weight/parameter").policies
+    assert Policy(update, "False", "given by root, for bias") in layer_named(recording, "root/bias/parameter").policies
+    assert (
+        Policy("ParameterPolicy.dtype", "float32", "default") in layer_named(recording, "root/bias/parameter").policies
+    )
+    assert Policy("GradPolicy.feedback_output", "False", "default") in layer_named(recording, "root").policies
 
 
 @pytest.mark.spec("M-L12", "M-L15")
@@ -135,11 +137,11 @@ def test_unneeded_gradients_are_not_built_and_have_a_reason() -> None:
     chosen = [layers.PUpdate, layers.Sub("weight", layers.PNoUpdate)]
     layer = layers.Linear("root", 2, 3, policies=chosen, inputs={"input": KIND})
     recording = recorded(layer)
-    assert [each.text for each in told(recording, "root").feedback] == [
+    assert [each.text for each in layer_named(recording, "root").feedback] == [
         "weight sends no gradient to its inputs, because nothing before it is trained",
         "bias sends no gradient to its inputs, because nothing before it is trained",
     ]
-    assert [each.text for each in told(recording, "root/weight/parameter").feedback] == [
+    assert [each.text for each in layer_named(recording, "root/weight/parameter").feedback] == [
         "its gradient is not built, because GradPolicy.update = False was given by root, for weight"
     ]
     assert list(expand(layer).gradients) == ["bias/parameter"]
@@ -219,10 +221,10 @@ def test_an_initialized_layer_with_values_is_run() -> None:
 def test_ports_and_clauses_are_part_of_the_recording() -> None:
     """A recording contains each layer's clauses, the inferred order, and the values at its ports."""
     recording = recorded(layers.Linear("root", 2, 3), inputs={"input": KIND})
-    root = told(recording, "root")
+    root = layer_named(recording, "root")
     assert root.order == ("weight", "bias")
     assert "InternalConnect('weight', 'output', 'bias', 'input')" in root.clauses
-    (scope,) = told(recording, "root/weight/product").scopes
+    (scope,) = layer_named(recording, "root/weight/product").scopes
     ports = {port.name: recording.label(port.node) for port in recording.ports if port.scope == scope}
     assert ports == {"left": "input", "right": "weight/parameter", "output": "matmul"}
 
@@ -275,8 +277,8 @@ def test_a_plan_of_a_fed_layer_knows_the_parameter_of_each_gradient_node() -> No
     assert "matmul" in labels(recording, results["matmul"].backward)
     assert labels(recording, results["matmul"].saved) == ["x"]
     assert labels(recording, results["tanh"].saved) == ["tanh"]
-    assert told(recording, "root/linear/product").order == ()
-    assert len(told(recording, "root/linear").scopes) >= 2, "the box of the layer, and that of its gradient"
+    assert layer_named(recording, "root/linear/product").order == ()
+    assert len(layer_named(recording, "root/linear").scopes) >= 2, "the box of the layer, and that of its gradient"
 
 
 @pytest.mark.spec("M-L14", "V-7")
@@ -319,10 +321,10 @@ def test_the_steps_of_a_recurrent_layer_are_boxes_of_one_layer() -> None:
 
     layer = Unrolled("rnn", {"in_features": 3, "out_features": 4}, policies=chosen, inputs=kinds)
     recording = recorded(layer)
-    step = told(recording, "rnn/step")
+    step = layer_named(recording, "rnn/step")
     forward = [scope for scope in step.scopes if recording.scopes[recording.scopes[scope].parent].parent == 0]
     assert len(forward) == 5
-    (feedback,) = told(recording, "rnn").feedback
+    (feedback,) = layer_named(recording, "rnn").feedback
     assert feedback.reason
     names = [recording.label(n) for n in range(len(recording.nodes)) if recording.nodes.kind[n] == "input"]
     assert names.count("step/candidate_state/parameter") == 1

@@ -17,7 +17,7 @@ from explorer.net.definition.definition import BlobDefinition
 from tests.formats.onnx.models import FLOAT, INT64, model, node, opened
 
 
-def held(dtype: str, value: Any) -> Any:
+def input_of(dtype: str, value: Any) -> Any:
     """Return an input of this dtype."""
     return as_array(BlobDefinition("x", None, dtype, None, (), "x"), value)
 
@@ -35,7 +35,7 @@ def held(dtype: str, value: Any) -> Any:
 def test_numbers_that_a_dtype_cannot_represent_raise_an_error(dtype: str, value: Any) -> None:
     """Lists are converted exactly, without loss of fraction, sign or size, or raise an error with the input's name."""
     with pytest.raises(ex.OperandError, match=r"input 'x' (is|has) ") as raised:
-        held(dtype, value)
+        input_of(dtype, value)
     assert dtype in raised.value.rule
 
 
@@ -54,7 +54,7 @@ def test_numbers_that_a_dtype_cannot_represent_raise_an_error(dtype: str, value:
     ],
 )
 def test_numbers_without_a_dtype_get_the_dtype_in_the_file(dtype: str, value: Any, result: Any) -> None:
-    np.testing.assert_array_equal(held(dtype, value), result, strict=True)
+    np.testing.assert_array_equal(input_of(dtype, value), result, strict=True)
 
 
 def test_samples_in_a_list_keep_their_dtype(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def test_the_gradient_of_an_angle(y: float, x: float, dtype: str) -> None:
 
 
 def test_an_unselected_branch_has_no_gradient() -> None:
-    """The gradient of arctan2 and hypot at the origin is no NaN behind a ``where``."""
+    """At the origin, arctan2 and hypot have no NaN gradient if ``where`` selects another value."""
     a = ex.tensor(np.array([3.0, 0.0, -5.0]))
     for function in (ex.arctan2, ex.hypot, lambda x, y: ex.vector_norm(ex.stack([x, y]), 3, 0)):
         y = np.where(np.array([True, False, True]), function(a, a), 0.0)

@@ -45,7 +45,7 @@ def kinds(planned: Plan) -> Counter[type]:
     return Counter(type(kernel.result.operation) for kernel in planned.schedule.kernels)
 
 
-def same(roots: list[ex.Expr]) -> Plan:
+def plan_with_equal_values(roots: list[ex.Expr]) -> Plan:
     """Return the plan of the roots, and check that their values equal those without batching."""
     planned = plan(roots)
     for result, alone in zip(run(planned), run(plan(roots, ALONE)), strict=True):
@@ -63,7 +63,7 @@ def chains(count: int, length: int) -> list[ex.Expr]:
 @pytest.mark.spec("P-4")
 def test_a_batch_reads_the_previous_batch_without_unstacking() -> None:
     """Rows without other readers never become nodes."""
-    planned = same(chains(20, 5))
+    planned = plan_with_equal_values(chains(20, 5))
     assert kinds(planned)[Stack] == 1
     assert kinds(planned)[Index0] == 20
     assert not kinds(planned)[GatherStack]
@@ -74,7 +74,9 @@ def test_a_batch_reads_the_previous_batch_without_unstacking() -> None:
 def test_rows_of_several_batches_and_leaves_are_gathered_in_one_step() -> None:
     """Consecutive rows of earlier levels and of leaves are copied together, not row by row."""
     first, second = chains(20, 1), chains(20, 2)
-    planned = same([compose(a, b) for a, b in zip([*first, *second], [*second, *leaves, *first[:8]], strict=True)])
+    planned = plan_with_equal_values(
+        [compose(a, b) for a, b in zip([*first, *second], [*second, *leaves, *first[:8]], strict=True)]
+    )
     gathered = [node.operation for node in planned.graph.live if isinstance(node.operation, GatherStack)]
     assert gathered
     assert all(len(each.runs) < each.count / 2 for each in gathered[:1])
@@ -84,19 +86,19 @@ def test_rows_of_several_batches_and_leaves_are_gathered_in_one_step() -> None:
 def test_rows_that_the_program_indexes_are_read_in_place() -> None:
     """A loop over the rows of a tensor is one batch over the tensor, without slices or copies."""
     rows = ex.tensor(random.normal(size=(20, SIZE)))
-    assert kinds(same([compose(row, leaves[0]) for row in rows]))[Stack] == 0
+    assert kinds(plan_with_equal_values([compose(row, leaves[0]) for row in rows]))[Stack] == 0
 
 
 def test_a_row_shared_by_a_batch_and_a_row_read_outside_are_nodes() -> None:
     before = chains(10, 1)
     shared = [compose(each, before[3]) for each in leaves]
-    planned = same([*shared, before[5].sum() * 2.0, before[5]])
+    planned = plan_with_equal_values([*shared, before[5].sum() * 2.0, before[5]])
     assert kinds(planned)[Index0] == len(leaves) + 2
 
 
 def test_outputs_of_functions_with_several_outputs_are_gathered_separately() -> None:
     pairs = [split(a, b) for a, b in pairwise(leaves)]
-    planned = same([compose(right, left) for left, right in pairs])
+    planned = plan_with_equal_values([compose(right, left) for left, right in pairs])
     assert kinds(planned)[Index0] == len(pairs)
 
 

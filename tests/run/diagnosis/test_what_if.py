@@ -19,17 +19,17 @@ x = ex.tensor(np.ones((3, 4), np.float32), name="x")
 row = ex.tensor(np.ones(4, np.float32), name="row")
 
 
-def asked(plan: ex.EvalPlan, code: str) -> WhatIf:
+def what_if_of(plan: ex.EvalPlan, code: str) -> WhatIf:
     (decision,) = [decision for decision in plan.recording.declined if decision.code == code]
     return plan.what_if(decision)
 
 
-def asked_all(plan: ex.EvalPlan, code: str) -> list[WhatIf]:
+def what_ifs_of(plan: ex.EvalPlan, code: str) -> list[WhatIf]:
     return [plan.what_if(decision) for decision in plan.recording.declined if decision.code == code]
 
 
 def flipped(plan: ex.EvalPlan, code: str) -> str:
-    decision = asked(plan, code)
+    decision = what_if_of(plan, code)
     assert decision.change is not None, str(decision)
     assert decision.change is decision.attempts[-1]
     return decision.change.change
@@ -65,14 +65,14 @@ def test_prices_and_peaks_equal_those_of_plans_written_by_hand() -> None:
     large, other = (ex.tensor(np.full((500, 500), number, np.float32)) for number in (1, 2))
     shared = large + 0.5
     plan = prepared(ex.negative(shared) @ ex.relu(shared))
-    decision = asked_all(plan, "other_consumers")[0]
+    decision = what_ifs_of(plan, "other_consumers")[0]
     (change,) = decision.attempts
     assert (decision.estimated_us, decision.peak_bytes) == price_and_peak(plan)
     by_hand = price_and_peak(prepared(ex.negative(shared) @ ex.relu(other)))
     assert (change.estimated_us, change.peak_bytes) == pytest.approx(by_hand)
     assert change.peak_bytes > decision.peak_bytes > 0
     assert str(decision).splitlines()[1].endswith("estimated 5.67 ms → 5.45 ms, peak 2.86 MB → 3.36 MB")
-    few = asked(convolution((1, 64, 6, 6), (64, 64, 3, 3)), "few_tiles")
+    few = what_if_of(convolution((1, 64, 6, 6), (64, 64, 3, 3)), "few_tiles")
     eight = price_and_peak(convolution((8, 64, 6, 6), (64, 64, 3, 3)))
     assert [tried.flips for tried in few.attempts] == [False, False, True]
     assert (few.attempts[-1].estimated_us * 8, few.attempts[-1].peak_bytes) == pytest.approx(eight)
@@ -83,7 +83,7 @@ def test_a_change_that_does_not_reverse_the_decision_is_no_answer() -> None:
     """Without one reader another fusion is preferred, so that this one is still declined."""
     build, options = PROGRAMS["perceptron"]
     plan = prepared(*build(), **options)
-    first = asked_all(plan, "other_consumers")[0]
+    first = what_ifs_of(plan, "other_consumers")[0]
     assert [tried.change for tried in first.attempts] == ["if sum alone read multiply, and matmul another value"]
     assert first.change is None
     assert "; still declined\n  no small change is known" in str(first)
@@ -91,7 +91,7 @@ def test_a_change_that_does_not_reverse_the_decision_is_no_answer() -> None:
 
 @pytest.mark.spec("P-18")
 def test_changes_that_let_elementwise_operations_fuse() -> None:
-    """Try one less requested value, a broadcast before the operation, and an operation before the view."""
+    """Do not request a value, broadcast before the operation, or move the operation before the view."""
     first = ex.tanh(x)
     assert flipped(prepared(first, ex.exp(first)), "asked_for") == "the value of tanh not asked for"
     assert flipped(prepared(x + ex.tanh(row)), "shape") == "tanh of operands broadcast to 3×4 first"
@@ -123,7 +123,7 @@ def test_the_number_of_calls_that_would_pay_off_a_batch_is_found() -> None:
     assert flipped(small, "stacking_costs_more") == "4 of layer in place of 2"
     product = ex.function(lambda a, b: a @ b)
     arrays = [ex.tensor(np.ones((300, 300), np.float32)) for _ in range(4)]
-    large = asked(prepared(product(*arrays[:2]), product(*arrays[2:])), "stacking_costs_more")
+    large = what_if_of(prepared(product(*arrays[:2]), product(*arrays[2:])), "stacking_costs_more")
     assert large.change is None
     assert [tried.change.split()[0] for tried in large.attempts] == ["4", "8", "16", "32", "64", "128"]
     assert "no small change is known" in str(large)
@@ -133,7 +133,7 @@ def test_the_number_of_calls_that_would_pay_off_a_batch_is_found() -> None:
 def test_the_limit_that_would_open_a_call_is_found() -> None:
     """It is the smallest of repeatedly doubled limits, with the costs of the resulting plan."""
     body = ex.function(lambda v: ex.tanh(ex.sin(ex.exp(v) + 1.0)) * 2.0)
-    decision = asked(prepared(body(x), inline=Inline(3)), "too_large")
+    decision = what_if_of(prepared(body(x), inline=Inline(3)), "too_large")
     assert decision.change is not None
     assert decision.change.change == "inline=ex.passes.Inline(limit=12)"
     assert [tried.flips for tried in decision.attempts] == [False, True]
@@ -148,7 +148,7 @@ def convolution(images: tuple[int, ...], filters: tuple[int, ...], later: bool =
 @pytest.mark.spec("P-18")
 def test_changes_that_let_a_convolution_be_tiled() -> None:
     """Try a larger batch, more channels, other windows and constant filters; costs are per image."""
-    few = asked(convolution((1, 64, 6, 6), (64, 64, 3, 3)), "few_tiles")
+    few = what_if_of(convolution((1, 64, 6, 6), (64, 64, 3, 3)), "few_tiles")
     assert few.change is not None
     assert few.change.change == "8 images at once in place of 1"
     assert few.change.estimated_us < few.estimated_us
@@ -162,7 +162,7 @@ def test_changes_that_let_a_convolution_be_tiled() -> None:
 
 @pytest.mark.spec("P-18")
 def test_a_decision_without_a_small_change_reports_that() -> None:
-    """No change gives a reduction an epilogue; an expression means its most expensive declined decision."""
+    """A reduction never gets an epilogue. For an expression, its most expensive declined decision is used."""
     total = x.sum(axis=0)
     root = total * row
     plan = prepared(root)

@@ -22,7 +22,7 @@ from tests.support.large import flat
 from tests.support.programs import both, programs
 
 
-def told(roots: Any, options: Options | None = None) -> None:
+def check_written_recording(roots: Any, options: Options | None = None) -> None:
     """Check that a recording is equal after writing and reading, and return the final replacement of each node."""
     planned = plan(roots, options)
     recording = recorder.build(planned, "", {})
@@ -44,7 +44,7 @@ def test_functions_that_are_opened_in_turn() -> None:
     x = ex.tensor(np.ones((3, 4)))
     left, right = both(x, x)
     other, another, third = outer(left)
-    told([other + right, another, third, both(another, right)[0]])
+    check_written_recording([other + right, another, third, both(another, right)[0]])
 
 
 @given(roots=programs(), limit=st.sampled_from((0, 20, 500_000)), differentiated=st.booleans())
@@ -52,7 +52,7 @@ def test_random_programs(roots: Any, limit: int, differentiated: bool) -> None:
     if differentiated:
         leaves = [node for node in reachable(roots) if isinstance(node, ex.Tensor)] or roots
         roots = [*roots, *ex.grad(ex.add_n(*[root.sum() for root in roots]), leaves)]
-    told(roots, Options(batch=Batch(fewest=2), inline=Inline(limit)))
+    check_written_recording(roots, Options(batch=Batch(fewest=2), inline=Inline(limit)))
 
 
 def test_long_attributes_are_abbreviated_with_a_digest() -> None:

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.spec("I-6", "I-9")
 X = np.arange(10, dtype=np.float32).reshape(5, 2)
 
 
-def made(*nodes: Any, constants: dict[str, Any] | None = None, outputs: tuple[str, ...] = ("y",)) -> ModelProto:
+def model_of(*nodes: Any, constants: dict[str, Any] | None = None, outputs: tuple[str, ...] = ("y",)) -> ModelProto:
     return model(nodes, {"x": (FLOAT, [5, 2])}, outputs, constants)
 
 
@@ -35,7 +35,7 @@ def test_a_tensor_is_split_and_concatenated(tmp_path: Path, split: Any, keepdims
         node("ConcatFromSequence", ["q"], ["z"], axis=0, new_axis=int(len(shapes[0]) == 1)),
     ]
     constants = {"last": np.int64(-1)} | ({} if split is None else {"s": np.int64(split)})
-    net = opened(made(*nodes, constants=constants, outputs=("y", "n", "z")), tmp_path)
+    net = opened(model_of(*nodes, constants=constants, outputs=("y", "n", "z")), tmp_path)
     assert net.check() == []
     results = net.run(X)
     assert results["n"] == len(shapes)
@@ -56,7 +56,7 @@ def test_members_are_inserted_and_erased_at_positions_from_either_end(tmp_path: 
         node("SequenceErase", ["three", "middle"], ["rest"]),  # a, b
         node("ConcatFromSequence", ["rest"], ["y"], axis=1),
     ]
-    net = opened(made(*nodes, constants={"first": np.int64(0), "middle": np.int64(-2)}), tmp_path)
+    net = opened(model_of(*nodes, constants={"first": np.int64(0), "middle": np.int64(-2)}), tmp_path)
     np.testing.assert_array_equal(net.run(X - 3), np.concatenate([3 - X, abs(X - 3)], 1))
 
 
@@ -68,7 +68,7 @@ def test_a_sequence_uses_no_memory_and_unused_elements_no_time(tmp_path: Path) -
         node("SequenceConstruct", ["a", "b"], ["q"]),
         node("SequenceAt", ["q", "first"], ["y"]),
     ]
-    net = opened(made(*nodes, constants={"first": np.int64(0)}), tmp_path)
+    net = opened(model_of(*nodes, constants={"first": np.int64(0)}), tmp_path)
     (kernel,) = net.plan(X).recording.schedule.kernels
     assert len(kernel.nodes) == 1
     np.testing.assert_array_equal(net.run(X), -X)
@@ -81,7 +81,7 @@ def test_an_optional_is_its_value_or_none(tmp_path: Path, reads: list[str], has:
         node("Optional", reads, ["o"], **({} if has else {"type": tensor})),
         node("OptionalHasElement", ["o"], ["y"]),
     ]
-    assert opened(made(*nodes), tmp_path).run(X) == has
+    assert opened(model_of(*nodes), tmp_path).run(X) == has
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_an_optional_is_its_value_or_none(tmp_path: Path, reads: list[str], has:
     ],
 )
 def test_other_than_sequences_raise_an_error(tmp_path: Path, nodes: list[Any], words: str) -> None:
-    net = opened(made(*nodes, constants={"p": np.int64(3), "s": np.int64(0)}), tmp_path)
+    net = opened(model_of(*nodes, constants={"p": np.int64(3), "s": np.int64(0)}), tmp_path)
     with pytest.raises(ex.ExplorerError, match=words):
         net.run(X)
 

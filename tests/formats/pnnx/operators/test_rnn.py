@@ -140,7 +140,7 @@ def test_weights_of_other_shapes_raise_an_error(name: str, shape: tuple[int, ...
         net("nn.GRU", arguments, weights, 1, 1).build((2, 5, 3))
 
 
-def noted(
+def net_with_recorded_types(
     kind: str,
     outputs: dict[str, str],
     layers: int = 1,
@@ -179,7 +179,7 @@ def test_a_last_state_without_its_sequence_is_recognized_by_its_shape(kind: str)
     x = np.random.default_rng(4).normal(size=(BATCH, STEPS, FEATURES))
     start = [np.zeros((1, BATCH, HIDDEN))]
     for place, type in enumerate((SEQUENCE, STATE)):
-        network, weights = noted(kind, {"y": type})
+        network, weights = net_with_recorded_types(kind, {"y": type})
         expected = reference(kind, x, weights, 1, 1, start)[place]
         np.testing.assert_allclose(network.run(x), expected, atol=1e-12)
 
@@ -187,24 +187,26 @@ def test_a_last_state_without_its_sequence_is_recognized_by_its_shape(kind: str)
 def test_both_last_states_of_an_lstm_are_recognized_and_a_single_one_raises_an_error() -> None:
     """The file does not state which one it is, and a guess could give wrong numbers."""
     x = np.random.default_rng(4).normal(size=(BATCH, STEPS, FEATURES))
-    network, weights = noted("nn.LSTM", {"h": STATE, "c": STATE})
+    network, weights = net_with_recorded_types("nn.LSTM", {"h": STATE, "c": STATE})
     expected = reference("nn.LSTM", x, weights, 1, 1, [np.zeros((1, BATCH, HIDDEN))] * 2)[1:]
     for value, wanted in zip(network.run(x).values(), expected, strict=True):
         np.testing.assert_allclose(value, wanted, atol=1e-12)
     for outputs in ({"h": STATE}, {"y": SEQUENCE, "h": STATE}):
         with refused(ex.FileError, "1 of the 2 last states", "both last states, h_n and c_n, or neither"):
-            noted("nn.LSTM", outputs)[0].build((BATCH, STEPS, FEATURES))
+            net_with_recorded_types("nn.LSTM", outputs)[0].build((BATCH, STEPS, FEATURES))
 
 
 @pytest.mark.parametrize("kind", sorted(GATES))
 def test_a_result_that_may_be_the_sequence_or_a_state_raises_an_error(kind: str) -> None:
     """The sequence of two layers over two steps has the shape of the last states."""
-    network, _ = noted(kind, {"y": f"(2,{BATCH},{HIDDEN})f64"}, 2, (2, BATCH), batch_first=False)
+    network, _ = net_with_recorded_types(kind, {"y": f"(2,{BATCH},{HIDDEN})f64"}, 2, (2, BATCH), batch_first=False)
     names = "output or h_n or c_n" if kind == "nn.LSTM" else "output or h_n"
     with refused(ex.FileError, f"may be {names}: they have the same shape", "another number of steps"):
         network.build((2, BATCH, FEATURES))
     # three steps are unambiguous
-    network, weights = noted(kind, {"y": f"(3,{BATCH},{HIDDEN})f64"}, 2, (3, BATCH), batch_first=False)
+    network, weights = net_with_recorded_types(
+        kind, {"y": f"(3,{BATCH},{HIDDEN})f64"}, 2, (3, BATCH), batch_first=False
+    )
     x = np.random.default_rng(4).normal(size=(3, BATCH, FEATURES))
     start = [np.zeros((2, BATCH, HIDDEN))] * (2 if kind == "nn.LSTM" else 1)
     expected = reference(kind, x.swapaxes(0, 1), weights, 2, 1, start)[0].swapaxes(0, 1)
@@ -215,8 +217,8 @@ def test_a_result_that_may_be_the_sequence_or_a_state_raises_an_error(kind: str)
 def test_after_one_step_of_one_layer_the_state_equals_the_sequence(batch_first: bool) -> None:
     """So either may be meant, unless it may be an LSTM's cell state."""
     type = f"(1,1,{HIDDEN})f64"
-    network, weights = noted("nn.GRU", {"y": type}, 1, (1, 1), batch_first)
+    network, weights = net_with_recorded_types("nn.GRU", {"y": type}, 1, (1, 1), batch_first)
     x = np.random.default_rng(4).normal(size=(1, 1, FEATURES))
     np.testing.assert_allclose(network.run(x), reference("nn.GRU", x, weights, 1, 1, [np.zeros((1, 1, HIDDEN))])[0])
     with refused(ex.FileError, "output or h_n or c_n"):
-        noted("nn.LSTM", {"y": type}, 1, (1, 1), batch_first)[0].build((1, 1, FEATURES))
+        net_with_recorded_types("nn.LSTM", {"y": type}, 1, (1, 1), batch_first)[0].build((1, 1, FEATURES))
