@@ -161,7 +161,7 @@ def test_a_net_is_drawn_for_sequences_of_two_elements_and_reports_it(tmp_path: P
     net = net_of(tmp_path, [node("ConcatFromSequence", ["q"], ["y"], axis=0)], {"q": SEQUENCE}, ["y"])
     recording = net.preview_plan().recording
     assert [name for name in recording.nodes.label if name.startswith("q[")] == ["q[0]", "q[1]"]
-    assert "q: 2 members" in recording.title
+    assert "q: 2 elements" in recording.title
 
 
 @pytest.mark.parametrize("given", [None, [], [A, B]], ids=["absent", "empty", "two"])
