@@ -31,6 +31,7 @@ def shown(cell: str) -> list[str]:
     return re.sub(r"\x1b\[[0-9;]*m", "", done.stdout).splitlines()
 
 
+@pytest.mark.spec("H-5", headline=True)
 @pytest.mark.parametrize(
     ("cell", "message"),
     [
@@ -42,6 +43,7 @@ def shown(cell: str) -> list[str]:
     ],
 )
 def test_a_traceback_has_at_most_fifteen_lines_and_no_frame_of_the_package(cell: str, message: str) -> None:
+    """Show at most 15 lines for an error in a cell: the user's frames and the message, but no frame of the package."""
     lines = shown(cell)
     assert len(lines) <= 15
     assert any(message in line for line in lines)
