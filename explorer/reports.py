@@ -18,7 +18,8 @@ from explorer.view.compare import comparison_text
 from explorer.view.compare.step_mapping import TIES, Tie
 from explorer.view.export.cost_report import costs, gains
 from explorer.view.export.text import text
-from explorer.view.export.why_text import why, why_pair
+from explorer.view.export.why_text import why, why_operator, why_pair
+from explorer.view.tree.scopes import nodes_named
 
 if TYPE_CHECKING:
     import graphviz  # type: ignore[import-untyped]  # the package has no types
@@ -94,17 +95,24 @@ def compare(
     return compared
 
 
-def explain(plan: EvalPlan, what: Expr | None = None) -> str:
-    """The plan's decisions as text: all, or those about one expression."""
+def explain(plan: EvalPlan, what: Expr | str | None = None) -> str:
+    """Return the plan's decisions as text: all, or those about one expression, or about the nodes of a name."""
     recording = plan.recording
     if what is None:
         return text(recording) + costs(recording) + gains(recording)
+    if isinstance(what, str):
+        return why_operator(recording, what, nodes_named(recording, what))
     return why(recording, node_id(plan.planned, what)) + _what_it_would_take(plan, what)
 
 
-def why_pair_of(plan: EvalPlan, one: Expr, other: Expr) -> str:
-    """The decisions about two expressions as text, or what became of each."""
-    return why_pair(plan.recording, [node_id(plan.planned, one)], [node_id(plan.planned, other)])
+def why_pair_of(plan: EvalPlan, one: Expr | str, other: Expr | str) -> str:
+    """Return the decisions about two expressions, or about the nodes of two names, as text, or the history of each."""
+    names = [what if isinstance(what, str) else "" for what in (one, other)]
+    return why_pair(plan.recording, _nodes(plan, one), _nodes(plan, other), names)
+
+
+def _nodes(plan: EvalPlan, what: Expr | str) -> list[int]:
+    return nodes_named(plan.recording, what) if isinstance(what, str) else [node_id(plan.planned, what)]
 
 
 def _what_it_would_take(plan: EvalPlan, what: Expr) -> str:

@@ -39,6 +39,10 @@ PLAIN = {
     "Items": Plain((tuple, list), "a list or a tuple of policies", "[ex.PAccumulateIn('float64')]"),
 }
 """annotation → the types that an argument with it accepts"""
+_OPTIONS = {"dim": "axis", "keepdim": "keepdims", "input": "x", "other": "y", "lr": "rate", "learning_rate": "rate"}
+"""option of other libraries → its name here"""
+_ELSEWHERE = {("prepare", "without"): "give it when the plan is made: ex.EvalPlan(without=[…])"}
+"""(function, option) → where the option belongs"""
 _CHECKED = "checks_options"
 """attribute that marks functions that check their option names, so that a subclass does not wrap them again"""
 
@@ -203,8 +207,15 @@ def _refusal(
         )
     for name in kwargs:
         if name not in known:
-            return UnknownNameError(name, kind=f"option of {title}", known=known)
+            return UnknownNameError(name, kind=f"option of {title}", known=known, fix=_counterpart(name, known, title))
     return None
+
+
+def _counterpart(name: str, known: Collection[str], title: str) -> str:
+    """Return what an option of another library, or of another function, is called here; "" if there is nothing."""
+    if _OPTIONS.get(name) in known:
+        return f"{name} is called {_OPTIONS[name]} here"
+    return _ELSEWHERE.get((title, name), "")
 
 
 def _check_plain(function: Callable[..., Any], parameter: Parameter, value: Any) -> None:

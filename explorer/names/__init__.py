@@ -42,6 +42,24 @@ SYSTEMS: dict[str, dict[str, dict[str, Entry]]] = {
 """system → title of a section → the system's names, separated by commas → explorer's names"""
 
 
+_RANDOM = "use ex.tensor(np.random.default_rng(0).normal(size=shape))"
+_ARRAYS = {
+    **{
+        name: f"use ex.tensor(np.{name}(…))" for name in ("zeros", "ones", "full", "eye", "arange", "linspace", "empty")
+    },
+    **dict.fromkeys(("array", "asarray", "from_numpy", "as_tensor"), "use ex.tensor(values)"),
+    **dict.fromkeys(("rand", "randn", "normal", "uniform", "random"), _RANDOM),
+    **dict.fromkeys(("no_grad", "enable_grad", "inference_mode"), "not needed: only ex.grad records gradients"),
+    **dict.fromkeys(("backward", "autograd", "value_and_grad"), "use ex.grad(loss, [w])"),
+    **dict.fromkeys(("load", "read"), "use ex.open(path)"),
+    **dict.fromkeys(("jit", "compile"), "use ex.EvalPlan, or ex.function for a function that is recorded once"),
+    "cat": "use ex.concatenate(arrays, axis)",
+    "nn": "use ex.layers, or ex.train for modules with a loss and an optimizer",
+    "optim": "use ex.train",
+}
+"""name in NumPy, torch or JAX → what to use here"""
+
+
 def hint_for(name: str) -> str:
     """Return a sentence with the counterpart of another system's name; "" for a name that no system has."""
     match = _entries().get(name)
@@ -63,7 +81,7 @@ def hint_among(name: str, known: Iterable[str]) -> str:
     if name.startswith("_"):
         return ""
     near = difflib.get_close_matches(name, [*known], n=5)
-    return hint_for(name) or (f"near names: {', '.join(near)}" if near else "")
+    return hint_for(name) or _ARRAYS.get(name, "") or (f"near names: {', '.join(near)}" if near else "")
 
 
 def dotted(entry: str) -> list[str]:

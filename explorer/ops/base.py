@@ -11,7 +11,7 @@ elements derive from ``Movement`` (manipulation/reshape.py) and ``Reduction`` (r
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,6 +25,15 @@ from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType, b
 
 EXPENSIVE = 10
 """flops of one transcendental function, about its cost in additions; plans use such estimates to balance work"""
+
+
+def _clash(shapes: Sequence[Shape]) -> str:
+    """Return the last axis on which shapes do not broadcast, with its sizes: ``axis -1 has 47 and 48 elements``."""
+    for axis in range(-1, -1 - max(map(len, shapes)), -1):
+        sizes = list(dict.fromkeys(shape[axis] for shape in shapes if len(shape) >= -axis and shape[axis] != 1))
+        if len(sizes) > 1:
+            return f"axis {axis} has {' and '.join(map(str, sizes))} elements"
+    return "their axes differ"
 
 
 @named_methods
@@ -55,7 +64,7 @@ class Elementwise(Operation, abstract=True):
         if shape is None:
             raise self.refuse(
                 types,
-                "sizes must be equal or 1, with shapes aligned at their last axes",
+                f"{_clash(shapes)}; sizes must be equal or 1, with shapes aligned at their last axes",
                 "insert axes of size 1 with .reshape(…) so that equal sizes are aligned",
             )
         return TensorType(shape, self.result_dtype(*[type_.dtype for type_ in types]), types[0].device)

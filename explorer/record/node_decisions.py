@@ -8,6 +8,7 @@ decision concerns both, sentences about the kernel of each node are the answer.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from itertools import pairwise
 
 from explorer.record.reasons import mentioned
 from explorer.record.recording import Recording
@@ -21,6 +22,9 @@ ACCOUNTS = {
     "product, convolution or pooling before them, or one reduction behind them.",
     "through": "{reader} reads the result of {node} through {members}.",
     "through_planned": "In the final graph, {reader} reads the result of {node} through {members}.",
+    "same": "{node} and {reader} run in one kernel, number {number} of {count}.",
+    "cut": "On the path from {node} to {reader}, the first two that do not run in one kernel are {first} and {second}: "
+    "{reason}",
     "apart": "Neither reads the result of the other, nor anything computed from it.",
 }
 """sentences about one node, or about two nodes in two kernels without a common decision"""
@@ -100,9 +104,21 @@ def _on_both_sides(nodes: set[int], first: set[int], second: set[int]) -> bool:
 
 
 def accounts(recording: Recording, nodes: Collection[int], others: Collection[int]) -> list[str]:
-    """Return sentences about the kernels of two nodes, and about why a node and its reader run in different kernels."""
+    """Return sentences about whether two nodes run in one kernel, why not, and which kernels these are."""
     final, kernel_of = recording.resolver(recording.end), _kernel_of(recording)
     node_sentences = dict.fromkeys(_node_sentence(recording, node, final, kernel_of) for node in (*nodes, *others))
+    answers = kernel_answers(recording, nodes, others)
+    return [*answers, *node_sentences, *_relation(recording, nodes, others, final)]
+
+
+def is_fusion(recording: Recording, number: int) -> bool:
+    """Return whether a decision, given by its index, is about the kernels that nodes run in."""
+    return recording.stages[recording.decisions[number].stage].name == "fuse"
+
+
+def kernel_answers(recording: Recording, nodes: Collection[int], others: Collection[int]) -> list[str]:
+    """Return sentences that say whether two nodes run in one kernel and, if not, where and why their path is cut."""
+    final, kernel_of = recording.resolver(recording.end), _kernel_of(recording)
     fuses = any(stage.name == "fuse" for stage in recording.stages)
     pairs = [
         pair
@@ -112,7 +128,64 @@ def accounts(recording: Recording, nodes: Collection[int], others: Collection[in
     reader_sentences = [
         ACCOUNTS["reads"].format(node=recording.label(node), reader=recording.label(reader)) for node, reader in pairs
     ]
-    return [*dict.fromkeys(reader_sentences), *node_sentences, *_relation(recording, nodes, others, final)]
+    if reader_sentences:
+        return list(dict.fromkeys(reader_sentences))
+    if same := _same(recording, nodes, others, final, kernel_of):
+        return [same]
+    return _cut(recording, nodes, others, final, kernel_of) if fuses else []
+
+
+def _same(
+    recording: Recording,
+    nodes: Collection[int],
+    others: Collection[int],
+    final: Mapping[int, int],
+    kernel_of: Mapping[int, int],
+) -> str:
+    """Return a sentence about the first two nodes, one of each side, that run in one kernel; "" if there are none."""
+    first: dict[int, int] = {}
+    for node in nodes:
+        if final.get(node, node) in kernel_of:
+            first.setdefault(kernel_of[final.get(node, node)], node)
+    for other in others:
+        number = kernel_of.get(final.get(other, other), 0)
+        if number in first and final.get(first[number], first[number]) != final.get(other, other):
+            words = {"node": recording.label(first[number]), "reader": recording.label(other)}
+            count = f"{len(recording.schedule.kernels):,}" if recording.schedule else ""
+            return ACCOUNTS["same"].format(**words, number=f"{number:,}", count=count)
+    return ""
+
+
+def _cut(
+    recording: Recording,
+    nodes: Collection[int],
+    others: Collection[int],
+    final: Mapping[int, int],
+    kernel_of: Mapping[int, int],
+) -> list[str]:
+    """Return a sentence about the first two nodes on the path between two nodes that run in different kernels."""
+    declined = {
+        (final.get(operand, operand), final.get(reader, reader)): number
+        for number, operand, reader in recording.declined_edges
+        if is_fusion(recording, number)
+    }
+    for readers, sources in ((others, nodes), (nodes, others)):
+        first, last = (dict.fromkeys(final.get(node, node) for node in side) for side in (readers, sources))
+        path = _path(recording, first, last, final)
+        for node, reader in pairwise(path):
+            if {node, reader} <= kernel_of.keys() and kernel_of[node] != kernel_of[reader]:
+                words = {"first": recording.label(node), "second": recording.label(reader)}
+                number = declined.get((node, reader), -1)
+                reason = (
+                    recording.reason(recording.decisions[number]).replace("`", "")
+                    if number >= 0
+                    else ACCOUNTS["reads"].format(node=words["first"], reader=words["second"])
+                )
+                ends = {"node": recording.label(path[0]), "reader": recording.label(path[-1])}
+                return [ACCOUNTS["cut"].format(**ends, **words, reason=reason)]
+        if path:
+            return []
+    return []
 
 
 def _relation(

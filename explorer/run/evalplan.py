@@ -395,16 +395,19 @@ class EvalPlan:
             self._latest = self._latest._replace(views=(*self._latest.views, view))
         return view
 
-    def why(self, one: Expr, other: Expr) -> str:
-        """Return the decisions about two expressions as text, such as why they are not fused, else about each of them.
+    def why(self, one: Expr | str, other: Expr | str) -> str:
+        """Return the decisions about two expressions, or names, as text, such as why they are not fused.
 
-        Example: ``print(plan.why(product, bias))``.
+        The text also says in which kernels they run, and where the path between them is cut. Example:
+        ``print(plan.why(product, bias))``.
         """
         return hooks.why(self, one, other)
 
-    def explain(self, what: Expr | None = None) -> str:
-        """Return all decisions, or the decisions about one expression, as text; after a run with the time of each
-        batch."""
+    def explain(self, what: Expr | str | None = None) -> str:
+        """Return all decisions as text, or those about an expression or a name; after a run with each batch's time.
+
+        A name is that of an operator of a file, a layer, a scope, a variable, or of all operations called so.
+        """
         return hooks.explain(self, what)
 
     def to_graphviz(self, stage: str | None = None) -> graphviz.Digraph:

@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 import explorer as ex
 from explorer.record import Recording
-from explorer.record.node_decisions import accounts, decisions_between
+from explorer.record.node_decisions import accounts, decisions_between, is_fusion, kernel_answers
 from explorer.view.payload.view_payload import payload
 from tests.browser.player import node, press
 from tests.golden.programs import recorded
@@ -54,7 +54,9 @@ def test_two_nodes_are_answered_for_as_in_python(module, make):
     for (one, other), (codes, sentences) in zip(pairs, answers, strict=True):
         numbers = decisions_between(recording, [one], [other])
         assert codes == [recording.decisions[number].code for number in numbers], (one, other)
-        wanted = [] if numbers else accounts(recording, [one], [other])
+        fuses = any(is_fusion(recording, number) for number in numbers)
+        pair = recording, [one], [other]
+        wanted = accounts(*pair) if not numbers else [] if fuses else kernel_answers(*pair)
         assert sentences == wanted, (one, other)
 
 
@@ -70,7 +72,8 @@ def test_two_nodes_are_asked_about_by_shift_and_by_key(show, program):
     expect(view.locator(".ex-why h4")).to_have_text("softmax")
     node(view, "x").focus()
     view.page.keyboard.press("y")
-    expect(view.locator(".ex-accounts li")).to_have_count(3)
+    expect(view.locator(".ex-accounts li")).to_have_count(4)
+    expect(view.locator(".ex-accounts li").first).to_contain_text("the first two that do not run in one kernel")
     expect(view.locator(".ex-accounts")).to_contain_text("softmax reads the result of x through")
     press(view, "Escape")
     expect(view.locator(".ex-graph .ex-selected")).to_have_count(0)

@@ -1,6 +1,7 @@
 """Search on the canvas: by every property, walked with keys, with the boxes opened that hide a result."""
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ from tests.browser.player import box, node, press
 from tests.view import sample
 
 pytestmark = pytest.mark.browser
+
+MODELS = Path(__file__).parents[2] / "assets" / "models"
 
 
 @pytest.mark.spec("V-8", headline=True)
@@ -162,3 +165,23 @@ def test_known_compositions_are_told_lit_and_found(show):
     press(view, "/")
     view.page.keyboard.type("found:gelu")
     expect(view.locator(".ex-search [role=status]")).to_contain_text("5 nodes")
+
+
+@pytest.mark.spec("Q-5", headline=True)
+def test_operators_of_a_file_are_found_by_their_type(show):
+    """Find a file's operators by type, name and attribute; a count in the panel finds all of its type."""
+    recording = ex.open(MODELS / "resnet18.onnx").preview_plan().recording
+    view = show(recording)
+    types = [scope.type for scope in recording.scopes if scope.type]
+    result = view.locator(".ex-search [role=status]")
+    for typed in ("type:Conv", "type:MaxPool"):
+        press(view, "/")
+        view.page.keyboard.type(typed)
+        expect(result).to_have_text(re.compile(f"^{types.count(typed[5:])} operators?, 0 nodes"))
+        press(view, "Escape")
+    view.locator(".ex-kinds .ex-link", has_text="MaxPool").click()
+    expect(view.get_by_role("searchbox", name="search")).to_have_value("type:MaxPool")
+    expect(view.locator(".ex-results button")).to_have_count(types.count("MaxPool"))
+    view.page.keyboard.press("Enter")
+    expect(view.locator(".ex-why h4")).to_contain_text("maxpool")
+    expect(view.locator(".ex-box.ex-selected")).to_be_in_viewport()

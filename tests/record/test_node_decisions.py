@@ -17,7 +17,7 @@ def test_boxes_read_each_other_through_their_nodes() -> None:
     nodes = [number for number, kind in enumerate(recording.nodes.kind) if kind == "operation"][:40]
     first, second = nodes[:20], nodes[20:]
     singles = [text for one in first for other in second for text in accounts(recording, [one], [other])]
-    expected = {text for text in singles if "from memory" in text}
+    expected = {text for text in singles if "from memory" in text and not text.startswith("On the path")}
     assert expected
     answers = accounts(recording, first, second)
     assert {text for text in answers if "from memory" in text} == expected
@@ -36,3 +36,21 @@ def test_a_node_that_reads_another_only_in_the_plan_is_reported_so() -> None:
     answer = plan.prepare().why(centred, deviation)
     assert "In the final graph, sqrt reads the result of subtract through square → mean." in answer
     assert "Neither reads" not in answer
+
+
+@pytest.mark.spec("Q-4")
+def test_a_pair_is_answered_with_the_kernel_of_both_or_the_first_cut_of_its_path() -> None:
+    """If neither reads the other directly, the first two that are not one kernel are named, with the reason."""
+    x, w = ex.tensor(np.ones((8, 8)), name="x"), ex.tensor(np.ones((8, 8)), name="w")
+    shifted = x @ w + 1.0
+    plan = ex.EvalPlan()
+    plan.register(ex.softmax(ex.tanh(shifted) * shifted, 0))
+    plan.prepare()
+    recording = plan.recording
+    labels = [recording.label(node) for node in range(len(recording.nodes))]
+    first, last = labels.index("matmul"), labels.index("softmax")
+    (cut,) = [text for text in accounts(recording, [first], [last]) if "do not run in one kernel" in text]
+    assert cut.startswith("On the path from matmul to ")
+    assert "from memory" in cut or "is not fused" in cut
+    tanh, softmax = labels.index("tanh"), labels.index("softmax")
+    assert accounts(recording, [tanh], [softmax])[0] == "tanh and softmax run in one kernel, number 2 of 2."

@@ -484,7 +484,7 @@ def record(operation: Operation, operands: tuple[Expr, ...]) -> Expr:
         try:
             type_ = operation.type_of(types)
         except OperandError as rejection:
-            self.operation = operation = _find_extension(operation, types, rejection)
+            self.operation = operation = _find_extension(operation, types, _with_names(rejection, operands))
             type_ = operation.type_of(types)
     self.type = type_
     for operand in operands:
@@ -1076,6 +1076,19 @@ def _extend(base: type[Operation], cls: type[Operation]) -> None:
             extensions[index] = cls
             return
     extensions.append(cls)
+
+
+def _with_names(refusal: OperandError, operands: tuple[Expr, ...]) -> OperandError:
+    """Return an error about operands with their names, if there are several and one of them is a named leaf."""
+    is_named = any(not operand.operands and operand.label != operand.operation.label for operand in operands)
+    if not is_named or not 1 < len(operands) <= _NAMED:
+        return refusal
+    names = ", ".join([operand.label for operand in operands])
+    return OperandError(f"{refusal.given} ({names})", rule=refusal.rule, fix=refusal.fix)
+
+
+_NAMED = 4
+"""maximum number of operands that an error names"""
 
 
 def _find_extension(operation: Operation, types: tuple[AnyType, ...], refusal: OperandError) -> Operation:

@@ -7,7 +7,7 @@ from collections.abc import Sequence, Set
 
 from explorer.record import Decision, Recording
 from explorer.record.escape import visible
-from explorer.record.node_decisions import accounts, decisions_about, decisions_between
+from explorer.record.node_decisions import accounts, decisions_about, decisions_between, is_fusion, kernel_answers
 from explorer.record.reasons import counted_text, fact_text
 from explorer.view.export.decision_lines import DecisionLine, decision_line
 from explorer.view.export.text import kernel_line
@@ -73,6 +73,8 @@ def why_pair(recording: Recording, nodes: Sequence[int], others: Sequence[int], 
     lines = [f"{decision_line(recording, recording.decisions[number])}" for number in numbers]
     if not lines:
         lines = ["no decision is about both", *accounts(recording, nodes, others)]
+    elif not any(is_fusion(recording, number) for number in numbers):
+        lines += kernel_answers(recording, nodes, others)
     labels = [
         name or ", ".join(dict.fromkeys(map(recording.named_label, side)))
         for name, side in zip(names, (nodes, others), strict=True)

@@ -1,14 +1,14 @@
-// Find nodes and decisions, and walk through the matches: name, operation, shape, dtype, scope, source, sentence.
+// Find operators, nodes and decisions, and walk through the matches: type, name, operation, shape, dtype, scope, source, sentence.
 
 import { iconButton } from "./toolbar.js";
 import { html, put, say } from "../dom.js";
-import { Query, fold, nodeEntry, ofOperation } from "../data/search_query.js";
+import { Query, fold, nodeEntry, ofOperation, ofType, operatorEntry } from "../data/search_query.js";
 import { Compositions } from "../scene/compositions.js";
 import { counted, grouped } from "../data/number_format.js";
 
 const LISTED = 60;
 
-/** @typedef {{visit: (node: number) => void, goDecision: (index: number) => void, onFound: (nodes: number[]) => void, onClose: () => void}} Actions */
+/** @typedef {{visit: (node: number) => void, visitBox: (box: number) => void, goDecision: (index: number) => void, onFound: (nodes: number[]) => void, onClose: () => void}} Actions */
 
 /** A text field over its results; Enter and Shift Enter walk through all of them, arrows through the list. */
 export class Search {
@@ -16,11 +16,12 @@ export class Search {
   constructor(trace, actions) {
     this.trace = trace;
     this.actions = actions;
-    /** @type {{node: number, decision: number}[]} */ this.matches = [];
+    /** @type {{box?: number, node: number, decision: number}[]} */ this.matches = [];
     this.at = -1;
     /** @type {any[] | undefined} the searched texts of each node */ this.entries = undefined;
+    /** @type {Map<number, any> | undefined} box of an operator → its searched strings */ this.operators = undefined;
     /** @type {string[] | undefined} */ this.sentences = undefined;
-    this.field = html("input", { type: "search", placeholder: "name, operation, shape, dtype, reason …", title: 'also "operation:conv2d", "shape:64×7×7", "dtype:float32", "name:…", "text:…", "found:gelu"', "aria-label": "search", input: () => this.#find() });
+    this.field = html("input", { type: "search", placeholder: "type, name, operation, shape, dtype, reason …", title: 'also "type:Conv", "operation:conv2d", "shape:64×7×7", "dtype:float32", "name:…", "text:…", "found:gelu"', "aria-label": "search", input: () => this.#find() });
     this.results = html("ol", { class: "ex-results", "aria-label": "results" });
     this.summary = html("div", { class: "ex-soft", role: "status", "aria-live": "polite" });
     this.place = html("div", { class: "ex-place", "aria-live": "polite" });
@@ -35,6 +36,14 @@ export class Search {
     this.#unhide();
     this.field.focus();
     this.field.select();
+  }
+
+  /** Find every operator of a type in a file, or every node of an operation. @param {string} kind @param {boolean} isType */
+  openKind(kind, isType) {
+    this.#unhide();
+    this.field.value = isType ? ofType(kind) : ofOperation(kind);
+    this.#find();
+    this.field.focus();
   }
 
   /** Find every node of an operation, and stand at one of them. @param {string} operation @param {number} node */
@@ -70,8 +79,9 @@ export class Search {
   #go(index) {
     const held = this.root.contains(document.activeElement) && document.activeElement;
     this.#stand(index);
-    const { node, decision } = this.matches[index];
-    if (node >= 0) this.actions.visit(node);
+    const { box, node, decision } = this.matches[index];
+    if (box !== undefined) this.actions.visitBox(box);
+    else if (node >= 0) this.actions.visit(node);
     else this.actions.goDecision(decision);
     if (held) (held.isConnected ? held : this.field).focus({ preventScroll: true });
   }
@@ -88,24 +98,43 @@ export class Search {
 
   #prepare() {
     const compositions = new Compositions(this.trace);
+    this.operators ??= new Map(this.trace.layout.boxes.flatMap(({ type, kind }, box) => (type && kind === "file" ? [[box, operatorEntry(this.trace, box)]] : [])));
     this.entries ??= Array.from({ length: this.trace.count }, (_, node) => (this.trace.nodes.kind[node] === "constant" ? null : nodeEntry(this.trace, node, compositions.names(node))));
     this.sentences ??= this.trace.decisions.map((decision, index) => fold(`${decision.rule}\n${decision.code}\n${decision.verdict}\n${this.trace.plainSentence(index)}`));
   }
 
   #find() {
     const query = new Query(this.field.value);
-    const [nodes, decisions] = [[], []];
+    const [boxes, nodes, decisions] = [[], [], []];
+    const inside = new Set();
     if (!query.isEmpty) {
       this.#prepare();
-      this.entries.forEach((entry, node) => entry && query.matches(entry) && nodes.push(node));
+      for (const [box, entry] of this.operators) if (query.matches(entry)) boxes.push(box);
+      for (const node of boxes.flatMap((box) => this.#nodesIn(box))) inside.add(node);
+      // The nodes of an operator that was found are not listed once more.
+      this.entries.forEach((entry, node) => entry && !inside.has(node) && query.matches(entry) && nodes.push(node));
       this.sentences.forEach((text, index) => query.matchesText(text) && decisions.push(index));
     }
-    this.matches = [...nodes.map((node) => ({ node, decision: -1 })), ...decisions.map((decision) => ({ node: -1, decision }))];
+    this.matches = [...boxes.map((box) => ({ box, node: -1, decision: -1 })), ...nodes.map((node) => ({ node, decision: -1 })), ...decisions.map((decision) => ({ node: -1, decision }))];
     this.at = -1;
-    say(this.summary, query.isEmpty ? "" : `${counted(nodes.length, "node")}, ${counted(decisions.length, "decision")}`);
+    say(this.summary, query.isEmpty ? "" : `${boxes.length ? `${counted(boxes.length, "operator")}, ` : ""}${counted(nodes.length, "node")}, ${counted(decisions.length, "decision")}`);
     this.#list();
     this.results.scrollTop = 0;
-    this.actions.onFound(nodes);
+    this.actions.onFound([...inside, ...nodes]);
+  }
+
+  /** The nodes inside a box. @returns {number[]} */
+  #nodesIn(box) {
+    const { boxes, slots } = this.trace.layout;
+    const inside = [box];
+    const nodes = [];
+    for (const index of inside) {
+      for (const item of boxes[index].items) {
+        if (item.box !== undefined) inside.push(item.box);
+        else nodes.push(...slots[item.slot].nodes);
+      }
+    }
+    return nodes;
   }
 
   /** As many results as fit a list, around the one that is shown. */
@@ -116,9 +145,10 @@ export class Search {
     for (const button of this.walkers) button.disabled = this.matches.length === 0;
   }
 
-  #row({ node, decision }, index) {
+  /** @param {{box?: number, node: number, decision: number}} match @param {number} index */
+  #row({ box, node, decision }, index) {
     const { trace } = this;
-    const [title, detail] = node >= 0 ? [trace.whereText(node), trace.typeText(trace.nodes.type[node])] : [`${trace.decisions[decision].verdict === "applied" ? "✓" : "✗"} ${trace.decisionPlace(decision) || trace.decisions[decision].rule}`, trace.plainSentence(decision)];
+    const [title, detail] = box !== undefined ? [trace.layout.boxes[box].label, trace.layout.boxes[box].text.slice(1).join(" · ")] : node >= 0 ? [trace.whereText(node), trace.typeText(trace.nodes.type[node])] : [`${trace.decisions[decision].verdict === "applied" ? "✓" : "✗"} ${trace.decisionPlace(decision) || trace.decisions[decision].rule}`, trace.plainSentence(decision)];
     const button = html("button", { type: "button", click: () => this.#go(index) }, html("b", {}, title), " ", html("span", { class: "ex-soft" }, detail));
     put(button, "aria-current", index === this.at && "true");
     return html("li", {}, button);

@@ -42,6 +42,7 @@ export class ViewParts {
       box: (box) => view.selection.visitBox(box),
       toggle: (box) => view.opening.toggle(box),
       operation: (node) => this.search.openOperation(trace.recording.operations[trace.nodes.operation[node]], node),
+      find: (kind, isType) => this.search.openKind(kind, isType),
       kernel: (kernel) => view.goKernel(kernel),
       firstNaN: () => view.selection.visitFirstNaN(),
       leafValue: (node) => view.leafValues.state(node),
@@ -55,6 +56,7 @@ export class ViewParts {
     this.source = new SourcePane(view);
     this.timelineSlider = new TimelineSlider(trace, timeline, go);
     this.search = new Search(trace, {
+      visitBox: (box) => view.selection.visitBox(box),
       visit: (node) => view.selection.visit(node),
       goDecision: (index) => go(timeline.afterDecision(index)),
       onFound: (nodes) => view.selection.mark(nodes),

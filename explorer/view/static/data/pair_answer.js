@@ -29,13 +29,70 @@ function namesBoth(trace, index, decision, first, second) {
   return apart(first, named, second) || apart(second, named, first);
 }
 
-/** What became of two nodes, and why one that reads the other runs in a kernel of its own, as sentences. @param {import("./trace.js").Trace} trace @param {number[]} nodes @param {number[]} others @returns {string[]} */
+/** Sentences about whether two nodes run in one kernel, why not, and which kernels these are. @param {import("./trace.js").Trace} trace @param {number[]} nodes @param {number[]} others @returns {string[]} */
 export function accounts(trace, nodes, others) {
   const final = trace.resolver(trace.decisions.length);
-  const became = [...nodes, ...others].map((node) => account(trace, node, final[node]));
-  const apart = [...readFromMemory(trace, nodes, others, final), ...readFromMemory(trace, others, nodes, final)]
-    .map(([node, reader]) => worded(trace.recording.accounts.reads, { node: trace.label(node), reader: trace.label(reader) }));
-  return [...new Set([...apart, ...became]), ...relation(trace, nodes, others, final)];
+  const became = new Set([...nodes, ...others].map((node) => account(trace, node, final[node])));
+  return [...kernelAnswers(trace, nodes, others), ...became, ...relation(trace, nodes, others, final)];
+}
+
+/** Whether a decision is about the kernels that nodes run in. @param {import("./trace.js").Trace} trace @param {number} index */
+export function isFusion(trace, index) {
+  return trace.recording.stages[trace.decisions[index].stage].name === "fuse";
+}
+
+/** Sentences that say whether two nodes run in one kernel and, if not, where and why their path is cut. @param {import("./trace.js").Trace} trace @param {number[]} nodes @param {number[]} others @returns {string[]} */
+export function kernelAnswers(trace, nodes, others) {
+  const final = trace.resolver(trace.decisions.length);
+  const { reads } = trace.recording.accounts;
+  const apart = [...readFromMemory(trace, nodes, others, final), ...readFromMemory(trace, others, nodes, final)];
+  if (apart.length) return [...new Set(apart.map(([node, reader]) => worded(reads, { node: trace.label(node), reader: trace.label(reader) })))];
+  const together = same(trace, nodes, others, final);
+  if (together) return [together];
+  return trace.recording.stages.some(({ name }) => name === "fuse") ? cut(trace, nodes, others, final) : [];
+}
+
+/** A sentence about the first two nodes, one of each side, that run in one kernel; "" if there are none. @returns {string} */
+function same(trace, nodes, others, final) {
+  const first = new Map();
+  for (const node of nodes) {
+    const kernel = trace.kernelOf[final[node]];
+    if (kernel >= 0 && !first.has(kernel)) first.set(kernel, node);
+  }
+  for (const other of others) {
+    const kernel = trace.kernelOf[final[other]];
+    const node = first.get(kernel);
+    if (node !== undefined && final[node] !== final[other]) return worded(trace.recording.accounts.same, { node: trace.label(node), reader: trace.label(other), number: grouped(kernel + 1), count: grouped(trace.kernels.length) });
+  }
+  return "";
+}
+
+/** A sentence about the first two nodes on the path between two nodes that run in different kernels. @returns {string[]} */
+function cut(trace, nodes, others, final) {
+  const { cut: sentence, reads } = trace.recording.accounts;
+  for (const [readers, sources] of [[others, nodes], [nodes, others]]) {
+    const resolved = (node) => final[node];
+    const path = pathTo(trace, readers.map(resolved), new Set(sources.map(resolved)), resolved);
+    for (let at = 0; at + 1 < path.length; at++) {
+      const [node, reader] = [path[at], path[at + 1]];
+      const kernels = [trace.kernelOf[node], trace.kernelOf[reader]];
+      if (Math.min(...kernels) < 0 || kernels[0] === kernels[1]) continue;
+      const words = { first: trace.label(node), second: trace.label(reader) };
+      const index = declinedFusion(trace, node, reader, final);
+      const reason = index >= 0 ? trace.plainSentence(index) : worded(reads, { node: words.first, reader: words.second });
+      return [worded(sentence, { node: trace.label(path[0]), reader: trace.label(path[path.length - 1]), ...words, reason })];
+    }
+    if (path.length) return [];
+  }
+  return [];
+}
+
+/** The last decision not to fuse a node and its reader, −1 if there is none. */
+function declinedFusion(trace, node, reader, final) {
+  for (let index = trace.decisions.length - 1; index >= 0; index--) {
+    if (isFusion(trace, index) && trace.declinedEdges(index, index + 1).some(([operand, consumer]) => final[operand] === node && final[consumer] === reader)) return index;
+  }
+  return -1;
 }
 
 /** How the one reads the other, where it does so through others or not at all: as recorded, or once equal values are computed once. @returns {string[]} */

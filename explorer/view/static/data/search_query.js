@@ -1,12 +1,12 @@
 // Search queries: parsing of the search field, and the nodes and decisions that match.
 
-const FIELDS = { name: "name", operation: "operation", op: "operation", shape: "shape", dtype: "dtype", text: "text", found: "found" };
+const FIELDS = { type: "type", name: "name", operation: "operation", op: "operation", shape: "shape", dtype: "dtype", text: "text", found: "found" };
 /** Fields of which a word is the whole: "operation:conv" is not conv2d. */
-const WHOLE = new Set(["operation", "dtype"]);
-const PLAIN = ["name", "operation", "shape", "dtype", "text", "found"];
-const WORD = /(?:(name|operation|op|shape|dtype|text|found):)?("[^"]*"|\S+)/g;
+const WHOLE = new Set(["type", "operation", "dtype"]);
+const PLAIN = ["type", "name", "operation", "shape", "dtype", "text", "found"];
+const WORD = /(?:(type|name|operation|op|shape|dtype|text|found):)?("[^"]*"|\S+)/g;
 
-/** @typedef {{name: string, operation: string, shape: string, dtype: string, text: string, found: string, line: string}} Entry the searched texts of a node; the line that recorded it is searched by "text:" only */
+/** @typedef {{type: string, name: string, operation: string, shape: string, dtype: string, text: string, found: string, line: string}} Entry the searched texts of a node; the line that recorded it is searched by "text:" only */
 
 /** Words that must all be found; "operation:conv2d shape:64x7x7" looks in one field each. */
 export class Query {
@@ -24,6 +24,7 @@ export class Query {
     return this.words.every(({ field, word }) => {
       if (!field) return PLAIN.some((name) => has(name, entry[name], word));
       if (field === "text") return begins(entry.text, word) || begins(entry.line, word);
+      if (field === "type") return entry.type.split("\n").includes(word);
       return WHOLE.has(field) ? entry[field].split("\n")[0] === word : has(field, entry[field], word);
     });
   }
@@ -60,6 +61,20 @@ export function fold(text) {
   return text.toLowerCase().replaceAll("×", "x");
 }
 
+/** The query that finds every operator of a type in a file. @param {string} type */
+export function ofType(type) {
+  return `type:${/\s/.test(type) ? `"${type}"` : type}`;
+}
+
+/** The searched strings of an operator of a file: its type, with and without a module's path, its name, result and attributes. @param {import("./trace.js").Trace} trace @param {number} box @returns {Entry} */
+export function operatorEntry(trace, box) {
+  const { type, label, text, operator } = trace.layout.boxes[box];
+  const { attributes = [], doc = "" } = trace.recording.operators?.[operator] ?? {};
+  const short = type.slice(type.lastIndexOf(".") + 1);
+  const rest = [...text, ...attributes.map((pair) => pair.join(" ")), doc].join("\n");
+  return { type: fold(`${type}\n${short}`), name: named(label), operation: "", shape: "", dtype: "", text: fold(rest), found: "", line: "" };
+}
+
 /** The query that finds every node of an operation. @param {string} operation */
 export function ofOperation(operation) {
   return `operation:${/\s/.test(operation) ? `"${operation}"` : operation}`;
@@ -73,6 +88,7 @@ export function nodeEntry(trace, node, compositions = "") {
   const source = recording.sources[nodes.source[node]];
   const attributes = Object.entries(nodes.attributes[node] ?? {}).map(([name, value]) => `${name} ${value}`);
   return {
+    type: "",
     name: named([trace.namedLabel(node), ...trace.outputNames(node)].join("\n")),
     operation: named(recording.operations[nodes.operation[node]]),
     // "batch=2×64" is found by its lengths alone, too

@@ -28,7 +28,7 @@ export class MomentPanel {
     const isSaid = moment.kernel < 0 && !stage.result;
     const name = kept.part(`stage|${moment.stage}`, () => html("h4", { "aria-level": 2 }, ...(title.length ? title : explained(stage.name.replaceAll("_", " ")))));
     const parts = [name, !isSaid && this.#purpose(stage.purpose)];
-    if (recorded) parts.push(this.parts.summary.table((node, text) => this.parts.link(node, text)));
+    if (recorded) parts.push(this.parts.summary.table((node, text) => this.parts.link(node, text), (kind, isType) => this.parts.actions.find(kind, isType)));
     if (moment.kernel >= 0) return [...parts, ...this.#picked(moment.kernel)];
     const costs = this.parts.totals.at(moment.position);
     const inside = insideTable(trace, costs, 0, this.parts.totals, this.parts.actions.box, (inner) => this.parts.summary.result(inner));

@@ -1,6 +1,6 @@
 // The panel of two selected nodes or boxes: the decisions about both, or what became of each.
 
-import { accounts, decisionsBetween } from "../data/pair_answer.js";
+import { accounts, decisionsBetween, isFusion, kernelAnswers } from "../data/pair_answer.js";
 import { fitting, heading } from "./elements.js";
 import { grouped } from "../data/number_format.js";
 import { html } from "../dom.js";
@@ -21,9 +21,11 @@ export class PairPanel {
     const [nodes, others] = [this.#nodes(first), this.#nodes(second)];
     const decisions = decisionsBetween(trace, nodes, others);
     const title = html("h4", {}, this.#link(first), " and ", this.#link(second));
-    if (decisions.length) return [title, ...decisions.map((index) => decisionCard.card(index))];
-    const [sentences, left] = fitting(accounts(trace, nodes, others), SENTENCES);
-    return [title, heading("no decision is about both"), html("ul", { class: "ex-accounts" }, ...sentences.map((text) => html("li", {}, text)), left > 0 && html("li", { class: "ex-soft" }, `and ${grouped(left)} more`))];
+    const answers = !decisions.length ? accounts(trace, nodes, others) : decisions.some((index) => isFusion(trace, index)) ? [] : kernelAnswers(trace, nodes, others);
+    const [sentences, left] = fitting(answers, SENTENCES);
+    const list = answers.length > 0 && html("ul", { class: "ex-accounts" }, ...sentences.map((text) => html("li", {}, text)), left > 0 && html("li", { class: "ex-soft" }, `and ${grouped(left)} more`));
+    const head = decisions.length ? decisions.map((index) => decisionCard.card(index)) : [heading("no decision is about both")];
+    return [title, ...head, ...(list ? [list] : [])];
   }
 
   #link({ node, box }) {

@@ -14,7 +14,7 @@ import { badText, bufferText } from "../scene/slot_states.js";
 
 /**
  * @typedef {{select: (node: number) => void, go: (step: number) => void, visit: (node: number) => void, box: (box: number) => void,
- *   toggle: (box: number) => void, operation: (node: number) => void, kernel: (kernel: number) => void, firstNaN: () => void,
+ *   toggle: (box: number) => void, operation: (node: number) => void, find: (kind: string, isType: boolean) => void, kernel: (kernel: number) => void, firstNaN: () => void,
  *   changes: (node: number) => string[], trace: (way: import("../scene/lineage.js").Way) => void,
  *   way: () => "" | import("../scene/lineage.js").Way, leafValue: (node: number) => string, line: (node: number) => void}} Actions line: shows that of a node in the source; changes: those of a node against the other of two graphs;
  *   leafValue: the sentence about a leaf whose value is not known

@@ -85,8 +85,8 @@ export class Summary {
     return direction === "output" ? `${name} = ${label}` : name;
   }
 
-  /** Inputs, outputs and operators as a table. @param {(node: number, text?: string) => Element} link */
-  table(link) {
+  /** Inputs, outputs and operators as a table. @param {(node: number, text?: string) => Element} link @param {(kind: string, isType: boolean) => void} find finds all operators of a type, or nodes of an operation */
+  table(link, find) {
     const table = html("dl", { class: "ex-facts ex-summary" });
     /** @type {[string, End[]][]} */
     const sides = [["inputs", this.takes], ["outputs", this.gives]];
@@ -104,7 +104,8 @@ export class Summary {
     }
     const { kinds } = this;
     const [shown, left] = fitting(kinds, KINDS);
-    const said = shown.map(([name, count]) => html("span", {}, `${name}${count > 1 ? ` ×${grouped(count)}` : ""}`));
+    const isType = this.trace.recording.scopes.some(({ type }) => type);
+    const said = shown.map(([name, count]) => html("span", {}, html("button", { type: "button", class: "ex-link", title: "find all", click: () => find(name, isType) }, `${name}${count > 1 ? ` ×${grouped(count)}` : ""}`)));
     if (said.length) table.append(html("dt", {}, "operations"), html("dd", { class: "ex-kinds" }, ...said, left > 0 && html("span", { class: "ex-soft" }, `and ${grouped(left)} more`)));
     return table;
   }
