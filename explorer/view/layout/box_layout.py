@@ -7,6 +7,7 @@ would take more than linear time, and would have to be repeated for each box tha
 from __future__ import annotations
 
 import threading
+import warnings
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,8 +19,7 @@ from explorer.record.fork_locks import renew_in_children
 from explorer.view.base import font
 from explorer.view.layout.direction import Direction, exchanged
 from explorer.view.layout.edge_labels import EdgeLabel, edge_labels
-from explorer.view.layout.graphviz_engine import cost, dot
-from explorer.view.layout.layout_engine import Layered, LayoutEngine, LayoutGraph, Placed, trunk
+from explorer.view.layout.layout_engine import Layered, LayoutEngine, LayoutGraph, Placed, cost, trunk
 from explorer.view.model.labels import TITLE as TITLE_SIZE
 from explorer.view.model.picture_model import Model
 from explorer.view.tree.slots import source
@@ -74,12 +74,22 @@ def special_edges(model: Model, box: int, layout: BoxLayout) -> Iterator[Special
             yield (tail, head), route, (out, into), names
 
 
+def _best_engine() -> LayoutEngine:
+    """Return the layout engine dot, or with a warning the plain one where WebAssembly does not run."""
+    try:  # imported only here, because text and plans need no layout
+        from explorer.view.layout.graphviz_engine import dot
+    except (ImportError, OSError, RuntimeError) as error:  # not installed, not loadable, or not for this machine
+        warnings.warn(f"pictures have a plainer layout, since dot cannot run: {error}", stacklevel=2)
+        return Layered()
+    return dot()
+
+
 class Layouts(Sequence[BoxLayout]):
     """Layouts of a model's boxes, each computed on first access and then cached."""
 
     def __init__(self, model: Model, engine: LayoutEngine | None = None, direction: Direction = "down") -> None:
         self.direction = direction
-        self._model, self._first, self._plain = model, engine or dot(), Layered()
+        self._model, self._first, self._plain = model, engine or _best_engine(), Layered()
         self._passing = PassingEdges(model)
         self._known: dict[LayoutGraph, BoxLayout] = {}
         self._placed: dict[int, BoxLayout] = {}

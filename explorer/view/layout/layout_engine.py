@@ -129,6 +129,14 @@ def _ports(ends: list[tuple[int, int]], order: tuple[int, ...], wide: int) -> li
     return [xs[order.index(port)] for port in range(len(order))]
 
 
+def cost(graph: LayoutGraph) -> int:
+    """Count the items, plus one for each rank that an edge passes, since dot orders all of these."""
+    rank = ranks(len(graph.sizes), graph.edges)
+    last = max(rank, default=0) + 1
+    ends = ((rank[tail] if tail >= 0 else -1, rank[head] if head >= 0 else last) for tail, head in graph.edges)
+    return len(rank) + sum(max(1, abs(end - start)) for start, end in ends)
+
+
 def trunk(count: int, edges: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
     """Return the edges of the trunks of a graph, at most one into each item and one out of it.
 

@@ -1,11 +1,13 @@
 import itertools
+import subprocess
+import sys
 
 import pytest
 
 from explorer.view.layout import graphviz_engine
 from explorer.view.layout.box_layout import TITLE, Layouts
-from explorer.view.layout.graphviz_engine import Dot, cost, dot
-from explorer.view.layout.layout_engine import GAP, Layered, LayoutGraph
+from explorer.view.layout.graphviz_engine import Dot, dot
+from explorer.view.layout.layout_engine import GAP, Layered, LayoutGraph, cost
 from explorer.view.model.picture_model import build_model
 from tests.view import sample
 
@@ -192,3 +194,36 @@ def test_many_edges_beside_items_stand_closer_than_items():
         row.sort()
         assert all(right + GAP - 2 <= left for (_, right), (left, _) in itertools.pairwise(row))
     assert placed.size[0] < len(edges) * GAP / 2  # with the room of items, edges take twice this
+
+
+def printed(script: str) -> str:
+    command = [sys.executable, "-c", f"import sys, warnings, numpy as np\n{script}"]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+
+
+@pytest.mark.spec("V-7")
+def test_webassembly_is_imported_for_a_drawing_alone():
+    """Neither text nor the view's own module needs a layout."""
+    script = """
+import explorer as ex, explorer.api
+y = np.tanh(ex.tensor(np.ones(3)) + 1)
+plan = ex.EvalPlan()
+plan.register(y)
+plan.prepare()
+print("tanh" in plan.explain(), "wasmtime" in sys.modules)
+plan.explore()
+print("wasmtime" in sys.modules)
+"""
+    assert printed(script) == "True False\nTrue\n"
+
+
+@pytest.mark.spec("V-7")
+def test_pictures_are_drawn_without_webassembly_with_a_warning():
+    script = """
+sys.modules["wasmtime"] = None
+import explorer as ex
+with warnings.catch_warnings(record=True) as met:
+    picture = ex.explore(np.tanh(ex.tensor(np.ones(3)) + 1)).static_outputs()["image/svg+xml"]
+print(">tanh<" in picture, {str(each.message).partition(":")[0] for each in met})
+"""
+    assert printed(script) == "True {'pictures have a plainer layout, since dot cannot run'}\n"
