@@ -5,31 +5,24 @@ Nothing is imported for it where IPython has not been.
 
 from __future__ import annotations
 
-import sys
 import threading
 from contextlib import AbstractContextManager
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from explorer.record.shell import request, shell_part
+
 if TYPE_CHECKING:
     from explorer.core.progress import ProgressCallback
 
 
-def _shell() -> Any:
-    """Return the running shell of IPython; None where there is none."""
-    ipython = sys.modules.get("IPython")
-    return None if ipython is None else ipython.get_ipython()
-
-
 def start(module: ModuleType) -> None:
     """Prepare the running shell, if there is one, for a module whose names it completes, when it is imported."""
-    shell = _shell()
-    if shell is None:
-        return
-    from explorer.completion import order_completions
+    if shell_part("Completer", "custom_matchers") is not None:
+        from explorer.completion import order_completions
 
-    order_completions(shell, module)
-    if getattr(shell, "kernel", None) is not None:
+        order_completions(shell_part(), module)
+    if request() is not None:
         from explorer.idle_imports import import_when_idle
 
         import_when_idle()
@@ -37,7 +30,7 @@ def start(module: ModuleType) -> None:
 
 def note_declaration(declared: type[Any]) -> None:
     """Note an operation or a rule whose laws are checked when the cell ends; a script's import would wait for them."""
-    if _shell() is not None:
+    if shell_part("events") is not None:
         from explorer.testing.laws.declarations import note_declaration
 
         note_declaration(declared)
@@ -45,7 +38,7 @@ def note_declaration(declared: type[Any]) -> None:
 
 def progress_bar() -> AbstractContextManager[ProgressCallback] | None:
     """In a notebook, return a bar for work that takes longer than a second; elsewhere None."""
-    if threading.current_thread() is not threading.main_thread() or getattr(_shell(), "kernel", None) is None:
+    if threading.current_thread() is not threading.main_thread() or request() is None:
         return None
     from explorer.core.progress import delayed
 

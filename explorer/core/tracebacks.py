@@ -6,7 +6,10 @@ import os
 import site
 import sys
 import sysconfig
+from traceback import format_exception
 from types import TracebackType
+
+from explorer.record.shell import shell_part
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _INSTALLED = tuple(
@@ -36,11 +39,11 @@ def shorten(error: BaseException) -> None:
 
 
 def render(error: BaseException) -> list[str]:
-    """Return the lines that IPython shows for an error, after the traceback was shortened."""
-    from IPython.core.getipython import get_ipython  # IPython calls this function, so it is imported already
-
+    """Return the lines that IPython, or else Python, shows for an error, after the traceback was shortened."""
     shorten(error)
-    formatter = get_ipython().InteractiveTB  # type: ignore[union-attr]
+    formatter = shell_part("InteractiveTB")
+    if formatter is None:  # another program's shell
+        return format_exception(error)
     lines: list[str] = formatter.structured_traceback(type(error), error, error.__traceback__)
     return lines
 

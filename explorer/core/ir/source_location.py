@@ -13,7 +13,9 @@ import linecache
 import os
 import sys
 from types import CodeType, FrameType
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from explorer.record.shell import shell_part
 
 # this file is explorer/core/ir/…, so the package is three folders up; the separator excludes explorer_x
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
@@ -55,11 +57,10 @@ class CodePlace(Place):
 
 def cell_name(filename: str) -> str:
     """Return ``In[3]`` for a notebook's cell, else the file's base name."""
-    ipython = sys.modules.get("IPython")
-    shell: Any = ipython.get_ipython() if ipython is not None else None
-    if shell is not None:
+    name_cell = shell_part("compile", "format_code_name")
+    if name_cell is not None:
         # use IPython's name of the cell, because file names of cells are hashes of their source
-        cell_parts = shell.compile.format_code_name(filename)
+        cell_parts = name_cell(filename)
         if cell_parts and cell_parts[0] == "Cell":
             return str(cell_parts[1]).replace("In [", "In[")
     return "<script>" if filename.startswith("<") else os.path.basename(filename)

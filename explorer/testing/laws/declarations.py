@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from explorer.core.argument_checks import check_type
 from explorer.core.ir.expr import Operation
 from explorer.plan.rewrite.rule import Rule
+from explorer.record.shell import shell_part
 
 VARIABLE = "EXPLORER_CHECK_DECLARATIONS"
 """environment variable that disables the checks if it is 0"""
@@ -46,14 +47,13 @@ def check_declarations(enabled: bool) -> None:
 
 def note_declaration(declared: type[Operation] | type[Rule]) -> None:
     """Add a class declared in an IPython cell to the classes that are checked when the cell ends."""
-    shell = sys.modules["IPython"].get_ipython()
     if not _Settings.enabled or os.environ.get(VARIABLE) == "0":
         return
     frame = sys._getframe()
     while frame.f_back is not None and frame.f_globals.get("__name__") != "__main__":
         frame = frame.f_back
     _Settings.pending[declared.__qualname__] = declared, frame.f_code.co_filename, frame.f_lineno
-    shell.events.register("post_run_cell", _check_pending)  # the shell registers a function only once
+    shell_part("events").register("post_run_cell", _check_pending)  # the shell registers a function only once
 
 
 def _check_pending(_: Any = None) -> None:

@@ -16,8 +16,8 @@ from weakref import WeakSet
 import anywidget
 import ipywidgets  # type: ignore[import-untyped]  # the package has no types
 import traitlets
-from IPython import get_ipython
 
+from explorer.record.shell import request, shell_part
 from explorer.view.payload.script_bundle import script, stylesheet
 from explorer.view.widget.interactive import is_interactive
 
@@ -112,8 +112,8 @@ class Cells:
 
     def __init__(self) -> None:
         self._shown: dict[str, WeakSet[NotebookWidget]] = {}
-        if (shell := get_ipython()) is not None:
-            shell.events.register("pre_run_cell", self._begin)
+        if (events := shell_part("events")) is not None:
+            events.register("pre_run_cell", self._begin)
 
     def show(self, widget: NotebookWidget) -> None:
         """Record a widget as shown by the running cell, if there is one."""
@@ -136,10 +136,7 @@ def _cells() -> Cells:
 
 def _running_cell() -> str | None:
     """Return the id of the cell whose output is written, as set by the notebook; None outside notebook cells."""
-    kernel = getattr(get_ipython(), "kernel", None)
-    if kernel is None:
-        return None
-    cell: str | None = (kernel.get_parent().get("metadata") or {}).get("cellId")
+    cell: str | None = ((request() or {}).get("metadata") or {}).get("cellId")
     return cell
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from IPython import get_ipython
+from explorer.record.shell import request
 
 
 def is_interactive() -> bool:
@@ -17,9 +17,8 @@ def is_interactive() -> bool:
     Front ends without a reader do not allow input: nbconvert, papermill, nbval and other users of nbclient. Outside
     notebooks there are no cells, and the result is True.
     """
-    kernel = getattr(get_ipython(), "kernel", None)
-    if kernel is None or os.environ.get("SERVER_SOFTWARE", "").startswith("voila") or "VOILA_PREHEAT" in os.environ:
+    asked = request()
+    if asked is None or os.environ.get("SERVER_SOFTWARE", "").startswith("voila") or "VOILA_PREHEAT" in os.environ:
         return True
-    request = kernel.get_parent()
-    allows_input: bool = (request.get("content") or {}).get("allow_stdin", True)
-    return allows_input or "cellId" in (request.get("metadata") or {})
+    allows_input: bool = (asked.get("content") or {}).get("allow_stdin", True)
+    return allows_input or "cellId" in (asked.get("metadata") or {})

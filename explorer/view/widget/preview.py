@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import traitlets
-from IPython import get_ipython
 from IPython.display import display
 
 from explorer.record import Recording
+from explorer.record.shell import request, shell_part
 from explorer.view.payload.view_payload import answer
 from explorer.view.widget.front_end import WIDGET
 from explorer.view.widget.interactive import is_interactive
@@ -29,11 +29,12 @@ _OPTIONS = ("theme", "height", "direction")
 
 def is_wanted() -> bool:
     """Return whether the running cell of a notebook ends with a call of ``explore`` whose view a reader will see."""
-    kernel = getattr(get_ipython(), "kernel", None)
-    if kernel is None or not is_interactive() or threading.current_thread() is not threading.main_thread():
+    asked, transform = request(), shell_part("transform_cell")
+    if asked is None or transform is None or shell_part("events") is None or not is_interactive():
         return False
-    source = kernel.get_parent().get("content", {}).get("code", "")
-    return shows_view(get_ipython().transform_cell(source))
+    if threading.current_thread() is not threading.main_thread():
+        return False
+    return shows_view(transform(asked.get("content", {}).get("code", "")))
 
 
 def shows_view(source: str) -> bool:
@@ -80,10 +81,10 @@ class Preview:
         # Without text, since the notebook's own output contains the text of the whole plan.
         shown = {WIDGET: self._view.get_view_spec()}
         self._handle = display(shown, raw=True, display_id=True)  # type: ignore[no-untyped-call]  # IPython's
-        get_ipython().events.register("post_execute", self._leave)
+        shell_part("events").register("post_execute", self._leave)
         self._view.send_insides()
 
     def _leave(self) -> None:
-        get_ipython().events.unregister("post_execute", self._leave)
+        shell_part("events").unregister("post_execute", self._leave)
         self._handle.update({}, raw=True)
         self._view.leave()

@@ -8,8 +8,9 @@ from contextvars import Context
 from typing import Any
 
 import ipywidgets  # type: ignore[import-untyped]  # the package has no types
-from IPython import get_ipython
 from IPython.display import display
+
+from explorer.record.shell import shell_part
 
 
 def _button() -> Any:
@@ -22,7 +23,7 @@ def _apart(make: Callable[[], Any]) -> Any:
 
     ipykernel sends messages of widgets created in a cell to the cell's own thread, which is busy.
     """
-    kernel = get_ipython().kernel
+    kernel = shell_part("kernel")
     base = getattr(sys.modules.get("ipykernel.kernelbase"), "Kernel", None)
     if base is None or not isinstance(kernel, base):
         return make()

@@ -28,7 +28,7 @@ def run(monkeypatch) -> Callable[[str, str], None]:
     shell = InteractiveShell()
     shell.kernel = Kernel()
     shell.user_ns.update(new=lambda: GraphView(sample.mlp()), ipywidgets=ipywidgets, show=GraphView._repr_mimebundle_)
-    monkeypatch.setattr(front_end, "get_ipython", lambda: shell)
+    monkeypatch.setattr("IPython.get_ipython", lambda: shell)
     cells = front_end.Cells()
     monkeypatch.setattr(front_end, "_cells", lambda: cells)
 

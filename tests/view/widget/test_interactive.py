@@ -12,7 +12,7 @@ from nbconvert import HTMLExporter
 
 from explorer.cell_outputs import bar
 from explorer.core.progress import Progress
-from explorer.view.widget import interactive, preview
+from explorer.view.widget import preview
 from explorer.view.widget.front_end import WIDGET
 from explorer.view.widget.interactive import is_interactive
 
@@ -44,10 +44,11 @@ def kernel(monkeypatch):
     """A kernel whose request can be set."""
     running = types.SimpleNamespace(request={})
     shell = types.SimpleNamespace(
-        kernel=types.SimpleNamespace(get_parent=lambda: running.request), transform_cell=lambda code: code
+        kernel=types.SimpleNamespace(get_parent=lambda: running.request),
+        transform_cell=lambda code: code,
+        events=object(),
     )
-    for module in (interactive, preview):
-        monkeypatch.setattr(module, "get_ipython", lambda: shell)
+    monkeypatch.setattr("IPython.get_ipython", lambda: shell)
     return running
 
 

@@ -2,7 +2,6 @@ import types
 
 import pytest
 
-from explorer.view.widget import preview
 from explorer.view.widget.preview import is_wanted, shows_view
 
 SHOWN = ("ex.explore(y)", "y = f(x)\nplan.explore(theme='dark')", "explore(y)  # the graph", "ex.open(file).explore()")
@@ -29,8 +28,10 @@ def test_a_preview_is_wanted_in_a_notebook_alone(monkeypatch):
     assert not is_wanted()
     running = {"content": {"code": "%time 1\nex.explore(y)"}}
     kernel = types.SimpleNamespace(get_parent=lambda: running)
-    shell = types.SimpleNamespace(kernel=kernel, transform_cell=lambda code: code.replace("%time ", ""))
-    monkeypatch.setattr(preview, "get_ipython", lambda: shell)
+    shell = types.SimpleNamespace(
+        kernel=kernel, events=object(), transform_cell=lambda code: code.replace("%time ", "")
+    )
+    monkeypatch.setattr("IPython.get_ipython", lambda: shell)
     assert is_wanted()
     running["content"]["code"] = "view = ex.explore(y)"
     assert not is_wanted()
