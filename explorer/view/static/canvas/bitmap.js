@@ -1,8 +1,8 @@
-// A bitmap of rectangles and lines: a hundred thousand take no longer than the pixels they cover, which a canvas' own calls do.
+// A bitmap of rectangles and lines. Its cost depends on the pixels covered, so it draws 100,000 shapes faster than canvas calls would.
 
 import { html } from "../dom.js";
 
-/** Draws into the pixels of a `<canvas>`. */
+/** Pixel buffer that is drawn onto a `<canvas>`. */
 export class Bitmap {
   /** @param {HTMLCanvasElement} canvas */
   constructor(canvas) {
@@ -12,11 +12,11 @@ export class Bitmap {
     this.wide = this.high = 0;
     this.density = 1;
     /** @type {Map<string, number>} */ this.known = new Map();
-    // One pixel in the processor's memory: reading it back from a graphics card would take a frame a colour.
+    // One pixel in CPU memory. Reading it back from the GPU would take one frame for each colour.
     this.probe = html("canvas", { width: 1, height: 1 }).getContext("2d", { willReadFrequently: true });
   }
 
-  /** Begin an empty picture. @param {number} wide px of the page @param {number} high */
+  /** Begin an empty image. @param {number} wide CSS px @param {number} high */
   begin(wide, high) {
     this.density = devicePixelRatio || 1;
     [this.wide, this.high] = [Math.max(1, Math.round(wide * this.density)), Math.max(1, Math.round(high * this.density))];
@@ -26,7 +26,7 @@ export class Bitmap {
     this.words = new Uint32Array(this.image.data.buffer);
   }
 
-  /** The word of memory of a CSS colour. @param {string} css */
+  /** Return a CSS colour as a 32-bit pixel. @param {string} css */
   colour(css) {
     let word = this.known.get(css);
     if (word === undefined) {
@@ -38,13 +38,13 @@ export class Bitmap {
     return word;
   }
 
-  /** A colour between two. @param {number} from @param {number} to @param {number} share of the second, 0 … 1 */
+  /** Mix two colours. @param {number} from @param {number} to @param {number} share fraction of the second, 0 … 1 */
   mix(from, to, share) {
     const part = (shift) => Math.round(((from >>> shift) & 255) * (1 - share) + ((to >>> shift) & 255) * share) << shift;
     return (part(0) | part(8) | part(16) | part(24)) >>> 0;
   }
 
-  /** Fill a rectangle given in px of the page; the least is one pixel. @param {number} x @param {number} y @param {number} wide @param {number} high @param {number} word a colour */
+  /** Fill a rectangle given in CSS px, at least one pixel in size. @param {number} x @param {number} y @param {number} wide @param {number} high @param {number} word a colour */
   fill(x, y, wide, high, word) {
     const [left, top] = [Math.round(x * this.density), Math.round(y * this.density)];
     const right = Math.min(this.wide, Math.max(left + 1, Math.round((x + wide) * this.density)));
@@ -54,18 +54,18 @@ export class Bitmap {
     for (let row = Math.max(0, top); row < bottom; row++) this.words.fill(word, row * this.wide + from, row * this.wide + right);
   }
 
-  /** A rectangle with a border of one pixel, where it is large enough for one. */
+  /** Fill a rectangle with a border of one pixel, if it is large enough for a border. */
   bordered(x, y, wide, high, border, ground) {
     this.fill(x, y, wide, high, border);
     const edge = 1 / this.density;
     if (wide > 4 && high > 4) this.fill(x + edge, y + edge, wide - 2 * edge, high - 2 * edge, ground);
   }
 
-  /** A straight line. */
+  /** Draw a straight line. */
   line(x0, y0, x1, y1, word) {
     const [dx, dy] = [(x1 - x0) * this.density, (y1 - y0) * this.density];
     const steps = Math.max(1, Math.ceil(Math.max(Math.abs(dx), Math.abs(dy))));
-    // Of a line that runs far out of the picture, only the part that may be in it.
+    // Draw only the visible part of a line that extends far beyond the image.
     if (steps > 4 * (this.wide + this.high)) return;
     let [x, y] = [x0 * this.density, y0 * this.density];
     for (let step = 0; step <= steps; step++, x += dx / steps, y += dy / steps) {
@@ -73,7 +73,7 @@ export class Bitmap {
     }
   }
 
-  /** Put the picture onto the canvas. */
+  /** Copy the image to the canvas. */
   end() {
     this.pen.putImageData(this.image, 0, 0);
   }

@@ -1,22 +1,22 @@
-// Camera: pan, zoom and fit of the visible part of the graph.
+// Camera that pans, zooms and fits the visible part of the graph.
 
 import { calm } from "../dom.js";
 import { motion } from "./reveal.js";
 
 const [SMALLEST, LARGEST] = [0.02, 3];
-/** The scale at which a graph begins that does not fit legibly. */
+/** Initial scale of a graph that does not fit legibly. */
 export const READABLE = 0.82;
-/** The least scale at which a graph is legible. */
+/** Minimum scale at which a graph is legible. */
 export const LEGIBLE = 0.6;
 const ROOM = 14;
-/** The scale of a graph that would fit at a larger one. */
+/** Maximum scale of a graph that is fitted into view. */
 const WHOLE = 1.25;
-/** px of a dragged graph that stay in sight. */
+/** px of a dragged graph that stay visible. */
 const KEPT = 60;
 
-/** Holds the scale and offset of the world in a viewport. */
+/** Scale and offset of the world in a viewport. */
 export class Camera {
-  /** @param {HTMLElement} world all of it is moved: a transform of an svg element, or within one, would be a layout of all its text @param {() => {width: number, height: number}} viewport @param {(...sights: number[][]) => void} onMove called with the sight now, and while it glides */
+  /** @param {HTMLElement} world the element to transform; a transform on or inside an svg element would lay out all of its text again @param {() => {width: number, height: number}} viewport @param {(...sights: number[][]) => void} onMove called with the visible rectangle and, during an animation, with the previous one */
   constructor(world, viewport, onMove) {
     this.world = world;
     this.viewport = viewport;
@@ -25,14 +25,14 @@ export class Camera {
     this.x = 0;
     this.y = 0;
     this.smallest = SMALLEST;
-    /** the world rectangle that was in sight last @type {number[] | undefined} */ this.seen = undefined;
+    /** the world rectangle that was visible last @type {number[] | undefined} */ this.seen = undefined;
     /** the rectangles over the canvas: left, top, right, bottom in px of the viewport @type {() => number[][]} */ this.overlays = () => [];
     /** px that a drawer covers at the right and at the bottom @type {() => number[]} */ this.covered = () => [0, 0];
   }
 
   #apply(smooth = false) {
     const sight = this.sight();
-    // The nodes between two places far apart have no elements: a glide would show empty ground.
+    // Nodes between two distant positions have no elements, so an animation would show empty background.
     const glides = smooth && !calm() && overlap(this.seen, sight);
     this.world.classList.toggle("ex-gliding", glides);
     this.world.style.transform = `translate(${this.x.toFixed(1)}px,${this.y.toFixed(1)}px) scale(${this.scale.toPrecision(5)})`;
@@ -40,22 +40,22 @@ export class Camera {
     classList.toggle("ex-near", this.scale >= 0.9);
     classList.toggle("ex-far", this.scale < 0.5);
     classList.toggle("ex-distant", this.scale < 0.2);
-    // While it glides, the place that it leaves is still in sight.
+    // During an animation the previous rectangle is still visible.
     this.onMove(sight, ...(glides ? [this.seen] : []));
     this.seen = sight;
   }
 
-  /** Whether it is on its way to where it stands. */
+  /** Whether an animation is running. */
   get gliding() {
     return this.world.classList.contains("ex-gliding");
   }
 
-  /** The largest scale, up to a limit, at which a world rectangle is in sight as a whole. @param {number[]} size its width and height */
+  /** Return the largest scale, up to a limit, at which a whole world rectangle is visible. @param {number[]} size its width and height */
   whole([width, height], view = this.viewport()) {
     return Math.min((view.width - 2 * ROOM) / width, (view.height - 2 * ROOM) / height, WHOLE);
   }
 
-  /** Put a world point in the middle at a scale. */
+  /** Center a world point at a scale. */
   stand(scale, x, y, smooth = false) {
     const view = this.viewport();
     this.scale = scale;
@@ -64,7 +64,7 @@ export class Camera {
     this.#apply(smooth);
   }
 
-  /** Put a world rectangle in the middle; an `opening` scale keeps text legible, and starts where not all fits at the top, or at the left where values flow to the `right`, with the middle, across the flow, of what stands there. @param {number[]} size @param {number} [opening] @param {boolean} [right] @param {(length: number, room: number) => number | undefined} [beginning] the middle of as much as fits into a room, within a length */
+  /** Center a world rectangle. The minimum scale `opening` keeps text legible. If the rectangle does not fit at this scale, show its top, or its left if values flow to the `right`, centered across the flow on the items at its start. @param {number[]} size @param {number} [opening] @param {boolean} [right] @param {(length: number, room: number) => number | undefined} [beginning] returns the center of the items within `length` of the start that fit into `room` */
   fit([width, height], opening = 0, right = false, beginning = undefined) {
     const view = this.viewport();
     if (!view.width || !view.height || !width || !height) return;
@@ -88,7 +88,7 @@ export class Camera {
     this.#apply(smooth);
   }
 
-  /** Pan a world of some size as a page scrolls: up to its edges, and not at all along an axis that it fits into; return whether it moved. */
+  /** Pan as a page scrolls: only up to the edges of the world, and not along an axis in which the world fits. Return whether the camera moved. */
   scroll(dx, dy, size) {
     const [view, covered] = [this.viewport(), this.covered()];
     const along = (at, by, room, length) => {
@@ -101,7 +101,7 @@ export class Camera {
     return true;
   }
 
-  /** Pan a world of some size, a part of which stays in sight. */
+  /** Pan, but keep a part of the world visible. */
   drag(dx, dy, size) {
     const view = this.viewport();
     const within = (at, by, room, length) => Math.max(KEPT - length * this.scale, Math.min(room - KEPT, at + by)) - at;
@@ -117,20 +117,20 @@ export class Camera {
     this.#apply(smooth);
   }
 
-  /** Move as little as needed to show the first of some world rectangles (left, top, right, bottom), and as many more as fit. @param {...number[]} rects */
+  /** Move by the minimum needed to show the first of some world rectangles (left, top, right, bottom) and as many of the next ones as fit. @param {...number[]} rects */
   reveal(...rects) {
     const shown = rects.map(([left, top, right, bottom]) => [this.x + left * this.scale, this.y + top * this.scale, this.x + right * this.scale, this.y + bottom * this.scale]);
     const [dx, dy] = motion(shown, this.viewport(), this.overlays());
     if (dx || dy) this.pan(dx, dy, true);
   }
 
-  /** Move so that a world point is in the middle. */
+  /** Center a world point. */
   center(x, y, smooth = true) {
     const view = this.viewport();
     this.pan(view.width / 2 - this.x - x * this.scale, view.height / 2 - this.y - y * this.scale, smooth);
   }
 
-  /** Go on after the viewport has got another size: a graph that was fitted into it is so again; of another the middle stays in the middle, or, the way it flows and where not all fits, its beginning in sight. @param {{width: number, height: number}} before @param {number[]} size of the graph @param {boolean} [right] whether values flow to the right */
+  /** Adapt to a new viewport size. Fit a graph again that was fitted before. Otherwise keep its center or, along the flow of a graph that does not fit, keep its start visible. @param {{width: number, height: number}} before @param {number[]} size of the graph @param {boolean} [right] whether values flow to the right */
   resized(before, size, right = false) {
     const now = this.viewport();
     if (!now.width || !now.height) return;
@@ -149,32 +149,32 @@ export class Camera {
     this.#apply();
   }
 
-  /** Whether all of a world of some size is in sight. */
+  /** Whether a whole world of this size is visible. */
   sees(size) {
     const view = this.viewport();
     return this.x >= 0 && this.y >= 0 && this.holds(size, view.width - this.x, view.height - this.y);
   }
 
-  /** Whether there is room for all of a world of some size. @param {number[]} size its width and height */
+  /** Whether a whole world of this size fits into the viewport. @param {number[]} size its width and height */
   holds([width, height], wide = this.viewport().width, high = this.viewport().height) {
     return width * this.scale <= wide && height * this.scale <= high;
   }
 
-  /** Whether a world rectangle (left, top, right, bottom) is in sight. @param {number[]} rect */
+  /** Whether a world rectangle (left, top, right, bottom) is visible. @param {number[]} rect */
   shows(rect) {
     const [left, top, right, bottom] = rect;
     const [x, y, width, height] = this.sight();
     return left >= x && top >= y && right <= x + width && bottom <= y + height;
   }
 
-  /** The world rectangle in sight: x, y, width, height. */
+  /** Return the visible world rectangle: x, y, width, height. */
   sight() {
     const view = this.viewport();
     return [-this.x / this.scale, -this.y / this.scale, view.width / this.scale, view.height / this.scale];
   }
 }
 
-/** Whether two rectangles share a part. @param {number[] | undefined} rect x, y, width, height @param {number[]} other */
+/** Whether two rectangles overlap. @param {number[] | undefined} rect x, y, width, height @param {number[]} other */
 function overlap(rect, other) {
   return rect !== undefined && [0, 1].every((axis) => rect[axis] < other[axis] + other[axis + 2] && other[axis] < rect[axis] + rect[axis + 2]);
 }

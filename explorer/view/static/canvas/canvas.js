@@ -1,4 +1,4 @@
-// The graph as SVG: elements are made when they come into sight, kept from moment to moment, and only changed ones are touched.
+// The graph as SVG. Elements are created when they become visible and kept from moment to moment; only changed ones are updated.
 
 import { tallyText } from "../compare/differences.js";
 import { counted } from "../data/number_format.js";
@@ -14,10 +14,10 @@ import { Tiles } from "./tiles.js";
 const MOTION = 150;
 
 /**
- * @typedef {{selected: number, other: number, box: number, otherBox: number, matches: Set<number>, heat: {slots: Map<number, import("../scene/heat.js").Share>, boxes: Map<number, import("../scene/heat.js").Share>}, lit: Map<number, string>, along?: Set<string>, veiled?: Set<string>, differs: Map<number, import("../compare/differences.js").Difference>}} Marks lit: see gradient_links.js, veiled: edges that would give an answer away, differs: see differences.js
+ * @typedef {{selected: number, other: number, box: number, otherBox: number, matches: Set<number>, heat: {slots: Map<number, import("../scene/heat.js").Share>, boxes: Map<number, import("../scene/heat.js").Share>}, lit: Map<number, string>, along?: Set<string>, veiled?: Set<string>, differs: Map<number, import("../compare/differences.js").Difference>}} Marks lit: see gradient_links.js; veiled: edges that would reveal an answer; differs: see differences.js
  */
 
-/** Draws scenes on a placement. */
+/** Drawing of scenes at the positions of a placement. */
 export class Canvas {
   /** @param {import("../data/trace.js").Trace} trace */
   constructor(trace) {
@@ -27,13 +27,13 @@ export class Canvas {
     this.changed = new Tiles("ex-layer-changed", (key) => this.#edge(key));
     this.outlines = new Tiles("ex-layer-frames", (key) => this.frame(Number(key)).root);
     this.titles = new Tiles("ex-layer-titles", (key) => (key[0] === "b" ? this.#box(Number(key.slice(1)), true) : this.frame(Number(key)).label));
-    /** @type {Tiles[]} open boxes by their depth: an inner one is drawn over the one around it */ this.depths = [];
+    /** @type {Tiles[]} depth → layer of open boxes; inner boxes are drawn over outer ones */ this.depths = [];
     this.open = html("div", { class: "ex-layer-open" });
     this.ports = new PortNames();
     this.labels = new EdgeLabels(trace);
     const layers = [this.open, this.outlines.root, this.lines.root, this.changed.root, this.titles.root, this.ports.root, this.labels.tiles.root, this.items.root];
     this.root = html("div", { class: "ex-graph", role: "application", "aria-roledescription": "graph" }, ...layers);
-    /** @type {Map<number, Tiles>} the layer of each box that stands */ this.layerOf = new Map();
+    /** @type {Map<number, Tiles>} the layer of each visible box */ this.layerOf = new Map();
     /** @type {Map<number, SlotView>} */ this.slots = new Map();
     /** @type {Map<number, BoxView>} */ this.boxes = new Map();
     /** @type {Map<string, {path: SVGPathElement | null, edge: any, segment: any, placement: any, tiles: Tiles}>} */ this.edges = new Map();
@@ -46,7 +46,7 @@ export class Canvas {
     yield* this.depths;
   }
 
-  /** Put everything where a placement has it; the next scene is drawn there. @param {import("../scene/placement.js").Placement} placement */
+  /** Move everything to the positions of a placement; the next scene is drawn there. @param {import("../scene/placement.js").Placement} placement */
   place(placement) {
     this.placement = placement;
     for (const layer of this.#layers()) layer.pause(this.count);
@@ -87,22 +87,22 @@ export class Canvas {
     return this.depths[depth];
   }
 
-  /** Items in all, in sight or not. */
+  /** Number of items, visible or not. */
   get count() {
     return this.placement ? this.placement.slots.size + this.placement.boxes.size : 0;
   }
 
-  /** Draw the items in some rectangles of the world, and those near. @param {...number[]} sights */
+  /** Draw the items in or near some world rectangles. @param {...number[]} sights */
   see(...sights) {
     for (const layer of this.#layers()) layer.see(this.count, ...sights);
   }
 
-  /** Keep an item drawn that is out of sight, so that it can have the focus. @param {string} key */
+  /** Keep an item drawn while it is not visible, so that it can have the focus. @param {string} key */
   hold(key) {
     for (const layer of [this.items, ...this.depths]) layer.hold(key);
   }
 
-  /** Whether an item stands on the canvas and holds something now, in sight or not. @param {string} key */
+  /** Whether an item is on the canvas, visible or not, and has content now. @param {string} key */
   stands(key) {
     const index = Number(key.slice(1));
     if (key[0] === "n") return this.placement.slots.has(index) && this.scene.slots.has(index);
@@ -110,7 +110,7 @@ export class Canvas {
   }
 
   /**
-   * Show a scene; `motion` is +1 when this is a step forward, which moves edges visibly.
+   * Show a scene; `motion` is +1 for a step forward, which animates edges.
    * @param {import("../scene/scene.js").Scene} scene @param {Marks} marks
    */
   show(scene, marks, motion = 0) {
@@ -124,7 +124,7 @@ export class Canvas {
     if (motion > 0 && !calm()) this.#moveEdges(scene);
   }
 
-  /** Draw all that is in sight. */
+  /** Draw all visible items. */
   #begin(scene, marks) {
     this.inside = { matches: this.#matchesInside(marks.matches), lit: this.#litInside(scene, marks.lit), differ: this.#differInside(marks.differs) };
     for (const [key, drawn] of this.edges) {
@@ -141,7 +141,7 @@ export class Canvas {
     this.ports.show(scene, this.placement);
   }
 
-  /** Draw the items in sight that differ from the scene before. */
+  /** Draw the visible items that differ from the previous scene. */
   #touch(scene) {
     const { changes, edges, frames } = scene;
     this.labels.touch(scene);
@@ -158,19 +158,19 @@ export class Canvas {
       if (frame) this.#sortFrame(frame);
       else this.#dropFrame(index);
     }
-    // An outline goes around items that come and go beside its members, too.
+    // An outline also depends on non-members next to its members, which appear and disappear.
     const isFramed = changes.slots.size > 0 || changes.frames.size > 0;
     for (const layer of this.#layers()) layer.renew(!isFramed || (layer !== this.outlines && layer !== this.titles));
     if (changes.edges.size) this.ports.show(scene, this.placement);
   }
 
-  /** How much stands on the canvas, in words: items out of sight have no element to be counted. */
+  /** Describe the number of items on the canvas, because items that are not visible have no elements for a screen reader to count. */
   #tally() {
     const { nodes, boxes } = this.scene.drawn;
     return [nodes && counted(nodes, "node"), boxes && counted(boxes, "closed box", "closed boxes")].filter(Boolean).join(" and ") || "nothing";
   }
 
-  /** How many matches each closed box hides. */
+  /** Count the matches inside each closed box. */
   #matchesInside(matches) {
     const counts = new Map();
     for (const node of matches) {
@@ -180,7 +180,7 @@ export class Canvas {
     return counts;
   }
 
-  /** The relation of the lit slots that each closed box hides. */
+  /** Return the relation of the lit slots inside each closed box. */
   #litInside(scene, lit) {
     const relations = new Map();
     for (const [slot, relation] of lit) {
@@ -190,7 +190,7 @@ export class Canvas {
     return relations;
   }
 
-  /** The differences inside each closed box. */
+  /** Return the differences inside each closed box. */
   #differInside(differs) {
     const differences = new Map();
     for (const [slot, difference] of differs) {
@@ -213,7 +213,7 @@ export class Canvas {
     return view.root;
   }
 
-  /** A box, or the title of an open one, which is drawn over edges. @param {number} box */
+  /** Draw a box, or the title of an open box, which is drawn over edges. @param {number} box */
   #box(box, title = false) {
     const open = this.placement.composed.has(box);
     let view = this.boxes.get(box);
@@ -224,7 +224,7 @@ export class Canvas {
     return title ? view.label : view.root;
   }
 
-  /** File an edge; changing edges are drawn over the others. */
+  /** Put an edge into its layer; changing edges are drawn over the others. */
   #sortEdge(key, edge) {
     const tiles = edge.state === "plain" ? this.lines : this.changed;
     const drawn = this.edges.get(key);
@@ -246,7 +246,7 @@ export class Canvas {
     return drawn.path;
   }
 
-  /** File the outline of a kernel or a batch. */
+  /** Put the outline of a kernel or batch into its layer. */
   #sortFrame(frame) {
     const { slots, boxes } = this.placement;
     const [left, top, right, bottom] = around([...frame.slots.map((slot) => slots.get(slot)), ...frame.boxes.map((box) => boxes.get(box))]);
@@ -258,7 +258,7 @@ export class Canvas {
     this.frames.delete(index);
   }
 
-  /** The outline of a group, as the scene has it. @param {number} index */
+  /** Draw the outline of a group in the current scene. @param {number} index */
   frame(index) {
     let view = this.frames.get(index);
     if (!view) this.frames.set(index, (view = new FrameView()));
@@ -278,13 +278,13 @@ export class Canvas {
     }
   }
 
-  /** The element of a node's slot ("n7") or a box ("b2"). @returns {SVGGElement | undefined} */
+  /** Return the element of a slot ("n7") or a box ("b2"). @returns {SVGGElement | undefined} */
   element(key) {
     const index = Number(key.slice(1));
     return (key[0] === "n" ? this.slots.get(index) : this.boxes.get(index))?.root;
   }
 
-  /** Where something stands. @returns {import("../scene/placement.js").Rect | undefined} */
+  /** Return the rectangle of an item. @returns {import("../scene/placement.js").Rect | undefined} */
   rect(key) {
     const index = Number(key.slice(1));
     return key[0] === "n" ? this.placement.slots.get(index) : this.placement.boxes.get(index);

@@ -1,4 +1,4 @@
-// Labels of edges: the types of values, near, where no node tells them.
+// Edge labels: the types of values that no node shows, drawn when zoomed in.
 
 import { put, say, svg } from "../dom.js";
 import { flowsRight } from "../scene/direction.js";
@@ -10,7 +10,7 @@ const { height: HIGH, aside: ASIDE } = EDGE_LABEL;
 /** States of edges without a label. */
 const HIDING = new Set(["gone", "was", "declined"]);
 
-/** Draws the labels of a scene's edges. */
+/** Drawing of the labels of a scene's edges. */
 export class EdgeLabels {
   /** @param {import("../data/trace.js").Trace} trace */
   constructor(trace) {
@@ -21,7 +21,7 @@ export class EdgeLabels {
     /** @type {Map<string, string[]>} a node ("n7") or a closed box ("b2") → the labels of its results */ this.about = new Map();
   }
 
-  /** File the labels of a placement, and let all be drawn. @param {import("../scene/scene.js").Scene} scene @param {import("../scene/placement.js").Placement} placement */
+  /** Enter the labels of a placement and mark all to be drawn. @param {import("../scene/scene.js").Scene} scene @param {import("../scene/placement.js").Placement} placement */
   begin(scene, placement) {
     this.scene = scene;
     if (this.placement === placement) return;
@@ -36,7 +36,7 @@ export class EdgeLabels {
     }
   }
 
-  /** Let the labels be drawn that a step changes. @param {import("../scene/scene.js").Scene} scene */
+  /** Mark the labels that a step changes to be drawn again. @param {import("../scene/scene.js").Scene} scene */
   touch(scene) {
     const { edges, slots, boxes } = scene.changes;
     this.scene = scene;
@@ -49,7 +49,7 @@ export class EdgeLabels {
     const { point: [x, y], side, slot } = this.placement.labels.get(key);
     const edge = this.scene.edges.get(key);
     const mark = this.scene.slots.get(slot);
-    // A declined edge has its mark there.
+    // A declined edge has its mark at this position.
     if (!mark || !edge || HIDING.has(edge.state) || this.#isTold(slot, mark)) return null;
     let text = this.texts.get(key);
     if (!text) this.texts.set(key, (text = svg("text", { class: "ex-label", "aria-hidden": "true" })));
@@ -61,7 +61,7 @@ export class EdgeLabels {
     return text;
   }
 
-  /** Whether the node, or the operator that stands for it, tells the type already, or the value itself. */
+  /** Whether the node, or the operator that represents it, already shows the type or the value. */
   #isTold(slot, mark) {
     const box = this.placement.hiddenIn[slot];
     return box === -1 ? !mark.second || mark.second.startsWith("= ") : this.trace.isOperator(box) && !this.scene.boxes.get(box)?.second;

@@ -1,14 +1,14 @@
-// Shapes of edges: a curve with its arrow head as one path.
+// Shapes of edges: a curve and its arrow head as one path.
 
-/** The path of a segment, made once. @param {import("../scene/placement.js").Segment & {d?: string}} segment */
+/** Return the path of a segment, cached. @param {import("../scene/placement.js").Segment & {d?: string}} segment */
 export function pathText(segment) {
   return (segment.d ??= curve(segment.points, segment.arrow));
 }
 
-/** A ✗ in the middle of a segment that ends in an arrow head. @param {import("../scene/placement.js").Segment} segment */
+/** Return the path of a ✗ at the middle of a segment that ends in an arrow head. @param {import("../scene/placement.js").Segment} segment */
 export function crossText({ points, arrow }) {
   if (!arrow) return "";
-  // The middle of the curve in the middle; of an even number, where two meet.
+  // The midpoint of the middle curve or, for an even number of curves, the joint between the two middle ones.
   const curves = (points.length - 2) / 6;
   const start = 6 * Math.floor((curves - 1) / 2);
   const [x0, y0, x1, y1, x2, y2, x3, y3] = points.slice(start, start + 8);
@@ -16,7 +16,7 @@ export function crossText({ points, arrow }) {
   return `M${(x - 5).toFixed(1)} ${(y - 5).toFixed(1)}l10 10m0-10l-10 10`;
 }
 
-/** The rectangle around the control points of a segment, found once. @param {import("../scene/placement.js").Segment & {extent?: number[]}} segment */
+/** Return the bounding rectangle of a segment's control points, cached. @param {import("../scene/placement.js").Segment & {extent?: number[]}} segment */
 export function extentOf(segment) {
   return (segment.extent ??= extent(segment.points));
 }
@@ -30,10 +30,10 @@ function extent(points) {
   return [left, top, right - left, bottom - top];
 }
 
-/** Points of a curve that are looked at where its distance is asked for. */
+/** Number of sampled points of a curve for computing its distance. */
 const SAMPLES = 12;
 
-/** The key of the edge next to a point, "" where none is near. @param {Map<string, {segment: import("../scene/placement.js").Segment}>} edges @param {number} x @param {number} y @param {number} near */
+/** Return the key of the edge nearest to a point, "" if none is near. @param {Map<string, {segment: import("../scene/placement.js").Segment}>} edges @param {number} x @param {number} y @param {number} near */
 export function nearestEdge(edges, x, y, near) {
   let [best, least] = ["", near];
   for (const [key, { segment }] of edges) {
@@ -45,7 +45,7 @@ export function nearestEdge(edges, x, y, near) {
   return best;
 }
 
-/** How far a point is from a path of curves: from the nearest of the lines between some of its points. */
+/** Return the approximate distance from a point to a path of curves, which is sampled as line segments. */
 function distanceTo(points, x, y) {
   let least = Infinity;
   for (let first = 0; first + 7 < points.length; first += 6) {
@@ -70,7 +70,7 @@ function curve(points, arrow) {
   return `M${pairs[0]}C${pairs.slice(1).join(" ")}${arrow ? head(points) : ""}`;
 }
 
-/** An open arrow head, part of the path, so that no element needs an id. */
+/** Return an open arrow head as part of the path, so that no marker element with an id is needed. */
 function head(points) {
   const [x, y] = points.slice(-2);
   let index = points.length - 4;
@@ -80,7 +80,7 @@ function head(points) {
   return `M${wing(0.45)}L${x} ${y}L${wing(-0.45)}`;
 }
 
-/** Two paths with equally many points, so that one can turn into the other. */
+/** Return two paths with the same number of points, so that one can be animated into the other. */
 export function alike(from, to) {
   const long = Math.max(from.points.length, to.points.length);
   const fill = (points) => {

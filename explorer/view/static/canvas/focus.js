@@ -5,10 +5,10 @@ import { put } from "../dom.js";
 import { around } from "../scene/outlines.js";
 import { along, focusable, neighbour } from "./keyboard_neighbour.js";
 
-/** Neighbours of an item that are told by name. */
+/** Maximum number of an item's neighbours that are named. */
 const NAMED = 4;
 
-/** Moves one tab stop over the canvas of a view. */
+/** The single tab stop of a view's canvas. */
 export class Focus {
   /** @param {import("../view.js").View} view */
   constructor(view) {
@@ -29,7 +29,7 @@ export class Focus {
     this.stop = element;
   }
 
-  /** Make an item the tab stop, and give it the focus if the view has it or it is asked for; the tree of boxes and the source keep their own. @param {string} key @param {boolean} real */
+  /** Make an item the tab stop. Focus it if `real` is set or the view has the focus, unless the focus is in the tree of boxes or the source. @param {string} key @param {boolean} real */
   set(key, real) {
     this.key = key;
     this.rove();
@@ -39,7 +39,7 @@ export class Focus {
     if (real || (root.contains(active) && !active.closest(".ex-tree, .ex-listing"))) canvas.element(key)?.focus({ preventScroll: true });
   }
 
-  /** Tell a screen reader the operands of an item, and its readers: edges cannot have the focus. */
+  /** Describe an item's operands and readers to screen readers, since edges cannot have the focus. */
   #describe() {
     const { canvas, scene, trace } = this.view;
     if (!this.stop || !scene) return;
@@ -52,7 +52,7 @@ export class Focus {
     put(this.stop, "aria-description", phrases.join("; ") || false);
   }
 
-  /** Take note of the item that has the focus, however it came there; the keyboard brings it into sight. @param {string} key */
+  /** Record the item that received the focus. If the keyboard moved the focus, scroll the item into view. @param {string} key */
   noticed(key) {
     if (!key) return;
     this.key = key;
@@ -62,22 +62,22 @@ export class Focus {
     if (canvas.element(key)?.matches(":focus-visible")) camera.reveal(around([canvas.rect(key)], 20));
   }
 
-  /** Do an act that may remove the item with the focus: then the canvas keeps it. @param {() => void} act */
+  /** Call `act`, which may remove the focused item; in this case keep the focus on the canvas. @param {() => void} act */
   keep(act) {
     const held = this.view.stage.contains(document.activeElement);
     act();
     if (held && !isDrawn(document.activeElement)) this.take();
   }
 
-  /** Give the canvas the keyboard. */
+  /** Focus the canvas. */
   take() {
     const { stage } = this.view;
     if (this.key) this.set(this.key, true);
-    // Nothing is on the canvas, or nothing that can have the focus.
+    // The canvas is empty or has no focusable item.
     if (!stage.contains(document.activeElement)) stage.focus({ preventScroll: true });
   }
 
-  /** Walk along an edge or sideways. @param {string} arrow */
+  /** Move the focus along an edge or sideways. @param {string} arrow */
   walk(arrow) {
     const { canvas, scene } = this.view;
     const key = neighbour(canvas, scene, this.key, arrow);
@@ -85,7 +85,7 @@ export class Focus {
   }
 }
 
-/** Whether an element can have the focus: it is on the page, and not one of a box that holds nothing now. */
+/** Whether an element can have the focus: it is on the page and does not belong to a box that is empty now. */
 function isDrawn(element) {
   return Boolean(element?.isConnected) && element !== document.body && !element.classList.contains("ex-none");
 }

@@ -1,12 +1,12 @@
-// Where a graph begins that does not fit into its canvas: the nodes and closed boxes that are seen first.
+// Initial view of a graph that does not fit into its canvas.
 
 import { flowsRight } from "../scene/direction.js";
 import { LEGIBLE, READABLE } from "./camera.js";
 
-/** Items in sight below which a graph is shown smaller, if that at least doubles them: most of the canvas is empty then. */
+/** Minimum number of visible items. With fewer, most of the canvas is empty, so a graph is shown smaller if this at least doubles them. */
 const FEW = 8;
 
-/** Show where the graph of a view begins, legibly. @param {import("../view.js").View} view */
+/** Show the start of a view's graph at a legible scale. @param {import("../view.js").View} view */
 export function begin({ camera, placement, scene, trace }) {
   const right = flowsRight(trace.layout);
   const items = standing(placement, scene);
@@ -19,8 +19,8 @@ export function begin({ camera, placement, scene, trace }) {
 }
 
 /**
- * The middle, across the flow, of the items at the start of a graph: of the first one, and of as many of those within a
- * length behind it as fit beside it. @param {number[][]} items @param {boolean} right whether values flow to the right @param {number} length @param {number} room @returns {number | undefined}
+ * Return the center, across the flow, of the items at the start of a graph: the first item and as many of the items
+ * within `length` after it as fit into `room`. @param {number[][]} items @param {boolean} right whether values flow to the right @param {number} length @param {number} room @returns {number | undefined}
  */
 function beginning(items, right, length, room) {
   const [along, across] = right ? [0, 1] : [1, 0];
@@ -35,7 +35,7 @@ function beginning(items, right, length, room) {
   return (low + high) / 2;
 }
 
-/** The rectangles of the nodes and closed boxes of a scene. @param {import("../scene/placement.js").Placement} placement @param {import("../scene/scene.js").Scene} scene @returns {number[][]} x, y, width, height */
+/** Return the rectangles of a scene's nodes and closed boxes. @param {import("../scene/placement.js").Placement} placement @param {import("../scene/scene.js").Scene} scene @returns {number[][]} x, y, width, height */
 export function standing(placement, scene) {
   const boxes = [...placement.boxes].filter(([box]) => !placement.composed.has(box));
   const slots = [...placement.slots].filter(([slot]) => scene.slots.has(slot));

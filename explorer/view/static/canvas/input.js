@@ -1,12 +1,12 @@
-// Pointer, wheel and keys on the canvas, and the keys of the whole view.
+// Pointer, wheel and key events on the canvas, and keys of the whole view.
 
 import { nearestEdge } from "./edge_path.js";
 
 const DRAG = 4;
-/** px by which a press may miss an edge. */
+/** Maximum distance of a press from an edge, in px. */
 const NEAR = 8;
 
-/** Let the pointer pan and pinch, and the wheel scroll and zoom. @param {import("../view.js").View} view */
+/** Pan and pinch with the pointer, scroll and zoom with the wheel. @param {import("../view.js").View} view */
 export function listenToPointer(view) {
   const { stage, camera } = view;
   const pointers = new Map();
@@ -44,30 +44,30 @@ export function listenToPointer(view) {
   stage.addEventListener("wheel", (event) => onWheel(event, view), { passive: false });
 }
 
-/** Take a click: as an answer, while a reader predicts. */
+/** Handle a click: an answer during an exercise, else a selection. */
 function choose(view, key, edge, isSecond) {
   if (view.prediction.isOn) view.prediction.exercise.take(key, key[0] === "n" ? "" : edge);
   else view.selection[isSecond ? "pair" : "pick"](key);
 }
 
-/** Whether something is the graph or the ground around it, and not a part over it. */
+/** Whether an event target is the graph or its background, not a part over it. */
 function isCanvas({ stage, canvas }, target) {
   return target === stage || canvas.root.contains(target);
 }
 
-/** The node or box that an element belongs to, or ""; a kernel's title belongs to its last one, its result. @param {EventTarget} target */
+/** Return the key of the node or box that an element belongs to, or "". A kernel's title belongs to the kernel's last node, its result. @param {EventTarget} target */
 export function keyOf(target) {
   const owner = /** @type {Element} */ (target).closest("[data-key], [data-of]");
   return owner?.getAttribute("data-key") ?? owner?.getAttribute("data-of") ?? "";
 }
 
-/** The node or box that a pointer is at, or "": from afar, where few have elements, it is found by its place. @param {import("../view.js").View} view @param {MouseEvent} event */
+/** Return the key of the node or box under the pointer, or "". In the low-detail view, where most items have no elements, it is found by position. @param {import("../view.js").View} view @param {MouseEvent} event */
 export function keyAt({ stage, lowDetail }, event) {
   const { left, top } = stage.getBoundingClientRect();
   return lowDetail.covers ? lowDetail.at(event.clientX - left, event.clientY - top) : keyOf(event.target);
 }
 
-/** The drawn edge that a pointer is at, or "". */
+/** Return the key of the drawn edge under the pointer, or "". */
 function edgeAt({ stage, camera, canvas }, event) {
   const { left, top } = stage.getBoundingClientRect();
   return nearestEdge(canvas.edges, (event.clientX - left - camera.x) / camera.scale, (event.clientY - top - camera.y) / camera.scale, NEAR / camera.scale);
@@ -84,12 +84,12 @@ function onWheel(event, view) {
   if (!isCanvas(view, event.target) || (!zooms && !stage.contains(document.activeElement))) return;
   const lines = event.deltaMode === 1 ? 16 : 1;
   if (zooms) zoomAt(camera, stage, event, Math.exp((-event.deltaY * lines) / 240));
-  // A graph at its edge, or in sight as a whole, leaves the wheel to the page.
+  // When the graph is at its edge or completely visible, the wheel scrolls the page.
   else if (!camera.scroll(-event.deltaX * lines, -event.deltaY * lines, view.placement.size)) return;
   event.preventDefault();
 }
 
-/** Make every key of the help work. @param {import("../view.js").View} view */
+/** Handle every key listed in the help. @param {import("../view.js").View} view */
 export function listenToKeys(view) {
   const anywhere = {
     ".": () => view.step(1),
@@ -97,7 +97,7 @@ export function listenToKeys(view) {
     "]": () => view.stepStage(1),
     "[": () => view.stepStage(-1),
     Home: () => view.go(0),
-    // Without a step, as where only views of arrays are planned, the last stage is shown as a whole.
+    // A plan without steps, such as a plan of array views only, shows the whole last stage.
     End: () => view.go(view.timeline.end, view.timeline.end ? -1 : view.timeline.stages.length - 1),
     p: () => view.play(),
     "/": () => view.parts.search.open(),
@@ -145,7 +145,7 @@ export function listenToKeys(view) {
 
 const SLIDER = new Set([".", ",", "[", "]", "?", "/", "Escape"]);
 
-/** A double click: open or close a box, enter a call. @param {import("../view.js").View} view @param {string} key */
+/** Handle a double click: open or close a box, or enter a call. @param {import("../view.js").View} view @param {string} key */
 function enterOrToggle(view, key) {
   const { trace, scene, opening } = view;
   if (key[0] === "b") return opening.toggle(Number(key.slice(1)));
@@ -154,7 +154,7 @@ function enterOrToggle(view, key) {
   if (callee >= 0 && trace.layout.bodies[callee] !== undefined) view.enter(callee);
 }
 
-/** Enter: select the focused node (again: enter the call), or open and close the focused box. */
+/** Handle Enter: select the focused node, enter the call if it is selected already, or open or close the focused box. */
 function activate(view) {
   const key = view.focus.key;
   if (view.prediction.isOn) return view.prediction.exercise.take(key, "");
@@ -163,7 +163,7 @@ function activate(view) {
   else if (key) enterOrToggle(view, key);
 }
 
-/** Open or close the focused box (or close the box around the focused node); false where nothing changed. */
+/** Open or close the focused box, or close the box around the focused node. Return false if nothing changed. */
 function toggleFocused(view, open) {
   const [letter, index] = [view.focus.key[0], Number(view.focus.key.slice(1))];
   if (letter === "b") return view.opening.toggle(index, open);
@@ -171,7 +171,7 @@ function toggleFocused(view, open) {
   return !open && box !== undefined && view.opening.toggle(box, false);
 }
 
-/** Close the open part, else end predicting, else leave the selection, else leave the function. */
+/** Close the open part, else end the exercise, else clear the selection, else leave the function. */
 function escape(view) {
   if (!view.parts.help.hidden) view.parts.turnHelp();
   else if (!view.parts.search.root.hidden) view.parts.search.close();
@@ -181,14 +181,14 @@ function escape(view) {
   else if (view.body !== 0) view.enter(0);
 }
 
-/** Keys with modifiers belong to the page: JupyterLab runs and saves with them. */
+/** Whether a key belongs to the page: it has a modifier, as JupyterLab's keys for running and saving do. */
 function isForeign(event) {
   return event.ctrlKey || event.metaKey || event.altKey || (event.shiftKey && event.key === "Enter");
 }
 
 /**
- * Keep JupyterLab's single-key commands (a, b, x, …) away while the focus is inside; returns the act that ends it.
- * Lumino matches its selectors from the focused element upwards, so that this element must carry the mark.
+ * Disable JupyterLab's single-key commands (a, b, x, …) while the focus is inside. Return a function that ends this.
+ * Lumino matches its selectors from the focused element upwards, so this element must have the attribute.
  * @param {import("../view.js").View} view
  */
 export function holdKeys(view) {

@@ -1,4 +1,4 @@
-// Fused kernels and batches: a frame around their members' places.
+// Outlines of fused kernels and batches around their members.
 
 import { put, say, svg } from "../dom.js";
 import { grouped, microsText } from "../data/number_format.js";
@@ -6,16 +6,16 @@ import { besides } from "../scene/direction.js";
 import { Outline } from "../scene/outlines.js";
 import { KernelTime } from "./kernel_time.js";
 
-/** px between a title and either side of its outline, and of the sign of a difference before it. */
+/** px between a title and the sides of its outline, and px of the difference sign before it. */
 const [INDENT, SIGN] = [2, 14];
 
-/** The first title that fits into some px, or the last one; labels.py has the same rule. @param {[string, number][]} titles with their widths @param {number} room */
+/** Return the first title that fits into `room` px, else the last one; labels.py has the same rule. @param {[string, number][]} titles with their widths @param {number} room */
 function titleWithin(titles, room) {
   const [title] = titles.find(([, wide]) => wide <= room) ?? titles[titles.length - 1];
   return title;
 }
 
-/** Draws the outline of one group, with its title and its number. */
+/** Drawing of one group's outline, title and number. */
 export class FrameView {
   constructor() {
     this.shape = svg("path", { class: "ex-frame" });
@@ -26,7 +26,7 @@ export class FrameView {
     this.label = svg("g", {}, this.title, this.number, this.time.root);
   }
 
-  /** @param {import("../scene/frames.js").Frame} frame @param {import("../scene/scene.js").Scene} scene @param {import("../scene/placement.js").Placement} placement @param {import("../compare/differences.js").Difference} [differs] the other of two graphs computes it in another kernel */
+  /** @param {import("../scene/frames.js").Frame} frame @param {import("../scene/scene.js").Scene} scene @param {import("../scene/placement.js").Placement} placement @param {import("../compare/differences.js").Difference} [differs] set if the other graph computes it in another kernel */
   show(frame, scene, placement, differs) {
     if (this.scene === scene) return;
     this.scene = scene;

@@ -1,15 +1,15 @@
-// The time of a kernel, right of its outline or of its only node: under it the title of the next kernel may stand.
+// The time of a kernel, to the right of its outline or only node, because the next kernel's title may be below.
 
 import { put, say, svg } from "../dom.js";
 import { besides } from "../scene/direction.js";
 import { freeHeight } from "../scene/outlines.js";
 
-/** px of a letter. */
+/** Width of a letter in px. */
 const LETTER = 7;
 
-/** Draws a time where no neighbour covers it; its height is looked for anew when its shape or the placement changes. */
+/** Drawing of a time at a height where no neighbour covers it. The height is computed again when the shape or the placement changes. */
 export class KernelTime {
-  /** @param {boolean} pressing whether it is drawn over neighbours where there is no room, rather than left to the panel */
+  /** @param {boolean} pressing whether it is drawn over neighbours if there is no room; otherwise only the panel shows it */
   constructor(pressing) {
     this.pressing = pressing;
     this.root = svg("text", { class: "ex-frame-time" });

@@ -1,21 +1,21 @@
-// Neighbours for arrow keys: up to operands and down to readers, out of an open box and into it, sideways in reading order.
-// In a graph that flows to the right, left is up, and right is down.
+// Targets of arrow keys: up to operands, down to readers, into and out of open boxes, sideways in reading order.
+// In a graph that flows to the right, the left arrow acts as up and the right arrow as down.
 
 import { flowsRight } from "../scene/direction.js";
 
-/** px between the middles of two items that stand in one row. */
+/** Maximum distance in px between the centers of two items in one row. */
 const ROW = 20;
 
-/** @param {import("./canvas.js").Canvas} canvas @param {import("../scene/scene.js").Scene} scene @param {string} key @param {string} arrow @returns {string | null} */
+/** Return the item that an arrow key moves the focus to. @param {import("./canvas.js").Canvas} canvas @param {import("../scene/scene.js").Scene} scene @param {string} key @param {string} arrow @returns {string | null} */
 export function neighbour(canvas, scene, key, arrow) {
   if (!canvas.rect(key)) return null;
   return flowing(canvas, scene, key, flowsRight(canvas.trace.layout) ? ASIDE[arrow] : arrow);
 }
 
-/** Arrows of a graph that flows to the right, as those of one that flows down. */
+/** Arrow key in a graph that flows to the right → equivalent key in a graph that flows down. */
 const ASIDE = { ArrowUp: "ArrowLeft", ArrowDown: "ArrowRight", ArrowLeft: "ArrowUp", ArrowRight: "ArrowDown" };
 
-/** The neighbour in a graph that flows down. */
+/** Return the neighbour in a graph that flows down. */
 function flowing(canvas, scene, key, arrow) {
   if (arrow === "ArrowLeft" || arrow === "ArrowRight") {
     const order = readingOrder(canvas, scene);
@@ -27,7 +27,7 @@ function flowing(canvas, scene, key, arrow) {
   return nearest(canvas, key, along(canvas, scene, key, up)) ?? (up ? outside(canvas, key) : null);
 }
 
-/** The items on the canvas that can have the focus. @returns {string[]} */
+/** Return the focusable items of the canvas. @returns {string[]} */
 export function focusable(canvas, scene) {
   const slots = [...canvas.placement.slots.keys()].filter((slot) => scene.slots.has(slot)).map((slot) => `n${slot}`);
   return [...slots, ...[...canvas.layerOf.keys()].map((box) => `b${box}`).filter((key) => canvas.stands(key))];
@@ -35,7 +35,7 @@ export function focusable(canvas, scene) {
 
 let read = { scene: null, order: [] };
 
-/** Everything from row to row, each from left to right; an open box stands where its title does. */
+/** Return all items row by row, each row from left to right. The position of an open box is its title's. */
 function readingOrder(canvas, scene) {
   if (read.scene === scene) return read.order;
   const places = focusable(canvas, scene).map((key) => {
@@ -53,14 +53,14 @@ function readingOrder(canvas, scene) {
   return read.order;
 }
 
-/** The open box around an item. */
+/** Return the open box around an item. */
 function outside({ trace, placement }, key) {
   const index = Number(key.slice(1));
   const box = key[0] === "n" ? trace.boxOf[index] : trace.layout.boxes[index].parent;
   return box >= 0 && box !== placement.outermost ? `b${box}` : null;
 }
 
-/** Of some items the one whose middle is nearest from side to side. */
+/** Return the candidate whose center is horizontally nearest. */
 function nearest(canvas, key, candidates) {
   const middle = (other) => {
     const [x, , wide] = canvas.placement.flowing(canvas.rect(other));
@@ -70,7 +70,7 @@ function nearest(canvas, key, candidates) {
   return candidates.reduce((best, other) => (best === null || Math.abs(middle(other) - here) < Math.abs(middle(best) - here) ? other : best), null);
 }
 
-/** Items at the other ends of an item's edges; a closed box has the edges of its contents. @param {boolean} up @returns {string[]} */
+/** Return the items at the other ends of an item's edges. A closed box has the edges of its contents. @param {boolean} up @returns {string[]} */
 export function along(canvas, scene, key, up) {
   const { trace, placement } = canvas;
   const final = trace.resolver(scene.moment.position);

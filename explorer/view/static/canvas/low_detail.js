@@ -1,18 +1,18 @@
-// A graph seen from afar: one picture of rectangles in the place of elements, drawn anew for each frame.
+// Low-detail view of a graph that is zoomed out: one bitmap of rectangles instead of elements, drawn for every frame.
 
 import { tintOf } from "../scene/heat.js";
 import { html } from "../dom.js";
 import { extentOf } from "./edge_path.js";
 import { Bitmap } from "./bitmap.js";
 
-/** The scale below which a graph is seen from afar: no text can be read there, and a line of an element is a fraction of a pixel. */
+/** Scale below which the low-detail view is used: text is unreadable and lines are thinner than a pixel. */
 const AFAR = 0.2;
-/** Items in sight above which edges would cover everything. */
+/** Number of visible items above which edges would cover everything. */
 const CROWDED = 20000;
-/** px around a node that a press may miss it by. */
+/** Maximum distance of a press from a node, in px. */
 const NEAR = 4;
 
-/** Border and ground of a node in a state; the first that fits, by class or state. */
+/** Class or state of a node → colours of its border and background; the first match applies. */
 const LOOKS = {
   bad: ["--ex-bad", "--ex-bad-bg"],
   current: ["--ex-accent", "--ex-accent"],
@@ -31,11 +31,11 @@ const LOOKS = {
   plain: ["--ex-edge", "--ex-node"],
 };
 const CHOSEN = ["--ex-accent", "--ex-accent"];
-/** Border and ground of open boxes, under their contents. */
+/** Border and background of open boxes, under their contents. */
 const [GROUND, CHOSEN_GROUND] = [["--ex-line", "--ex-panel"], ["--ex-accent", "--ex-accent-bg"]];
 const DIFFERENCES = { added: ["--ex-new", "--ex-new-bg"], removed: ["--ex-bad", "--ex-bad-bg"], changed: ["--ex-warn", "--ex-warn-bg"], rewired: ["--ex-accent", "--ex-accent-bg"], regrouped: ["--ex-fuse", "--ex-fused"] };
 
-/** Draws a canvas from afar. */
+/** Drawing of a canvas in low detail. */
 export class LowDetail {
   /** @param {import("./canvas.js").Canvas} canvas @param {import("./camera.js").Camera} camera */
   constructor(canvas, camera) {
@@ -45,18 +45,18 @@ export class LowDetail {
     this.pixels = new Bitmap(this.root);
     this.frame = 0;
     /** @type {Map<string, number>} */ this.words = new Map();
-    /** @type {((name: string) => number) | null} the colour of a CSS variable, once the theme is known */ this.word = null;
-    /** @type {import("./canvas.js").Marks | null} those that the shapes were made for */ this.marks = null;
+    /** @type {((name: string) => number) | null} returns the colour of a CSS variable; null until the theme is known */ this.word = null;
+    /** @type {import("./canvas.js").Marks | null} the marks that the shapes were made for */ this.marks = null;
     /** @type {Shapes | null} */ this.edges = null;
     this.ground = this.items = this.strong = new Shapes();
   }
 
-  /** Whether the graph is far. */
+  /** Whether the scale is so small that the low-detail view is shown. */
   get covers() {
     return this.camera.scale < AFAR;
   }
 
-  /** Take the colours of the theme. */
+  /** Read the colours of the theme. */
   paint() {
     const style = getComputedStyle(this.root);
     this.words = new Map();
@@ -68,13 +68,13 @@ export class LowDetail {
     this.later();
   }
 
-  /** Draw in the next frame, or take the picture away. */
+  /** Draw or remove the bitmap in the next frame. */
   later() {
     this.root.hidden = !this.covers;
     if (this.covers && !this.frame) this.frame = requestAnimationFrame(() => this.#draw());
   }
 
-  /** Draw nothing any more. */
+  /** Stop drawing. */
   end() {
     cancelAnimationFrame(this.frame);
   }
@@ -91,12 +91,12 @@ export class LowDetail {
     this.#rectangles(this.ground, this.ground.among(sight), 1);
     if (shown.length <= CROWDED) this.#lines(sight);
     this.#rectangles(this.items, shown, 1);
-    // Items that ask for attention are drawn over the rest, and never smaller than can be seen.
+    // Highlighted items are drawn over the rest, at a visible minimum size.
     this.#rectangles(this.strong, this.strong.among(sight), 4);
     pixels.end();
   }
 
-  /** Note the rectangles and colours of a scene: asked for at each frame. */
+  /** Store the rectangles and colours of a scene, which every frame reads. */
   #prepare() {
     const { canvas } = this;
     this.marks = canvas.marks;
@@ -141,7 +141,7 @@ export class LowDetail {
     return shapes;
   }
 
-  /** Whether it asks for attention; its border and its ground. @returns {any[]} */
+  /** Return whether an item is highlighted, its border colour and its background colour. @returns {any[]} */
   #look(key) {
     const { scene, marks, inside } = this.canvas;
     const index = Number(key.slice(1));
@@ -160,7 +160,7 @@ export class LowDetail {
     return [ATTENTION.has(name), border, this.pixels.mix(this.word("--ex-node"), this.word(colour), part)];
   }
 
-  /** The item under a point of the viewport, or "". @param {number} x @param {number} y */
+  /** Return the key of the item under a viewport point, or "". @param {number} x @param {number} y */
   at(x, y) {
     const { canvas, camera } = this;
     const [px, py, near] = [(x - camera.x) / camera.scale, (y - camera.y) / camera.scale, NEAR / camera.scale];
@@ -181,12 +181,12 @@ export class LowDetail {
 
 const ATTENTION = new Set(["bad", "current", "new", "gone", "declined", "subject"]);
 
-/** Rectangles and their colours as plain numbers: all of a large graph are looked through for each frame. */
+/** Rectangles and their colours in flat arrays, because every frame scans all of them. */
 class Shapes {
   constructor() {
     /** @type {number[]} x, y, width, height of each */ this.at = [];
-    /** @type {number[]} border and ground of each */ this.words = [];
-    /** @type {number[]} from x, y to x, y, of edges */ this.ends = [];
+    /** @type {number[]} border and background of each */ this.words = [];
+    /** @type {number[]} start x, y and end x, y of each edge */ this.ends = [];
   }
 
   add(/** @type {number[]} */ [x, y, wide, high], /** @type {number[]} */ ...[border, ground]) {
@@ -194,7 +194,7 @@ class Shapes {
     this.words.push(border, ground);
   }
 
-  /** The indices of those in a rectangle of the world. @param {number[]} sight @returns {number[]} */
+  /** Return the indices of the shapes in a world rectangle. @param {number[]} sight @returns {number[]} */
   among(/** @type {number[]} */ [x, y, wide, high]) {
     const { at } = this;
     const indices = [];
@@ -205,7 +205,7 @@ class Shapes {
   }
 }
 
-/** Whether a rectangle holds a point. */
+/** Whether a rectangle contains a point. */
 function holds(/** @type {number[]} */ [left, top, wide, high], x, y) {
   return left <= x && x <= left + wide && top <= y && y <= top + high;
 }

@@ -1,14 +1,14 @@
-// The whole graph in a corner where it covers no node, with the part in sight framed; a press or drag goes there.
+// Minimap: the whole graph in a corner where it covers no node, with the visible part framed. A press or drag moves the camera.
 
 import { standing } from "./initial_view.js";
 import { html, notIdle, whenIdle } from "../dom.js";
 import { Bitmap } from "./bitmap.js";
 
 const [WIDE, HIGH] = [108, 84];
-/** The canvas, in widths and heights of the map, below which the map would cover too much of it. */
+/** Minimum size of the canvas in multiples of the map's size, so that the map does not cover too much of it. */
 const [WIDTHS, HEIGHTS] = [4, 3];
 
-/** A small picture of a placement, drawn once a scene as pixels: moving the camera costs the same for any graph. */
+/** Small bitmap of a placement, drawn once for each scene, so that moving the camera costs the same for every graph. */
 export class Minimap {
   /** @param {import("./camera.js").Camera} camera */
   constructor(camera) {
@@ -30,7 +30,7 @@ export class Minimap {
     }
   }
 
-  /** Take the colours of the theme; asking for them costs a layout, so that it is done once a theme. */
+  /** Read the colours of the theme. Reading them costs a layout, so it is done once for each theme. */
   paint() {
     const colours = getComputedStyle(this.root);
     this.strong = colours.getPropertyValue("--ex-accent");
@@ -39,7 +39,7 @@ export class Minimap {
     for (const [difference, name] of Object.entries(this.apart)) this.apart[difference] = colours.getPropertyValue(name);
   }
 
-  /** Draw a scene once the browser is idle. @param {import("../scene/placement.js").Placement} placement @param {import("../scene/scene.js").Scene} scene @param {Map<number, import("../compare/differences.js").Difference>} [differs] slot → its difference from the other of two graphs */
+  /** Draw a scene once the browser is idle. @param {import("../scene/placement.js").Placement} placement @param {import("../scene/scene.js").Scene} scene @param {Map<number, import("../compare/differences.js").Difference>} [differs] slot → its difference from the other graph */
   draw(placement, scene, differs = new Map()) {
     this.size = placement.size;
     this.factor = Math.min((WIDE - 12) / this.size[0], (HIGH - 12) / this.size[1]);
@@ -54,7 +54,7 @@ export class Minimap {
     this.refresh();
   }
 
-  /** Draw nothing any more. */
+  /** Stop drawing. */
   end() {
     if (this.waiting) notIdle(this.waiting);
     this.corner.end();
@@ -73,7 +73,7 @@ export class Minimap {
     pixels.end();
   }
 
-  /** Frame the part in sight again, after the camera moved. */
+  /** Update the frame around the visible part after the camera moved. */
   refresh() {
     if (!this.factor) return;
     const [x, y, w, h] = this.camera.sight();
@@ -86,7 +86,7 @@ export class Minimap {
     if (!this.picture.width) return;
     const { pen, root } = this;
     const density = devicePixelRatio || 1;
-    // Asked for another size, a canvas takes new memory: only where the size is another.
+    // Setting the size of a canvas allocates new memory, so set it only if it changed.
     if (root.width !== Math.round(WIDE * density)) [root.width, root.height] = [Math.round(WIDE * density), Math.round(HIGH * density)];
     pen.setTransform(density, 0, 0, density, 0, 0);
     pen.clearRect(0, 0, WIDE, HIGH);
@@ -97,30 +97,30 @@ export class Minimap {
   }
 }
 
-/** px between the map and the border of the canvas, and ms for which the camera rests before the map changes its corner. */
+/** px between the map and the border of the canvas, and ms without camera motion before the map changes its corner. */
 const [MARGIN, REST] = [10, 250];
-/** @typedef {[boolean, boolean]} Corner whether it is at the left, and at the top */
-/** @type {Corner[]} the preferred ones first */
+/** @typedef {[boolean, boolean]} Corner whether it is on the left, and whether it is at the top */
+/** @type {Corner[]} in order of preference */
 const CORNERS = [[false, false], [false, true], [true, true], [true, false]];
 
-/** Moves the map where it covers something, and would cover nothing in another corner. */
+/** Position of the map, which changes if the map covers something and would cover nothing in another corner. */
 class MinimapCorner {
   /** @param {HTMLElement} root the map @param {import("./camera.js").Camera} camera */
   constructor(root, camera) {
     this.root = root;
     this.camera = camera;
     /** @type {Corner} */ this.corner = CORNERS[0];
-    /** @type {HTMLElement[]} what else lies over the canvas */ this.others = [];
+    /** @type {HTMLElement[]} the other parts over the canvas */ this.others = [];
     this.timer = 0;
   }
 
-  /** Look for a corner once the camera rests. @param {() => {placement: any, scene: any}} shown */
+  /** Choose a corner once the camera has stopped. @param {() => {placement: any, scene: any}} shown */
   later(shown) {
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.#choose(shown()), REST);
   }
 
-  /** Look no more. */
+  /** Cancel a scheduled choice. */
   end() {
     clearTimeout(this.timer);
   }
@@ -140,7 +140,7 @@ class MinimapCorner {
     root.classList.toggle("ex-topmost", free[1]);
   }
 
-  /** Whether the map would lie over a rectangle: left, top, right, bottom. @param {Corner} corner @param {number[][]} rects */
+  /** Whether the map would cover a rectangle (left, top, right, bottom). @param {Corner} corner @param {number[][]} rects */
   #covers([isLeft, isTop], rects) {
     const { width, height } = this.camera.viewport();
     const { offsetWidth: wide, offsetHeight: high } = this.root;

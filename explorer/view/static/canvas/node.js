@@ -1,4 +1,4 @@
-// Drawing of one slot: its current node, with its state as shape, label and colour.
+// Drawings of slots and boxes, with their states as shapes, labels and colours.
 
 import { put, say, svg } from "../dom.js";
 import { grouped } from "../data/number_format.js";
@@ -8,10 +8,10 @@ import { tintOf } from "../scene/heat.js";
 import { KernelTime } from "./kernel_time.js";
 
 const STATES = { plain: "", new: "new", fresh: "new in this stage", gone: "removed now", was: "removed in this stage" };
-/** How far the mark of an output lies below the border: it covers none of the type. */
+/** Offset in px of the output mark below the border, so that it does not cover the type. */
 const DROP = 4;
 
-/** Drawing of one slot; only changed parts are touched. */
+/** Drawing of one slot; only changed parts are updated. */
 export class SlotView {
   /** @param {import("../data/trace.js").Trace} trace @param {number} slot */
   constructor(trace, slot) {
@@ -30,8 +30,8 @@ export class SlotView {
   }
 
   /**
-   * Say where the slot stands. Coordinates are absolute: a transform a node would make the browser keep a paint
-   * layer's worth of state for each.
+   * Move the slot. Coordinates are absolute, because a transform for each node would make the browser keep
+   * the state of a paint layer for each.
    * @param {import("../scene/placement.js").Rect} rect
    */
   place([x, y]) {
@@ -41,9 +41,9 @@ export class SlotView {
     this.node = -1;
   }
 
-  /** @param {import("../scene/slot_states.js").SlotState} mark @param {import("../scene/placement.js").Placement} placement @param {boolean} selected @param {boolean} matches @param {import("../scene/heat.js").Share} [share] its heat @param {string} [lit] its relation to the selection: see gradient_links.js @param {import("../compare/differences.js").Difference} [differs] its difference from the other of two graphs */
+  /** @param {import("../scene/slot_states.js").SlotState} mark @param {import("../scene/placement.js").Placement} placement @param {boolean} selected @param {boolean} matches @param {import("../scene/heat.js").Share} [share] its heat @param {string} [lit] its relation to the selection: see gradient_links.js @param {import("../compare/differences.js").Difference} [differs] its difference from the other graph */
   show(mark, placement, selected, matches, share, lit, differs) {
-    // A time keeps clear of neighbours, which may have moved.
+    // A time avoids its neighbours, which may have moved.
     if (mark.time && this.placement !== placement) this.key = "";
     this.placement = placement;
     const key = `${mark.key}|${mark.apart}|${selected}|${matches}|${share}|${lit}|${differs?.kind}`;
@@ -123,13 +123,13 @@ export class SlotView {
     put(element, "y", y);
   }
 
-  /** The state in a word, on the upper left corner. */
+  /** Draw the state as a word at the upper left corner. */
   #tag(text, x, y) {
     const tag = this.#extra("tag", text !== "", () => pill("ex-tag", 14));
     if (tag) fillPill(tag, text, x - 6, y - 3);
   }
 
-  /** The mark of a call (it can be entered), the bar of its time, the sign of a live value. */
+  /** Draw the mark of a call (it can be entered), the time bar and the sign of a live value. */
   #inner(mark, x, y, wide, high) {
     const call = this.#extra("call", mark.flags.includes("call"), () => svg("path", { class: "ex-enter" }));
     if (call) put(call, "d", `M${x + wide - 14} ${y + 9}l4 4l-4 4`);
@@ -141,26 +141,26 @@ export class SlotView {
     }
   }
 
-  /** "×3": the number of equal nodes it represents, at the upper right corner. */
+  /** Draw the number of equal nodes that it represents, "×3", at the upper right corner. */
   #badge(copies, x, y) {
     const badge = this.#extra("badge", copies > 1, () => pill("ex-badge", 17));
     if (badge) fillPill(badge, `×${grouped(copies)}`, x - 14, y - 2);
   }
 
-  /** Its difference from the other graph, at the lower left corner; a fused kernel shows it for its members. */
+  /** Draw its difference from the other graph at the lower left corner; a fused kernel shows it for its members. */
   #difference(difference, x, y) {
     const pillar = this.#extra("difference", difference !== undefined, () => pill("ex-differs", 14));
     if (pillar) fillPill(pillar, `${difference.sign} ${difference.word}`, x - 6, y);
   }
 
-  /** The mark of an output, at the lower right corner, below the type. */
+  /** Draw the mark of an output at the lower right corner, below the type. */
   #output(wanted, right, bottom) {
     const mark = this.#extra("output", wanted, () => pill("ex-asked", 14));
     if (mark) fillPill(mark, "output", right - 41, bottom + DROP);
   }
 }
 
-/** How far below its lower border the mark of an item's difference stands: under that of an output. */
+/** Return the offset in px of a difference mark below the lower border, which is larger if there is an output mark. */
 function below(isOutput) {
   return isOutput ? 16 + DROP : 5;
 }
@@ -187,7 +187,7 @@ function fillPill(element, text, x, y) {
   put(label, "y", y + 3.5);
 }
 
-/** Draws one box: closed, like a stack of nodes; open, as a frame with its title. */
+/** Drawing of one box: closed, as a stack of nodes; open, as a frame with a title. */
 export class BoxView {
   /** @param {import("../data/trace.js").Trace} trace @param {number} index @param {boolean} open */
   constructor(trace, index, open) {
@@ -201,9 +201,9 @@ export class BoxView {
     this.news = pill("ex-tag", 14);
     this.output = pill("ex-asked", 14);
     this.differs = pill("ex-differs", 14);
-    // One operator of a file is no stack: it has no second sheet.
+    // A single operator of a file is not drawn as a stack.
     const under = trace.isOperator(index) ? [] : [this.under];
-    // Edges run into an open box over its head: its title lies over them.
+    // Edges enter an open box across its header, so its title is drawn over them.
     this.label = svg("g", { class: "ex-box-label", "aria-hidden": "true" }, ...(open ? [this.name] : []));
     const parts = open ? [this.shape, this.sign] : [...under, this.shape, this.name, ...this.details, this.sign, this.news, this.output, this.differs];
     this.root = svg("g", { class: open ? "ex-box ex-open" : "ex-box ex-closed", "data-key": `b${index}`, tabindex: -1, role: "button" }, ...parts);
@@ -221,7 +221,7 @@ export class BoxView {
     outline(this.shape, x, y, wide, high);
     outline(this.under, x + 5, y + 5, wide, high);
     const [name, ...details] = this.box.text;
-    // An open box is about its batches: there is room for their gain.
+    // An open box has room for the gain of its batches.
     say(this.name, this.open && this.box.batches.length ? `${name} · ${details.at(-1)}` : name);
     put(this.name, "x", this.open ? x + 28 : x + wide / 2);
     put(this.name, "y", this.open ? y + 18 : y + 21);
@@ -234,7 +234,7 @@ export class BoxView {
     put(this.sign, "d", this.open ? `M${x + 12} ${y + 14}h8` : `M${x + wide - 17} ${y + 11}h8m-4 -4v8`);
   }
 
-  /** @param {import("../scene/box_marks.js").BoxMark | undefined} mark @param {boolean} selected @param {number} matches matches of a search inside @param {import("../scene/heat.js").Share} [share] its heat @param {string} [lit] the relation of the nodes that it hides to the selection @param {string} [differs] the differences that it hides */
+  /** @param {import("../scene/box_marks.js").BoxMark | undefined} mark @param {boolean} selected @param {number} matches matches of a search inside @param {import("../scene/heat.js").Share} [share] its heat @param {string} [lit] the relation of its hidden nodes to the selection @param {string} [differs] the differences inside */
   show(mark, selected, matches, share, lit, differs = "") {
     const key = `${mark?.key}|${selected}|${matches}|${share}|${lit}|${differs}`;
     if (key === this.key) return;
@@ -256,7 +256,7 @@ export class BoxView {
   }
 }
 
-/** How much of a heat's colour a shape has: a negative share is that of the cold colour. @param {import("../scene/heat.js").Share | undefined} share */
+/** Return the CSS variables of a heat; a negative share has the cold colour. @param {import("../scene/heat.js").Share | undefined} share */
 function heatStyle(share) {
   if (share === undefined) return false;
   const [colour, part] = tintOf(share);

@@ -1,9 +1,9 @@
-// The names of layers' ports, beside the ends of edges at the layers' boxes.
+// Names of layer ports, next to the ends of edges at layer boxes.
 
 import { html, pool, put, say, svg } from "../dom.js";
 import { flowsRight } from "../scene/direction.js";
 
-/** Draws the names that belong to the edges of a scene. */
+/** Drawing of the port names of a scene's edges. */
 export class PortNames {
   constructor() {
     this.texts = svg("svg", { class: "ex-tile", overflow: "visible" });
@@ -16,7 +16,7 @@ export class PortNames {
     const right = flowsRight(placement.layout);
     for (const [key, { names, points }] of placement.named) {
       if (!scene.edges.has(key)) continue;
-      // Where values leave a box its second sheet lies, and, to the right of the middle, the mark of an output.
+      // Values leave a box where its second sheet is drawn and, right of the center, the output mark.
       const ends = right ? [[points[0] + 9, points[1] - 4], [points.at(-2) - 9, points.at(-1) - 4]] : [[points[0] - 5, points[1] + 13], [points.at(-2) + 5, points.at(-1) - 5]];
       for (const [end, place] of ends.entries()) {
         if (!names[end] || (!end && right && isTight(names, points))) continue;
@@ -28,7 +28,7 @@ export class PortNames {
       }
     }
     const rows = [...labels.values()].flatMap((label) => (label.isEnd && label.names.size > 1 ? apart(label, right) : [{ ...label, text: [...label.names.keys()].join(", ") }]));
-    // To the right a name lies along its edge: one that is longer would lie under the box at the other end, where that is level.
+    // In a graph that flows to the right, a name is drawn along its edge. A longer name would be covered by the box at the other end if both are level.
     const legible = rows.filter(({ text, room }) => SPACING.character * text.length + SPACING.besides < room);
     const texts = pool(this.texts, legible.length, () => svg("text", { class: "ex-port" }));
     legible.forEach(({ place, anchor, text }, index) => {
@@ -40,13 +40,13 @@ export class PortNames {
   }
 }
 
-/** Whether an edge to the right is too short for both of its names, of which that of the end is then drawn alone. */
+/** Whether an edge to the right is too short for both of its names; then only the name at its end is drawn. */
 function isTight(names, points) {
   const isLevel = Math.abs(points.at(-1) - points[1]) < SPACING.level;
   return isLevel && names[1] && SPACING.character * (names[0].length + names[1].length) + 2 * SPACING.besides > points.at(-2) - points[0];
 }
 
-/** The names of several edges that end in one place, on both sides of it: each on the side that its edge comes from. */
+/** Split the names of several edges that end at one point: each goes to the side that its edge comes from. */
 function apart({ place: [x, y], names, ...label }, right) {
   const ordered = [...names.keys()].sort((a, b) => names.get(a) - names.get(b));
   const half = ordered.length >> 1;

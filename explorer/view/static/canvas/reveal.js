@@ -1,13 +1,13 @@
-// The least motion of a camera that brings rectangles into sight, clear of the parts over the canvas.
+// Minimal camera motion that makes rectangles visible, not covered by the parts over the canvas.
 
 /** @typedef {number[]} Edges left, top, right, bottom, in px of the viewport */
 
-/** px that stay free between the revealed rectangle and the border, or the parts over the canvas. */
+/** Minimum px between a revealed rectangle and the border or the parts over the canvas. */
 const FREE = 6;
 
 /**
- * The motion that shows the first of some rectangles that is not in sight yet, and as many more as fit beside it; one in
- * sight already counts as the first. @param {Edges[]} rects @param {{width: number, height: number}} room @param {Edges[]} overlays
+ * Return the motion that shows the first rectangle that is not visible yet and as many more as fit next to it; a visible
+ * rectangle counts as the first. @param {Edges[]} rects @param {{width: number, height: number}} room @param {Edges[]} overlays
  * @returns {[number, number]} dx, dy
  */
 export function motion(rects, room, overlays) {
@@ -26,7 +26,7 @@ export function motion(rects, room, overlays) {
   return [shift(first[0], first[2], room.width), shift(first[1], first[3], room.height)];
 }
 
-/** The least motion away from the parts over the canvas that stays in the viewport; undefined where there is none. */
+/** Return the minimal motion away from the parts over the canvas that stays in the viewport, undefined if there is none. */
 function clearing(rect, whole, overlays) {
   const motions = [[0, 0]];
   for (const [left, top, right, bottom] of overlays) {

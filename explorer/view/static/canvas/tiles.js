@@ -1,31 +1,31 @@
-// Tiles of the canvas: parts that were never in sight have no elements, so that a frame and a step cost only the visible part of the graph.
+// Tiles of the canvas. Tiles that were never visible have no elements, so the cost of a frame or step depends only on the visible part.
 
 import { html, svg, whenIdle } from "../dom.js";
 
-/** px of the world: a side of a tile, how far around the sight tiles stay, and by how much strokes and signs go beyond the rectangles that are filed. */
+/** World px: the side of a tile, the margin around the visible part in which tiles are kept, and the overhang of strokes and signs beyond their rectangles. */
 const [SIDE, AROUND, BEYOND] = [900, 700, 40];
-/** Keys up to which everything stays drawn: a small graph gains nothing. */
+/** Number of keys up to which everything stays drawn, because a small graph gains nothing. */
 const FEW = 400;
 
 /**
- * @typedef {{keys: Set<string>, stale: Set<string>, group: SVGSVGElement | null, version: number}} Tile stale: keys to be drawn anew; group: made when first in sight
+ * @typedef {{keys: Set<string>, stale: Set<string>, group: SVGSVGElement | null, version: number}} Tile stale: keys to be drawn again; group: created when first visible
  */
 
-/** Elements of one layer, by place. */
+/** Elements of one layer, grouped by position. */
 export class Tiles {
-  /** @param {string} name the class of the layer @param {(key: string) => SVGGraphicsElement | null} draw brings the element of a key up to date; null where nothing is to be seen */
+  /** @param {string} name the class of the layer @param {(key: string) => SVGGraphicsElement | null} draw updates and returns the element of a key; null if there is nothing to see */
   constructor(name, draw) {
     this.draw = draw;
     this.root = html("div", { class: name });
-    /** items larger than a tile: as near as anything is in sight */ this.whole = this.#make();
+    /** items larger than a tile, which are treated as always visible */ this.whole = this.#make();
     /** @type {Map<string, Tile>} */ this.tiles = new Map();
     /** @type {Map<string, Tile>} key → its tile */ this.where = new Map();
     /** @type {Map<string, SVGGraphicsElement>} */ this.elements = new Map();
     /** @type {Tile | undefined} the tile of the item that has the focus */ this.held = undefined;
     /** @type {Set<Tile>} */ this.shown = new Set();
     /** @type {number[][]} */ this.sights = [];
-    /** px by which a key may reach out of its tile */ this.reach = 0;
-    /** whether tiles around the sight wait to be drawn */ this.waiting = false;
+    /** Maximum px by which a key extends beyond its tile */ this.reach = 0;
+    /** whether tiles around the visible part wait to be drawn */ this.waiting = false;
     this.count = 0;
     this.version = 0;
     this.ready = false;
@@ -35,7 +35,7 @@ export class Tiles {
     return { keys: new Set(), stale: new Set(), group: null, version: -1 };
   }
 
-  /** File a key under its rectangle; the next renewal draws it, if its tile is in sight then. @param {string} key @param {number[]} rect */
+  /** Enter a key with its rectangle; the next renewal draws it if its tile is visible then. @param {string} key @param {number[]} rect */
   put(key, [x, y, wide, high]) {
     const isLarge = wide > SIDE || high > SIDE;
     if (!isLarge) this.reach = Math.max(this.reach, wide / 2, high / 2);
@@ -55,7 +55,7 @@ export class Tiles {
     return tile;
   }
 
-  /** Take a key and its element away. @param {string} key */
+  /** Remove a key and its element. @param {string} key */
   drop(key) {
     this.where.get(key)?.keys.delete(key);
     this.where.get(key)?.stale.delete(key);
@@ -68,32 +68,32 @@ export class Tiles {
     this.elements.delete(key);
   }
 
-  /** Draw a key anew when the layer is shown next, if its tile is in sight then. @param {string} key */
+  /** Draw a key again when the layer is shown next, if its tile is visible then. @param {string} key */
   touch(key) {
     this.where.get(key)?.stale.add(key);
   }
 
-  /** Draw nothing until the next renewal: the filed items are of another placement than the scene. @param {number} count keys of all layers */
+  /** Draw nothing until the next renewal, because the entered items belong to another placement than the scene. @param {number} count keys of all layers */
   pause(count) {
     this.count = count;
     this.ready = false;
   }
 
-  /** Draw the items in sight anew now, and the rest when it comes into sight; or, of it all, only the touched ones. @param {boolean} [touched] */
+  /** Draw the visible items again now, and the rest when it becomes visible; with `touched`, only the touched items. @param {boolean} [touched] */
   renew(touched = false) {
     this.ready = true;
     if (!touched) this.version++;
     this.#show();
   }
 
-  /** Draw the items in some rectangles of the world. @param {number} count keys of all layers @param {...number[]} sights */
+  /** Draw the items in some world rectangles. @param {number} count keys of all layers @param {...number[]} sights */
   see(count, ...sights) {
     this.count = count;
     this.sights = sights;
     this.#show();
   }
 
-  /** Keep the tile of a key drawn, whatever is in sight: it can have the focus. @param {string} key */
+  /** Keep the tile of a key drawn even if it is not visible, so that the key's item can have the focus. @param {string} key */
   hold(key) {
     const tile = this.where.get(key);
     if (tile === this.held) return;
@@ -101,7 +101,7 @@ export class Tiles {
     this.#show();
   }
 
-  /** Draw the tiles in sight now, those around when the browser is idle. */
+  /** Draw the visible tiles now and the surrounding ones when the browser is idle. */
   #show() {
     const wanted = this.#wanted(AROUND);
     for (const tile of this.shown) {
@@ -131,12 +131,12 @@ export class Tiles {
     });
   }
 
-  /** Whether something of a tile is not drawn as it is now. @param {Tile} tile */
+  /** Whether a tile has outdated or missing drawings. @param {Tile} tile */
   #isOld(tile) {
     return tile.version !== this.version || tile.stale.size > 0 || !this.shown.has(tile);
   }
 
-  /** Bring a tile up to date. @param {Tile} tile */
+  /** Update a tile. @param {Tile} tile */
   #bring(tile) {
     if (!this.#isOld(tile)) return;
     if (!this.shown.has(tile)) this.#reveal(tile);
@@ -145,7 +145,7 @@ export class Tiles {
     tile.stale.clear();
   }
 
-  /** A tile is an svg element of its own, and none within another: a browser lays out and paints one anew only if something in it changes. */
+  /** Attach a tile. Each tile is its own top-level svg element, because a browser lays out and paints one again only if something in it changes. */
   #reveal(tile) {
     this.shown.add(tile);
     if (tile.group) return tile.group.classList.remove("ex-none");
@@ -162,7 +162,7 @@ export class Tiles {
     if (element.parentNode !== tile.group) tile.group.append(element);
   }
 
-  /** The tiles that are to be seen. @param {number} around px around the sight */
+  /** Return the tiles to draw. @param {number} around px around the visible part */
   #wanted(around) {
     const wanted = new Set(this.held ? [this.held] : []);
     if (this.count <= FEW) for (const tile of [this.whole, ...this.tiles.values()]) wanted.add(tile);
@@ -170,7 +170,7 @@ export class Tiles {
     return wanted;
   }
 
-  /** The tiles in or near a rectangle; the one of larger items always is. @param {number[]} rect @param {number} around @returns {Iterable<Tile>} */
+  /** Yield the tiles in or near a rectangle, always including the tile of larger items. @param {number[]} rect @param {number} around @returns {Iterable<Tile>} */
   *#near(/** @type {number[]} */ [x, y, wide, high], around) {
     yield this.whole;
     /** @type {number[]} */ const [left, top, right, bottom] = [x - around, y - around, x + wide + around, y + high + around].map((edge) => Math.floor(edge / SIDE));
@@ -185,7 +185,7 @@ export class Tiles {
     }
   }
 
-  /** Keys that may stand in a rectangle of the world. @param {number[]} rect @returns {Iterable<string>} */
+  /** Yield the keys that may be in a world rectangle. @param {number[]} rect @returns {Iterable<string>} */
   *within(rect) {
     for (const tile of this.#near(rect, AROUND)) yield* tile.keys;
   }
