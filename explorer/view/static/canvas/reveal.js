@@ -6,8 +6,8 @@
 const FREE = 6;
 
 /**
- * Return the motion that shows the first rectangle that is not visible yet and as many more as fit next to it; a visible
- * rectangle counts as the first. @param {Edges[]} rects @param {{width: number, height: number}} room @param {Edges[]} overlays
+ * Return the motion that shows the first rectangle and as many more as fit next to it. If some rectangle is visible
+ * already, it counts as the first. @param {Edges[]} rects @param {{width: number, height: number}} room @param {Edges[]} overlays
  * @returns {[number, number]} dx, dy
  */
 export function motion(rects, room, overlays) {

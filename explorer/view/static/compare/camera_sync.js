@@ -1,17 +1,17 @@
-// Camera synchronisation: the node in the middle of one view is in the middle of the other.
+// Camera synchronisation: both views are centered on corresponding nodes.
 
-/** Maps points of one graph to the other, by the places of nodes that stand for each other. */
+/** Map from points of one graph to points of the other, interpolated between corresponding nodes. */
 export class CameraSync {
   /** @param {import("../view.js").View[]} views @param {import("./differences.js").Differences} differences */
   constructor(views, differences) {
     this.views = views;
     this.differences = differences;
-    /** a node that only one side has, beside the nearest counterpart: their slots @type {{side: number, own: number, other: number} | null} */ this.held = null;
+    /** the slots of a node that exists on one side only and of its nearest counterpart on the other @type {{side: number, own: number, other: number} | null} */ this.held = null;
     this.slots = this.#slots(differences);
     this.counterparts = [null, null];
   }
 
-  /** Slot before → slot after. */
+  /** Return a map from slots before to slots after. */
   #slots(differences) {
     const [before, after] = this.views.map(({ trace }) => trace);
     return before.layout.slots.map(({ nodes }) => {
@@ -23,13 +23,13 @@ export class CameraSync {
     });
   }
 
-  /** For each side: box → the box of the other side that stands for it. @returns {Map<number, number>[]} */
+  /** For each side: box → the corresponding box of the other side. @returns {Map<number, number>[]} */
   get boxes() {
     this.counterparts.forEach((known, side) => (this.counterparts[side] = known ?? this.#boxes(side)));
     return this.counterparts;
   }
 
-  /** Box of one side → the box of the other side that holds most of the same. */
+  /** Return a map from boxes of one side to the boxes of the other side that share most of their contents. */
   #boxes(side) {
     const [own, other] = [this.views[side], this.views[1 - side]];
     const common = new Map();
@@ -48,11 +48,11 @@ export class CameraSync {
     const boxes = [own.trace.layout.boxes, other.trace.layout.boxes];
     for (const [box, others] of common) {
       let most = ALIKE;
-      // Of boxes that hold equally much, the one as deep: a box around another is chosen before one inside it.
+      // Of boxes with equal shares, choose the one of equal depth, so outer boxes come before inner ones.
       for (const [each, count] of others) {
         const depth = Math.abs(own.paths.depth[box] - other.paths.depth[each]);
         const named = boxes[0][box].label === boxes[1][each].label ? NAMED : 0;
-        // Common nodes over all nodes of both, so that a box inside or around the wanted one counts less.
+        // Common nodes divided by all nodes of both, so that a box inside or around the right one has a lower score.
         const share = count / (sizes[0].get(box) + sizes[1].get(each) - count) + named - depth / 1000;
         if (share > most) [most] = [share, counterparts.set(box, each)];
       }
@@ -60,7 +60,7 @@ export class CameraSync {
     return counterparts;
   }
 
-  /** For each side: x, y of the items that show nodes, and x, y of the items that show most of their counterparts on the other side. */
+  /** Return for each side the x, y of the items that show nodes and the x, y of the items that show most of their counterparts on the other side. */
   #anchors() {
     const [before, after] = this.views.map(({ placement }) => placement);
     if (this.known?.before === before && this.known.after === after) return this.known.anchors;
@@ -79,7 +79,7 @@ export class CameraSync {
     return anchors;
   }
 
-  /** Keep the nearest counterpart beside a node that only one side has; −1 ends it. @param {number} side @param {number} node @returns {number} the node of the other side, −1 where there is none */
+  /** Align a node that exists on one side only with its nearest counterpart; −1 ends this. @param {number} side @param {number} node @returns {number} the node of the other side, −1 if there is none */
   hold(side, node) {
     const [own, other] = [this.views[side].trace, this.views[1 - side].trace];
     const near = node < 0 ? -1 : this.#nearest(side, node);
@@ -87,7 +87,7 @@ export class CameraSync {
     return near;
   }
 
-  /** The counterpart of the node, of those that both sides show now, to which the fewest edges lead; −1 where there is none. */
+  /** Return the nearest counterpart, by number of edges, among the nodes that both sides show now; −1 if there is none. */
   #nearest(side, node) {
     const { trace } = this.views[side];
     const other = this.views[1 - side];
@@ -100,30 +100,30 @@ export class CameraSync {
     return -1;
   }
 
-  /** The place of the held node and that of its nearest counterpart, as an anchor. */
+  /** Return the positions of the held node and its nearest counterpart as an anchor. */
   #holding(side) {
     if (this.held?.side !== side) return [];
     const [own, other] = [this.views[side].placement.shows(this.held.own), this.views[1 - side].placement.shows(this.held.other)];
     return own && other ? [[...middle(own), ...middle(other)]] : [];
   }
 
-  /** Where a point of one side is on the other: moved as the items near it, the nearest most. */
+  /** Map a point of one side to the other. It moves as the items near it do, weighted by distance. */
   point(side, x, y) {
     let [weights, dx, dy] = [0, 0, 0];
     for (const [ownX, ownY, otherX, otherY] of [...this.#anchors()[side], ...this.#holding(side)]) {
-      // Of the fourth power of the distance: near the nodes of a box only these decide. The 1 keeps it finite.
+      // The weight falls with the fourth power of the distance, so near the nodes of a box only these count. The 1 keeps it finite.
       const weight = 1 / ((ownX - x) ** 2 + (ownY - y) ** 2 + 1) ** 2;
       weights += weight;
       dx += weight * (otherX - ownX);
       dy += weight * (otherY - ownY);
     }
-    // Graphs without a common node in sight are moved in proportion.
+    // Graphs without a common visible node are moved in proportion.
     if (weights) return [x + dx / weights, y + dy / weights];
     const [own, other] = [this.views[side].placement.size, this.views[1 - side].placement.size];
     return [(x * other[0]) / own[0], (y * other[1]) / own[1]];
   }
 
-  /** Let the other camera stand where that of one side does. @param {number} side */
+  /** Move the other camera to match the camera of `side`. @param {number} side */
   align(side) {
     const [own, other] = [this.views[side], this.views[1 - side]];
     if (!own.room.width || !other.room.width || !own.placement || !other.placement) return;
@@ -132,9 +132,9 @@ export class CameraSync {
   }
 }
 
-/** The part of the contents of two boxes that must be the same for one to stand for the other. */
+/** Minimum fraction of common contents for two boxes to correspond. */
 const ALIKE = 0.5;
-/** The weight of a common name. */
+/** Weight of a common name. */
 const NAMED = 0.3;
 
 function entry(table, key, make) {
@@ -146,7 +146,7 @@ function middle(/** @type {import("../scene/placement.js").Rect} */ [x, y, wide,
   return [x + wide / 2, y + high / 2];
 }
 
-/** The key of the largest count. */
+/** Return the key of the largest count. */
 function mostOf(counts) {
   let [best, most] = [null, 0];
   for (const [key, count] of counts) if (count > most) [best, most] = [key, count];

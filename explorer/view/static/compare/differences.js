@@ -1,11 +1,11 @@
-// Differences between two graphs shown side by side, for each node at the current moments of both.
+// Differences between two graphs shown side by side, for each node at the current moments of both graphs.
 
 import { grouped } from "../data/number_format.js";
 import { unpack } from "../data/unpack.js";
 
-/** @typedef {{kind: string, sign: string, word: string, many: string, meaning: string, rank: number}} Difference colours only repeat the sign */
+/** @typedef {{kind: string, sign: string, word: string, many: string, meaning: string, rank: number}} Difference the colour only repeats the sign */
 
-/** Classifies the nodes of both sides; side 0 is before, side 1 after. */
+/** Differences of the nodes of both sides; side 0 is before, side 1 after. */
 export class Differences {
   /** @param {any} data explorer/view/compare/pair_payload.py @param {import("../view.js").View[]} views */
   constructor(data, views) {
@@ -17,30 +17,30 @@ export class Differences {
     });
     this.words = new Map(changed.map((node, index) => [node, words[index]]));
     this.bodies = [new Map(bodies), new Map(bodies.map(([before, after]) => [after, before]))];
-    /** nodes before whose differences follow from others, and are told in one row */ this.folded = new Set(data.folds.flatMap(([, nodes]) => nodes));
-    /** @type {Map<string, Difference>} by their kinds, in the order of legends */ this.kinds = new Map(differences.map((row, rank) => [row.kind, { ...row, rank }]));
+    /** nodes before whose differences follow from other differences, shown as one row */ this.folded = new Set(data.folds.flatMap(([, nodes]) => nodes));
+    /** @type {Map<string, Difference>} kind → difference, in the order of legends */ this.kinds = new Map(differences.map((row, rank) => [row.kind, { ...row, rank }]));
     /** @type {{absent: string, standing: Record<number, string>, planned: Record<number, string>}[]} */ this.sides = sides;
   }
 
-  /** The counterpart of a node on the other side, or −1. @param {number} side @param {number} node */
+  /** Return the counterpart of a node on the other side, or −1. @param {number} side @param {number} node */
   partner(side, node) {
     return this.partners[side][node] ?? -1;
   }
 
-  /** The changes of a node, in words. @returns {string[]} */
+  /** Describe the changes of a node. @returns {string[]} */
   changes(side, node) {
     return this.words.get(side ? this.partner(1, node) : node) ?? [];
   }
 
-  /** The counterpart of a graph on the other side, or −1. @param {number} side @param {number} body */
+  /** Return the counterpart of a graph on the other side, or −1. @param {number} side @param {number} body */
   body(side, body) {
     const { recording, nodes } = this.views[side].trace;
-    // Bodies that share their nodes go by the number that the nodes have.
+    // Bodies that share nodes have the number stored with the nodes.
     const shared = body && recording.bodies[body].outputs.length ? nodes.body[recording.bodies[body].outputs[0]] : body;
     return this.bodies[side].get(shared) ?? -1;
   }
 
-  /** The difference of a node from the other side now. @returns {Difference | undefined} */
+  /** Return the current difference of a node from the other side. @returns {Difference | undefined} */
   of(side, node) {
     const [own, other] = [this.views[side], this.views[1 - side]];
     const { trace, now } = own;
@@ -51,7 +51,7 @@ export class Differences {
     return this.kinds.get(stands ? (UNPLANNED.has(now.phase) ? standing : planned)[node] : absent);
   }
 
-  /** Slot → the difference of its node from the other side. @param {number} side @param {import("../scene/scene.js").Scene} scene @returns {Map<number, Difference>} */
+  /** Return a map from slots to the differences of their nodes from the other side. @param {number} side @param {import("../scene/scene.js").Scene} scene @returns {Map<number, Difference>} */
   marks(side, scene) {
     const differences = new Map();
     for (const [slot, mark] of scene.slots) {
@@ -61,7 +61,7 @@ export class Differences {
     return differences;
   }
 
-  /** All current differences in program order, each once; a kernel is listed by its first node. */
+  /** List the current differences in program order, each once; a kernel is listed at its first node. */
   list() {
     const rows = [];
     const seen = new Set();
@@ -73,7 +73,7 @@ export class Differences {
         if (partner >= 0) last = side ? partner : node;
         const difference = differs.get(trace.slotOf[node]);
         if (!difference || this.of(side, node) !== difference) continue;
-        // A changed node stands on both sides, and is listed at the first.
+        // A changed node exists on both sides and is listed for the first.
         if (side && STANDING.has(difference.kind)) continue;
         const kernel = difference.kind === "regrouped" ? trace.kernelOf[node] : -1;
         if (kernel >= 0) {
@@ -86,14 +86,14 @@ export class Differences {
     return rows.sort((a, b) => a.order - b.order);
   }
 
-  /** The differences to go to: those that follow from others are left out, unless there is nothing else. */
+  /** Return the differences to step through. Differences that follow from others are omitted, unless there are no others. */
   stops() {
     const rows = this.list();
     const own = rows.filter(({ side, node, difference }) => difference.kind !== "rewired" || side || !this.folded.has(node));
     return own.length ? own : rows;
   }
 
-  /** Whether a kernel after computes nodes of a kernel before, which is listed there. */
+  /** Whether a kernel of side 1 computes nodes of a kernel of side 0, where it is listed. */
   #isListedBefore(kernel) {
     const [before, after] = this.views;
     return after.trace.kernels[kernel].nodes.some((node) => {
@@ -103,20 +103,20 @@ export class Differences {
   }
 }
 
-/** Kinds of nodes that stand on both sides. */
+/** Kinds of differences whose nodes exist on both sides. */
 const STANDING = new Set(["changed", "rewired"]);
 
 /** Phases in which kernels are not chosen yet. */
 const UNPLANNED = new Set(["record", "rewrite"]);
 
-/** How many there are of each kind, in the order of legends. @param {Difference[]} differences @returns {[Difference, number][]} */
+/** Count the differences of each kind, in the order of legends. @param {Difference[]} differences @returns {[Difference, number][]} */
 export function tally(differences) {
   const counts = new Map();
   for (const difference of differences) counts.set(difference, (counts.get(difference) ?? 0) + 1);
   return [...counts].sort(([a], [b]) => a.rank - b.rank);
 }
 
-/** "−2 +1 Δ3", "" where there are none. @param {Difference[]} differences */
+/** Return the counts as "−2 +1 Δ3", "" if there are none. @param {Difference[]} differences */
 export function tallyText(differences) {
   return tally(differences).map(([{ sign }, count]) => sign + grouped(count)).join(" ");
 }

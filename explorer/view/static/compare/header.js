@@ -1,4 +1,4 @@
-// Header of two explorers: synchronisation, differences, and the counts of both.
+// Header of two explorers: synchronisation, differences and the counts of both.
 
 import { iconButton } from "../controls/toolbar.js";
 import { tally } from "./differences.js";
@@ -9,7 +9,7 @@ import { grouped } from "../data/number_format.js";
 const TIED = { nodes: "by nodes", steps: "by steps", off: "not at all" };
 const SIDES = ["before", "after"];
 
-/** The head of a pair. */
+/** Header of a pair. */
 export class PairHead {
   /** @param {import("./pair.js").Pair} pair @param {any} comparison */
   constructor(pair, comparison) {
@@ -40,14 +40,14 @@ export class PairHead {
     this.folds.replaceChildren(...comparison.folds.map((fold) => this.#fold(fold)));
   }
 
-  /** Differences that follow from others: a row with their number, which opens. @param {[string, number[], string[]]} fold */
+  /** Return an expandable row that counts and lists differences that follow from others. @param {[string, number[], string[]]} fold */
   #fold([title, nodes, rows]) {
     const link = (node, text) => html("li", {}, html("button", { class: "ex-link", type: "button", click: () => this.pair.views[0].selection.select(node, true) }, text));
     const more = nodes.length > LISTED && html("li", { class: "ex-soft" }, `and ${grouped(nodes.length - LISTED)} more`);
     return html("details", { class: "ex-fold" }, html("summary", {}, title), html("ul", {}, ...nodes.slice(0, LISTED).map((node, place) => link(node, rows[place])), more));
   }
 
-  /** Name the differences once everything is shown. */
+  /** Update the legend in the next frame, after everything is shown. */
   later() {
     this.frame ||= requestAnimationFrame(() => {
       this.frame = 0;
@@ -68,23 +68,23 @@ export class PairHead {
     this.legend.replaceChildren(...(labels.length ? labels : [html("span", { class: "ex-soft" }, "no difference at this step")]));
   }
 
-  /** Say which difference is shown. */
+  /** Show the position of the current difference. */
   walked(place, stops) {
     say(this.place, `${grouped(place + 1)} of ${grouped(stops.length)}`);
   }
 
-  /** Say that a side has no such node, and which node both have that is the nearest to it; "" for neither. @param {number} side @param {string} name @param {string} near */
+  /** Report that a side lacks a node, and the nearest node that both sides have; "" for none. @param {number} side @param {string} name @param {string} near */
   miss(side, name, near) {
     const shown = near ? `, which shows its nearest neighbour in both: ${near}` : "";
     say(this.missing, name && `${name} is not in “${SIDES[side]}”${shown}`);
   }
 
-  /** Show how both are tied. @param {string} tied */
+  /** Show how both views are synchronised. @param {string} tied */
   tie(tied) {
     this.choice.value = tied;
   }
 
-  /** Cancel the frame that waits. */
+  /** Cancel the requested frame. */
   end() {
     cancelAnimationFrame(this.frame);
   }
@@ -95,7 +95,7 @@ function options(comparison, side) {
   return rows.map((row) => html("span", { class: "ex-soft" }, ` · ${row[0]} `, html("code", {}, row[side + 1])));
 }
 
-/** The counts of both sides at the end of their plans, a column each; in a narrow page a row each, which takes the roles away. */
+/** Return a table of the counts at the end of both plans, one column per count. On a narrow page CSS shows them as rows, which removes the table's implicit roles, so they are explicit. */
 function table(counts) {
   const cell = { role: "cell" };
   const row = (name, place) => html("tr", { role: "row" }, html("th", { scope: "row", role: "rowheader" }, name), ...counts.map((count) => html("td", cell, ...unbroken(count[place]))));
@@ -109,7 +109,7 @@ function table(counts) {
   return whole;
 }
 
-/** "+512 B (+197 %)" as two parts, which no line breaks inside; words as they are. @param {string} count */
+/** Split "+512 B (+197 %)" into two parts without line breaks inside; return words unchanged. @param {string} count */
 function unbroken(count) {
   const [, number, share] = /^(.+) (\(.+\))$/.exec(count) ?? [];
   const tied = (part) => html("span", { class: "ex-tied" }, part);

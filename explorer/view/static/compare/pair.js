@@ -1,4 +1,4 @@
-// Two explorers side by side: cameras, steps, selections and open boxes are synchronised, differences are marked.
+// Two explorers side by side, with synchronised cameras, steps, selections and open boxes, and marked differences.
 
 import { Differences } from "./differences.js";
 import { html } from "../dom.js";
@@ -10,7 +10,7 @@ import { View } from "../view.js";
 
 const TIES = ["nodes", "steps", "off"];
 
-/** Two views and the heading above them. */
+/** Two views and their header. */
 export class Pair {
   /**
    * @param {HTMLElement} element @param {{comparison: any, payloads: any[], tied?: string}} data
@@ -34,7 +34,7 @@ export class Pair {
     this.views[0].go(comparison.start[0]);
   }
 
-  /** Take a comparison of the recordings that both views show now. */
+  /** Replace the comparison after the views' recordings changed. */
   adopt(comparison) {
     this.differences = new Differences(comparison, this.views);
     this.cameraSync = new CameraSync(this.views, this.differences);
@@ -45,7 +45,7 @@ export class Pair {
     this.#align(0);
   }
 
-  /** The callbacks of a view, which tell this pair too. */
+  /** Return the callbacks of a view, extended to notify this pair. */
   #hear(side, own) {
     const tell = (name, act) => (...values) => {
       own[name]?.(...values);
@@ -75,7 +75,7 @@ export class Pair {
     };
   }
 
-  /** Repeat an act on the other view, unless the other is the one that follows. */
+  /** Run an action on the other view, unless the action is already such a repetition. */
   #follow(act) {
     if (this.following || this.tied === "off" || !this.cameraSync) return;
     this.following = true;
@@ -86,7 +86,7 @@ export class Pair {
     }
   }
 
-  /** One view stands at another moment: before it shows it, the other goes to its own, so that both know where both stand. */
+  /** Move the other view before one view shows a new moment, so that each knows the moments of both. */
   #moved(side, { step, stage, whole }) {
     const other = this.views[1 - side];
     if (this.following || !this.cameraSync) return;
@@ -110,7 +110,7 @@ export class Pair {
     this.cameraSync.align(side);
   }
 
-  /** Stay at the nearest counterpart of a node that only one side has, and say so; −1 ends it. */
+  /** Align a node that exists on one side only with its nearest counterpart, and report this; −1 ends it. */
   #hold(side, node) {
     const near = this.cameraSync.hold(side, node);
     const [own, other] = [this.views[side].trace, this.views[1 - side].trace];
@@ -134,7 +134,7 @@ export class Pair {
     });
   }
 
-  /** The boxes that the other side opens: those that stand for open ones, and all or none where all or none are. */
+  /** Return the boxes to open on the other side: the counterparts of open boxes, or all or none if this side has all or none open. */
   #wanted(side, open) {
     const [own, other] = [this.views[side], this.views[1 - side]];
     const inner = own.trace.layout.boxes.flatMap((box, index) => (box.parent >= 0 ? [index] : []));
@@ -143,9 +143,9 @@ export class Pair {
     const wanted = new Set(other.open);
     for (const box of inner) {
       const partner = this.cameraSync.boxes[side].get(box) ?? -1;
-      // Both must stand for each other: else two boxes of one side would open and close one of the other.
+      // The correspondence must hold in both directions; otherwise two boxes of one side would control one box of the other.
       if (partner < 0 || this.cameraSync.boxes[1 - side].get(partner) !== box) continue;
-      // The boxes around it are open as well: the other graph may be folded in another way.
+      // Also open the surrounding boxes, because the other graph may be nested differently.
       if (open.has(box)) for (const each of [partner, ...other.paths.outside(partner)]) wanted.add(each);
       else wanted.delete(partner);
     }
@@ -159,7 +159,7 @@ export class Pair {
 
   #fit(side) {
     const scales = this.views.map(({ camera, placement }) => camera.whole(placement.size));
-    // Tied cameras have one scale, so the graph that needs more room decides it.
+    // Synchronised cameras share one scale, so the graph that needs more room determines it.
     const wide = this.tied === "off" ? side : scales[0] <= scales[1] ? 0 : 1;
     this.views[wide].camera.fit(this.views[wide].placement.size);
   }
@@ -168,13 +168,13 @@ export class Pair {
     this.#follow(() => this.cameraSync.align(side));
   }
 
-  /** Tie the views in another way; the second one goes to where the first one stands. @param {string} tied */
+  /** Change how the views are synchronised; the second view moves to the moment and selection of the first. @param {string} tied */
   tieBy(tied) {
     if (tied === this.tied || !TIES.includes(tied)) return;
     this.tied = tied;
     this.head.tie(tied);
     this.callbacks.onTied?.(tied);
-    // Sides that are not tied show no counterparts.
+    // Without synchronisation no counterparts are shown.
     if (tied === "off") this.#hold(0, -1);
     this.#moved(0, this.views[0].now);
     this.#align(0);
@@ -192,7 +192,7 @@ export class Pair {
     this.head.walked(this.place, stops);
   }
 
-  /** Take both off the page. */
+  /** Remove both views from the page. */
   destroy() {
     this.theme.end();
     this.head.end();

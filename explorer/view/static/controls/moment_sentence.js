@@ -1,9 +1,9 @@
-// The sentence over the canvas: the present moment, and the reason of its decision; and its cost in a few words.
+// The sentence above the canvas: the current moment, the reason of its decision, and a short summary of the cost.
 
 import { html, put } from "../dom.js";
 import { bytesText, grouped, microsText } from "../data/number_format.js";
 
-/** Describes moments on one line above the canvas; more lines cover the top of the canvas, which therefore never moves. */
+/** Description of the moment on one line above the canvas. Further lines cover the top of the canvas, so the canvas never moves. */
 export class Sentence {
   /** @param {import("../view.js").View} view */
   constructor(view) {
@@ -24,7 +24,7 @@ export class Sentence {
     put(said, "tabindex", text.offsetHeight > said.offsetHeight && 0);
   }
 
-  /** Say a moment. @param {import("../data/timeline.js").Moment} moment @param {import("../panel/panel_parts.js").PanelParts} parts @returns {string} it as plain text */
+  /** Describe a moment. @param {import("../data/timeline.js").Moment} moment @param {import("../panel/panel_parts.js").PanelParts} parts @returns {string} the sentence as plain text */
   show(moment, parts) {
     const { trace, timeline, prediction } = this.view;
     const { place, verdict, fragments } = prediction.exercise?.saying() ?? saying(trace, timeline, moment, parts.summary);
@@ -36,18 +36,18 @@ export class Sentence {
     return `${name} ${place}: ${fragments.map(({ text }) => text).join("")}`;
   }
 
-  /** A screen reader is not told every step of a play. @param {boolean} playing */
+  /** Silence the screen reader's announcements while steps are played. @param {boolean} playing */
   playing(playing) {
     put(this.said, "aria-live", playing ? "off" : "polite");
   }
 
-  /** Watch nothing any more. */
+  /** Disconnect the observer. */
   end() {
     this.resized.disconnect();
   }
 }
 
-/** The sentence of a moment, in fragments (see data/trace.js). */
+/** Return the sentence of a moment as fragments (see data/trace.js). */
 function saying(trace, timeline, moment, summary) {
   const stage = timeline.stages[moment.stage];
   if (!stage) return { place: "", verdict: "", fragments: [] };
@@ -65,7 +65,7 @@ function saying(trace, timeline, moment, summary) {
   return { place: counts || nothing, verdict: "", fragments: stage.result ? [plain(stage.result)] : title.length ? title : [plain(stage.purpose)] };
 }
 
-/** Texts for the codes with which the planner explains a pick. */
+/** Planner's code for the reason of a pick → explanation. */
 const WHY = {
   only: "no other kernel was ready",
   ready_first: "of the remaining kernels, only this one had all its operands",
@@ -75,7 +75,7 @@ const WHY = {
   constant: "it is constant, so it is computed once, before all runs",
 };
 
-/** The sentence of a kernel that is picked, or has run, in fragments. */
+/** Return the sentence about a kernel that is picked or has run as fragments. */
 export function kernelSaying(trace, moment, plain) {
   const kernel = trace.kernels[moment.kernel];
   const nodes = kernel.nodes.flatMap((node, index) => [...(index ? [plain(index === kernel.nodes.length - 1 ? " and " : ", ")] : []), { text: trace.namedLabel(node), node }]);
@@ -95,7 +95,7 @@ export function kernelSaying(trace, moment, plain) {
   };
 }
 
-/** The cost of the graph at a moment, in a few words. */
+/** Summarize the cost of the graph at a moment. */
 export function costText(trace, timeline, moment) {
   const stage = timeline.stages[moment.stage];
   if (!stage) return "";

@@ -1,19 +1,19 @@
-// How much room the parts of a view have: its height, the panel beside or below the canvas, full screen; remembered by the browser.
+// Sizes of the parts of a view: its height, the panel next to or below the canvas, full screen. The browser stores them.
 
 import { put } from "../dom.js";
 import { Splitter } from "./splitter.js";
 
-/** px of width below which the panel is a drawer over the right of the canvas, over its bottom, and below which the steps take two lines. */
+/** Widths in px below which the panel is a drawer over the right of the canvas, a drawer over its bottom, and the steps need two lines. */
 const [DRAWER, NARROW, SLIM] = [1100, 720, 480];
-/** px that a view has at least; that a panel, the canvas beside it, the source and the tree have at least. */
+/** Minimum px of the view's height, and of the panel, the canvas next to it, the source and the tree. */
 const [LOW, PANEL, CANVAS, SOURCE, TREE] = [320, 200, 240, 160, 100];
 const KEY = "explorer.sizes";
-/** ms within which a second click follows. */
+/** Maximum ms between the clicks of a double click. */
 const DOUBLE_CLICK = 350;
 
-/** PaneSizes of one view. */
+/** Sizes of one view's parts. */
 export class PaneSizes {
-  /** @param {HTMLElement} root @param {number} height px, as Python asks for */
+  /** @param {HTMLElement} root @param {number} height px, as requested from Python */
   constructor(root, height) {
     this.root = root;
     this.chosen = recall();
@@ -62,28 +62,28 @@ export class PaneSizes {
     this.apply();
   }
 
-  /** A reader's change to a view of one height is no wish for views of another. */
+  /** Storage key of the height. A height chosen for a view with one default height does not apply to views with another. */
   get #heightKey() {
     return `height ${this.asked}`;
   }
 
-  /** Whether the panel is at the bottom of the canvas. */
+  /** Whether the panel is a drawer at the bottom of the canvas. */
   get isNarrow() {
     return this.root.classList.contains("ex-narrow");
   }
 
-  /** Whether the panel lies over the canvas when it is open. */
+  /** Whether the panel covers the canvas when it is open. */
   get isDrawer() {
     return this.root.classList.contains("ex-drawer");
   }
 
-  /** Whether the panel is shown: a drawer is closed until a reader opens it or selects something. */
+  /** Whether the panel is shown. A drawer is closed until a reader opens it or selects something. */
   get isPanelShown() {
     if (!this.isDrawer) return !this.chosen.hidden;
     return Boolean(this.chosen.drawer) || this.isSelected;
   }
 
-  /** Take a size that a reader chose, undefined for none, and remember it. @param {string} name @param {number | boolean | undefined} value */
+  /** Apply and store a size that a reader chose, undefined for the default. @param {string} name @param {number | boolean | undefined} value */
   choose(name, value) {
     this.chosen[name] = value;
     remember(this.chosen);
@@ -119,13 +119,13 @@ export class PaneSizes {
     this.choose("tree", !this.chosen.tree);
   }
 
-  /** Fill the screen, or stop. */
+  /** Enter or leave full screen. */
   turnFullScreen() {
     if (document.fullscreenElement) document.exitFullscreen();
     else this.root.requestFullscreen();
   }
 
-  /** Give the parts their sizes. */
+  /** Apply the sizes to the parts. */
   apply() {
     const { root, chosen } = this;
     const height = chosen[this.#heightKey];
@@ -134,7 +134,7 @@ export class PaneSizes {
     this.#showPanel();
   }
 
-  /** Arrange the parts for the width there is. */
+  /** Arrange the parts for the available width. */
   measure() {
     const wide = this.root.clientWidth;
     this.root.classList.toggle("ex-drawer", wide < DRAWER);
@@ -145,7 +145,7 @@ export class PaneSizes {
   }
 }
 
-/** Choices of readers in this browser. A page that may keep nothing (a sandboxed frame) starts with the sizes that Python asks for. */
+/** Return the reader's choices in this browser. A page without storage (a sandboxed frame) starts with the sizes requested from Python. */
 function recall() {
   try {
     return JSON.parse(localStorage.getItem(KEY) ?? "{}");
@@ -158,6 +158,6 @@ function remember(chosen) {
   try {
     localStorage.setItem(KEY, JSON.stringify(chosen));
   } catch {
-    // A sandboxed frame has no storage: the choice holds until the page is left.
+    // A sandboxed frame has no storage, so the choice lasts until the page is closed.
   }
 }

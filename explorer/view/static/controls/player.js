@@ -1,11 +1,11 @@
-// Plays the timeline: a step at a time, each as long as it takes to read.
+// Player of the timeline, which shows each step for as long as it takes to read.
 
-/** ms for which, at speed 1, a decision is shown, which is read, and a kernel or a stage as a whole, which is seen. */
+/** Duration in ms at speed 1 of a decision, which has to be read, and of a kernel or whole stage, which has only to be seen. */
 const [READ, SEEN] = [3000, 800];
 
-/** Calls back after each step's time while it plays. */
+/** Timer that calls back after each step's duration while it plays. */
 export class Player {
-  /** @param {{advance: () => boolean, moment: () => import("../data/timeline.js").Moment, changed: (playing: boolean) => void}} actions `advance` says whether there is more */
+  /** @param {{advance: () => boolean, moment: () => import("../data/timeline.js").Moment, changed: (playing: boolean) => void}} actions `advance` returns whether there are more steps */
   constructor(actions) {
     this.actions = actions;
     this.speed = 1;
@@ -21,7 +21,7 @@ export class Player {
     if (this.timer) this.#set(false);
   }
 
-  /** @param {number} speed 2 is twice as fast as a reader needs */
+  /** Change the speed. @param {number} speed 2 is twice as fast as a reader needs */
   retime(speed) {
     this.speed = speed;
     if (this.timer) this.#set(true);

@@ -1,17 +1,17 @@
-// Links in prose that drive a view: [the kernel](#explorer:stage=fuse&node=softmax). Where no view runs, they do nothing.
+// Links in prose that control a view: [the kernel](#explorer:stage=fuse&node=softmax). If no view is running, they do nothing.
 
 import { HANDOVER } from "./view_address.js";
 import { calm } from "../dom.js";
 
 const PREFIX = "#explorer:";
 
-/** A view, or on a page of notebooks the place of one that is still to be drawn. */
+/** Selector of views, including placeholders of views that a notebook page has not drawn yet. */
 const PLACES = ".explorer-view, .book-view:not(:has(.explorer-view))";
 
-/** One listener a document: other copies of this code, such as those of widgets, see that it is there. */
+/** Mark of a document that has a listener, so that other copies of this code, such as other widgets', do not add a second one. */
 const LISTENS = Symbol.for("explorer.prose_links");
 
-/** Let the links of this document drive the view that is nearest to each. */
+/** Make each link of this document control the view nearest to it. */
 export function followLinks() {
   if (document[LISTENS]) return;
   document[LISTENS] = true;
@@ -24,13 +24,13 @@ function follow(event) {
   if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
   const place = nearest(link);
   if (!place) return;
-  event.preventDefault(); // a fragment of the page's own address would mean a heading
+  event.preventDefault(); // a fragment in the page's own address would refer to a heading
   event.stopPropagation();
   place.dispatchEvent(new CustomEvent(HANDOVER, { detail: link.getAttribute("href").slice(PREFIX.length) }));
   place.scrollIntoView({ block: "nearest", behavior: calm() ? "auto" : "smooth" });
 }
 
-/** The view above or below a link, whichever is nearer. @param {Element} link @returns {Element | undefined} */
+/** Return the view above or below a link, whichever is nearer. @param {Element} link @returns {Element | undefined} */
 function nearest(link) {
   const at = link.getBoundingClientRect();
   const gap = ({ top, bottom }) => (bottom < at.top ? at.top - bottom : Math.max(0, top - at.bottom));

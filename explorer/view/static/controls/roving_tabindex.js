@@ -1,10 +1,10 @@
-// One tab stop for many buttons: arrow keys move among them, as in every toolbar and list of choices.
+// One tab stop for a group of buttons. Arrow keys move between them, as in toolbars and listboxes.
 
 import { put } from "../dom.js";
 
-/** Keeps the buttons of a part one tab stop, also after they are made anew. */
+/** Single tab stop of a part's buttons, kept when they are replaced. */
 export class RovingTabindex {
-  /** @param {HTMLElement} root @param {string} selector of its buttons @param {[string, string]} keys back and forward */
+  /** @param {HTMLElement} root @param {string} selector of its buttons @param {[string, string]} keys for back and forward */
   constructor(root, selector, [back, forward]) {
     this.root = root;
     this.selector = selector;
@@ -20,7 +20,7 @@ export class RovingTabindex {
     return [...buttons].filter((button) => !button.disabled);
   }
 
-  /** Keep one tab stop: the button that is wanted, else the one there was, else the present one or the first. */
+  /** Set the tab stop: the wanted button, else the previous tab stop, else the current choice or the first button. */
   #stop(/** @type {Element | null} */ wanted = document.activeElement) {
     const buttons = this.#buttons;
     const stops = [wanted, this.last, buttons.find((button) => button.closest("[aria-current], .ex-now")), buttons[0]];

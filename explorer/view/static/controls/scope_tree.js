@@ -1,4 +1,4 @@
-// The tree of boxes beside the canvas: the contents of each, and their cost. A row opens its box on the canvas, and is open while that is.
+// The tree of boxes next to the canvas, with contents and costs. Expanding a row opens its box on the canvas, and vice versa.
 
 import { html, put, say } from "../dom.js";
 import { counted, shortCounted } from "../data/number_format.js";
@@ -6,19 +6,19 @@ import { metricText, sumName } from "../data/totals.js";
 import { TypeAhead } from "./type_ahead.js";
 import { VirtualRows } from "./virtual_rows.js";
 
-/** px of a row: that of scope_tree.css. */
+/** Height of a row in px, as in scope_tree.css. */
 const HIGH = 24;
 
-/** Tree of one view's boxes (WAI-ARIA's pattern of a tree). */
+/** Tree of one view's boxes (WAI-ARIA tree pattern). */
 export class ScopeTree {
   /** @param {import("../view.js").View} view */
   constructor(view) {
     this.view = view;
-    /** the costs and the placement that the rows were listed for */ this.listed = { costs: null, placement: null };
+    /** the costs and placement that the rows were computed for */ this.listed = { costs: null, placement: null };
     this.rows = [];
-    /** the row that is the tree's tab stop */ this.stop = -1;
+    /** the row of the tree's tab stop */ this.stop = -1;
     this.chosen = -1;
-    /** @type {import("../data/totals.js").Metric | undefined} the one that rows tell */ this.metric = undefined;
+    /** @type {import("../data/totals.js").Metric | undefined} the metric shown in the rows */ this.metric = undefined;
     this.typed = new TypeAhead();
     this.root = html("div", { class: "ex-tree", role: "tree", "aria-label": "boxes", keydown: (event) => this.#key(event), click: (event) => this.#click(event), dblclick: (event) => this.#toggle(event) });
     this.scopeRows = new ScopeRows(view.trace.layout);
@@ -26,12 +26,12 @@ export class ScopeTree {
     this.drawn = new VirtualRows(this.root, HIGH, makeRow, (element, row) => this.#fill(element, row));
   }
 
-  /** Whether a reader wants it, and there is something to show. */
+  /** Whether the reader has turned it on and there is something to show. */
   get isShown() {
     return Boolean(this.view.sizes.chosen.tree) && this.view.trace.layout.boxes.length > 1;
   }
 
-  /** Show the open boxes and the selection now; nothing is made while the tree is hidden, and rows that are the same are kept. */
+  /** Update the open boxes and the selection. Nothing is created while the tree is hidden; unchanged rows are kept. */
   show() {
     const { view, listed } = this;
     put(this.root, "hidden", !this.isShown);
@@ -53,17 +53,17 @@ export class ScopeTree {
     else if (isMoved && !held) this.drawn.reveal(chosen);
   }
 
-  /** Take the focus. */
+  /** Focus the tree. */
   take() {
     this.#rove(this.stop, true);
   }
 
-  /** Watch no sizes any more. */
+  /** Disconnect the observer. */
   end() {
     this.drawn.end();
   }
 
-  /** The box that is selected, or the innermost one in the tree around the selected node. */
+  /** Return the selected box, or the innermost box of the tree around the selected node. */
   #innermost() {
     const { selection, trace, placement } = this.view;
     let box = selection.box >= 0 ? selection.box : selection.slot < 0 ? -1 : trace.boxOf[selection.slot];
@@ -71,7 +71,7 @@ export class ScopeTree {
     return box;
   }
 
-  /** The row of a box, or of the first one around it that has a row, or else the first row. */
+  /** Return the row of a box, else of the innermost box around it that has a row, else the first row. */
   #standing(box) {
     const { boxes } = this.view.trace.layout;
     const there = new Set(this.rows.map(({ key }) => key));
@@ -105,7 +105,7 @@ export class ScopeTree {
     [holds ? (isOpen ? "▾" : "▸") : "", name, measured].forEach((text, part) => say(element.children[part], text));
   }
 
-  /** Make a row the tree's only tab stop, in sight, and let it have the focus. */
+  /** Make a row the tree's only tab stop, scroll it into view and optionally focus it. */
   #rove(box, focus) {
     this.stop = box;
     this.drawn.show(this.rows, box);
@@ -113,7 +113,7 @@ export class ScopeTree {
     if (focus) this.drawn.elements.get(box)?.focus({ preventScroll: true });
   }
 
-  /** The box of the row that a pointer is at, −1 beside all. */
+  /** Return the box of the row under the pointer, −1 if there is none. */
   #at({ target }) {
     return Number(target.closest("[data-box]")?.dataset.box ?? -1);
   }
@@ -168,9 +168,9 @@ function makeRow() {
   return html("div", { class: "ex-tree-row", role: "treeitem" }, html("span", { class: "ex-twisty", "aria-hidden": "true" }), html("span", { class: "ex-tree-name" }), html("span", { class: "ex-soft" }));
 }
 
-/** @typedef {{key: number, level: number, place: number, count: number, holds: boolean, isOpen: boolean}} ScopeRow key: its box; place: among `count` boxes beside it, from 1; holds: other boxes */
+/** @typedef {{key: number, level: number, place: number, count: number, holds: boolean, isOpen: boolean}} ScopeRow key: its box; place: position among its `count` siblings, from 1; holds: whether it contains boxes */
 
-/** Lists the boxes that hold something, outside in, inside those that are open. */
+/** List of the non-empty boxes whose outer boxes are all open, outer boxes first. */
 class ScopeRows {
   /** @param {import("../types").LayoutTables} layout */
   constructor(layout) {

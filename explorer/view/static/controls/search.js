@@ -1,4 +1,4 @@
-// Find operators, nodes and decisions, and walk through the matches: type, name, operation, shape, dtype, scope, source, sentence.
+// Search of operators, nodes and decisions by type, name, operation, shape, dtype, scope, source or sentence, with steps through the matches.
 
 import { iconButton } from "./toolbar.js";
 import { html, put, say } from "../dom.js";
@@ -10,7 +10,7 @@ const LISTED = 60;
 
 /** @typedef {{visit: (node: number) => void, visitBox: (box: number) => void, goDecision: (index: number) => void, onFound: (nodes: number[]) => void, onClose: () => void}} Actions */
 
-/** A text field over its results; Enter and Shift Enter walk through all of them, arrows through the list. */
+/** Text field above its results. Enter and Shift Enter step through all results, arrow keys through the list. */
 export class Search {
   /** @param {import("../data/trace.js").Trace} trace @param {Actions} actions */
   constructor(trace, actions) {
@@ -18,7 +18,7 @@ export class Search {
     this.actions = actions;
     /** @type {{box?: number, node: number, decision: number}[]} */ this.matches = [];
     this.at = -1;
-    /** @type {any[] | undefined} the searched texts of each node */ this.entries = undefined;
+    /** @type {any[] | undefined} the searched strings of each node */ this.entries = undefined;
     /** @type {Map<number, any> | undefined} box of an operator → its searched strings */ this.operators = undefined;
     /** @type {string[] | undefined} */ this.sentences = undefined;
     this.field = html("input", { type: "search", placeholder: "type, name, operation, shape, dtype, reason …", title: 'also "type:Conv", "operation:conv2d", "shape:64×7×7", "dtype:float32", "name:…", "text:…", "found:gelu"', "aria-label": "search", input: () => this.#find() });
@@ -31,7 +31,7 @@ export class Search {
     this.root = html("div", { class: "ex-search", role: "search", hidden: true, keydown: (event) => this.#key(event) }, head, this.summary, this.results);
   }
 
-  /** Open the field and put the cursor there. */
+  /** Open and focus the field. */
   open() {
     this.#unhide();
     this.field.focus();
@@ -46,7 +46,7 @@ export class Search {
     this.field.focus();
   }
 
-  /** Find every node of an operation, and stand at one of them. @param {string} operation @param {number} node */
+  /** Find every node of an operation and go to one of them. @param {string} operation @param {number} node */
   openOperation(operation, node) {
     this.#unhide();
     this.field.value = ofOperation(operation);
@@ -59,7 +59,7 @@ export class Search {
     this.root.hidden = false;
   }
 
-  /** Close, and forget the matches. */
+  /** Close the search and clear the matches. */
   close() {
     if (this.root.hidden) return;
     this.root.hidden = true;
@@ -69,7 +69,7 @@ export class Search {
     this.actions.onClose();
   }
 
-  /** Go to the next result, or with −1 to the previous one; after the last comes the first. @param {number} by */
+  /** Go to the next result, or with −1 to the previous one, wrapping around. @param {number} by */
   walk(by) {
     if (!this.matches.length) return;
     const count = this.matches.length;
@@ -86,7 +86,7 @@ export class Search {
     if (held) (held.isConnected ? held : this.field).focus({ preventScroll: true });
   }
 
-  /** Mark a result as the one that is shown. */
+  /** Mark a result as the current one. */
   #stand(index) {
     this.at = index;
     this.#list();
@@ -111,7 +111,7 @@ export class Search {
       this.#prepare();
       for (const [box, entry] of this.operators) if (query.matches(entry)) boxes.push(box);
       for (const node of boxes.flatMap((box) => this.#nodesIn(box))) inside.add(node);
-      // The nodes of an operator that was found are not listed once more.
+      // Nodes of a found operator are not listed separately.
       this.entries.forEach((entry, node) => entry && !inside.has(node) && query.matches(entry) && nodes.push(node));
       this.sentences.forEach((text, index) => query.matchesText(text) && decisions.push(index));
     }
@@ -123,7 +123,7 @@ export class Search {
     this.actions.onFound([...inside, ...nodes]);
   }
 
-  /** The nodes inside a box. @returns {number[]} */
+  /** Return the nodes inside a box. @returns {number[]} */
   #nodesIn(box) {
     const { boxes, slots } = this.trace.layout;
     const inside = [box];
@@ -137,7 +137,7 @@ export class Search {
     return nodes;
   }
 
-  /** As many results as fit a list, around the one that is shown. */
+  /** List as many results as fit, around the current one. */
   #list() {
     const from = Math.max(0, Math.min(this.at - LISTED / 2, this.matches.length - LISTED));
     this.results.replaceChildren(...this.matches.slice(from, from + LISTED).map((match, place) => this.#row(match, from + place)));

@@ -1,9 +1,9 @@
-// Selection: one node or one box that a reader chose, and the matches of a search.
+// Selection of one node or box by the reader, and the matches of a search.
 
 import { LEGIBLE } from "../canvas/camera.js";
 import { around } from "../scene/outlines.js";
 
-/** px around an item that is brought into sight. */
+/** px around an item that is scrolled into view. */
 const MARGIN = 22;
 
 /** Selection of one view. */
@@ -14,12 +14,12 @@ export class Selection {
     /** a node, −1 for none */ this.node = -1;
     /** the second of two nodes, −1 for none */ this.other = -1;
     /** a box, −1 for none */ this.box = -1;
-    /** a box in the place of the second node, −1 for none */ this.otherBox = -1;
+    /** a box instead of the second node, −1 for none */ this.otherBox = -1;
     /** @type {"" | import("../scene/lineage.js").Way} which side of the selected node is lit */ this.way = "";
     /** @type {Set<number>} nodes that a search found */ this.matches = new Set();
   }
 
-  /** Select a node, −1 for none; `seek` opens the boxes around it and brings it into sight. @param {number} node */
+  /** Select a node, −1 for none; `seek` opens the boxes around it and scrolls it into view. @param {number} node */
   select(node, seek = false) {
     const { view } = this;
     const changed = node !== this.node;
@@ -32,7 +32,7 @@ export class Selection {
     if (changed) view.callbacks.onSelect?.(this.node);
   }
 
-  /** The node that stands for the selected one at the present moment: itself, or its replacement. */
+  /** The node that represents the selected one at the current moment: itself or its replacement. */
   get standing() {
     const { node, view } = this;
     return node < 0 || view.trace.exists(node, view.now.position) ? node : view.trace.resolver(view.now.position)[node];
@@ -43,13 +43,13 @@ export class Selection {
     return this.node < 0 ? -1 : this.view.trace.slotOf[this.view.trace.origin(this.standing)];
   }
 
-  /** Where it is drawn: its own place, or that of the closed box that hides it. @returns {import("../scene/placement.js").Rect | undefined} */
+  /** The rectangle of the selection, or of the closed box that hides it. @returns {import("../scene/placement.js").Rect | undefined} */
   get rect() {
     if (this.box >= 0) return this.view.placement.boxes.get(this.box);
     return this.slot < 0 ? undefined : this.view.placement.shows(this.slot);
   }
 
-  /** The decisions about the selected node, or about its replacement, in order. */
+  /** Return the decisions about the selected node or its replacement, in order. */
   decisions() {
     const { trace } = this.view;
     if (this.node < 0) return [];
@@ -67,7 +67,7 @@ export class Selection {
     });
   }
 
-  /** Select a node and go to a moment at which it is there, if it is not. @param {number} node */
+  /** Select a node and, if it does not exist now, go to a moment at which it exists. @param {number} node */
   visit(node) {
     const { trace, timeline, now } = this.view;
     const { born, gone } = trace.nodes;
@@ -75,7 +75,7 @@ export class Selection {
     this.select(node, true);
   }
 
-  /** Select the first value that holds a NaN, at the moment at which it is computed. */
+  /** Select the first value that contains a NaN and go to the moment at which it is computed. */
   visitFirstNaN() {
     const { firstNaN: node, kernelOf } = this.view.trace;
     if (node < 0) return;
@@ -83,7 +83,7 @@ export class Selection {
     this.visit(node);
   }
 
-  /** Bring the changes of a step, or of a stage that is entered as a whole, into sight by the least motion; in another stage, or as part of the change, the selection comes first. @param {boolean} enters the stage is another */
+  /** Scroll the changes of a step or of an entered whole stage into view by the minimal motion. The selection has priority in a new stage or if it is part of the change. @param {boolean} enters whether the stage is new */
   follow(enters) {
     const { scene, placement, camera, now } = this.view;
     const isStage = enters && now.whole;
@@ -96,7 +96,7 @@ export class Selection {
     if (this.rect && (enters || scene.attention.includes(this.slot))) camera.reveal(around([this.rect], MARGIN));
   }
 
-  /** The slots of the nodes that the applied decisions of a stage changed. @param {number} stage */
+  /** Return the slots of the nodes that a stage's applied decisions changed. @param {number} stage */
   #changedBy(stage) {
     const { trace, timeline } = this.view;
     const { first, last } = timeline.stages[stage];
@@ -104,17 +104,17 @@ export class Selection {
     return [...new Set(applied.flatMap(({ subjects, produced }) => [...produced, ...subjects]).map((node) => trace.slotOf[node]))].filter((slot) => slot >= 0);
   }
 
-  /** Whether all of what is selected is in sight. */
+  /** Whether the selection is completely visible. */
   get isInSight() {
     return Boolean(this.rect) && this.view.camera.shows(around([this.rect], 0));
   }
 
-  /** Bring what is selected into sight, by the least motion. */
+  /** Scroll the selection into view by the minimal motion. */
   reveal() {
     if (this.rect) this.view.camera.reveal(around([this.rect], MARGIN));
   }
 
-  /** Select a second node or box beside the first, or let it go: the panel says why these two are not one. @param {string} key "n7", "b2" */
+  /** Select a second node or box in addition to the first, or deselect it. The panel explains why the two are not one. @param {string} key "n7", "b2" */
   pair(key) {
     const { view } = this;
     if (!key || (this.node < 0 && this.box < 0)) return this.pick(key);
@@ -134,7 +134,7 @@ export class Selection {
     view.show();
   }
 
-  /** Light everything that leads to the selected node, or all that is computed from it; again: end it. @param {"" | import("../scene/lineage.js").Way} way */
+  /** Highlight everything that leads to the selected node or is computed from it, or end this if it is on. @param {"" | import("../scene/lineage.js").Way} way */
   trace(way) {
     this.traced(this.way === way ? "" : way);
   }
@@ -155,7 +155,7 @@ export class Selection {
     this.view.callbacks.onBox?.(box);
   }
 
-  /** Select a box, open the boxes around it and bring it into sight. @param {number} box */
+  /** Select a box, open the boxes around it and scroll it into view. @param {number} box */
   visitBox(box) {
     const { view } = this;
     this.#choose(box);

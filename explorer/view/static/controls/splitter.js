@@ -1,17 +1,17 @@
-// A bar between two parts of a view: the pointer or the arrow keys move it.
+// A bar between two parts of a view, moved by the pointer or the arrow keys.
 
 import { html, put } from "../dom.js";
 
-/** px that an arrow key moves it by; with Shift four times as far. */
+/** px by which an arrow key moves the bar; four times as much with Shift. */
 const STEP = 16;
 
 /**
  * @typedef {{least: number, most: number}} Limits
  * @typedef {{name: string, axis: () => "x" | "y", grows: 1 | -1, limits: () => Limits, read: () => number, write: (px: number) => void, reset: () => void}} Bar
- *   axis: along which it moves; grows: whether the part grows with the coordinate; reset: the act of a double click
+ *   axis: direction of motion; grows: 1 if the part grows with the coordinate, else −1; reset: action of a double click
  */
 
-/** Moves the border of a part. */
+/** Movable border of a part. */
 export class Splitter {
   /** @param {string} name its CSS class @param {Bar} bar */
   constructor(name, bar) {
@@ -24,7 +24,7 @@ export class Splitter {
     /** @type {{at: number, size: number} | null} */ this.held = null;
   }
 
-  /** Say where it stands. */
+  /** Update its ARIA attributes. */
   tell() {
     const { least, most } = this.bar.limits();
     put(this.root, "aria-orientation", this.bar.axis() === "x" ? "vertical" : "horizontal");

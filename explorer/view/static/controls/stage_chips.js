@@ -1,9 +1,9 @@
-// The stages of the timeline, one chip each; passes that changed nothing are folded.
+// The stages of the timeline as chips; passes that changed nothing are folded into one chip.
 
 import { html, put } from "../dom.js";
 import { grouped } from "../data/number_format.js";
 
-/** The row of chips. */
+/** Row of chips. */
 export class StageChips {
   /** @param {import("../data/timeline.js").Timeline} timeline @param {(stage: number) => void} onPick */
   constructor(timeline, onPick) {
@@ -17,7 +17,7 @@ export class StageChips {
     this.#build();
   }
 
-  /** Mark a stage as the one that is shown. @param {number} stage */
+  /** Mark a stage as the current one. @param {number} stage */
   show(stage) {
     if (stage === this.current) return;
     this.current = stage;
@@ -25,7 +25,7 @@ export class StageChips {
     if (this.room) this.#settle();
   }
 
-  /** Keep the chip of the present stage in sight, with its neighbours; in a row that is too short only this chip has numbers. */
+  /** Keep the current stage's chip and its neighbours visible. If the row is too short, only this chip shows its numbers. */
   #settle() {
     const { root } = this;
     root.classList.remove("ex-tight", "ex-tighter");
@@ -41,13 +41,13 @@ export class StageChips {
     this.#fade();
   }
 
-  /** Fade the ends behind which there is more. */
+  /** Fade the ends of the row that hide more chips. */
   #fade() {
     const { scrollLeft, scrollWidth, clientWidth } = this.root;
     put(this.root, "data-more", [scrollLeft > 1 && "before", scrollLeft + clientWidth < scrollWidth - 1 && "after"].filter(Boolean).join(" ") || false);
   }
 
-  /** Runs of neighbouring passes without decisions, and everything else alone. */
+  /** Group the stages: consecutive passes without decisions together, every other stage on its own. */
   #runs() {
     const runs = [];
     this.timeline.stages.forEach((stage, index) => {
@@ -81,7 +81,7 @@ export class StageChips {
     return chip;
   }
 
-  /** How large the graph is after a stage, where that is news. */
+  /** Return the size of the graph after a stage if it changed. */
   #size(index) {
     const { size } = this.timeline.stages[index];
     return size === this.timeline.stages[index - 1]?.size ? "" : size;

@@ -1,8 +1,8 @@
-// Light or dark: as asked for, else as the surroundings have it.
+// Light or dark theme: as requested, else as in the environment.
 
 import { put } from "../dom.js";
 
-/** Keeps a view in its theme. */
+/** Theme of one view. */
 export class Theme {
   /** @param {HTMLElement} root @param {string} wanted "auto", "light" or "dark" @param {() => void} painted after the colours changed */
   constructor(root, wanted, painted) {
@@ -18,12 +18,12 @@ export class Theme {
     this.paint();
   }
 
-  /** Turn dark into light and light into dark. */
+  /** Switch between dark and light. */
   turn() {
     this.set(themeNow(this.wanted) === "dark" ? "light" : "dark");
   }
 
-  /** Take the theme on. */
+  /** Apply the theme. */
   paint() {
     const followed = this.wanted === "auto" && Boolean(document.body.dataset.jpThemeLight);
     put(this.root, "data-theme", themeNow(this.wanted));
@@ -32,7 +32,7 @@ export class Theme {
   }
 }
 
-/** "light" or "dark": as asked for, else as JupyterLab, VS Code or the system has it. */
+/** Return "light" or "dark": as requested, else as in JupyterLab, VS Code or the system. */
 function themeNow(wanted) {
   if (wanted === "light" || wanted === "dark") return wanted;
   const { dataset, classList } = document.body;
@@ -42,7 +42,7 @@ function themeNow(wanted) {
   return matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
 }
 
-/** Call back whenever the surroundings may have changed their theme; returns the act that ends it. */
+/** Call `changed` whenever the environment may have changed its theme. Return a function that ends this. */
 function watchTheme(changed) {
   const observer = new MutationObserver(changed);
   observer.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-light", "data-jp-theme-name", "class"] });

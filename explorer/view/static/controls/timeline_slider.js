@@ -1,13 +1,13 @@
-// Timeline slider: one tick per decision, the memory curves of plan and run, and the current moment.
+// Timeline slider with one tick per decision, the memory curves of plan and run, and the current moment.
 
 import { html, put, svg } from "../dom.js";
 import { bytesText } from "../data/number_format.js";
 
 const [HIGH, BASE, TOP, PAD] = [32, 26, 11, 8];
-/** px of a letter of a label, at most on average. */
+/** Maximum average width in px of a label's letters. */
 const LETTER = 5.8;
 
-/** Slider over all moments, with their decisions drawn on it. */
+/** Slider over all moments, with the decisions drawn on it. */
 export class TimelineSlider {
   /** @param {import("../data/trace.js").Trace} trace @param {import("../data/timeline.js").Timeline} timeline @param {(step: number) => void} onStep */
   constructor(trace, timeline, onStep) {
@@ -24,7 +24,7 @@ export class TimelineSlider {
     this.picture.append(this.marks, this.chosen, this.line, this.dot);
     this.slider = html("input", { type: "range", min: 0, max: timeline.end, step: 1, "aria-label": "moment", input: () => onStep(Number(this.slider.value)) });
     this.root = html("div", { class: "ex-strip" }, this.picture, html("div", { class: "ex-slider" }, this.slider, html("div", { class: "ex-ring" })));
-    /** @type {{left: number, right: number, step: number}[]} labels of peaks, over which the slider lies */ this.peaks = [];
+    /** @type {{left: number, right: number, step: number}[]} labels of peaks, which the slider covers */ this.peaks = [];
     this.root.addEventListener("mousedown", (event) => this.#visitPeak(event), true);
     this.peak = trace.kernels.reduce((most, kernel, index) => Math.max(most, trace.live(index), kernel.live), 1);
   }
@@ -37,7 +37,7 @@ export class TimelineSlider {
     return BASE - (live / this.peak) * (BASE - TOP);
   }
 
-  /** Go to a peak whose label was pressed. */
+  /** Go to the peak whose label was pressed. */
   #visitPeak(event) {
     const { left, top } = this.root.getBoundingClientRect();
     const x = event.clientX - left;
@@ -48,7 +48,7 @@ export class TimelineSlider {
     this.onStep(peak.step);
   }
 
-  /** Draw for a width in px. @param {number} width */
+  /** Draw it for a width in px. @param {number} width */
   resize(width) {
     if (width === this.width || width < 40) return;
     this.width = width;
@@ -71,7 +71,7 @@ export class TimelineSlider {
     this.mark(this.decisions);
   }
 
-  /** Steps of live bytes over the moments of a stage; its peak is added to the others. */
+  /** Return the curve of live bytes over a stage's moments, and add its peak to `peaks`. */
   #curve(stage, peaks) {
     const from = stage.start + stage.last - stage.first;
     const count = stage.end - from;
@@ -89,7 +89,7 @@ export class TimelineSlider {
     return svg("path", { class: `ex-strip-memory ex-strip-${stage.kind}`, d });
   }
 
-  /** Labels of peaks, inside the strip; where two would meet, the later one says it alone; beside an equal one it is as planned. */
+  /** Return the labels of peaks inside the strip. Of two labels that would overlap, only the later one is drawn; if both peaks are equal, it is marked as planned. */
   #labels(peaks) {
     const placed = peaks.map(({ x, text, step }) => {
       const wide = LETTER * text.length;
@@ -113,7 +113,7 @@ export class TimelineSlider {
     put(this.chosen, "d", decisions.map((index) => `M${this.#x(this.timeline.afterDecision(index)).toFixed(1)} ${BASE}v-12`).join(""));
   }
 
-  /** @param {import("../data/timeline.js").Moment} moment @param {string} spoken the words of a screen reader about it */
+  /** @param {import("../data/timeline.js").Moment} moment @param {string} spoken its description for screen readers */
   show(moment, spoken) {
     this.moment = moment;
     this.spoken = spoken;

@@ -1,12 +1,12 @@
-// The menu of the tools that have no button in the toolbar, each with its label and its key.
+// Menu of the tools without a toolbar button, with their labels and keys.
 
 import { html, put } from "../dom.js";
 import { RovingTabindex } from "./roving_tabindex.js";
 import { iconButton } from "./toolbar.js";
 
-/** A button, and the menu that it opens below itself. */
+/** Button and the menu that it opens. */
 export class ToolMenu {
-  /** @param {(HTMLElement | false)[]} tools buttons, and selects of a choice */
+  /** @param {(HTMLElement | false)[]} tools buttons and select elements */
   constructor(tools) {
     this.root = html("div", { class: "ex-menu ex-tool-menu", popover: "auto", role: "group", "aria-label": "more tools", keydown: (event) => this.#key(event), focusout: (event) => this.#left(event), beforetoggle: (event) => this.#place(event.newState === "open"), toggle: (event) => event.newState === "open" && this.root.querySelector("button, select")?.focus(), click: (event) => this.#clicked(event), change: () => this.root.hidePopover() }, ...tools);
     new RovingTabindex(this.root, "button, select", ["ArrowUp", "ArrowDown"]);
@@ -25,7 +25,7 @@ export class ToolMenu {
     Object.assign(this.root.style, { right: `${Math.max(4, wide - right)}px`, ...(below < 320 && below < bottom ? { top: "4px" } : { top: `${bottom + 4}px` }), maxHeight: `${Math.max(320, below)}px` });
   }
 
-  /** Keys in the menu are not keys of the view. */
+  /** Handle keys in the menu, which are not keys of the view. */
   #key(event) {
     if (event.key !== "Tab") event.stopPropagation();
   }
@@ -34,7 +34,7 @@ export class ToolMenu {
     if (relatedTarget && !this.root.contains(relatedTarget) && !relatedTarget.closest(".ex-menu")) this.root.hidePopover();
   }
 
-  /** Close after a tool has acted; one that opens a menu keeps this one as long as that is open. */
+  /** Close after a tool's action, or, if the tool opens a menu, when that menu closes. */
   #clicked({ target }) {
     const button = target.closest("button");
     if (button && !button.popoverTargetElement) this.root.hidePopover();

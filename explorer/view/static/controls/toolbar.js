@@ -1,4 +1,4 @@
-// Buttons with icons, and the help: the list of keys, and the legend of outlines.
+// Icon buttons, and the help: the list of keys and the legend of outlines.
 
 import { html, put, svg } from "../dom.js";
 
@@ -29,7 +29,7 @@ const ICONS = {
   help: "M5.5 6a2.5 2.5 0 1 1 3.6 2.2C8.3 8.6 8 9 8 10M8 12.5v.5",
 };
 
-/** Keys, with their descriptions for the help. */
+/** Keys and their descriptions for the help. */
 /** @type {[string[], string][]} */
 export const KEYS = [
   [[",", "."], "a step back, forward"],
@@ -48,7 +48,7 @@ export const KEYS = [
   [["e", "c", "0", "9"], "open, close every box; open down to a depth"],
 ];
 
-/** Keys and gestures for the room that things have. */
+/** Keys and gestures for layout and navigation. */
 /** @type {[string[], string][]} */
 const ROOM_KEYS = [
   [["f"], "fit the graph into view"],
@@ -60,7 +60,7 @@ const ROOM_KEYS = [
   [["Ctrl", "wheel"], "zoom"],
 ];
 
-/** Outlines on the canvas: CSS class and meaning. */
+/** CSS class and meaning of each outline on the canvas. */
 const MARKS = [
   ["ex-leaf", "a value that exists before the run: an input or a weight"],
   ["ex-output", "an output"],
@@ -79,12 +79,12 @@ function box(name, x = 2, y = 3) {
   return svg("rect", { class: name, x, y, width: 30, height: 14, rx: 5 });
 }
 
-/** An edge that a decision declined to join. */
+/** Return the drawing of an edge whose ends a decision declined to fuse. */
 function declinedEdge() {
   return svg("path", { class: "ex-edge ex-edge-declined", d: "M2 10H34M13 5l10 10m0-10l-10 10" });
 }
 
-/** The outlines of the canvas, each with its meaning. */
+/** Return the legend of outlines. */
 function legend() {
   const rows = MARKS.map(([name, meaning]) => [sample(svg("g", { class: name }, box("ex-shape"))), meaning]);
   rows.push([sample(box("ex-under", 5, 5), box("ex-under", 1, 2)), "a closed box: a double click opens it"]);
@@ -93,7 +93,7 @@ function legend() {
   return html("dl", {}, ...rows.flatMap(([picture, meaning]) => [html("dt", {}, picture), html("dd", {}, meaning)]));
 }
 
-/** A button with an icon. @param {keyof typeof ICONS} icon @param {string} label */
+/** Make a button with an icon. @param {keyof typeof ICONS} icon @param {string} label */
 export function iconButton(icon, label, click) {
   const button = html("button", { type: "button", class: "ex-button", title: label, "aria-label": label, click });
   button.append(drawing(icon));
@@ -104,26 +104,26 @@ function drawing(icon) {
   return svg("svg", { viewBox: "0 0 16 16", width: 16, height: 16, "aria-hidden": "true" }, svg("path", { d: ICONS[icon] }));
 }
 
-/** A row of a menu: an icon, a label, and the key that does the same. @param {keyof typeof ICONS} icon @param {string} label @param {string} key "" for none */
+/** Make a menu row with an icon, a label and the equivalent key. @param {keyof typeof ICONS} icon @param {string} label @param {string} key "" for none */
 export function labelledButton(icon, label, key, click) {
   return html("button", { type: "button", "aria-label": label, click }, drawing(icon), html("span", {}, label), key && html("kbd", {}, key));
 }
 
-/** Give a button another picture and name. */
+/** Change the icon and name of a button. */
 export function changeIcon(button, icon, label) {
   put(button.querySelector("path"), "d", ICONS[icon]);
   put(button, "title", label);
   put(button, "aria-label", label);
 }
 
-/** The list of keys, hidden at first. @param {string[]} metrics the choices of "h" @param {() => void} onClose @param {{key: string, meaning: string}[]} [more] keys of this view alone */
+/** Make the help dialog, hidden at first. @param {string[]} metrics the choices of the key "h" @param {() => void} onClose @param {{key: string, meaning: string}[]} [more] keys of this view only */
 export function helpBox(metrics, onClose, more = []) {
   /** @type {[string[], string][]} */
   const own = more.map(({ key, meaning }) => [[key], meaning]);
   const list = (/** @type {[string[], string][]} */ rows) => html("dl", {}, ...rows.flatMap(([keys, meaning]) => [html("dt", {}, ...keys.flatMap((key) => [html("kbd", {}, key), " "])), html("dd", {}, meaning || `colour by ${metrics.join(", ")}`)]));
   const heading = (/** @type {string} */ text) => html("h4", { "aria-level": 2 }, text);
   const close = html("button", { type: "button", class: "ex-button ex-close", "aria-label": "close", click: onClose }, "×");
-  // The dialog keeps Tab: its only button is the only stop.
+  // The dialog traps Tab, because its only button is the only tab stop.
   const keydown = (event) => {
     if (event.key !== "Tab") return;
     event.preventDefault();

@@ -1,22 +1,22 @@
-// Type-ahead of WAI-ARIA's trees and lists: characters typed one soon after the other lead to a name that begins so.
+// Type-ahead of WAI-ARIA trees and lists: characters typed in quick succession find a name that begins with them.
 
-/** ms after which a character begins anew. */
+/** ms after which a character begins a new prefix. */
 const PAUSE = 700;
 
-/** Letters typed into one part. */
+/** Characters typed into one part. */
 export class TypeAhead {
   constructor() {
     this.typed = "";
     this.last = -Infinity;
   }
 
-  /** Whether a key is part of the typed name: a letter or a digit begins it, and any character goes on. @param {KeyboardEvent} event */
+  /** Whether a key is part of the typed prefix, which begins with a letter or digit and continues with any character. @param {KeyboardEvent} event */
   takes({ key, timeStamp, ctrlKey, metaKey, altKey }) {
     if ([...key].length !== 1 || ctrlKey || metaKey || altKey) return false;
     return this.#goesOn(timeStamp) || /[\p{L}\p{N}_]/u.test(key);
   }
 
-  /** The next name, around the end, that begins with the typed letters; the same letter again goes on to the next, −1 where none does. @param {KeyboardEvent} event @param {string[]} names @param {number} at the present one */
+  /** Return the index of the next name, wrapping around, that begins with the typed prefix, −1 if there is none. Repeating one letter moves to the next match. @param {KeyboardEvent} event @param {string[]} names @param {number} at the current index */
   find({ key, timeStamp }, names, at) {
     this.typed = (this.#goesOn(timeStamp) ? this.typed : "") + key.toLowerCase();
     this.last = timeStamp;

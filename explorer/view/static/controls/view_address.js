@@ -1,11 +1,11 @@
-// The address of a view: step, selection and open boxes, in the fragment of its page, in links of prose, and for another view of the same recording.
+// The address of a view: its step, selection and open boxes, used in URL fragments, links in prose, and transfers to another view of the same recording.
 
-/** ms without a change until the address is written; browsers refuse a hundred changes in a few seconds. */
+/** ms without a change before the address is written, because browsers reject a hundred changes within a few seconds. */
 const PAUSE = 300;
 
 /**
- * Show a view that goes where the page's address says, and writes a reader's steps there. A link may be written by hand,
- * "#stage=fuse&node=softmax", "#stage=simplify&decision=LogOfExp", "#stage=order&kernel=3"; the view itself writes numbers, "#stage=fuse&step=12&node=7&direction=right&open=1,4".
+ * Show a view that restores its state from the page's URL fragment and writes changes to it. Handwritten forms are
+ * "#stage=fuse&node=softmax", "#stage=simplify&decision=LogOfExp", "#stage=order&kernel=3". The view writes numbers, "#stage=fuse&step=12&node=7&direction=right&open=1,4".
  * @param {string} start the state of a page without a fragment
  * @param {(callbacks: import("../view.js").Callbacks) => import("../view.js").View} show
  */
@@ -15,7 +15,7 @@ export function keepAddress(start, show) {
   const write = () => {
     clearTimeout(waiting);
     waiting = setTimeout(() => {
-      // Another address was entered and is about to be read: it must not be written over.
+      // Another address was entered and is about to be read, so it must not be overwritten.
       if (location.hash !== known) return;
       history.replaceState(null, "", `#${addressOf(view)}`);
       known = location.hash;
@@ -30,7 +30,7 @@ export function keepAddress(start, show) {
   read();
 }
 
-/** The state of a view, as the fragment of its page's address. @param {import("../view.js").View} view */
+/** Return the state of a view as a URL fragment. @param {import("../view.js").View} view */
 export function addressOf(view) {
   const { layout } = view.trace;
   const parts = new URLSearchParams({ stage: view.stageName, step: String(view.now.step) });
@@ -41,7 +41,7 @@ export function addressOf(view) {
   return parts.toString().replaceAll("%2C", ",");
 }
 
-/** Go where an address says; names that the recording does not hold are left alone. @param {import("../view.js").View} view @param {URLSearchParams} parts */
+/** Restore the state in an address; names that the recording does not contain are ignored. @param {import("../view.js").View} view @param {URLSearchParams} parts */
 export function restore(view, parts) {
   const { trace, timeline, selection } = view;
   if (view.turning.isOther(parts.get("direction"))) view.turning.turn();
@@ -60,7 +60,7 @@ export function restore(view, parts) {
   else selection.visit(node);
 }
 
-/** The step of a number, of a decision by its rule or its code, or of a kernel by its number in the order; −1 for none. @param {import("../view.js").View} view @param {URLSearchParams} parts @param {number} stage */
+/** Return the step given by a number, by a decision's rule or code, or by a kernel's number in the order; −1 for none. @param {import("../view.js").View} view @param {URLSearchParams} parts @param {number} stage */
 function stepOf({ trace, timeline }, parts, stage) {
   const number = (name) => (/^\d+$/.test(parts.get(name) ?? "") ? Number(parts.get(name)) : -1);
   if (parts.has("decision")) {
@@ -72,7 +72,7 @@ function stepOf({ trace, timeline }, parts, stage) {
   return number("step");
 }
 
-/** The node of a number, or of a name: of several the last one that exists at the present moment, or ever; −1 for none. @param {import("../view.js").View} view @param {string} named */
+/** Return the node with a number or name, −1 if there is none. Of several nodes, prefer the last one that exists at the current moment, else the last one. @param {import("../view.js").View} view @param {string} named */
 function nodeOf({ trace, now }, named) {
   if (/^\d+$/.test(named)) return Number(named) < trace.count ? Number(named) : -1;
   if (!named) return -1;
@@ -80,7 +80,7 @@ function nodeOf({ trace, now }, named) {
   return nodes.filter((node) => trace.exists(node, now.position)).at(-1) ?? nodes.at(-1) ?? -1;
 }
 
-/** The nodes of a name, in the order of `view.focus`: of a scope or operator by its path or a part of it, else of a variable, else of an operation. @param {import("../data/trace.js").Trace} trace @param {string} named */
+/** Return the nodes with a name, with the precedence of `view.focus`: a scope or operator by its path or a part of it, else a variable, else an operation. @param {import("../data/trace.js").Trace} trace @param {string} named */
 function nodesNamed(trace, named) {
   const paths = [named.split(" / "), named.split(/[/.]/).filter(Boolean)].filter(({ length }) => length);
   const all = [...trace.nodes.label.keys()];
@@ -92,16 +92,16 @@ function nodesNamed(trace, named) {
   return isNamed.map((is) => all.filter(is)).find(({ length }) => length) ?? [];
 }
 
-/** Whether a path has another one as a stretch of it. @param {string[]} path @param {string[]} part */
+/** Whether a path contains another one as a contiguous part. @param {string[]} path @param {string[]} part */
 function isWithin(path, part) {
   return path.some((_, start) => part.every((name, index) => path[start + index] === name));
 }
 
-/** The event that takes a view to an address, on its root. */
+/** Event on a view's root that moves the view to an address. */
 export const HANDOVER = "explorer-handover";
 
 /**
- * Let the view in an element go where a reader is in another one, unless he is still at its start.
+ * Move the view in an element to the reader's state in another view, unless the reader is still at its start.
  * @param {import("../view.js").View} view @param {string} start address of the view when it was drawn @param {HTMLElement} element
  */
 export function handOver(view, start, element) {
@@ -112,7 +112,7 @@ export function handOver(view, start, element) {
   /** @type {HTMLElement | null} */ (root.querySelector("[data-key][tabindex='0']"))?.focus({ preventScroll: true });
 }
 
-/** Let a view go where another one leaves a reader, or a link in prose leads. @param {import("../view.js").View} view */
+/** Let other views and links in prose move this view. @param {import("../view.js").View} view */
 export function takeOver(view) {
   view.root.addEventListener(HANDOVER, (/** @type {CustomEvent<string>} */ { detail }) => restore(view, new URLSearchParams(detail)));
 }

@@ -1,4 +1,4 @@
-// The parts of the view around the canvas, and their texts.
+// The parts of the view around the canvas, and their labels.
 
 import { changeIcon, helpBox, iconButton, labelledButton } from "./toolbar.js";
 import { counted, grouped } from "../data/number_format.js";
@@ -22,11 +22,11 @@ const hinted = new WeakSet();
 
 const NO_KERNEL = "The kernel that planned this graph has stopped or restarted: steps stay on this page. Run the cell again for a living view.";
 
-/** Depths that the menu and the keys know. */
+/** Maximum depth of the menu and the keys. */
 const DEEPEST = 9;
 const SPEEDS = [0.5, 1, 2, 4];
 
-/** Builds the page of a view once for each payload. */
+/** Page of a view, built once for each payload. */
 export class ViewParts {
   /** @param {import("../view.js").View} view */
   constructor(view) {
@@ -81,14 +81,14 @@ export class ViewParts {
     this.saveMenu = new SaveMenu(view);
     root.replaceChildren(
       html("div", { class: "ex-top" }, this.stageChips.root, this.#tools(), this.toolMenu.root, this.saveMenu.root, this.saveMenu.problem),
-      // The steps stand before the panel in the order of the keyboard: they belong to the canvas above them.
+      // The steps precede the panel in tab order, because they belong to the canvas above them.
       html("div", { class: timeline.end ? "ex-main" : "ex-main ex-stepless" }, this.source.root, view.sizes.sourceBar.root, html("div", { class: "ex-field" }, this.tree.root, view.sizes.treeBar.root, html("div", { class: "ex-ground" }, this.sentence.root, this.stage)), this.bottom, view.sizes.panelBar.root, html("div", { class: "ex-beside" }, this.panel.root), this.help),
       view.sizes.heightBar.root,
       this.heard,
     );
   }
 
-  /** Draw and watch nothing any more. */
+  /** Stop all drawing and observers. */
   end() {
     this.minimap.end();
     this.tree.end();
@@ -102,13 +102,13 @@ export class ViewParts {
     else this.help.focus();
   }
 
-  /** The parts that lie over the canvas now: nothing that changes is revealed under it. */
+  /** Return the rectangles of the parts that cover the canvas, so that no change is revealed under them. */
   #overlays() {
     const { heat, room } = this.view;
     const { sizes } = this.view;
     const parts = [heat.legend, this.minimap.root, this.search.root];
     const key = `${room.width} ${room.height} ${this.sentence.excess} ${sizes.isDrawer && sizes.isPanelShown} ${heat.legend.textContent} ${this.minimap.root.className} ${parts.map((part) => part.hidden || part.classList.contains("ex-unseen"))}`;
-    // Asking for places is a layout of the whole page: only where they may be others. Results of a search come and go.
+    // Reading positions lays out the whole page, so read them only if they may have changed. Search results change at any time.
     if (key !== this.overlaid?.key || !this.search.root.hidden) {
       const over = parts.filter((part) => part.offsetWidth > 0 && !part.classList.contains("ex-unseen"));
       const edges = over.map((part) => [part.offsetLeft, part.offsetTop, part.offsetLeft + part.offsetWidth, part.offsetTop + part.offsetHeight]);
@@ -120,14 +120,14 @@ export class ViewParts {
     return this.overlaid.edges;
   }
 
-  /** Put the choice of colours into the toolbar of a wide view, and into the menu of a narrow one. */
+  /** Move the choice of colours into the toolbar if the view is wide, else into the menu. */
   arrange() {
     const { heat, root, sizes } = this.view;
     const home = sizes.isDrawer ? this.toolMenu.root : root.querySelector(".ex-tools");
     if (heat.select.parentElement !== home) home.prepend(heat.select);
   }
 
-  /** px of the canvas that the drawer covers at the right and at the bottom. */
+  /** Return the px that the drawer covers at the right and at the bottom of the canvas. */
   #covered() {
     const { root, sizes } = this.view;
     /** @type {HTMLElement} */ const drawer = root.querySelector(".ex-beside");
@@ -169,7 +169,7 @@ export class ViewParts {
     return tools;
   }
 
-  /** Show or hide the tree of boxes, which takes the focus where it comes. */
+  /** Show or hide the tree of boxes, and focus it when it is shown. */
   turnTree() {
     this.view.sizes.turnTree();
     this.tree.show();
@@ -177,7 +177,7 @@ export class ViewParts {
     else this.view.focus.take();
   }
 
-  /** Show or hide the source, which takes the focus where it comes. */
+  /** Show or hide the source, and focus it when it is shown. */
   turnSource() {
     const { view, source } = this;
     if (!view.lines.isKnown) return;
@@ -198,7 +198,7 @@ export class ViewParts {
     source.take();
   }
 
-  /** A menu that opens boxes down to a depth, where there is more than one. */
+  /** Return a menu that opens boxes down to a depth, if there is more than one depth. */
   #depth() {
     const deepest = this.view.opening.depths.reduce((most, depth) => Math.max(most, depth), 0) + 1;
     if (deepest < 2) return false;
@@ -230,7 +230,7 @@ export class ViewParts {
     return steps;
   }
 
-  /** Say a moment everywhere around the canvas. @param {import("../data/timeline.js").Moment} moment @param {number} selected a node @param {number} box */
+  /** Show a moment in all parts around the canvas. @param {import("../data/timeline.js").Moment} moment @param {number} selected a node @param {number} box */
   show(moment, selected, box) {
     const { trace, timeline } = this.view;
     this.stageChips.show(moment.stage);
@@ -248,7 +248,7 @@ export class ViewParts {
     if (this.cost.textContent !== cost) this.cost.replaceChildren(...explained(cost));
   }
 
-  /** Tell a screen reader the selection: the focus stays where it is, and the panel elsewhere says the rest. */
+  /** Announce the selection to screen readers, since the focus does not move; the details are in the panel. */
   #hear(selected, box) {
     const { trace } = this.view;
     const chosen = `${selected}|${box}`;
@@ -264,26 +264,26 @@ export class ViewParts {
     say(this.heard, subject ? `selected ${subject}${counts}` : "nothing is selected");
   }
 
-  /** Take away the line that says how to begin: the reader has begun, and no later view on the page says it again. */
+  /** Remove the hint on how to begin once the reader has begun; later views on the page do not show it. */
   #begun(moment) {
     if (this.hint.hidden || (moment.step === 0 && moment.stage <= 0)) return;
     this.hint.hidden = true;
     hinted.add(document);
   }
 
-  /** Say whether it plays; a screen reader is not told every step of it. @param {boolean} playing */
+  /** Show whether steps are played; screen readers do not announce every step. @param {boolean} playing */
   playing(playing) {
     changeIcon(this.playButton, playing ? "pause" : "play", playing ? "pause (p)" : "play (p)");
     this.sentence.playing(playing);
   }
 
-  /** Say which graph is on the canvas, when it is not the top, with the graphs that lead to it. @param {number} body */
+  /** Show the path to the graph on the canvas if it is not the top graph. @param {number} body */
   showBody(body) {
     const { trace } = this.view;
     const { callee, body: graphOf } = trace.nodes;
     /** @type {number[]} */
     const path = [];
-    // a body that is called in several places is shown where it is called first
+    // a body with several calls is shown at its first call
     for (let at = body; at > 0 && !path.includes(at); at = graphOf[callee.indexOf(at)] ?? 0) path.unshift(at);
     const link = (/** @type {number} */ graph, /** @type {string} */ name) =>
       html("button", { type: "button", class: "ex-link", click: () => this.view.enter(graph) }, name);

@@ -1,12 +1,12 @@
-// Rows of one height in a list that scrolls: those in sight, and the one that may have the focus, have elements.
+// Rows of equal height in a scrolling list. Only visible rows and the focusable row have elements.
 
 import { html, put } from "../dom.js";
 
-/** Rows above and below the visible ones that have elements, so that scrolling finds them there. */
+/** Number of rows above and below the visible ones that have elements, so that they are ready for scrolling. */
 const SPARE = 8;
 
 /**
- * Draws rows by their keys.
+ * Drawing of rows with keys.
  * @template {{key: number, level: number}} T
  */
 export class VirtualRows {
@@ -22,7 +22,7 @@ export class VirtualRows {
     this.make = make;
     this.fill = fill;
     /** @type {T[]} */ this.rows = [];
-    /** @type {Map<number, number>} key → place among the rows */ this.places = new Map();
+    /** @type {Map<number, number>} key → index of its row */ this.places = new Map();
     /** @type {Map<number, HTMLElement>} */ this.elements = new Map();
     this.held = -1;
     this.sight = { top: 0, high: 0 };
@@ -33,7 +33,7 @@ export class VirtualRows {
     this.resized.observe(root);
   }
 
-  /** Show other rows, or the same ones again, the held one among them wherever it is. @param {T[]} rows @param {number} held a key */
+  /** Show rows; the held row always has an element. @param {T[]} rows @param {number} held a key */
   show(rows, held) {
     if (rows !== this.rows) {
       this.rows = rows;
@@ -44,7 +44,7 @@ export class VirtualRows {
     this.#draw();
   }
 
-  /** Scroll as little as needed to see a row. @param {number} key */
+  /** Scroll by the minimum needed to show a row. @param {number} key */
   reveal(key) {
     const place = this.places.get(key);
     if (place === undefined) return;
@@ -57,17 +57,17 @@ export class VirtualRows {
     this.#measure();
   }
 
-  /** How many rows are in sight as a whole. */
+  /** Number of completely visible rows. */
   get page() {
     return Math.max(1, Math.floor(this.sight.high / this.high) - 1);
   }
 
-  /** Leave the page. */
+  /** Disconnect the observers. */
   end() {
     this.resized.disconnect();
   }
 
-  /** Asked for when it may be another: a step alone asks for no layout of the page. */
+  /** Read the scroll position and height. Called only when they may have changed, so that a step causes no layout of the page. */
   #look() {
     this.sight = { top: this.root.scrollTop, high: this.root.clientHeight };
   }
@@ -91,7 +91,7 @@ export class VirtualRows {
       element.remove();
       elements.delete(key);
     }
-    // Rows that stay keep their order, so that no element is moved: one that is moved loses the focus.
+    // Remaining rows keep their order, so that no element is moved and loses the focus.
     let next = this.list.firstElementChild;
     for (const place of places) {
       const row = rows[place];
