@@ -15,7 +15,7 @@ from tests.browser.player import drawn, mount
 from tests.golden.programs import recorded
 from tests.support.large import flat
 from tests.view import sample
-from tests.view.stories import story
+from tests.view.random_recordings import random_recording
 
 pytestmark = [pytest.mark.browser, pytest.mark.spec("V-13")]
 
@@ -51,10 +51,10 @@ def ran() -> ex.Recording:
     return plan.eval().recording
 
 
-@pytest.mark.parametrize("name", ["mlp", "run", "declined", "story 3", "story 5"])
+@pytest.mark.parametrize("name", ["mlp", "run", "declined", "random 3", "random 5"])
 def test_the_panel_says_what_a_new_one_would(module, name):
     recordings = {"mlp": sample.mlp, "run": ran, "declined": lambda: recorded("declined")}
-    recording = recordings[name]() if name in recordings else story(int(name.split()[1]))
+    recording = recordings[name]() if name in recordings else random_recording(int(name.split()[1]))
     pick = random.Random(name)
     turns = []
     for _ in range(100):

@@ -21,7 +21,7 @@ from tests.golden.programs import recorded
 from tests.support.large import read_at_random
 from tests.support.representatives import representatives
 from tests.view import sample
-from tests.view.stories import story
+from tests.view.random_recordings import random_recording
 
 pytestmark = pytest.mark.browser
 
@@ -177,4 +177,4 @@ def test_both_languages_draw_plain_curves_alike(module):
 @pytest.mark.spec("V-1", "V-4", "V-7")
 @pytest.mark.parametrize("seed", representatives(range(24), range(4)))
 def test_both_languages_replay_and_compose_random_stories_alike(module, seed):
-    check(module, story(seed), seed, 12)
+    check(module, random_recording(seed), seed, 12)

@@ -17,7 +17,7 @@ from tests.support.cells import MODELS
 from tests.support.large import flat, planned
 from tests.support.representatives import representatives
 from tests.view import sample
-from tests.view.stories import story
+from tests.view.random_recordings import random_recording
 
 pytestmark = [pytest.mark.browser, pytest.mark.spec("V-1", "V-13")]
 
@@ -142,7 +142,7 @@ def test_steps_through_models_show_what_is_there(module, name):
 
 @pytest.mark.parametrize("seed", representatives(range(24), range(4)))
 def test_steps_through_random_stories_show_what_is_there(module, seed):
-    assert walk(module, story(seed), seed, 120) > 20
+    assert walk(module, random_recording(seed), seed, 120) > 20
 
 
 VISITS = """(explorer, payload) => {

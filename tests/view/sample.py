@@ -1,4 +1,4 @@
-"""Recordings for tests of views: a model's plan, and shapes written by hand: a story of every stage, large, hostile."""
+"""Recordings for tests of views: plans of models, and small, large and hostile recordings written by hand."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ HOSTILE = (
 
 
 class Builder:
-    """Writes a recording row by row."""
+    """Builder of a recording, row by row."""
 
     def __init__(self, title: str = "", fingerprint: str = "") -> None:
         self.recording = Recording(title=title, fingerprint=fingerprint, bodies=[Body("", (), ())])
@@ -100,7 +100,7 @@ class Builder:
         return self.node("number", kind="constant", label=value, **more)
 
     def stage(self, name: str, kind: str, purpose: str = "", **counts: int) -> None:
-        """Open a stage; the decisions that follow are its own."""
+        """Begin a stage, to which the following decisions belong."""
         start = len(self.recording.decisions)
         self.recording.stages.append(Stage(name, kind, start, start, counts, purpose))
 
@@ -158,7 +158,7 @@ class Builder:
 
 
 def mlp() -> Recording:
-    """The story of the picture: two equal matmuls merge, bias and tanh fuse, log(softmax) becomes stable."""
+    """Return a small plan: two equal matmuls merge, bias and tanh fuse, log(softmax) becomes stable."""
     make = Builder("loss", "7f3a90c2e1b45d68")
     wide, weight, bias, out, scalar = (
         make.type(32, 64), make.type(64, 48), make.type(48), make.type(32, 48), make.type(),
@@ -361,7 +361,7 @@ def mlp() -> Recording:
 
 
 def chain(length: int = 100_000) -> Recording:
-    """One leaf and a long chain of tanh."""
+    """Return one leaf and a long chain of tanh."""
     make = Builder("chain", "c4a1")
     kind = make.type(8)
     last = make.leaf("x", kind)
@@ -372,7 +372,7 @@ def chain(length: int = 100_000) -> Recording:
 
 
 def dag(count: int = 10_000, window: int = 100, seed: int = 7) -> Recording:
-    """A random graph without scopes: every node reads two of the ``window`` nodes before it."""
+    """Return a random graph without scopes, in which every node reads two of the ``window`` nodes before it."""
     make = Builder("dag", "da60")
     kind, pick = make.type(16, 16), random.Random(seed)
     names = ("add", "multiply", "matmul", "maximum")
@@ -387,7 +387,7 @@ def dag(count: int = 10_000, window: int = 100, seed: int = 7) -> Recording:
 
 
 def transformer(blocks: int = 12) -> Recording:
-    """Nested scopes, one block repeated: attention and a feed-forward layer with residual sums inside each block."""
+    """Return repeated blocks in nested scopes, each with attention, a feed-forward layer and residual sums."""
     make = Builder("transformer", "7ea5f0")
     kind, square = make.type(16, 64), make.type(64, 64)
     model = make.scope("model", "layer")
@@ -424,7 +424,7 @@ def transformer(blocks: int = 12) -> Recording:
 
 
 def scopes(groups: int, layers: int) -> Recording:
-    """A chain in scopes within scopes, no two of which are alike, so that each is a box of its own."""
+    """Return a chain in nested scopes, no two of which are equal, so that each has its own box."""
     make = Builder("scopes", "5c09e5")
     kind = make.type(4)
     value = make.leaf("x", kind)
@@ -439,7 +439,7 @@ def scopes(groups: int, layers: int) -> Recording:
 
 
 def hostile() -> Recording:
-    """Names that try to leave their place in HTML, DOT, XML and terminals."""
+    """Return a recording with names that inject code into HTML, DOT, XML and terminals."""
     make = Builder(HOSTILE[0], HOSTILE[2])
     kind = make.type(2, 2)
     scope = make.scope(HOSTILE[1], "layer")
@@ -455,12 +455,12 @@ def hostile() -> Recording:
 
 
 def resnet() -> Recording:
-    """The plan of a model's file: ResNet-18, not run."""
+    """Return the plan of ResNet-18 from a model file, without a run."""
     return ex.open(MODELS / "resnet18.pnnx.param").preview_plan().recording
 
 
 def network(layers: int = 2) -> Recording:
-    """A model's file: each convolution has a box with its weights, and is one kernel with the relu behind it."""
+    """Return the plan of a model file whose convolutions have boxes with weights, and one kernel with their relu."""
     make = Builder("network", "0f1e2d3c4b5a6978")
     image, weights, bias = make.type(1, 8, 8, 8), make.type(8, 8, 3, 3), make.type(8)
     x = make.leaf("x", image)

@@ -1,4 +1,4 @@
-"""What a notebook keeps of a cell that shows an explorer: picture, text and the widget's state, front end aside."""
+"""Size of a cell that shows a view in a notebook: picture, text and the widget's state, without the front end."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def test_a_models_cell_is_small(name):
 
 @pytest.mark.spec("V-7", "V-22")
 def test_the_cell_of_a_large_plan_is_small():
-    """A plan of 10,000 nodes without scopes is kept in 0.4 MB, its picture and its text in 70 KB."""
+    """The cell of a plan of 10,000 nodes without scopes takes 0.4 MB, its picture and text 70 KB."""
     size = cell(planned(10_000).explore())
     assert size["text/plain"] + size["image/svg+xml"] <= 70_000
     assert size.pop("state") <= 800_000

@@ -1,4 +1,4 @@
-"""What a picture takes grows with what is in it: many scopes inside each other, many batches side by side."""
+"""Linear time of pictures with deeply nested scopes, and with many batches side by side."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SIZES = (400, 1600)
 
 
 class Counting(list[Box]):
-    """Boxes that count how often one is looked up."""
+    """List of boxes that counts look-ups."""
 
     looked_up = 0
 
@@ -35,7 +35,7 @@ class Counting(list[Box]):
 
 
 def nested(depth: int) -> ex.EvalPlan:
-    """Each scope inside the one before, and an operation in each."""
+    """Return the plan of scopes nested in each other, each with an operation."""
     y: ex.Expr = ex.tensor(np.ones(2))
     with ExitStack() as scopes:
         for index in range(depth):
@@ -45,7 +45,7 @@ def nested(depth: int) -> ex.EvalPlan:
 
 
 def random_program(count: int) -> ex.EvalPlan:
-    """Equal operations of what was made shortly before: many small batches in one box."""
+    """Return a plan with many small batches in one box: equal operations on recent results."""
     chance = random.Random(7)
     values: list[ex.Expr] = [ex.tensor(np.full((4, 4), 0.5), name=f"x{index}") for index in range(8)]
     while len(values) < count:
@@ -54,8 +54,8 @@ def random_program(count: int) -> ex.EvalPlan:
     return prepared(*values, record="off")
 
 
-def test_scopes_inside_each_other_are_drawn_by_a_walk_over_each_once() -> None:
-    """Four times as deep takes four times as many steps; a walk to the outermost box from each would take sixteen."""
+def test_drawing_nested_scopes_takes_linear_time() -> None:
+    """Four times the depth takes four times as many steps; walks to the outermost box would take sixteen times."""
     steps = []
     for depth in SIZES:
         recording = nested(depth).recording
@@ -70,8 +70,8 @@ def test_scopes_inside_each_other_are_drawn_by_a_walk_over_each_once() -> None:
 
 @pytest.mark.spec("V-7")
 @pytest.mark.parametrize("make", [random_program, read_at_random])
-def test_boxes_of_many_batches_can_be_read_from_top_to_bottom(make: Callable[[int], ex.EvalPlan]) -> None:
-    """Batches in one box, and equal boxes in a row, read each other only directly: nothing outside leads back in."""
+def test_boxes_of_many_batches_form_no_cycle(make: Callable[[int], ex.EvalPlan]) -> None:
+    """Batches in one box, and consecutive equal boxes, read each other only directly and not through outside items."""
     recording = make(1600).recording
     drawn = build_model(recording)
     assert len({batch for box in drawn.tree.boxes for batch in box.batches}) >= 20
@@ -79,8 +79,8 @@ def test_boxes_of_many_batches_can_be_read_from_top_to_bottom(make: Callable[[in
         assert min(levels(len(box.items), edges)) >= 0, box.label
 
 
-def test_many_batches_move_the_items_that_move(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What stays in a box is not written again for every batch beside it."""
+def test_many_batches_rewrite_only_moved_items(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Items that stay in a box are not written again for every other batch."""
     moved = 0
     hold = Tree.hold
 
@@ -101,7 +101,7 @@ def test_many_batches_move_the_items_that_move(monkeypatch: pytest.MonkeyPatch) 
 
 
 class CountingRows(list[list[tuple[int, int, int, int]]]):
-    """Rows of edges that count how many edges were handed out."""
+    """List of rows of edges that counts the edges it returns."""
 
     handed_out = 0
 
@@ -112,8 +112,8 @@ class CountingRows(list[list[tuple[int, int, int, int]]]):
 
 
 @pytest.mark.spec("V-7")
-def test_edges_are_looked_at_once_for_all_boxes_that_they_reach() -> None:
-    """Each edge is looked at once for its graph, route, label and port, and to be shipped: of many ports, too."""
+def test_edges_are_read_once_for_all_their_boxes() -> None:
+    """Each edge is read once for graph, route, label, port and payload, also if there are many ports."""
     program = fans()
     drawing = draw(program.recording)
     ports = drawing.model.ports
@@ -125,8 +125,8 @@ def test_edges_are_looked_at_once_for_all_boxes_that_they_reach() -> None:
 
 
 @pytest.mark.spec("V-7")
-def test_a_plain_curve_is_not_shipped() -> None:
-    """Of a box with very many edges a page holds its items: where an edge begins and ends follows from them."""
+def test_a_plain_curve_is_not_in_the_payload() -> None:
+    """For a box with very many edges the payload contains only its items, which determine the ends of edges."""
     drawing = draw(read_at_random(1600).recording)
     shipped = [edge for box in layout_json(drawing.model.recording, drawing)["boxes"] for edge in box["edges"]]
     assert all(route or names for _, _, route, _, _, *names in shipped)
@@ -134,7 +134,7 @@ def test_a_plain_curve_is_not_shipped() -> None:
 
 
 def fans() -> ex.EvalPlan:
-    """Scopes of two values each that have nothing to do with each other; no two scopes do the same."""
+    """Return the plan of different scopes, each with two unrelated values."""
     kinds = (ex.tanh, ex.exp, ex.sin, ex.cos, ex.relu)
     values = []
     for one, other in itertools.product(kinds, kinds):

@@ -1,4 +1,4 @@
-"""Layers in pictures: boxes with name and class, names of ports, gradients beside what they belong to."""
+"""Pictures of layers: boxes with name and class, port names, and gradients next to their layers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ F32 = np.dtype(np.float32)
 
 @pytest.fixture(scope="module")
 def perceptron() -> Recording:
-    """A training perceptron, explored by the type of its input."""
+    """Return a training perceptron, explored with the type of its input."""
     chosen = [layers.PUpdate, layers.PerceptronPolicy.activation(layers.Sigmoid)]
     layer = layers.SingleLayerPerceptron("root", 2, 3, policies=chosen, inputs={"input": ex.TensorType((4, 2), F32)})
     result: Recording = layer.explore().recording
@@ -28,12 +28,12 @@ def perceptron() -> Recording:
 
 
 def names(model: Model, parent: int) -> list[str]:
-    """The names of the boxes inside a box."""
+    """Return the names of the boxes inside a box."""
     return [model.box_texts[index][0] for kind, index in model.tree.boxes[parent].items if kind == "box"]
 
 
 def numbered(model: Model, name: str, within: int = 0) -> int:
-    """The first box of a name inside another, from the outside in."""
+    """Return the outermost box with a name inside another box."""
     waiting = [within]
     for box in waiting:
         if box != within and model.box_texts[box][0] == name:
@@ -44,7 +44,7 @@ def numbered(model: Model, name: str, within: int = 0) -> int:
 
 @pytest.mark.spec("M-L10", "V-7")
 def test_layers_are_nested_boxes_with_name_and_class(perceptron: Recording) -> None:
-    """A composite opens on its sublayers' boxes, each with its name and class; its gradient is drawn beside it."""
+    """An open composite shows its sublayers' boxes, each with name and class, next to its gradient."""
     model = build_model(perceptron)
     assert names(model, 0) == ["root · SingleLayerPerceptron", "gradient"]
     root = numbered(model, "root · SingleLayerPerceptron")
@@ -57,8 +57,8 @@ def test_layers_are_nested_boxes_with_name_and_class(perceptron: Recording) -> N
 
 
 @pytest.mark.spec("M-L10")
-def test_ports_have_their_names_where_edges_meet_boxes(perceptron: Recording) -> None:
-    """The names of a layer's ports stand where edges enter and leave its box, in the layout and in the picture."""
+def test_ports_have_names_at_the_ends_of_edges(perceptron: Recording) -> None:
+    """Names of a layer's ports are at the points where edges enter and leave its box, in layout and picture."""
     model = build_model(perceptron)
     inside = {model.box_texts[box][0]: set() for box, *_ in model.port_names}
     for (box, *_), result in model.port_names.items():
@@ -69,7 +69,7 @@ def test_ports_have_their_names_where_edges_meet_boxes(perceptron: Recording) ->
     assert {len(edge) for edge in edges} == {5, 7}
     texts = ET.fromstring(svg(perceptron, 0)).findall(".//{*}text")
     drawn = [(text.text, text.get("style")) for text in texts if text.get("class") == "port"]
-    # Two edges that meet at a box: each name on the side that its edge comes from, the weight's on the left.
+    # Two edges end at one box, each with its name on its side; the weight is on the left.
     assert ("right", "text-anchor:end") in drawn
     assert ("left", None) in drawn
     assert drawn.count(("output", None)) >= 5
@@ -77,15 +77,15 @@ def test_ports_have_their_names_where_edges_meet_boxes(perceptron: Recording) ->
 
 @pytest.mark.spec("M-L10", "V-15")
 def test_a_closed_layer_of_one_operation_keeps_its_name(perceptron: Recording) -> None:
-    """A closed layer that holds one operation is drawn with its own name, class and result."""
+    """A closed layer with one operation is drawn with its own name, class and result."""
     texts = [text.text for text in ET.fromstring(svg(perceptron, 0)).findall(".//{*}text")]
     assert "product · Dot" in texts
     assert "linear/weight/parameter" in texts
 
 
 @pytest.mark.spec("V-19", "M-L3")
-def test_parameters_count_before_they_have_values(perceptron: Recording) -> None:
-    """A layer that is not initialised yet says how many parameters it will have."""
+def test_parameters_are_counted_before_they_have_values(perceptron: Recording) -> None:
+    """The box of an uninitialised layer shows the number of its parameters."""
     model = build_model(perceptron)
     assert model.totals[numbered(model, "linear · Linear")].parameters == 2 * 3 + 3
     assert model.totals[0].parameters == 9
@@ -93,7 +93,7 @@ def test_parameters_count_before_they_have_values(perceptron: Recording) -> None
 
 @pytest.mark.spec("M-L4", "V-7")
 def test_repeated_layers_fold() -> None:
-    """The equal steps of a recurrent layer fold to one box with their number."""
+    """The equal steps of a recurrent layer are folded into one box with their number."""
 
     class Step(layers.Layer):
         inputs = ("input", "previous")
@@ -108,16 +108,16 @@ def test_repeated_layers_fold() -> None:
 
 
 @pytest.mark.spec("V-11")
-def test_a_node_tells_of_its_gradient_in_text(perceptron: Recording) -> None:
-    """The story of a node names the nodes that compute its gradient, and what is saved for them."""
+def test_the_history_of_a_node_describes_its_gradient(perceptron: Recording) -> None:
+    """The history of a node names the nodes that compute its gradient, and the values saved for them."""
     labels = [perceptron.label(node) for node in range(len(perceptron.nodes))]
     assert "gradient: sigmoid_gradient; saved for it: sigmoid\n" in why(perceptron, labels.index("sigmoid"))
     assert "part of the gradient of sigmoid\n" in why(perceptron, labels.index("sigmoid_gradient"))
 
 
 @pytest.mark.spec("V-11")
-def test_gradients_are_told_without_layers_too() -> None:
-    """ex.grad records for each forward node its backward nodes and what they read, through functions and twice over."""
+def test_gradients_are_recorded_without_layers() -> None:
+    """ex.grad records each node's backward nodes and saved values, also in functions and second derivatives."""
     x, w = ex.tensor(np.ones((2, 2), np.float32), name="x"), ex.tensor(np.ones((2, 2), np.float32), name="w")
 
     @ex.function
@@ -135,8 +135,8 @@ def test_gradients_are_told_without_layers_too() -> None:
 
 
 @pytest.mark.spec("V-11", "M-E4")
-def test_gradients_are_found_again_where_calls_run_as_one() -> None:
-    """Where calls over samples became one over stacked rows, its nodes know their gradients as the calls' own did."""
+def test_gradients_are_found_in_batched_calls() -> None:
+    """The nodes of a batched call have the gradients that the nodes of the single calls had."""
     w = ex.tensor(np.ones((8, 8), np.float32), name="w")
 
     @ex.function

@@ -1,4 +1,4 @@
-"""Real models of files: what they are can be read from the boxes that are open at the beginning."""
+"""Models from files: the initially open boxes show the structure of each."""
 
 import json
 from pathlib import Path
@@ -26,30 +26,30 @@ def box(model, label):
     return next(result for result in model.tree.boxes if result.label == label)
 
 
-def said(model, label):
+def box_texts(model, label):
     return model.box_texts[model.tree.boxes.index(box(model, label))]
 
 
 @pytest.mark.spec("V-7")
 def test_a_model_opens_on_about_forty_boxes(drawn):
-    """ResNet-18, MobileNetV2 and a transformer encoder open on 20 to 40 boxes, each node in one place."""
+    """ResNet-18, MobileNetV2 and a transformer encoder initially show 20 to 40 items, and each node once."""
     _, _, drawing = drawn
     check(drawing.model)
     assert USEFUL // 2 <= scene_size(drawing.model) <= USEFUL
 
 
 @pytest.mark.spec("V-7", "V-19")
-def test_the_blocks_of_a_residual_net_are_whole_and_say_what_repeats():
+def test_blocks_of_a_residual_net_are_complete_and_show_repetition():
     model = draw(ex.open(MODELS / "resnet18.pnnx.param").preview_plan().recording).model
     outer = [model.tree.boxes[n].label for kind, n in model.tree.boxes[0].items if kind == "box"]
     assert outer == ["convbn2d_0", "maxpool", "layer1", "layer2", "layer3", "layer4", "fc"]
-    name, steps, totals = said(model, "layer1")
+    name, steps, totals = box_texts(model, "layer1")
     assert (name, steps) == ("layer1 ×2", "Conv2d → relu → Conv2d → add → relu")
     assert totals.startswith("147,712 parameters · ")
     assert box(model, "layer1.0").open
     assert not box(model, "layer1.1").open
-    assert said(model, "layer2.0")[1] == "Conv2d → relu → Conv2d → Conv2d → add → relu"
-    assert said(model, "layer4")[1] == "layer4.0 → layer4.1"
+    assert box_texts(model, "layer2.0")[1] == "Conv2d → relu → Conv2d → Conv2d → add → relu"
+    assert box_texts(model, "layer4")[1] == "layer4.0 → layer4.1"
 
 
 @pytest.mark.spec("V-7")
@@ -59,13 +59,13 @@ def test_equal_blocks_of_a_stage_fold_to_one_stack():
     assert repeats == {
         "features.5 … 6": 2, "features.8 … 10": 3, "features.12 … 13": 2, "features.15 … 16": 2,
     }  # fmt: skip
-    assert said(model, "features.8 … 10")[1] == "Conv2d → relu6 → Conv2d → relu6 → Conv2d → add"
+    assert box_texts(model, "features.8 … 10")[1] == "Conv2d → relu6 → Conv2d → relu6 → Conv2d → add"
 
 
 @pytest.mark.spec("V-7")
 def test_the_layers_of_an_encoder_fold_and_the_first_is_open_with_its_attention():
     model = draw(ex.open(MODELS / "encoder.pnnx.param").preview_plan().recording).model
-    assert said(model, "ls")[0] == "ls ×2"
+    assert box_texts(model, "ls")[0] == "ls ×2"
     assert (box(model, "ls.0").open, box(model, "ls.1").open) == (True, False)
     attention = [n for n, result in enumerate(model.tree.boxes) if result.label == "at" and result.open]
     assert len(attention) == 1
@@ -74,8 +74,8 @@ def test_the_layers_of_an_encoder_fold_and_the_first_is_open_with_its_attention(
 
 
 @pytest.mark.spec("V-7")
-def test_the_same_read_in_parallel_is_one_stack_that_holds_each_once():
-    """Queries, keys and values of an ONNX encoder are one stack ×3 that holds q, k and v side by side."""
+def test_parallel_projections_are_one_stack():
+    """Queries, keys and values of an ONNX encoder are one stack ×3 with q, k and v side by side."""
     model = draw(ex.open(MODELS / "encoder.onnx").preview_plan().recording).model
     stack = box(model, "q … v")
     assert (stack.kind, stack.count) == ("stack", 3)
@@ -84,8 +84,8 @@ def test_the_same_read_in_parallel_is_one_stack_that_holds_each_once():
 
 @pytest.mark.spec("V-7", "V-15")
 def test_the_output_of_a_cell_is_small(drawn):
-    """Picture, text and everything that the widget is sent: ResNet-18 with its plan's decisions in less than 150 KB."""
+    """Picture, text and payload of ResNet-18 with its decisions take less than 150 KB."""
     name, recording, drawing = drawn
-    held = json.dumps(payload(recording, drawing=drawing), separators=(",", ":"))
-    size = len(held.encode()) + len(svg(recording, drawing=drawing).encode()) + len(text(recording).encode())
+    data = json.dumps(payload(recording, drawing=drawing), separators=(",", ":"))
+    size = len(data.encode()) + len(svg(recording, drawing=drawing).encode()) + len(text(recording).encode())
     assert size < {"resnet18": 150_000, "mobilenet_v2": 200_000, "encoder": 160_000}[name]

@@ -1,4 +1,4 @@
-"""Colours have one source, and texts in them can be read."""
+"""Colours have one source, and texts in them are legible."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from explorer.view.payload.script_bundle import STATIC, stylesheet
 
 
 def _luminance(colour: str) -> float:
-    """Relative luminance of WCAG 2."""
-    shares = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
-    red, green, blue = (share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares)
+    """Return the relative luminance of WCAG 2."""
+    fractions = [int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5)]
+    red, green, blue = (share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in fractions)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
 def _front_end(selector: str) -> dict[str, str]:
-    """The colours of a theme as the front end's CSS has them."""
+    """Return the colours of a theme in the front end's CSS."""
     (block,) = re.findall(re.escape(selector) + r"\{([^}]*)\}", palette.front_end_colours())
     return dict(re.findall(r"--ex-([\w-]+):(#[0-9a-f]{6})", block))
 
@@ -27,8 +27,8 @@ THEMES = {"light": _front_end(".explorer-view"), "dark": _front_end('.explorer-v
 
 
 @pytest.mark.spec("V-14")
-def test_the_front_end_has_no_colours_of_its_own() -> None:
-    """Its style sheets name colours, and each that it names is defined, in both themes, as pictures have it."""
+def test_the_front_end_defines_no_colours() -> None:
+    """Style sheets only refer to colours, each of which is defined in both themes as in pictures."""
     own = "".join(path.read_text(encoding="utf-8") for path in STATIC.rglob("*.css"))
     assert re.findall(r"#[0-9a-fA-F]{6}\b", own) == []
     assert not any(name in own for name in (f"--ex-{colour}:" for colour in THEMES["light"] if colour != "bg"))
@@ -54,8 +54,8 @@ def test_the_front_end_has_no_colours_of_its_own() -> None:
 
 @pytest.mark.spec("V-14")
 @pytest.mark.parametrize("theme", THEMES)
-def test_texts_stand_out_from_their_grounds(theme: str) -> None:
-    """WCAG 2's contrast: 4.5 for texts; 3 for the lines of ghosts."""
+def test_texts_contrast_with_their_backgrounds(theme: str) -> None:
+    """The contrast of WCAG 2 is at least 4.5 for texts, and 3 for the lines of ghosts."""
     colours = THEMES[theme]
 
     def contrast(text: str, ground: str) -> float:
@@ -74,15 +74,15 @@ def test_texts_stand_out_from_their_grounds(theme: str) -> None:
 
 @pytest.mark.spec("V-14")
 def test_ghosts_of_a_static_picture_are_dashed_not_faint() -> None:
-    """Their text has a colour of texts; the dashes say that they are gone."""
+    """Texts of ghosts have a text colour; dashed borders show that the nodes are removed."""
     rules = dict(re.findall(r"#p ([^{}]+)\{([^}]*)\}", palette.stylesheet("p", "light")))
     assert rules[".ghost text"] == "fill:var(--soft)"
     assert "stroke-dasharray" in rules[".ghost rect"]
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_every_source_line_has_a_colour_on_which_texts_can_be_read(theme: str) -> None:
-    """The front end counts as many colours as there are; a node has a share of one, on its own ground."""
+def test_texts_are_readable_on_the_colour_of_every_source_line(theme: str) -> None:
+    """The front end has the right number of colours; a node's background is mixed with a fraction of one."""
     colours = THEMES[theme]
     lines = [colour for name, colour in colours.items() if re.fullmatch(r"line-[0-9]", name)]
     (hues,) = re.findall(r"HUES = ([0-9]+);", (STATIC / "data" / "source_lines.js").read_text(encoding="utf-8"))
@@ -94,11 +94,11 @@ def test_every_source_line_has_a_colour_on_which_texts_can_be_read(theme: str) -
 
 
 def _mixed(colour: str, ground: str, share: float) -> str:
-    pairs = [(int(colour[place : place + 2], 16), int(ground[place : place + 2], 16)) for place in (1, 3, 5)]
+    pairs = [(int(colour[start : start + 2], 16), int(ground[start : start + 2], 16)) for start in (1, 3, 5)]
     return "#" + "".join(f"{round(share * over + (1 - share) * under):02x}" for over, under in pairs)
 
 
 def _contrast(one: str, other: str) -> float:
-    """Contrast of WCAG 2."""
+    """Return the contrast of WCAG 2."""
     low, high = sorted([_luminance(one), _luminance(other)])
     return (high + 0.05) / (low + 0.05)

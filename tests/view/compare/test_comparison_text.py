@@ -1,4 +1,4 @@
-"""Comparisons as text: what differs comes first, and what follows from it is counted."""
+"""Comparisons as text: differences come first, and differences that follow from others are counted."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from explorer.view.compare.pair_payload import folds
 
 
 def products(prefix: str, before: str) -> Recording:
-    """Six products of an operation by name with named arrays."""
+    """Return six products of the operation ``before`` with named arrays."""
     x = getattr(ex, before)(ex.tensor(np.ones((3, 4), np.float32), name="x"))
     plan = ex.EvalPlan()
     for number in range(6):
@@ -21,8 +21,8 @@ def products(prefix: str, before: str) -> Recording:
 
 
 @pytest.mark.spec("V-12")
-def test_renamed_nodes_and_those_that_read_something_else_are_a_row_each() -> None:
-    """What differs stands first; six renamed arrays are one row, and so are six products of something else."""
+def test_renamed_and_rewired_nodes_have_one_row_each() -> None:
+    """Differences come first; six renamed arrays are one row, and so are six products with another operand."""
     comparison = compare(products("w", "exp"), products("v", "sin"))
     lines = text(comparison).splitlines()
     signed = [line for line in lines if line.startswith(("  Δ", "  -", "  +", "  =", "  →"))]
@@ -33,7 +33,7 @@ def test_renamed_nodes_and_those_that_read_something_else_are_a_row_each() -> No
 
 
 @pytest.mark.spec("V-12")
-def test_few_that_read_something_else_are_told_one_by_one() -> None:
+def test_a_few_rewired_nodes_are_listed_one_by_one() -> None:
     first, second = products("w", "exp"), products("w", "exp")
     assert folds(compare(first, second)) == []
     x = ex.tensor(np.ones((3, 4), np.float32), name="x")
@@ -47,7 +47,7 @@ def test_few_that_read_something_else_are_told_one_by_one() -> None:
 
 
 @pytest.mark.spec("V-12")
-def test_a_column_of_differences_stands_where_there_is_one() -> None:
+def test_a_column_of_differences_is_omitted_if_empty() -> None:
     same = text(compare(products("w", "exp"), products("v", "exp")))
     assert " after\n" in same
     assert " difference\n" not in same

@@ -1,4 +1,4 @@
-"""Two plans beside each other: counts, decisions of only one, kernels and nodes matched, text, pictures, views."""
+"""Comparisons of two plans: counts, decisions of one side, matched kernels and nodes, text, pictures, views."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def test_two_plans_of_one_graph_are_compared() -> None:
 
 
 @pytest.mark.spec("P-9", "V-3")
-def test_times_are_compared_where_both_ran() -> None:
-    """Measured times are counted beside the estimates, and stay out of the canonical text."""
+def test_times_are_compared_if_both_plans_ran() -> None:
+    """Measured times are listed next to the estimates, and are not in the canonical text."""
     plans = [planned(network()) for _ in range(2)]
     for plan in plans:
         plan.eval()
@@ -72,7 +72,7 @@ def test_times_are_compared_where_both_ran() -> None:
 
 @pytest.mark.spec("P-9", "V-12")
 def test_two_graphs_are_matched_by_structure() -> None:
-    """A node that was put in, one whose operands changed and one that became another are told with their lines."""
+    """An inserted node, a node with other operands and a changed node are listed with their lines."""
     before, after = planned(network()), planned(network(more=True))
     comparison = before.compare(after)
     labels = after.recording.nodes.label
@@ -101,8 +101,8 @@ def test_a_plan_compared_with_itself_has_no_difference(name: str) -> None:
 @pytest.mark.spec("P-9")
 @settings(max_examples=40)
 @given(programs())
-def test_kernels_of_two_plans_are_all_matched_once(roots: list[ex.Expr]) -> None:
-    """Whatever passes are left out, every kernel of both plans stands in one place of the comparison."""
+def test_each_kernel_of_two_plans_is_matched_once(roots: list[ex.Expr]) -> None:
+    """Whichever passes are omitted, every kernel of both plans occurs once in the comparison."""
     one, two = planned(roots), planned(roots, without=["simplify", "fuse", "batch"])
     comparison = one.compare(two)
     assert comparison.nodes.equal
@@ -114,7 +114,7 @@ def test_kernels_of_two_plans_are_all_matched_once(roots: list[ex.Expr]) -> None
 
 @pytest.mark.spec("V-3")
 def test_two_views_step_and_select_together() -> None:
-    """Two plans stand side by side; a stage, a step and a selected node in one view are followed by the other."""
+    """Two plans are shown side by side, and each view follows the stage, step and selection of the other."""
     comparison = planned(network()).compare(planned(network(more=True), without=["fuse"]))
     both: Any = comparison.explore(tied="steps")
     assert (both.before.stage, both.after.stage) == ("recorded", "recorded")
@@ -144,8 +144,8 @@ def test_two_views_step_and_select_together() -> None:
 
 
 @pytest.mark.spec("V-3", "V-15")
-def test_without_a_kernel_two_pictures_and_the_text_stand() -> None:
-    """Where no widget lives, both final graphs stand side by side with the counts below."""
+def test_without_a_kernel_two_pictures_and_the_text_are_shown() -> None:
+    """Without widgets both final graphs are shown side by side, with the counts below."""
     comparison = planned(network()).compare(planned(network(), without=["fuse"]))
     bundle = comparison._repr_mimebundle_()
     assert set(bundle) == {"text/plain", "text/html"}
@@ -162,8 +162,8 @@ def test_without_a_kernel_two_pictures_and_the_text_stand() -> None:
 
 
 @pytest.mark.spec("V-12", "V-15")
-def test_pictures_mark_what_was_added_removed_and_changed() -> None:
-    """Without a script too, each node that differs has a sign, a word and a colour; the text says the same."""
+def test_pictures_mark_added_removed_and_changed_nodes() -> None:
+    """Without scripts each differing node has a sign, a word and a colour, which match the text."""
     comparison = planned(network()).compare(planned(network(ex.sin, more=True)))
     before, after = comparison.html().split("<figure")[1:]
     assert "− removed" in before
@@ -183,8 +183,8 @@ def test_pictures_mark_what_was_added_removed_and_changed() -> None:
 
 
 @pytest.mark.spec("V-3", "V-12")
-def test_the_front_end_gets_what_both_views_need() -> None:
-    """Pairs, words, kernels, steps and counts with units travel with the two payloads, JSON-able."""
+def test_the_payload_contains_the_data_of_both_views() -> None:
+    """The payload contains pairs, words, kernels, steps and counts with units as JSON data, next to both payloads."""
     comparison = planned(network()).compare(planned(network(more=True)))
     data = json.loads(json.dumps(paired(comparison)))
     assert data["partners"][: len(comparison.nodes.pairs)] == [comparison.nodes.pairs[node] for node in range(10)]
@@ -204,7 +204,7 @@ def test_the_front_end_gets_what_both_views_need() -> None:
 
 @pytest.mark.spec("V-3")
 def test_grouped_samples_are_compared_with_single_ones() -> None:
-    """A thousand calls as one batch beside a thousand calls: a short text, and few lines for what is done alike."""
+    """A thousand calls compared with one batch of them give a short text, with equal differences merged."""
     w = ex.tensor(np.ones((4, 4), np.float32), name="w")
 
     @ex.function
@@ -221,27 +221,27 @@ def test_grouped_samples_are_compared_with_single_ones() -> None:
     assert len(json.dumps(comparison._repr_mimebundle_())) < 150_000
 
 
-def test_a_comparison_as_a_page_holds_both_and_loads_nothing() -> None:
-    """A page of both plans has one script of its own, a policy, both payloads, and the pictures for readers without."""
+def test_the_page_of_a_comparison_contains_both_plans_and_loads_nothing() -> None:
+    """The page has one script, a policy, both payloads, and pictures for readers without scripts."""
     comparison = planned(network()).compare(planned(network(more=True)))
     page = page_html(comparison, theme="dark")
     assert page.count("<script") == 2
     assert "default-src 'none'" in page
     assert page.count("<svg") == 2
-    held = json.loads(re.search(r'id="explorer-data">(.*?)</script>', page)[1])  # type: ignore[index]
-    assert [each["options"]["theme"] for each in held["payloads"]] == ["dark", "dark"]
+    data = json.loads(re.search(r'id="explorer-data">(.*?)</script>', page)[1])  # type: ignore[index]
+    assert [each["options"]["theme"] for each in data["payloads"]] == ["dark", "dark"]
     with pytest.raises(ValueError, match="theme 'blue'"):
         page_html(comparison, theme="blue")
 
 
-def test_a_plan_is_compared_with_plans_and_recordings_only() -> None:
+def test_a_plan_can_be_compared_only_with_plans_and_recordings() -> None:
     plan = planned(network())
     assert plan.compare(plan.recording).equal
     with pytest.raises(ex.OperandError, match="comparing a plan with a list"):
         plan.compare([])  # type: ignore[arg-type]
 
 
-def test_a_comparison_names_itself_in_one_line() -> None:
+def test_the_repr_of_a_comparison_is_one_line() -> None:
     comparison = planned(network()).compare(planned(network(), without=["fuse"]))
     first, second = comparison.before.fingerprint, comparison.after.fingerprint
     text = f"<comparison of {first} with {second}: 10 nodes matched"
@@ -251,7 +251,7 @@ def test_a_comparison_names_itself_in_one_line() -> None:
 
 @pytest.mark.spec("V-12")
 def test_two_nets_are_compared_in_a_notebook() -> None:
-    """A net is compared with an edited copy of it: the operator that was put in is told, with the file's own name."""
+    """A comparison of a net with an edited copy lists the inserted operator with its name in the file."""
 
     def written(activation: bool) -> ex.Net:
         net = ex.Net("mlp")
@@ -279,7 +279,7 @@ def labels(recording: Any, nodes: Any) -> list[str]:
 
 @pytest.mark.spec("V-12")
 def test_hostile_names_stay_text_in_a_comparison() -> None:
-    """Names, titles and options from files are shown as text in the pictures, the page and the lines of text."""
+    """Names, titles and options from files are escaped in pictures, page and text."""
     evil = "</script><img src=x onerror=alert(1)>\x1b[31m"
 
     def plan(name: str) -> ex.EvalPlan:

@@ -15,14 +15,14 @@ def differences(before: list[DecisionLine], after: list[DecisionLine]) -> list[s
 
 
 @pytest.mark.spec("V-22")
-def test_another_decision_at_the_same_place_is_told_as_was_and_now() -> None:
+def test_a_different_decision_at_the_same_location_shows_both() -> None:
     assert differences([CHAIN], [DECLINED]) == [
         "fuse · block / add, net.py line 4: was ✓ Chain [chain], now ✗ Epilogue [consumers]: Two read it."
     ]
 
 
 @pytest.mark.spec("V-22")
-def test_a_decision_of_one_side_only_is_told_with_its_reason_by_stage() -> None:
+def test_a_decision_of_one_side_has_its_reason_and_stage() -> None:
     assert differences([CHAIN, MERGED], [CHAIN, DECLINED]) == [
         "fuse · block / add, net.py line 4: there was none, now ✗ Epilogue [consumers]: Two read it.",
         "dedup · matmul, line 2: was ✓ Dedup [merged] (It is computed once.), now there is none",
@@ -30,7 +30,7 @@ def test_a_decision_of_one_side_only_is_told_with_its_reason_by_stage() -> None:
 
 
 @pytest.mark.spec("V-22")
-def test_an_edit_above_moves_lines_and_is_one_line_of_the_difference() -> None:
+def test_shifted_lines_are_one_line_of_the_difference() -> None:
     below = CHAIN._replace(place="block / add, line 9 and 2 more")
     (line,) = differences([MERGED, CHAIN], [MERGED, below])
     assert line.startswith("1 decision as before, at other lines of the source: ")
@@ -41,14 +41,14 @@ def test_an_edit_above_moves_lines_and_is_one_line_of_the_difference() -> None:
 
 
 @pytest.mark.spec("V-22")
-def test_lines_that_stand_for_several_decisions_are_compared_one_by_one() -> None:
+def test_lines_for_several_decisions_are_compared_one_by_one() -> None:
     assert differences([MERGED._replace(times=3)], [MERGED, MERGED, MERGED]) == []
     (line,) = differences([MERGED._replace(times=3)], [MERGED])
     assert line.endswith("was ✓ Dedup [merged] (It is computed once.), now there is none ×2")
 
 
 @pytest.mark.spec("V-22")
-def test_another_reason_of_the_same_decision_is_told_on_both_sides() -> None:
+def test_a_different_reason_for_the_same_decision_shows_both() -> None:
     (line,) = differences([MERGED], [MERGED._replace(sentence="It saves 2 KB.")])
     assert line == ("dedup · matmul, line 2: still ✓ Dedup [merged]; was: It is computed once; now: It saves 2 KB")
     long = "The block goes through all others while it is in the cache, so {} of memory are never written at all."
@@ -72,7 +72,7 @@ def test_another_reason_of_the_same_decision_is_told_on_both_sides() -> None:
 
 
 @pytest.mark.spec("V-22")
-def test_what_was_lost_or_declined_stands_before_what_is_told_in_other_words() -> None:
+def test_lost_and_declined_decisions_come_before_reworded_ones() -> None:
     first = CHAIN._replace(sentence="It saves 2 KB.")
     added = DecisionLine("fuse", "✓", "sum, line 4", "Prologue", "It reads.", "reduction", 1)
     declined = added._replace(mark="✗", place="exp, line 5", code="other_consumers")
@@ -83,7 +83,7 @@ def test_what_was_lost_or_declined_stands_before_what_is_told_in_other_words() -
 
 
 @pytest.mark.spec("V-22")
-def test_a_declined_decision_that_the_report_of_costs_repeats_is_told_once() -> None:
+def test_a_declined_decision_repeated_by_the_cost_report_is_listed_once() -> None:
     before, after = f"{CHAIN}\nwhat it costs: none", f"{CHAIN}\n{DECLINED}\nwhat it costs: 1\n   1.43 µs  {DECLINED}"
     assert len(text_changes(before, after)) == 1
     cost = f"   1.43 µs  {DECLINED}"
@@ -91,7 +91,7 @@ def test_a_declined_decision_that_the_report_of_costs_repeats_is_told_once() -> 
 
 
 @pytest.mark.spec("V-22")
-def test_texts_differ_in_decisions_else_in_other_lines() -> None:
+def test_differences_of_texts_are_decisions_or_else_other_lines() -> None:
     before, after = sample.mlp(), sample.mlp()
     assert text_changes(text(before), text(after)) == []
     after.fingerprint = "0" * 16

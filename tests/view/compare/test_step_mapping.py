@@ -1,4 +1,4 @@
-"""Where one of two views stands when the other takes a step: at the same decision, at the kernel of the same nodes."""
+"""Mapping of steps between two views, to the same decision or to the kernel of the same nodes."""
 
 from __future__ import annotations
 
@@ -30,27 +30,27 @@ def network() -> list[ex.Expr]:
     return [ex.log(ex.softmax(ex.tanh(x @ w + 1.0))), ex.sqrt(ex.square(x) + 1.0) @ w]
 
 
-def told(comparison: Comparison, side: int, step: int) -> tuple[str, str]:
-    """The stage of a step, and the sentence of its decision or the labels of its kernel."""
+def described(comparison: Comparison, side: int, step: int) -> tuple[str, str]:
+    """Return the stage of a step, and the sentence of its decision or the labels of its kernel."""
     recording = (comparison.before, comparison.after)[side]
     stages = StageSteps(recording)
     stage = next(number for number, end in enumerate(stages.ends) if step <= end)
     row = recording.stages[stage]
-    place = step - stages.starts[stage] - 1
-    if 0 <= place < row.last - row.first:
-        return row.name, recording.reason(recording.decisions[row.first + place])
+    index = step - stages.starts[stage] - 1
+    if 0 <= index < row.last - row.first:
+        return row.name, recording.reason(recording.decisions[row.first + index])
     kernels = stages.kernels[stage]
     if not kernels:
         return row.name, ""
     assert recording.schedule is not None
-    kernel = recording.schedule.kernels[kernels[place - (row.last - row.first)]]
+    kernel = recording.schedule.kernels[kernels[index - (row.last - row.first)]]
     return row.name, " ".join(recording.label(node) for node in kernel.nodes)
 
 
 @pytest.mark.spec("V-3")
 @pytest.mark.parametrize("run", [False, True], ids=["planned", "run"])
-def test_steps_of_equal_plans_are_each_other_s(run: bool) -> None:
-    """Two plans alike step alike, in whichever way they are tied, before their runs and after them."""
+def test_steps_of_equal_plans_map_to_each_other(run: bool) -> None:
+    """Steps of equal plans map to the same steps in every mode, before and after their runs."""
     plans = [planned(network(), run=run) for _ in range(2)]
     comparison = partners(plans[0].compare(plans[1]))
     for before, after in comparison.values():
@@ -58,20 +58,22 @@ def test_steps_of_equal_plans_are_each_other_s(run: bool) -> None:
 
 
 @pytest.mark.spec("V-3")
-def test_a_decision_is_followed_to_the_same_decision() -> None:
-    """Each decision that both plans take is reached together, however many others one of them takes between."""
+def test_a_decision_maps_to_the_same_decision() -> None:
+    """A decision of both plans maps to itself, however many decisions of one plan are in between."""
     roots = network()
     comparison = compare(planned(roots).recording, planned(roots, without=["dedup", "fuse"]).recording)
     steps = partners(comparison)["nodes"]
     both = 0
     for side in (0, 1):
         for step, other in enumerate(steps[side]):
-            stage, said = told(comparison, side, step)
+            stage, sentence = described(comparison, side, step)
             if stage in ("order", "buffers"):
                 continue
-            if (stage, said) in [told(comparison, 1 - side, each) for each in range(len(steps[1 - side]))] and said:
+            if (stage, sentence) in [
+                described(comparison, 1 - side, each) for each in range(len(steps[1 - side]))
+            ] and sentence:
                 last = step in StageSteps((comparison.before, comparison.after)[side]).ends
-                assert told(comparison, 1 - side, other) == (stage, said) or last
+                assert described(comparison, 1 - side, other) == (stage, sentence) or last
                 both += 1
     assert both >= 4
 
@@ -80,7 +82,7 @@ def test_a_decision_is_followed_to_the_same_decision() -> None:
 @settings(max_examples=30, deadline=None)
 @given(programs())
 def test_every_step_has_its_partner_in_the_other_plan(roots: list[ex.Expr]) -> None:
-    """Whatever passes one plan leaves out, each step of either side leads to one of the other, and ends to ends."""
+    """Whichever passes one plan omits, each step maps to a step of the other plan, and ends of stages to ends."""
     comparison = compare(planned(roots).recording, planned(roots, without=["simplify", "batch", "fuse"]).recording)
     ends = stage_ends(comparison.before)[-1], stage_ends(comparison.after)[-1]
     for way, sides in partners(comparison).items():
@@ -100,7 +102,7 @@ def test_every_step_has_its_partner_in_the_other_plan(roots: list[ex.Expr]) -> N
 @pytest.mark.spec("V-3")
 @pytest.mark.parametrize("way", ["nodes", "steps"])
 def test_a_plan_without_any_step_is_at_its_end(way: str) -> None:
-    """A leaf alone is planned without a decision and without a kernel; its only step is the end of every other plan."""
+    """The plan of a single leaf has no decisions and kernels; its only step maps to the end of every other plan."""
     alone = planned([ex.tensor(np.ones(3), name="x")]).recording
     other = planned(network()).recording
     end = stage_ends(other)[-1]
@@ -109,8 +111,8 @@ def test_a_plan_without_any_step_is_at_its_end(way: str) -> None:
 
 
 @pytest.mark.spec("V-3")
-def test_counts_are_told_with_units_and_what_they_differ_by() -> None:
-    """Bytes, flops and times have their units, a difference its sign and its proportion, large ones a factor."""
+def test_counts_have_units_and_differences() -> None:
+    """Bytes, flops and times have units; a difference has a sign and a percentage, or a factor if it is large."""
     roots = network()
     comparison = compare(planned(roots).recording, planned(roots).recording)
     comparison.counts.update(

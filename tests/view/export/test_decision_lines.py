@@ -24,12 +24,12 @@ LINES = st.builds(
 
 @pytest.mark.spec("V-22")
 @given(LINES)
-def test_a_line_is_read_back_as_it_was_written(line: DecisionLine) -> None:
+def test_a_parsed_line_equals_the_written_line(line: DecisionLine) -> None:
     assert read_line(str(line)) == line
 
 
 @pytest.mark.spec("V-22")
-def test_a_line_names_stage_verdict_place_rule_reason_and_code() -> None:
+def test_a_line_contains_stage_verdict_location_rule_reason_and_code() -> None:
     recording = sample.mlp()
     declined = next(row for row in recording.decisions if row.code == "joins-two")
     assert str(decision_line(recording, declined)) == (
@@ -42,12 +42,12 @@ def test_a_line_names_stage_verdict_place_rule_reason_and_code() -> None:
     "line",
     ["", "fuse: nodes 11, 2 ✓ 2 ✗", "  1 matmul: level 1, chain 0; only", "loss · 7f3a90c2e1b45d68", "options: a=[1]"],
 )
-def test_a_line_about_something_else_is_none_about_a_decision(line: str) -> None:
+def test_other_lines_are_not_decisions(line: str) -> None:
     assert read_line(line) is None
 
 
 @pytest.mark.spec("V-22")
-def test_equal_reasons_in_a_row_share_a_line_from_two_on_and_only_there() -> None:
+def test_consecutive_equal_reasons_share_a_line() -> None:
     recording = sample.mlp()
     first, other = recording.decisions[:2]
     moved = replace(first, subjects=(first.subjects[0] + 1,))
@@ -60,6 +60,6 @@ def test_equal_reasons_in_a_row_share_a_line_from_two_on_and_only_there() -> Non
 
 @pytest.mark.parametrize("part", [" · a: [x", " · a: [x]", " · ", " [a] ×1", "[a] ×11,", "a ", " ✓ "])
 def test_a_hostile_line_is_read_in_time(part: str) -> None:
-    """Each would take hours if the time to read a line grew with a power of its length."""
+    """Parsing each line would take hours if the time grew with a power of its length."""
     for head in ("", "fuse ✓ "):
         read_line(head + part * 20_000 + "!")

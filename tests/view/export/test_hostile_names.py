@@ -1,4 +1,4 @@
-"""Hostile names in everything that is written as text: no command of a terminal, no forged line, no formula."""
+"""Hostile names in all text outputs: no terminal command, no forged line, no spreadsheet formula."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.hostile_names import NAMES, hostile_plan
 
 
 def assert_harmless(text: str) -> None:
-    """Assert that a text commands no terminal, has no line of a name, and begins no line as a formula."""
+    """Assert that a text contains no terminal command, no forged line, and no line that begins like a formula."""
     for line in text.split("\n"):
         assert not [letter for letter in line if unicodedata.category(letter) == "Cc" and letter != "\t"], line
         assert "\u202e" not in line
@@ -29,7 +29,7 @@ def test_files_of_hostile_names_are_harmless(ending: str, tmp_path: Path) -> Non
 
 
 def test_printed_texts_of_hostile_names_are_harmless() -> None:
-    """Explanations, reports, comparisons and reprs show names with their characters escaped, each on one line."""
+    """Explanations, reports, comparisons and reprs show names escaped, each on one line."""
     plan, other = hostile_plan(record="values").eval(), hostile_plan(without=("fuse",)).prepare()
     recording = plan.recording
     texts = [str(plan.explain()), repr(plan), repr(plan.explore()), str(plan.compare(other)), repr(recording)]
@@ -38,15 +38,15 @@ def test_printed_texts_of_hostile_names_are_harmless() -> None:
         assert_harmless(text)
 
 
-def test_no_table_is_written_that_a_spreadsheet_evaluates(tmp_path: Path) -> None:
-    """Explorer writes no CSV: a name such as =cmd|… reaches no spreadsheet."""
+def test_no_spreadsheet_formula_is_written(tmp_path: Path) -> None:
+    """Explorer writes no CSV, so a name such as =cmd|… is never in a spreadsheet."""
     for ending in (".csv", ".tsv", ".xlsx"):
         with pytest.raises(ExplorerError, match=r"\.html"):
             hostile_plan().prepare().explore().save(tmp_path / f"plan{ending}")
 
 
 def test_a_failed_cell_of_hostile_names_is_reported_harmlessly() -> None:
-    """The plugin's report of a notebook's cell names what differs as text."""
+    """The plugin's report about a notebook cell escapes the names in differing lines."""
     outputs = [
         {"text/plain": [str(plan.prepare().explain())]} for plan in (hostile_plan(), hostile_plan(without=("fuse",)))
     ]

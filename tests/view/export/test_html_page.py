@@ -15,7 +15,7 @@ from tests.view import sample
 
 
 class Page(HTMLParser):
-    """Collects the elements, their attributes and the text of scripts."""
+    """Parser that collects the elements, their attributes and the text of scripts."""
 
     def __init__(self, text):
         super().__init__(convert_charrefs=True)
@@ -38,7 +38,7 @@ class Page(HTMLParser):
 
 @pytest.mark.spec("V-14")
 @pytest.mark.parametrize("make", [sample.mlp, sample.hostile])
-def test_the_page_holds_the_payload(make):
+def test_the_page_contains_the_payload(make):
     page = Page(html(make(), theme="dark"))
     data, _ = page.scripts
     expected = payload(make(), theme="dark", position=0)
@@ -47,14 +47,14 @@ def test_the_page_holds_the_payload(make):
 
 
 @pytest.mark.spec("V-14")
-def test_the_page_of_a_very_large_graph_holds_one_direction(monkeypatch):
+def test_the_page_of_a_large_graph_contains_one_direction(monkeypatch):
     monkeypatch.setattr(html_page, "_TURNED", len(sample.mlp().nodes) - 1)
     data, _ = Page(html(sample.mlp())).scripts
     assert "turned" not in json.loads(data)["layout"]
 
 
 @pytest.mark.spec("V-14")
-def test_its_policy_allows_its_own_script_only():
+def test_its_policy_allows_only_its_own_script():
     page = Page(html(sample.mlp()))
     (policy,) = [a["content"] for _, a in page.elements if a.get("http-equiv") == "Content-Security-Policy"]
     digest = base64.b64encode(hashlib.sha256(page.scripts[1].encode()).digest()).decode()
@@ -86,8 +86,8 @@ def test_the_same_bytes_each_time():
     assert html(sample.transformer()) == html(sample.transformer())
 
 
-def test_plain_attributes_place_texts_as_the_styles_do() -> None:
-    """Without styles every class of text is anchored as its rule says."""
+def test_attributes_anchor_texts_like_the_styles() -> None:
+    """Without styles every class of text has the anchor of its CSS rule."""
     from explorer.view.base import palette
     from explorer.view.export import html_page
 

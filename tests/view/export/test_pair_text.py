@@ -11,8 +11,8 @@ from explorer.cli import main
 ASSETS = Path(__file__).parents[3] / "assets"
 
 
-def test_operations_are_asked_by_the_names_in_the_picture_and_answers_have_the_names_of_the_program() -> None:
-    """`view.why("exp", "sum")` takes operations by name; a title says a variable where there is one."""
+def test_operations_are_named_as_in_the_picture_and_answers_name_variables() -> None:
+    """`view.why("exp", "sum")` accepts names of operations; the title contains the variable, if there is one."""
     x = ex.tensor(np.ones((4, 3)), name="x")
     powers = ex.exp(x)
     total = ex.sum(powers)
@@ -29,8 +29,8 @@ def test_operations_are_asked_by_the_names_in_the_picture_and_answers_have_the_n
         view.why("exq", "sum")
 
 
-def test_two_that_no_decision_is_about_are_told_how_the_one_reads_the_other() -> None:
-    """Through which nodes, of which the first and the last are named; or not at all."""
+def test_two_nodes_without_a_common_decision_have_their_connection_described() -> None:
+    """The answer names the first and the last node between the two, or states that they are not connected."""
     first = ex.tensor(np.ones((4, 4)), name="first")
     last = first
     for _ in range(9):
@@ -48,7 +48,7 @@ def test_two_that_no_decision_is_about_are_told_how_the_one_reads_the_other() ->
 
 @pytest.mark.spec("V-2")
 def test_a_plan_a_view_and_the_command_answer_alike(capsys: pytest.CaptureFixture[str]) -> None:
-    """The decision about a pair has its reason; a pair without one is told what became of each, and nothing made up."""
+    """The answer for a pair is the decision about it with its reason, or else the final state of each node."""
     x = ex.tensor(np.ones((32, 48), np.float32), name="x")
     rows = ex.softmax(x)
     y = rows * ex.sum(x)

@@ -13,7 +13,7 @@ from tests.view import sample
 
 
 @pytest.mark.spec("V-15", "V-22")
-def test_decisions_come_first_and_what_changes_with_any_of_them_last():
+def test_decisions_come_first_and_counts_last():
     lines = text(sample.mlp()).splitlines()
     assert lines[0] == (
         "simplify ✓ multiply 1, line 2 · MultiplyByOne: "
@@ -24,7 +24,7 @@ def test_decisions_come_first_and_what_changes_with_any_of_them_last():
 
 
 @pytest.mark.spec("V-22")
-def test_there_is_one_line_a_decision_and_one_a_kernel():
+def test_each_decision_and_each_kernel_has_one_line():
     recording = sample.mlp()
     lines = text(recording).splitlines()
     count = len(recording.decisions)
@@ -39,7 +39,7 @@ def test_there_is_one_line_a_decision_and_one_a_kernel():
 
 
 @pytest.mark.spec("V-15")
-def test_measurements_leave_the_text_as_it_is():
+def test_measurements_do_not_change_the_text():
     measured, planned = sample.mlp(), sample.mlp()
     planned.run = None
     assert text(measured) == text(planned)
@@ -53,7 +53,7 @@ def test_without_decisions_the_nodes_are_listed():
 
 
 def many(count):
-    """A recording of so many equal declined decisions after its own decisions, and kernels."""
+    """Return a recording with ``count`` equal declined decisions after its own decisions, and as many kernels."""
     recording = sample.mlp()
     declined = next(decision for decision in recording.decisions if decision.verdict == "declined")
     last = recording.stages[-1]
@@ -82,7 +82,7 @@ def test_the_short_text_of_a_large_plan_has_the_first_and_last_lines_of_each_sta
 
 
 @pytest.mark.spec("V-22")
-def test_the_short_text_of_a_small_plan_is_its_whole_text():
+def test_the_short_text_of_a_small_plan_is_complete():
     assert text(sample.mlp(), short=True) == text(sample.mlp())
     assert text(many(50), short=True) == text(many(50))
 
@@ -102,7 +102,7 @@ def test_hostile_names_cannot_reach_the_terminal_or_add_lines():
 
 
 @pytest.mark.spec("V-15", "V-22")
-def test_the_numbers_of_cells_change_nothing_static():
+def test_cell_numbers_do_not_change_static_outputs():
     first, again = sample.mlp(), sample.mlp()
     again.sources = [replace(source, where="In[1]") for source in again.sources]
     assert text(first) == text(again)
@@ -113,8 +113,8 @@ def test_the_numbers_of_cells_change_nothing_static():
 
 
 @pytest.mark.spec("V-19")
-def test_scopes_with_weights_are_listed_with_what_they_hold():
-    """Text lists parameters and flops of the scopes that hold weights, two levels deep, and of all together."""
+def test_scopes_with_weights_are_listed_with_their_totals():
+    """The text lists the parameters and flops of scopes with weights, two levels deep, and their totals."""
     lines = text(sample.transformer(2)).splitlines()
     start = lines.index("scopes: 40,960 parameters")
     assert lines[start + 1 : start + 4] == [
@@ -131,14 +131,14 @@ def test_a_program_without_weights_in_scopes_lists_none():
 
 
 @pytest.mark.spec("V-19")
-def test_of_many_scopes_the_first_are_listed():
+def test_only_the_first_of_many_scopes_are_listed():
     lines = text(sample.transformer(100)).splitlines()
     assert "  … and 61 more scopes" in lines
 
 
 @pytest.mark.spec("V-22")
-def test_equal_decisions_that_follow_each_other_are_one_line_with_their_number():
-    """What a rule does at each of a thousand samples is told once, with ×1,000."""
+def test_consecutive_equal_decisions_are_one_line_with_a_count():
+    """Equal decisions about a thousand samples are one line with ×1,000."""
     plan = ex.EvalPlan(without=["dedup", "batch"])
     for _ in range(1000):
         plan.register(np.exp(np.log(np.exp(ex.tensor(1.5)))))

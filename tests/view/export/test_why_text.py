@@ -10,7 +10,7 @@ from tests.view import sample
 
 
 @pytest.mark.spec("V-2")
-def test_why_tells_refusals_before_the_decision_its_facts_and_the_line():
+def test_why_lists_declined_decisions_facts_and_the_line():
     story = why(sample.mlp(), sample.mlp().nodes.label.index("tanh")).splitlines()
     assert story[:2] == ["tanh · 32×48 float32", "recorded at line 1: h = ex.tanh(x @ W + b)"]
     assert story[2].startswith("  fuse ✗ MatmulEpilogue (passes/fuse.py): matmul has 2 consumers")
@@ -21,15 +21,15 @@ def test_why_tells_refusals_before_the_decision_its_facts_and_the_line():
 
 
 @pytest.mark.spec("V-2")
-def test_a_fact_that_is_a_time_is_told_with_its_unit_once():
+def test_a_time_has_its_unit_once():
     recording = sample.mlp()
     row = next(decision for decision in recording.decisions if "cost_us" in decision.facts)
     assert "      cost: 1.1 µs" in why(recording, row.subjects[0]).splitlines()
 
 
 @pytest.mark.spec("V-2", "V-15")
-def test_an_edit_above_a_link_leaves_the_story_as_it_is():
-    """A story names the rule's class and module; its line is in the recording and in the widget."""
+def test_edits_above_a_rule_do_not_change_the_history():
+    """A history contains the class and module of a rule; its line is in the recording and in the widget."""
     first, again = sample.mlp(), sample.mlp()
     again.decisions = [replace(row, location=row.location.replace(":2", ":1")) for row in again.decisions]
     assert [row.location for row in first.decisions] != [row.location for row in again.decisions]
@@ -37,21 +37,21 @@ def test_an_edit_above_a_link_leaves_the_story_as_it_is():
 
 
 @pytest.mark.spec("V-2")
-def test_why_tells_what_became_of_a_node():
+def test_why_describes_the_final_state_of_a_node():
     recording = sample.mlp()
     assert "replaced by log-softmax in the final graph" in why(recording, recording.nodes.label.index("log"))
     assert "absorbed: what replaced its readers does its work" in why(recording, recording.nodes.label.index("softmax"))
     assert "no rule matched this node" in why(recording, recording.nodes.label.index("t"))
 
 
-def test_an_unknown_node_is_refused():
+def test_an_unknown_node_is_rejected():
     with pytest.raises(ValueError, match="node 99 is not in this recording: it has nodes 0 to 16"):
         why(sample.mlp(), 99)
 
 
 @pytest.mark.spec("V-2", "V-7")
-def test_a_node_says_which_known_function_it_is_a_part_of() -> None:
-    """So does the text of the whole plan, for readers without a picture."""
+def test_the_history_of_a_node_names_its_known_function() -> None:
+    """The text of the whole plan also names known functions, for readers without a picture."""
     x = ex.tensor(np.ones((4, 8), "float32"), name="x")
     plan = ex.EvalPlan()
     plan.register(ex.cos(0.5 * x * (1 + ex.erf(x / 2**0.5))))

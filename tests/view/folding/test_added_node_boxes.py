@@ -1,4 +1,4 @@
-"""Nodes that passes produce keep no places free between the nodes of the program."""
+"""Nodes produced by passes reserve no space between the nodes of the program."""
 
 import pytest
 
@@ -14,12 +14,12 @@ from tests.view import sample
 
 
 def encoder():
-    """A model's file with two layers of attention, whose products of one input the plan joins."""
+    """Return the plan of a model file with two attention layers, in which products of one input are joined."""
     return ex.open(MODELS / "encoder.pnnx.param").preview_plan(numerics="fast").recording
 
 
-def story(produced: int, between: bool = False):
-    """A product, and a row of nodes behind it that a pass produced; in the middle, maybe, one that was recorded."""
+def produced_chain(produced: int, between: bool = False):
+    """Return a product followed by a chain of produced nodes, with a recorded node in the middle if ``between``."""
     make = sample.Builder("produced", "90b1")
     kind = make.type(4, 4)
     x = make.leaf("x", kind)
@@ -39,17 +39,17 @@ def story(produced: int, between: bool = False):
     return make.roots(last)
 
 
-def joined(model: Model) -> list[int]:
+def joined_boxes(model: Model) -> list[int]:
     return [index for index, box in enumerate(model.tree.boxes) if box.label == "made by join"]
 
 
 @pytest.mark.spec("V-1", "V-7")
-def test_the_program_is_laid_out_without_gaps_for_what_comes_later():
-    """The layers for queries, keys and values stand side by side, and the box has two ranks more than they need."""
+def test_the_program_is_laid_out_without_gaps_for_produced_nodes():
+    """The layers for queries, keys and values are side by side, and the box has only two more ranks."""
     model = build_model(encoder())
     check(model)
     born = model.recording.nodes.born
-    boxes = joined(model)
+    boxes = joined_boxes(model)
     assert len(boxes) == 2
     assert all(born[model.slots.nodes[slot][0]] >= 0 for box in boxes for _, slot in model.tree.boxes[box].items)
     holder = model.tree.boxes[boxes[0]].parent
@@ -61,23 +61,23 @@ def test_the_program_is_laid_out_without_gaps_for_what_comes_later():
 
 
 @pytest.mark.spec("V-1", "V-7")
-def test_the_box_is_drawn_once_its_nodes_are_there():
+def test_the_box_is_drawn_once_its_nodes_exist():
     recording = encoder()
     model = build_model(recording)
     spans = open_spans(recording, model.slots, model.tree)
     (join,) = [stage for stage in recording.stages if stage.name == "join"]
-    assert not drawn_open(spans, joined(model), 0)
-    assert drawn_open(spans, joined(model), 2 * join.last) == {*joined(model)}
+    assert not drawn_open(spans, joined_boxes(model), 0)
+    assert drawn_open(spans, joined_boxes(model), 2 * join.last) == {*joined_boxes(model)}
 
 
 @pytest.mark.parametrize("produced", [LEAST - 1, LEAST])
-def test_few_produced_nodes_stay_loose(produced):
-    model = build_model(story(produced))
+def test_a_few_produced_nodes_have_no_box(produced):
+    model = build_model(produced_chain(produced))
     assert [box.label for box in model.tree.boxes[1:]] == ["made by join"] * (produced >= LEAST)
 
 
-def test_produced_nodes_around_a_recorded_one_stay_loose():
-    """As one box they would read themselves through it."""
-    model = build_model(story(2 * LEAST, between=True))
+def test_produced_nodes_around_a_recorded_node_have_no_box():
+    """As one box they would read themselves through the recorded node."""
+    model = build_model(produced_chain(2 * LEAST, between=True))
     assert [box.label for box in model.tree.boxes[1:]] == []
     check(model)

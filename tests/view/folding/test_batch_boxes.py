@@ -1,4 +1,4 @@
-"""Batches in the picture: a loop's samples before, one box after, whatever way they were written."""
+"""Pictures of batches: the samples of a loop before, one box after, however the loop was written."""
 
 import re
 import xml.etree.ElementTree as ElementTree
@@ -20,7 +20,7 @@ NAMESPACE = "{http://www.w3.org/2000/svg}"
 
 
 def texts(recording, position=None, whole=False):
-    """The texts of a picture; as a whole with all boxes open that a picture of any size could open."""
+    """Return the texts of a picture; if ``whole``, with all boxes open that a picture of any size may open."""
     drawing = draw(recording)
     opened = drawing.layouts.opened() if whole else None
     picture = ElementTree.fromstring(svg(recording, position, drawing=drawing, open_boxes=opened))
@@ -28,7 +28,7 @@ def texts(recording, position=None, whole=False):
 
 
 def after(recording, stage):
-    """The position at the end of a stage."""
+    """Return the position at the end of a stage."""
     return next(row.last for row in recording.stages if row.name == stage)
 
 
@@ -38,7 +38,7 @@ def size(recording, position=None):
 
 
 @pytest.mark.spec("P-4", "V-4", "V-7")
-def test_samples_in_plain_operations_are_one_stack_with_its_body_shown():
+def test_samples_in_plain_operations_are_one_stack_with_an_open_body():
     """A loop of a thousand samples without a function is drawn as one stack ×1,000, its first body open."""
     shown = texts(recorded("plain"), 0, whole=True)
     assert "tensor ×1,000" in shown
@@ -51,8 +51,8 @@ def test_samples_in_plain_operations_are_one_stack_with_its_body_shown():
 
 @pytest.mark.spec("P-4", "V-4", "V-7")
 @pytest.mark.parametrize("options", [{}, {"without": ("batch",)}])
-def test_the_picture_before_is_that_of_the_program_whatever_was_planned(options):
-    """What repeats is found in what was recorded, whether anything was grouped or not."""
+def test_the_recorded_picture_does_not_depend_on_the_plan(options):
+    """Repetition is found in the recorded graph, whether anything was grouped or not."""
     drawn = build_model(recorded("plain", **options))
     check(drawn)
     top = drawn.tree.boxes[0]
@@ -67,8 +67,8 @@ def test_the_picture_before_is_that_of_the_program_whatever_was_planned(options)
 
 @pytest.mark.spec("P-4", "V-4", "V-7")
 @pytest.mark.parametrize("name", ["calls", "plain"])
-def test_in_the_end_there_is_one_box_of_what_the_batch_made(name):
-    """After the plan one box holds stacked operands and the batched body, beside the rows that its members became."""
+def test_at_the_end_one_box_contains_the_batch(name):
+    """After planning one box contains stacked operands and the batched body, next to the rows for its members."""
     recording = recorded(name)
     shown = texts(recording)
     label = {"calls": "mlp", "plain": "matmul … tanh"}[name]
@@ -83,8 +83,8 @@ def test_in_the_end_there_is_one_box_of_what_the_batch_made(name):
 
 
 @pytest.mark.spec("P-4", "V-4")
-def test_a_batched_call_is_a_small_box_that_says_what_it_is():
-    """Until its body is opened a batch is a closed box: its steps, its members' type and its own, what it gains."""
+def test_a_batched_call_is_a_small_box_with_a_summary():
+    """A batch is initially a closed box with its steps, the types of its members and of the batch, and its gain."""
     recording = recorded("calls")
     (batched,) = [decision for decision in recording.decisions if decision.code == "batched"]
     shown = texts(recording, after(recording, "batch"))
@@ -97,8 +97,8 @@ def test_a_batched_call_is_a_small_box_that_says_what_it_is():
 
 
 @pytest.mark.spec("V-4", "V-7")
-def test_what_is_not_there_yet_or_any_more_takes_no_room():
-    """Stacks shrink to a box once their members are rows of a batch; boxes of later stages take no room before."""
+def test_absent_nodes_take_no_space():
+    """Stacks close once their members are rows of a batch; boxes of later stages take no space earlier."""
     recording = recorded("plain")
     model = build_model(recording)
     is_open = {index for index, box in enumerate(model.tree.boxes) if box.open}
@@ -119,14 +119,14 @@ def test_what_is_not_there_yet_or_any_more_takes_no_room():
 @pytest.mark.spec("P-4", "V-7")
 @pytest.mark.parametrize("name", ["calls", "plain"])
 def test_the_cell_of_a_batch_is_small(name):
-    """A thousand samples, planned, grouped and run, are kept in 150 KB: picture, text and stepping together."""
+    """Picture, text and stored view of a thousand samples, planned, grouped and run, take at most 150 KB."""
     recording = recorded(name, run=True)
     assert sum(cell(ex.explore(recording)).values()) <= 150_000
 
 
 @pytest.mark.spec("P-4", "V-4", "V-7")
 def test_trees_of_calls_are_levels():
-    """Trees of different sizes are drawn level by level: a stack of calls each, and a batch for each stack."""
+    """Trees of different sizes are drawn level by level, each as a stack of calls and later as a batch."""
     recording = recorded("trees of calls")
     batches = [decision.facts["count"] for decision in recording.decisions if decision.code == "batched"]
     assert len(batches) > 4
@@ -155,7 +155,7 @@ def test_trees_in_plain_operations_are_levels_too():
 
 @pytest.mark.spec("P-4", "V-7")
 def test_samples_in_scopes_are_one_stack():
-    """Members in boxes of their own: the batch stands outside all of them."""
+    """If members are in separate boxes, the batch is outside all of them."""
     recording = recorded("scopes")
     model = build_model(recording)
     check(model)
@@ -167,8 +167,8 @@ def test_samples_in_scopes_are_one_stack():
 
 
 @pytest.mark.spec("V-7")
-def test_few_pieces_are_blocks_that_can_be_looked_into():
-    """Of up to forty samples each can be opened; of more, the others are told operation by operation."""
+def test_a_few_samples_are_blocks_that_can_be_opened():
+    """Each of up to forty samples can be opened; of more, all but the first are stacked by operation."""
     model = build_model(recorded("few"))
     stack = next(box for box in model.tree.boxes if box.label == "matmul … tanh" and box.kind == "stack")
     first, rest = (model.tree.boxes[index] for _, index in stack.items)
@@ -177,8 +177,8 @@ def test_few_pieces_are_blocks_that_can_be_looked_into():
 
 
 @pytest.mark.spec("V-4")
-def test_what_was_simplified_is_still_told_by_its_operator():
-    """Only rows of batches replace what a closed box says: an operator of a file keeps its type and its shape."""
+def test_a_simplified_operator_keeps_its_type_and_shape():
+    """Only rows of batches replace the text of a closed box; an operator of a file keeps its type and shape."""
     shown = texts(ex.open(MODELS / "encoder.pnnx.param").explore().recording, whole=True)
     assert any(text.startswith("div(") for text in shown)
     assert not any(text.startswith("now ") for text in shown)
@@ -192,8 +192,8 @@ def test_the_pictures_of_batches_are_the_same_each_time():
 
 
 @pytest.mark.spec("P-4", "V-4")
-def test_what_was_written_elsewhere_is_no_repetition():
-    """Operations that are equal by chance, of lines of their own, are drawn one by one."""
+def test_equal_operations_from_different_lines_are_not_a_repetition():
+    """Operations from different lines that happen to be equal are drawn one by one."""
     x = ex.tensor(np.ones(4, np.float32), name="x")
     values = [ex.exp(x), ex.exp(x), ex.exp(x)]
     many = [ex.log(ex.tensor(np.full(4, n, np.float32))) for n in range(1, 30)]

@@ -1,4 +1,4 @@
-"""A thousand calls of one function: a stack of leaves, a stack of calls, the weights beside them."""
+"""A thousand calls of one function: a stack of leaves, a stack of calls, and the weights."""
 
 import json
 import time
@@ -43,7 +43,7 @@ def test_as_recorded_there_are_two_stacks_and_the_weights(recording):
 
 
 @pytest.mark.spec("V-4", "V-7")
-def test_in_the_end_the_batched_body_stands_between_the_stacks(recording):
+def test_at_the_end_the_batched_body_is_between_the_stacks(recording):
     shown = texts(svg(recording))
     assert {"stack", "matmul", "tanh", "tensor ×1,000"} <= set(shown)
     assert sum(text.startswith("mlp ×1000 · ") for text in shown) == 1
@@ -52,7 +52,7 @@ def test_in_the_end_the_batched_body_stands_between_the_stacks(recording):
 
 
 @pytest.mark.spec("V-7")
-def test_it_is_small_and_soon_there(recording):
+def test_it_is_small_and_fast(recording):
     start = time.process_time()
     whole = payload(recording)
     assert time.process_time() - start < 1.0

@@ -1,4 +1,4 @@
-"""Equal operations that stand side by side, and the equal pieces that they make up."""
+"""Equal parallel operations, and the equal subgraphs that they form."""
 
 import pytest
 
@@ -8,7 +8,7 @@ MANY = 2 * FEWEST
 
 
 def lanes(count, *names):
-    """Chains side by side: item ``count * step + lane`` is a step of a lane; edges, and what each item does."""
+    """Return the edges and operations of parallel chains; item ``count * step + lane`` is one step of a lane."""
     edges = [
         (count * step + lane, count * (step + 1) + lane) for step in range(len(names) - 1) for lane in range(count)
     ]
@@ -20,17 +20,17 @@ def found(count, edges, does, leaves=()):
 
 
 @pytest.mark.spec("P-4", "V-7")
-def test_chains_side_by_side_are_pieces():
-    """Samples that go through equal operations are equal pieces of graph, however they were recorded."""
+def test_parallel_chains_are_subgraphs():
+    """Samples with equal operations form equal subgraphs, in whichever order they were recorded."""
     count, edges, does = lanes(MANY, "matmul", "add", "tanh")
     assert found(count, edges, does) == [[[lane, MANY + lane, 2 * MANY + lane] for lane in range(MANY)]]
 
 
-def test_what_is_too_few_is_none():
+def test_too_few_chains_are_not_grouped():
     assert found(*lanes(FEWEST - 1, "matmul", "add")) == []
 
 
-def test_what_does_something_else_stays_alone():
+def test_a_different_chain_is_not_grouped():
     count, edges, does = lanes(MANY, "matmul", "add")
     does[MANY + 3] = "subtract"
     products, sums = found(count, edges, does)
@@ -38,23 +38,23 @@ def test_what_does_something_else_stays_alone():
     assert sums == [[MANY + lane] for lane in range(MANY) if lane != 3]
 
 
-def test_what_joins_all_of_them_does_not_join_them():
-    """A sum over all samples is read by none of them: they are pieces still."""
+def test_a_common_reader_does_not_merge_subgraphs():
+    """A sum over all samples, which none of them reads, does not merge their subgraphs."""
     count, edges, does = lanes(MANY, "square", "sum")
     edges += [(MANY + lane, count) for lane in range(MANY)]
     assert found(count + 1, edges, [*does, "add"]) == [[[lane, MANY + lane] for lane in range(MANY)]]
 
 
-def test_other_weights_are_other_work():
-    """Products with two weights are two sets, although all of them are alike in shape."""
+def test_different_weights_give_different_sets():
+    """Products with two weights are two sets, although their shapes are equal."""
     left, right = 2 * MANY, 2 * MANY + 1
     edges = [(left if item < MANY else right, item) for item in range(2 * MANY)]
     sets = found(2 * MANY + 2, edges, ["matmul"] * 2 * MANY + ["leaf"] * 2, leaves=(left, right))
     assert sets == [[[item] for item in range(MANY)], [[item] for item in range(MANY, 2 * MANY)]]
 
 
-def test_levels_of_trees_are_sets_of_their_own():
-    """Of trees of different sizes, what reads leaves only stands before what reads that."""
+def test_each_level_of_trees_is_a_set():
+    """In trees of different sizes, operations that read only leaves are a set before the operations that read them."""
     first, second = list(range(MANY)), list(range(MANY, MANY + FEWEST))
     edges = [(2 * place, MANY + place) for place in range(FEWEST)]
     assert found(MANY + FEWEST, edges, ["compose"] * (MANY + FEWEST)) == [
@@ -63,8 +63,8 @@ def test_levels_of_trees_are_sets_of_their_own():
     ]
 
 
-def test_a_piece_does_not_read_itself_through_what_is_outside():
-    """A mean over all samples that each of them reads divides the pieces."""
+def test_a_subgraph_does_not_read_itself_through_outside_items():
+    """A mean over all samples that each of them reads divides the subgraphs."""
     count, edges, does = lanes(MANY, "square", "subtract")
     edges += [(lane, count) for lane in range(MANY)] + [(count, MANY + lane) for lane in range(MANY)]
     assert found(count + 1, edges, [*does, "mean"]) == [
@@ -73,12 +73,12 @@ def test_a_piece_does_not_read_itself_through_what_is_outside():
     ]
 
 
-def test_pairs_that_cross_are_no_pieces():
-    """Each of one set is read by one of another in two ways that do not agree: there is no piece for each."""
+def test_crossing_pairs_are_not_subgraphs():
+    """If two one-to-one connections between two sets contradict each other, only single items are equal."""
     count, edges, does = lanes(MANY, "exp", "log", "add")
     edges += [(lane, 2 * MANY + (lane + 1) % MANY) for lane in range(MANY)]
     assert sorted(len(pieces[0]) for pieces in found(count, edges, does)) == [1, 1, 1]
 
 
-def test_a_circle_is_on_no_level():
+def test_a_cycle_is_on_no_level():
     assert found(MANY, [(item, (item + 1) % MANY) for item in range(MANY)], ["add"] * MANY) == []

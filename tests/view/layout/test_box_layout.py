@@ -32,7 +32,7 @@ def overlap(one, other):
 
 @pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS)
 @pytest.mark.parametrize("engine", [dot(), Layered()], ids=["dot", "layered"])
-def test_engines_place_items_apart_and_inside(engine, graph):
+def test_engines_place_items_inside_without_overlap(engine, graph):
     placed = engine.place(graph)
     rects = [
         (x - wide / 2, y - high / 2, wide, high)
@@ -48,7 +48,7 @@ def test_engines_place_items_apart_and_inside(engine, graph):
     )
 
 
-def test_the_last_layouts_are_kept(monkeypatch: pytest.MonkeyPatch):
+def test_recent_layouts_are_cached(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(graphviz_engine, "_KEPT", 0)
     engine, (one, other) = Dot(), list(GRAPHS.values())[:2]
     first = engine.place(one)
@@ -78,7 +78,7 @@ def test_no_two_items_of_a_box_overlap(make):
         assert not any(overlap(one, other) for one, other in itertools.combinations(layout.places, 2))
 
 
-def test_items_stand_below_the_title_of_their_box():
+def test_items_are_below_the_title_of_their_box():
     model = build_model(sample.transformer())
     for box, layout in enumerate(Layouts(model)):
         if box not in model.tree.bodies:
@@ -112,7 +112,7 @@ def test_layout_is_the_same_each_time():
 
 @pytest.mark.spec("V-7")
 @pytest.mark.parametrize("count", [400, 6000])
-def test_a_box_that_is_laid_out_late_is_laid_out_as_if_it_had_been_early(count):
+def test_the_time_of_a_box_layout_does_not_change_it(count):
     model = build_model(sample.dag(count))
     early, late = Layouts(model), Layouts(model)
     backwards = [late[box] for box in reversed(range(len(late)))]
@@ -120,7 +120,7 @@ def test_a_box_that_is_laid_out_late_is_laid_out_as_if_it_had_been_early(count):
 
 
 @pytest.mark.spec("V-7")
-def test_of_a_large_graph_the_open_boxes_and_those_around_are_laid_out_at_once():
+def test_open_boxes_of_a_large_graph_are_laid_out_first():
     model = build_model(sample.dag(6000))
     layouts = Layouts(model)
     chosen = layouts.at_once()
@@ -133,7 +133,7 @@ def test_of_a_large_graph_the_open_boxes_and_those_around_are_laid_out_at_once()
 
 
 @pytest.mark.spec("V-7")
-def test_the_boxes_that_a_reader_meets_first_are_those_at_the_top():
+def test_the_first_closed_boxes_are_the_ones_at_the_top():
     model = build_model(sample.dag(6000))
     layouts = Layouts(model)
     (top,) = layouts.opened()
@@ -145,7 +145,7 @@ def test_the_boxes_that_a_reader_meets_first_are_those_at_the_top():
     assert sum(len(model.tree.boxes[box].items) for box in near) <= 500
 
 
-def test_a_box_with_more_edges_than_dot_can_take_is_laid_out_plainly():
+def test_a_box_with_too_many_edges_for_dot_has_the_plain_layout():
     make = sample.Builder()
     kind = make.type(4)
     nodes = [make.leaf("x", kind)]
@@ -162,8 +162,8 @@ def test_a_box_with_more_edges_than_dot_can_take_is_laid_out_plainly():
 
 
 @pytest.mark.spec("V-7")
-def test_edges_of_a_cycle_cost_the_ranks_that_they_pass():
-    """Dot breaks cycles before it orders ranks, so an edge of a cycle is as dear to it as any other."""
+def test_edges_of_a_cycle_cost_the_ranks_they_pass():
+    """dot breaks cycles before it orders ranks, so an edge of a cycle costs as much as any other edge."""
     forward = [(tail, head) for head in range(40) for tail in range(head)]
     row = LayoutGraph(((100, 40),) * 40, frozenset(), tuple(forward))
     circle = LayoutGraph(row.sizes, row.boxes, (*row.edges, (39, 0)))
@@ -178,8 +178,8 @@ def test_items_of_a_cycle_are_drawn_below_each_other():
 
 
 @pytest.mark.spec("V-7")
-def test_many_edges_beside_items_stand_closer_than_items():
-    """Levels that all read the same values, and all levels before: edges are drawn narrow, items keep their room."""
+def test_many_edges_next_to_items_are_closer_than_items():
+    """If every level reads all levels before it, edges are close together, and items keep their distance."""
     levels, values = 9, 4
     sizes = ((110, 40),) * (levels + values)
     edges = [(level, reader) for level in range(levels) for reader in range(level + 1, levels)]

@@ -21,7 +21,7 @@ LAYOUTS = Layouts(MODEL, direction="right")
 
 @pytest.mark.spec("V-7")
 @given(st.sets(st.sampled_from(range(len(MODEL.tree.boxes)))))
-def test_a_graph_that_flows_to_the_right_stands_right_of_its_operands_and_apart(chosen):
+def test_items_are_to_the_right_of_their_operands_without_overlap(chosen):
     scene = compose(MODEL, LAYOUTS, {0, *chosen})
     for box in [box for box in scene.boxes if box == 0 or box in chosen]:
         rects = [
@@ -49,7 +49,7 @@ def test_exchanging_twice_changes_nothing(points):
     assert exchanged(exchanged(values, "right"), "right") == exchanged(values, "down") == values
 
 
-def test_a_page_holds_the_other_direction_too():
+def test_a_page_contains_the_other_direction():
     recording = sample.mlp()
     placed, other = (payload(recording)["layout"], layout_json(recording))
     assert placed["direction"] == other["direction"] == "down"
@@ -71,7 +71,7 @@ def test_the_direction_of_a_view_is_a_trait():
     assert view._repr_mimebundle_()[0]["image/svg+xml"] == svg(view.recording, direction="right")
 
 
-def test_an_unknown_direction_is_refused_with_those_that_there_are():
+def test_an_unknown_direction_is_rejected_with_the_known_ones():
     with pytest.raises(UnknownNameError, match="down"):
         ex.explore(ex.tensor([1.0]), direction="left")
     with pytest.raises(ValueError, match="down, right"):

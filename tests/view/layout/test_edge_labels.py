@@ -30,7 +30,7 @@ def crosses(one, other):
 @pytest.mark.spec("V-7")
 @given(st.data(), st.sampled_from(range(len(MODELS))), st.sampled_from(["down", "right"]))
 def test_no_label_crosses_a_node_a_closed_box_or_another_label(data, number, direction):
-    """Whichever boxes are open: room is found with all of them closed."""
+    """No label overlaps with any boxes open, although space is found with all boxes closed."""
     model = MODELS[number]
     is_open = {0, *data.draw(st.sets(st.sampled_from(range(len(model.tree.boxes)))))}
     scene = compose(model, layouts(number, direction), is_open)
@@ -43,7 +43,7 @@ def test_no_label_crosses_a_node_a_closed_box_or_another_label(data, number, dir
 
 @pytest.mark.spec("V-7")
 def test_most_values_of_a_network_have_a_label():
-    """One that leaves its box has its label outside, and one whose edges are crowded has none."""
+    """A value that leaves its box has its label outside, and a value with crowded edges has none."""
     model = MODELS[1]
     labelled = sum(len(layout.labels) for layout in layouts(1, "down"))
     tails = {(box, tail) for box, rows in enumerate(model.edges) for tail, head in rows if min(tail, head) >= 0}
@@ -58,7 +58,7 @@ def test_a_label_is_as_wide_as_its_widest_type():
 
 @pytest.mark.spec("V-15")
 @pytest.mark.parametrize("direction", ["down", "right"])
-def test_a_picture_tells_types_beside_edges_if_it_is_asked_to(direction):
+def test_a_picture_shows_types_next_to_edges_if_requested(direction):
     recording = recorded("perceptron")
     for position in (0, recording.end):
         labels = re.findall(r'class="label">([^<]+)<', svg(recording, position, direction=direction, edge_types=True))

@@ -16,7 +16,7 @@ MODEL = build_model(sample.transformer(4))
 LAYOUTS = Layouts(MODEL)
 
 
-def inside(rect, around):
+def is_inside(rect, around):
     return (
         rect[0] >= around[0] - 1
         and rect[1] >= around[1] - 1
@@ -25,7 +25,7 @@ def inside(rect, around):
     )
 
 
-def apart(one, other):
+def are_apart(one, other):
     return (
         one[0] + one[2] <= other[0] + 1
         or other[0] + other[2] <= one[0] + 1
@@ -48,12 +48,12 @@ def test_with_all_boxes_closed_the_scene_is_the_layout():
 
 @pytest.mark.spec("V-7")
 @given(st.sets(st.sampled_from(range(len(MODEL.tree.boxes)))))
-def test_whatever_is_open_nothing_overlaps_and_all_is_inside(chosen):
+def test_items_never_overlap_whichever_boxes_are_open(chosen):
     scene = compose(MODEL, LAYOUTS, chosen)
     for box in [box for box in scene.boxes if box == 0 or box in chosen]:
         rects = [rect(scene, item) for item in MODEL.tree.boxes[box].items]
-        assert all(inside(place, scene.boxes[box]) for place in rects)
-        assert all(apart(*pair) for pair in itertools.combinations(rects, 2))
+        assert all(is_inside(place, scene.boxes[box]) for place in rects)
+        assert all(are_apart(*pair) for pair in itertools.combinations(rects, 2))
 
 
 @pytest.mark.spec("V-7")
@@ -66,7 +66,7 @@ def test_opening_keeps_the_order_of_everything(chosen):
             assert rect(opened, one)[1] + rect(opened, one)[3] <= rect(opened, other)[1] + 1
 
 
-def test_edges_meet_the_borders_of_what_they_join():
+def test_edges_end_at_the_borders_of_their_items():
     everything = set(range(len(MODEL.tree.boxes)))
     scene = compose(MODEL, LAYOUTS, everything)
     assert len(scene.slots) == len(MODEL.slots.nodes)
@@ -79,7 +79,7 @@ def test_edges_meet_the_borders_of_what_they_join():
     assert not any(segment.arrow for segment in scene.segments if segment.end < 0)
 
 
-def test_an_edge_goes_on_inside_at_the_point_where_it_entered():
+def test_an_edge_continues_inside_at_the_point_of_entry():
     scene = compose(MODEL, LAYOUTS, set(range(len(MODEL.tree.boxes))))
     entering = {
         (MODEL.tree.boxes[s.box].items[s.end].number): tuple(s.points[-2:])
@@ -93,8 +93,8 @@ def test_an_edge_goes_on_inside_at_the_point_where_it_entered():
         assert abs(segment.points[1] - entering[segment.box][1]) <= 1
 
 
-def turns(points):
-    """The cosines of the angles at which the curves of an edge meet, where both handles can be seen."""
+def joint_cosines(points):
+    """Yield the cosines of the angles between an edge's curves, if both handles have a visible length."""
     for joint in range(6, len(points) - 2, 6):
         x, y = points[joint : joint + 2]
         before = x - points[joint - 2], y - points[joint - 1]
@@ -111,18 +111,18 @@ def encoder():
 
 
 @pytest.mark.spec("V-7")
-def test_edges_have_no_kinks_where_boxes_are_open(encoder):
+def test_edges_have_no_kinks_at_open_boxes(encoder):
     """Two curves of an edge meet smoothly, however the axes are stretched between them."""
     model, layouts = encoder
     open_boxes = {index for index, box in enumerate(model.tree.boxes) if box.open}
-    met = [turn for segment in compose(model, layouts, open_boxes).segments for turn in turns(segment.points)]
+    met = [turn for segment in compose(model, layouts, open_boxes).segments for turn in joint_cosines(segment.points)]
     assert len(met) > 20
     assert min(met) > 0.9
 
 
 @pytest.mark.spec("V-7")
 def test_an_edge_does_not_swing_back_behind_an_open_box(encoder):
-    """An edge that leaves an open box at its side goes on from there, not by way of the box's middle."""
+    """An edge that leaves an open box at its side continues from there, without returning to the middle of the box."""
     model, layouts = encoder
     open_boxes = {index for index, box in enumerate(model.tree.boxes) if box.open}
     scene = compose(model, layouts, open_boxes)

@@ -50,7 +50,7 @@ def graphs(draw) -> LayoutGraph:
 
 @pytest.mark.spec("V-1")
 @given(graphs())
-def test_a_trunk_enters_and_leaves_each_item_once_and_holds_all_chains(graph):
+def test_a_trunk_enters_and_leaves_each_item_once_and_contains_all_chains(graph):
     straight = trunk(len(graph.sizes), graph.edges)
     for end in (0, 1):
         assert max(Counter(edge[end] for edge in straight).values(), default=0) <= 1
@@ -60,7 +60,7 @@ def test_a_trunk_enters_and_leaves_each_item_once_and_holds_all_chains(graph):
 
 @pytest.mark.spec("V-1")
 @given(graphs())
-def test_items_stay_apart_and_below_their_producers(graph):
+def test_items_do_not_overlap_and_are_below_their_producers(graph):
     placed = dot().place(graph)
     for (one, (wide, high)), (other, (wide2, high2)) in itertools.combinations(
         zip(placed.centres, graph.sizes, strict=True), 2
@@ -71,7 +71,7 @@ def test_items_stay_apart_and_below_their_producers(graph):
 
 @pytest.mark.spec("V-1")
 def test_the_deeper_operand_is_straight_and_arrives_in_the_middle():
-    """A residual block: the shortcut arrives beside the straight line."""
+    """The shortcut of a residual block arrives next to the straight line."""
     graph = LayoutGraph(((120, 40),) * 4, frozenset(), ((0, 1), (1, 2), (2, 3), (0, 3)))
     placed = dot().place(graph)
     assert len({x for x, _ in placed.centres}) == 1
@@ -83,8 +83,8 @@ def is_straight(segment: Segment) -> bool:
     return all(abs(x - segment.points[0]) <= 1 for x in segment.points[::2])
 
 
-def chain(recording: Recording, position: int) -> list[Segment]:
-    """The drawn edges from an only producer to its only reader."""
+def chain_segments(recording: Recording, position: int) -> list[Segment]:
+    """Return the drawn edges between nodes that are each other's only producer and only reader."""
     placed = draw(recording)
     tree, slots = placed.model.tree, placed.model.slots
     wanted = {*tree.bodies, *(index for index, box in enumerate(tree.boxes) if box.open)}
@@ -102,7 +102,7 @@ def test_chains_are_straight_before_and_after_planning():
         for make in RECORDINGS.values()
         for recording in [make()]
         for position in (0, recording.end)
-        for segment in chain(recording, position)
+        for segment in chain_segments(recording, position)
     ]
     straight = [segment for segment in results if is_straight(segment)]
     assert len(straight) >= 0.9 * len(results) > 60
@@ -112,12 +112,12 @@ def test_chains_are_straight_before_and_after_planning():
 def test_all_chains_of_a_network_with_a_residual_block_are_straight():
     recording = digits()
     for position in (0, recording.end):
-        assert all(map(is_straight, chain(recording, position)))
+        assert all(map(is_straight, chain_segments(recording, position)))
 
 
 @pytest.mark.spec("V-1")
-def test_an_edge_passes_straight_through_the_place_of_an_operation_that_was_moved():
-    """The relu between conv2 and pool runs after the pooling: in the end an edge leads through its old place."""
+def test_an_edge_passes_straight_through_the_slot_of_a_moved_operation():
+    """The relu between conv2 and pool is moved behind the pooling, so at the end an edge leads through its old slot."""
     recording = digits()
     model = build_model(recording)
     (edge,) = PassingEdges(model).of(0)

@@ -13,8 +13,8 @@ from tests.view import sample
 
 
 @pytest.mark.spec("V-2")
-def test_units_stand_with_the_values_and_no_two_facts_have_one_label() -> None:
-    """A unit is part of a label only where two facts differ by nothing else."""
+def test_labels_of_facts_are_unique_and_without_units() -> None:
+    """A unit is part of a label only if two labels would otherwise be equal."""
     decision = replace(
         sample.mlp().decisions[0], facts={"size_bytes": 1, "saved_bytes": 1, "saved_flops": 2, "n_us": 3}
     )
@@ -24,8 +24,8 @@ def test_units_stand_with_the_values_and_no_two_facts_have_one_label() -> None:
 
 
 @pytest.mark.spec("P-17", "V-2")
-def test_prices_of_a_measured_batch_are_estimates() -> None:
-    """Once a batch was measured, its prices say that they are estimates, and a note tells what was not measured."""
+def test_costs_of_a_measured_batch_are_marked_as_estimates() -> None:
+    """The costs of a measured batch are marked as estimates, and a note states the part that was not measured."""
     priced = replace(sample.mlp().decisions[0], facts={"together_us": 1.0, "separate_us": 2.0})
     measured = replace(priced, facts={**priced.facts, "measured_us": 3.0})
     assert list(fact_labels(priced).values()) == ["together", "separate"]
@@ -34,8 +34,8 @@ def test_prices_of_a_measured_batch_are_estimates() -> None:
 
 
 @pytest.mark.spec("V-19")
-def test_a_stage_says_what_there_is_more_or_less_of_after_it() -> None:
-    """Nodes of the graph, kernels that were picked, steps that ran; memory formats and places change none of these."""
+def test_the_size_of_a_stage_counts_its_nodes_kernels_or_steps() -> None:
+    """Sizes count nodes, ordered kernels or steps of the run; memory formats and buffers change none of these."""
     counts = {"nodes": 1234, "kernels": 9, "steps": 4, "flops": 3_640_000_000, "bytes": 12 << 20, "peak": 2048}
     sizes = {kind: stage_size(Stage("s", kind, 0, 0, counts)) for kind in ("record", "order", "memory", "run")}
     assert sizes == {"record": "1,234", "order": "9 kernels", "memory": "", "run": "4 steps"}

@@ -1,4 +1,4 @@
-"""Edges of values that have nothing to do with each other cross a box's border apart."""
+"""Ports of boxes: edges of unrelated values cross a border at different points."""
 
 from collections import Counter
 from itertools import pairwise
@@ -15,8 +15,8 @@ from tests.support.scenes import check
 from tests.view import sample
 
 
-def story(reads: list[list[int]], folded: bool = True):
-    """Leaves outside a box, and in it a node for each list of leaves that it reads, all of them added up outside."""
+def reading_box(reads: list[list[int]], folded: bool = True):
+    """Return a box with a node for each list of leaves that it reads, and the sum of all nodes outside."""
     make = sample.Builder("ports", "90a7")
     kind = make.type(4, 4)
     block = make.scope("block", "layer")
@@ -46,9 +46,9 @@ MANY = range(14)
     ],
     ids=["one", "products of one", "apart", "one stack", "many read alike", "two connected sets", "many apart"],
 )
-def test_each_value_has_a_port_of_its_own(reads, folded, top, bottom):
-    """Values cross a border side by side; very many of them share ports: of one stack, read alike, or connected."""
-    model = build_model(story(reads, folded))
+def test_each_value_has_its_own_port(reads, folded, top, bottom):
+    """Values cross a border side by side; many values share ports if they are in one stack, read alike or connected."""
+    model = build_model(reading_box(reads, folded))
     (block,) = [index for index, box in enumerate(model.tree.boxes) if box.label == "block"]
     layouts = Layouts(model)
     for ports, count in zip(layouts[block].ports, (top, bottom), strict=True):
@@ -57,8 +57,8 @@ def test_each_value_has_a_port_of_its_own(reads, folded, top, bottom):
 
 @pytest.mark.spec("V-7")
 def test_an_operation_has_an_edge_for_each_value_that_it_reads_from_outside():
-    """Products of one input with three weights: two edges arrive at each, the input's from one port."""
-    model = build_model(story([[0, 1], [0, 2], [0, 3]]))
+    """Two edges arrive at each of three products of one input with a weight; the edges of the input have one port."""
+    model = build_model(reading_box([[0, 1], [0, 2], [0, 3]]))
     (block,) = [index for index, box in enumerate(model.tree.boxes) if box.label == "block"]
     scene = compose(model, Layouts(model), {0, block})
     arriving = [segment for segment in scene.segments if segment.box == block and segment.start < 0]
@@ -68,8 +68,8 @@ def test_an_operation_has_an_edge_for_each_value_that_it_reads_from_outside():
 
 
 @pytest.mark.spec("V-7")
-def test_a_value_keeps_its_way_through_boxes_in_boxes():
-    """Two values of one box, read by an operation two boxes deep, run side by side all the way."""
+def test_values_stay_separate_through_nested_boxes():
+    """Edges of two values of one box to an operation two boxes deep are side by side in every box."""
     make = sample.Builder("ports", "90a9")
     kind = make.type(4, 4)
     first, outer = make.scope("first"), make.scope("outer")
@@ -96,13 +96,13 @@ def test_a_value_keeps_its_way_through_boxes_in_boxes():
 
 
 @pytest.mark.spec("V-7")
-def test_an_edge_goes_on_inside_where_it_came_in():
-    """What arrives at an open box from outside ends at the point where its continuation inside begins."""
-    model = build_model(story([[0], [1]]))
+def test_an_edge_continues_inside_at_its_port():
+    """An edge that arrives at an open box ends at the point where its continuation inside begins."""
+    model = build_model(reading_box([[0], [1]]))
     (block,) = [index for index, box in enumerate(model.tree.boxes) if box.label == "block"]
     scene = compose(model, Layouts(model), {0, block})
-    place = {item: number for number, item in enumerate(model.tree.boxes[0].items)}
-    arriving = {tuple(s.points[-2:]) for s in scene.segments if s.box == 0 and s.end == place["box", block]}
+    item_of = {item: number for number, item in enumerate(model.tree.boxes[0].items)}
+    arriving = {tuple(s.points[-2:]) for s in scene.segments if s.box == 0 and s.end == item_of["box", block]}
     starting = {tuple(s.points[:2]) for s in scene.segments if s.box == block and s.start < 0}
     assert arriving == starting
     assert len(arriving) == 2
@@ -111,7 +111,7 @@ def test_an_edge_goes_on_inside_where_it_came_in():
 @pytest.mark.parametrize("engine", [dot(), Layered()], ids=["dot", "layered"])
 @pytest.mark.parametrize("order", [((0, 1, 2), (0, 1)), ((2, 0, 1), (1, 0))])
 def test_engines_place_every_port(engine, order):
-    """Both engines put the ports from the left to the right as they were told, and start their edges there."""
+    """Both engines place the ports in the given order from left to right, and start their edges there."""
     graph = LayoutGraph(
         ((100, 40), (80, 34), (90, 40)), frozenset(), ((-2, 0), (-1, 1), (-3, 2), (0, -1), (2, -2)), (), order
     )
@@ -125,8 +125,8 @@ def test_engines_place_every_port(engine, order):
 
 @pytest.mark.spec("V-7")
 @pytest.mark.parametrize("swapped", [False, True])
-def test_ports_stand_in_the_order_in_which_edges_come(swapped):
-    """A box is laid out so that the edge that comes from the left comes in on the left."""
+def test_ports_are_in_the_order_of_arriving_edges(swapped):
+    """An edge that arrives from the left enters a box on the left."""
     make = sample.Builder("ports", "90a8")
     kind = make.type(4, 4)
     block = make.scope("block", "layer")

@@ -1,4 +1,4 @@
-"""Estimates and measured times: each says whose it is, and nothing is claimed that two runs differ by."""
+"""Estimated and measured times: each names its machine, and small differences between runs are not reported."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.view import sample
 
 
 @pytest.mark.spec("V-5")
-def test_an_estimate_names_its_machine_where_it_stands() -> None:
-    """Prices of the reference table and prices measured on this machine are told apart, in results and in costs."""
+def test_an_estimate_names_its_machine() -> None:
+    """Results and costs distinguish estimates from the reference table from estimates measured on this machine."""
     recording = sample.mlp()
     last = len(recording.stages) - 1
     assert machine_text(recording) == "the reference machine"
@@ -29,7 +29,7 @@ def test_an_estimate_names_its_machine_where_it_stands() -> None:
 
 
 @pytest.mark.spec("V-5")
-def test_what_a_change_would_save_is_told_as_an_estimate() -> None:
+def test_savings_of_a_change_are_marked_as_estimates() -> None:
     shared = ex.sin(ex.tensor([[1.0] * 64] * 64))
     plan = ex.EvalPlan()
     plan.register(ex.exp(shared) @ ex.cos(shared))
@@ -44,8 +44,8 @@ def slower(recording: Recording, times: float) -> Recording:
 
 @pytest.mark.spec("V-5", "V-10")
 @pytest.mark.parametrize(("times", "is_claimed"), [(1.05, False), (0.9, False), (1.2, False), (2.0, True), (0.3, True)])
-def test_a_difference_of_two_runs_is_claimed_only_where_chance_makes_none(times: float, is_claimed: bool) -> None:
-    """Two single runs that differ by less than a quarter are both shown, and no percentage beside them."""
+def test_small_differences_of_two_runs_are_not_reported(times: float, is_claimed: bool) -> None:
+    """Times of two runs that differ by less than a quarter are both shown, without a percentage."""
     before = sample.mlp()
     (row,) = [row for row in counted(compare(before, slower(before, times)), measured=True) if "measured" in row[0]]
     assert row[1] != row[2]

@@ -1,4 +1,4 @@
-"""The table of heat metrics: every payload has it; a metric of one's own is checked when it is added and computed."""
+"""Heat metrics: every payload contains them; custom metrics are checked when they are registered and computed."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tests.view.sample import mlp
 
 @pytest.fixture(autouse=True)
 def table() -> Iterator[None]:
-    held = dict(METRICS)
+    saved = dict(METRICS)
     yield
     METRICS.clear()
-    METRICS.update(held)
+    METRICS.update(saved)
 
 
 @pytest.mark.spec("V-13")
-def test_the_table_stands_in_the_payload_with_the_values_of_ones_own_metric() -> None:
+def test_the_payload_contains_the_values_of_a_custom_metric() -> None:
     recording = mlp()
     ex.register_heat("own intensity", lambda rec, node: rec.nodes.flops[node] / 8, unit="flops/B", text="reuse")
     rows = unpack(payload(recording)["heat"])
@@ -39,13 +39,13 @@ def test_the_table_stands_in_the_payload_with_the_values_of_ones_own_metric() ->
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -1, None, "3"])
-def test_a_value_that_is_no_amount_is_named_with_its_node(value: object) -> None:
+def test_an_invalid_value_is_reported_with_its_node(value: object) -> None:
     ex.register_heat("odd", lambda rec, node: value, unit="")  # type: ignore[arg-type, return-value]
     with pytest.raises(ValueError, match=r"'odd' gives .* for node 0 \(.*must return a finite number"):
         heat_json(mlp())
 
 
-def test_a_name_that_is_taken_is_replaced_on_purpose_alone_and_those_of_explorer_never() -> None:
+def test_only_custom_metrics_can_be_replaced() -> None:
     ex.register_heat("mine", lambda rec, node: 1, unit="")
     with refused(ex.DeclarationError, "mine", "replace=True"):
         ex.register_heat("mine", lambda rec, node: 2, unit="")

@@ -1,4 +1,4 @@
-"""Memory in words: the peak is one sum, and every text and picture has that one."""
+"""Texts about memory: the peak is one sum, the same in every text and picture."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def memory_result(recording: Recording) -> str:
 
 @pytest.mark.spec("V-5", "P-8")
 @given(roots=programs())
-def test_the_figures_of_memory_add_up_on_every_page(roots: list[Any]) -> None:
-    """Arena, results asked for and working memory are the peak, as counts and as written; no more than it is live."""
+def test_parts_of_memory_add_up_to_the_peak(roots: list[Any]) -> None:
+    """Arena, requested results and working memory add up to the peak, in counts and texts; no more is live."""
     for options in ({}, {"without": ["fuse"]}, {"executor": "dag"}):
         recording = prepared(*roots, **options).recording
         schedule, counts = recording.schedule, memory_counts(recording)
@@ -74,8 +74,8 @@ def test_one_sentence_joins_peak_and_live_memory() -> None:
 
 
 @pytest.mark.spec("V-5")
-def test_counts_are_called_by_the_words_of_the_glossary() -> None:
-    """What is counted has the name that sentences use: written, arena, most live; never alive, never a bound."""
+def test_names_of_counts_are_terms_of_the_glossary() -> None:
+    """Counts have the names that sentences use: written, arena, most live; never alive, never a bound."""
     plan = ex.EvalPlan()
     plan.register(ex.tanh(ex.tensor([[1.0] * 4] * 4)) @ ex.tensor([[1.0] * 4] * 4))
     (stage,) = [stage for stage in plan.prepare().recording.stages if stage.kind == "memory"]

@@ -1,4 +1,4 @@
-"""Numbers of a reader's own over one view's graph, and the difference of two runs' times."""
+"""Overlays of custom numbers on the graph of one view, and of the difference between the times of two runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def program():
 
 
 def numbers(view, name: str) -> dict[str, float]:
-    """The numbers of a metric in what the front end gets, by label; nodes with 0 are left out."""
+    """Return a metric's nonzero numbers in the payload, keyed by label."""
     [row] = [row for row in view.payload["heat"] if row["name"] == name]
     return {view.recording.label(node): value for node, value in enumerate(row["values"]) if value}
 
@@ -38,7 +38,7 @@ def test_numbers_are_laid_over_expressions_nodes_and_names(program) -> None:
     assert numbers(view, "error") == {"tanh": 1.5}
 
 
-def test_a_replacement_has_the_sum_of_what_it_replaced(program) -> None:
+def test_a_replacement_has_the_sum_of_the_replaced_nodes(program) -> None:
     x = ex.tensor(np.ones(4, np.float32), name="x")
     first, second = ex.exp(x), ex.exp(x)
     plan = ex.EvalPlan()
@@ -63,7 +63,7 @@ def test_a_replacement_has_the_sum_of_what_it_replaced(program) -> None:
         ({0: 1.0}, "time", "belongs to a metric of all views"),
     ],
 )
-def test_what_is_no_number_of_a_node_is_refused_and_changes_nothing(program, values, name: str, message: str) -> None:
+def test_invalid_overlays_are_rejected_and_change_nothing(program, values, name: str, message: str) -> None:
     view = ex.explore(program[1])
     before = view.payload
     with pytest.raises(ValueError, match=message):
@@ -72,8 +72,8 @@ def test_what_is_no_number_of_a_node_is_refused_and_changes_nothing(program, val
 
 
 @pytest.mark.spec("V-10")
-def test_the_times_of_two_runs_are_compared_by_what_their_kernels_compute(program) -> None:
-    """`view.overlay_times(other)` shows how much longer each kernel took than those that computed the same before."""
+def test_times_of_two_runs_are_compared_for_equal_nodes(program) -> None:
+    """`view.overlay_times(other)` shows how much longer each kernel took than in the other plan."""
     plans = []
     for options in ({"without": ["fuse"]}, {}):
         plan = ex.EvalPlan(**options)

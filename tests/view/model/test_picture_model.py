@@ -16,18 +16,18 @@ def kinds(model):
 
 @pytest.mark.spec("V-7")
 @pytest.mark.parametrize("make", [sample.mlp, sample.transformer, sample.resnet, sample.hostile])
-def test_every_node_has_one_place(make):
+def test_every_node_is_in_one_box(make):
     check(build_model(make()))
 
 
 def around_blocks(recording):
-    """The box that holds the blocks of ``sample.transformer``."""
+    """Return the model, and the box that contains the blocks of ``sample.transformer``."""
     model = build_model(recording)
     return model, next(box for box in model.tree.boxes if box.label == "model")
 
 
 @pytest.mark.spec("V-7")
-def test_a_box_that_holds_equal_blocks_only_is_the_repeat_and_shows_its_first():
+def test_a_box_with_only_equal_blocks_becomes_a_repeat_with_its_first_block():
     model, repeat = around_blocks(sample.transformer(12))
     assert (repeat.count, repeat.open) == (12, True)
     first, rest = (model.tree.boxes[number] for _, number in repeat.items)
@@ -37,8 +37,8 @@ def test_a_box_that_holds_equal_blocks_only_is_the_repeat_and_shows_its_first():
 
 @pytest.mark.spec("V-7")
 @pytest.mark.parametrize("blocks", [3, 6, 7])
-def test_a_run_is_said_to_repeat_once(blocks):
-    """A repeat of a few equal boxes holds all of them side by side; one of many its first and, unfolded, the rest."""
+def test_a_repeat_has_one_count(blocks):
+    """A repeat of a few equal boxes contains all of them; a repeat of many contains the first, and one box."""
     model, repeat = around_blocks(sample.transformer(blocks))
     check(model)
     names = [model.box_texts[number][0] for _, number in repeat.items]
@@ -49,7 +49,7 @@ def test_a_run_is_said_to_repeat_once(blocks):
 
 @pytest.mark.spec("V-7")
 @pytest.mark.parametrize(("blocks", "both"), [(2, True), (12, False)])
-def test_of_equal_blocks_one_is_open_and_others_where_there_is_room(blocks, both):
+def test_one_of_several_equal_blocks_is_open_and_others_if_they_fit(blocks, both):
     model, repeat = around_blocks(sample.transformer(blocks))
     assert [model.tree.boxes[number].open for _, number in repeat.items] == [True, both]
 
@@ -75,8 +75,8 @@ def test_a_long_chain_is_one_box():
 
 @pytest.mark.spec("V-7")
 @pytest.mark.parametrize(("count", "boxes"), [(15, []), (40, ["x0 … x39 ×40"])])
-def test_a_row_of_very_many_leaves_of_several_types_is_one_box(count, boxes):
-    """The inputs of one operation are drawn side by side while they fit into a page."""
+def test_many_leaves_of_several_types_are_one_box(count, boxes):
+    """The inputs of one operation are drawn side by side if they fit into a page."""
     make = sample.Builder("row", "90c1")
     leaves = [make.leaf(f"x{number}", make.type(number + 1, 4)) for number in range(count)]
     total = make.node("concatenate", *leaves, type=make.type(820, 4))
@@ -142,7 +142,7 @@ def test_a_thousand_calls_are_one_stack_of_parts():
 
 
 @pytest.mark.spec("V-7")
-def test_a_graph_without_scopes_is_cut_into_parts_that_read_earlier_parts_only():
+def test_a_graph_without_scopes_is_cut_into_parts_that_read_only_earlier_parts():
     model = build_model(sample.dag(3000))
     check(model)
     top = model.tree.boxes[0]
@@ -156,7 +156,7 @@ def test_it_opens_on_a_useful_number_of_boxes(make):
     assert 8 <= scene_size(build_model(make())) <= USEFUL
 
 
-def test_scopes_around_one_node_are_no_boxes():
+def test_scopes_around_one_node_have_no_boxes():
     make = sample.Builder()
     kind = make.type(4)
     outer = make.scope("outer", "layer")
@@ -193,7 +193,7 @@ def test_ten_thousand_nested_scopes():
 
 
 @pytest.mark.spec("V-7")
-def test_a_function_body_is_a_canvas_of_its_own():
+def test_a_function_body_has_its_own_canvas():
     make = sample.Builder()
     kind = make.type(4)
     x = make.leaf("x", kind)
@@ -235,12 +235,12 @@ def recordings(draw):
 
 
 @given(recordings())
-def test_any_graph_has_every_node_once_and_every_edge_whole(recording):
+def test_any_graph_has_every_node_once_and_every_edge_complete(recording):
     check(build_model(recording))
 
 
 @pytest.mark.spec("V-7")
-def test_operators_of_a_file_are_closed_boxes_where_there_are_many():
+def test_many_operators_of_a_file_are_closed_boxes():
     few, many = build_model(sample.network(2)), build_model(sample.network(6))
     assert all(box.open for box in few.tree.boxes)
     operators = [index for index, box in enumerate(many.tree.boxes) if box.is_operator]
@@ -249,12 +249,12 @@ def test_operators_of_a_file_are_closed_boxes_where_there_are_many():
         (f"conv{number}", "nn.Conv2d · 1×8×8×8 f32") for number in range(6, 0, -1)
     ]
     assert [kind for kind, _ in many.tree.boxes[0].items] == ["slot", *["box", "slot"] * 6]
-    # A closed operator stands in the kernel of what is inside.
+    # A closed operator represents its contents in the kernel.
     assert many.groups[0] == [[11, 12], [9, 10], [7, 8], [5, 6], [3, 4], [1, 2]]
 
 
 @pytest.mark.spec("V-7")
-def test_boxes_that_read_each_other_through_boxes_of_one_node_are_no_stack():
+def test_boxes_connected_through_single_nodes_are_not_a_stack():
     make = sample.Builder()
     x = make.leaf("x", make.type(4))
     for number in range(4):
@@ -265,12 +265,12 @@ def test_boxes_that_read_each_other_through_boxes_of_one_node_are_no_stack():
     assert [box.kind for box in model.tree.boxes] == ["top", *["file"] * 4]
 
 
-def test_the_mark_of_a_call_has_room_beside_its_name() -> None:
-    """A call is wider than an operation of the same name by the mark that it can be entered, on both sides."""
+def test_a_call_has_space_for_its_mark() -> None:
+    """A call is wider than an operation of the same name by the space for a mark on both sides."""
     text = Text("a name that is wider than the type", "2 f32", "", "", "")
     assert node_size("call", text)[0] - node_size("operation", text)[0] == 2 * ENTER
 
 
-def test_a_title_is_the_first_that_fits_or_the_last():
+def test_the_first_title_that_fits_is_used_else_the_last():
     titles = [("conv2d · add · relu", 110.0), ("3 operations", 80.0)]
     assert [title_within(titles, room) for room in (110, 109, 10)] == [titles[0][0], titles[1][0], titles[1][0]]

@@ -8,7 +8,7 @@ from tests.view import sample
 
 
 @pytest.mark.spec("V-22")
-def test_a_place_is_the_scopes_the_name_and_the_line() -> None:
+def test_a_location_contains_scopes_name_and_line() -> None:
     with ex.scope("block"), ex.scope("inner"):
         y = ex.tanh(ex.tensor([1.0], name="x"))
     plan = ex.EvalPlan()
@@ -27,14 +27,14 @@ def test_an_operator_of_a_file_is_named_without_a_line() -> None:
 
 
 @pytest.mark.spec("V-22")
-def test_two_places_are_named_and_more_are_counted() -> None:
+def test_two_locations_are_named_and_more_are_counted() -> None:
     recording = sample.mlp()
     row = recording.decisions[0]
     one, two, three = 4, 5, 6
-    places = [node_place(recording, node) for node in (one, two)]
-    assert decision_place(recording, replace(row, subjects=(one,))) == places[0]
-    assert decision_place(recording, replace(row, subjects=(one, two))) == " and ".join(places)
-    assert decision_place(recording, replace(row, subjects=(one, one))) == places[0]
-    assert decision_place(recording, replace(row, subjects=(one, two, three))) == f"{places[0]} and 2 more"
-    assert decision_place(recording, replace(row, subjects=(), produced=(two,))) == places[1]
+    locations = [node_place(recording, node) for node in (one, two)]
+    assert decision_place(recording, replace(row, subjects=(one,))) == locations[0]
+    assert decision_place(recording, replace(row, subjects=(one, two))) == " and ".join(locations)
+    assert decision_place(recording, replace(row, subjects=(one, one))) == locations[0]
+    assert decision_place(recording, replace(row, subjects=(one, two, three))) == f"{locations[0]} and 2 more"
+    assert decision_place(recording, replace(row, subjects=(), produced=(two,))) == locations[1]
     assert decision_place(recording, replace(row, subjects=(), produced=())) == ""

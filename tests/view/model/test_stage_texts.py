@@ -1,4 +1,4 @@
-"""Results of stages in one line, composed from what the recording counts."""
+"""Results of stages in one line, composed from counts of the recording."""
 
 import re
 
@@ -13,8 +13,8 @@ from tests.view import sample
 
 
 @pytest.mark.spec("V-1")
-def test_the_result_of_a_pass_counts_what_it_did_and_what_it_declined():
-    """A kernel that grew is counted once, as it became; what is no longer written is the difference of two stages."""
+def test_the_result_of_a_pass_counts_changes_and_declined_decisions():
+    """A kernel that grew is counted once, in its final state; saved bytes are the difference between two stages."""
     recording = sample.resnet()
     number = [stage.name for stage in recording.stages].index("fuse")
     stage, before = recording.stages[number], recording.stages[number - 1]
@@ -27,7 +27,7 @@ def test_the_result_of_a_pass_counts_what_it_did_and_what_it_declined():
 
 @pytest.mark.spec("V-1", "V-23")
 def test_every_stage_but_the_recorded_one_has_a_result():
-    """A pass without decisions changed nothing; order, memory and run say what the plan needs or took."""
+    """A pass without decisions changed nothing; order and memory describe the plan's needs, and run its time."""
     recording = sample.mlp()
     results = {stage.name: stage_result(recording, number) for number, stage in enumerate(recording.stages)}
     assert results.pop("recorded") == ""
@@ -46,8 +46,8 @@ def test_every_stage_but_the_recorded_one_has_a_result():
 
 
 @pytest.mark.spec("V-1")
-def test_a_pass_that_decides_once_is_told_by_its_decision():
-    """Memory formats and constants have no groups and replace nothing: "1 change" would tell nobody what changed."""
+def test_the_result_of_a_single_decision_is_its_sentence():
+    """Memory formats and constants have no groups and replace nothing, so "1 change" would not describe the change."""
     recording = ex.open(MODELS / "resnet18.pnnx.param").preview_plan().recording
     number = [stage.name for stage in recording.stages].index("memory_format")
     count = recording.decisions[recording.stages[number].first].facts["count"]
@@ -58,7 +58,7 @@ def test_a_pass_that_decides_once_is_told_by_its_decision():
 
 @pytest.mark.spec("P-7", "V-1")
 @pytest.mark.parametrize(
-    ("program", "said"),
+    ("program", "phrase"),
     [
         (lambda x: ex.softmax(ex.softmax(x) @ x), "kernels, each of which needs the one before"),
         (lambda x: [ex.softmax(x), x.max(axis=0)], "2 kernels, up to 2 at a time"),
@@ -66,8 +66,8 @@ def test_a_pass_that_decides_once_is_told_by_its_decision():
     ],
     ids=["a chain", "side by side", "one"],
 )
-def test_the_result_of_the_order_says_whether_several_threads_would_help(program, said):
-    """Kernels of one level do not need each other; where each level holds one kernel, nothing runs beside another."""
+def test_the_result_of_the_order_shows_parallelism(program, phrase):
+    """Kernels of one level are independent; if each level has one kernel, no two kernels can run in parallel."""
     plan = ex.EvalPlan()
     roots = program(ex.tensor(np.ones((4, 4), np.float32)))
     for root in roots if isinstance(roots, list) else [roots]:
@@ -76,5 +76,5 @@ def test_the_result_of_the_order_says_whether_several_threads_would_help(program
     recording = plan.recording
     number = next(number for number, stage in enumerate(recording.stages) if stage.kind == "order")
     text = stage_result(recording, number)
-    assert said in text
+    assert phrase in text
     assert text.endswith("estimated.")

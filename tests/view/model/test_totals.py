@@ -1,4 +1,4 @@
-"""Sums over scopes and boxes: nodes, parameters, flops, bytes."""
+"""Totals of scopes and boxes: nodes, parameters, flops and bytes."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def test_every_recorded_node_is_counted_once(make):
 
 
 @pytest.mark.spec("V-19")
-def test_weights_of_a_scope_are_parameters_and_those_outside_are_not():
+def test_leaves_are_parameters_only_inside_scopes():
     recording = sample.network(2)
     totals = dict(zip([scope.name for scope in recording.scopes], of_scopes(recording), strict=True))
     assert totals["conv1"].parameters == 8 * 8 * 3 * 3 + 8
@@ -33,7 +33,7 @@ def test_weights_of_a_scope_are_parameters_and_those_outside_are_not():
 
 @pytest.mark.spec("V-19")
 @pytest.mark.parametrize("is_run", [False, True])
-def test_parameters_of_a_training_step_are_counted_for_the_layers_that_have_them(is_run):
+def test_parameters_of_a_training_step_are_counted_by_layer(is_run):
     """A recorded training step has 40 parameters in one layer and 5 in the other, each in one box."""
     module = ex.train.Module("net", loss=ex.train.MeanSquaredError(), optimizer=ex.train.Adam())
     for layer in (ex.train.Linear("first", 9, 4), ex.relu, ex.train.Linear("second", 4, 1)):
@@ -53,7 +53,7 @@ def test_parameters_of_a_training_step_are_counted_for_the_layers_that_have_them
 
 @pytest.mark.spec("V-19")
 def test_leaves_are_measured_by_shape_and_dtype():
-    """Elements and bytes of a leaf are those of its type, of a tuple those of its members; others are inputs."""
+    """A leaf has the elements and bytes of its type; a tuple has the sums of its members. Other leaves are inputs."""
     recording = sample.network(1)
     owned = leaves_of(recording)
     assert owned.weights == {node: 4 * elements for node, elements in owned.parameters.items()}
@@ -71,7 +71,7 @@ def test_leaves_are_measured_by_shape_and_dtype():
 
 
 @pytest.mark.spec("V-19")
-def test_boxes_that_folding_made_add_up_too():
+def test_totals_of_folded_boxes_add_up():
     model = build_model(sample.transformer(12))
     totals = of_boxes(model.recording, model.slots, model.tree)
     whole = of_scopes(model.recording)[0]
@@ -81,8 +81,8 @@ def test_boxes_that_folding_made_add_up_too():
 
 
 @pytest.mark.spec("V-19")
-def test_the_work_of_a_call_that_was_opened_counts_once():
-    """A box of a call that was opened, or of a batch of calls, holds the work of its body, not that of the call too."""
+def test_an_inlined_call_is_counted_once():
+    """The box of an inlined call, or of a batch of calls, counts the work of its body but not of the call."""
     weight = ex.tensor(np.ones((64, 64)))
     layer = ex.function(lambda x: ex.tanh(x @ weight) + 1)
     body = 2 * 64 * 64 + 10 * 64 + 64  # the product, tanh, the sum
@@ -97,7 +97,7 @@ def test_the_work_of_a_call_that_was_opened_counts_once():
 
 @pytest.mark.spec("V-19")
 @pytest.mark.parametrize(
-    ("totals", "said"),
+    ("totals", "expected"),
     [
         (Totals(9, 147_968, 462_000_000, 0), "147,968 parameters · 462 M flops"),
         (Totals(9, 11_684_712, 0, 0), "11.7 M parameters"),
@@ -105,12 +105,12 @@ def test_the_work_of_a_call_that_was_opened_counts_once():
         (Totals(3), "3 nodes"),
     ],
 )
-def test_totals_are_said_in_few_words(totals, said):
-    assert totals.text == said
+def test_totals_are_short_texts(totals, expected):
+    assert totals.text == expected
 
 
 @pytest.mark.spec("V-19")
-def test_a_scope_that_stands_before_its_parent_is_summed():
+def test_a_scope_before_its_parent_is_summed():
     recording = sample.transformer(1)
     recording.scopes[:] = [recording.scopes[0], *reversed(recording.scopes[1:])]
     last = len(recording.scopes)

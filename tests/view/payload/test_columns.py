@@ -1,4 +1,4 @@
-"""Packed tables: what is packed is unpacked again, in both languages, and a thousand equal rows cost little."""
+"""Packed tables: both languages restore the packed values, and a thousand equal rows take little space."""
 
 import json
 
@@ -32,7 +32,7 @@ values = st.dictionaries(
 
 
 @given(values)
-def test_what_is_packed_is_unpacked_again(value):
+def test_unpacking_restores_packed_values(value):
     assert unpack(pack(value)) == value
     assert unpack(json.loads(json.dumps(pack(value)))) == value
 
@@ -40,18 +40,18 @@ def test_what_is_packed_is_unpacked_again(value):
 @pytest.mark.parametrize(
     "value", [[True, False] * LONG, [1.0, 2] * LONG, [{}] * LONG, [[]] * LONG, [None] * LONG, [0.0, -0.0] * LONG]
 )
-def test_kinds_are_kept(value):
+def test_types_of_values_are_preserved(value):
     assert repr(unpack(pack(value))) == repr(value)
 
 
-def test_names_of_a_file_are_no_packed_tables():
+def test_names_from_a_file_are_not_mistaken_for_packed_tables():
     forms = {"=columns": {}, "=rows": [], "=runs": "1", "==runs": [], "=deltas": "A", "=flat": [1], "=words": ["a"]}
     for key, item in forms.items():
         assert unpack(pack({"attributes": {key: item}})) == {"attributes": {key: item}}
     assert unpack(pack({"attributes": forms})) == {"attributes": forms}
 
 
-def test_equal_rows_cost_as_much_as_one():
+def test_equal_rows_take_as_much_space_as_one():
     table = [
         {"at": [10, 20 * row, 30, 40], "slot": row, "kind": "leaf", "nodes": [[row, 2 * row]]} for row in range(5000)
     ]
@@ -59,35 +59,35 @@ def test_equal_rows_cost_as_much_as_one():
     assert unpack(pack(table)) == table
 
 
-def test_a_number_near_the_one_before_is_one_letter():
-    values = [1_000_000 + 7 * place % 13 for place in range(5000)]
+def test_a_small_difference_is_one_letter():
+    values = [1_000_000 + 7 * index % 13 for index in range(5000)]
     assert len(json.dumps(pack(values))) < 5100
     assert unpack(pack(values)) == values
 
 
-def test_numbers_that_go_on_in_a_rhythm_cost_as_much_as_its_length():
-    """Node, weight, node, weight: a thousand samples are written once, with the steps from one to the next."""
+def test_periodic_numbers_take_as_much_space_as_one_period():
+    """Alternating nodes and weights of a thousand samples are written once, with the steps between them."""
     values = [[10 * sample, 7, 10 * sample + 1, 8, 9][turn] for sample in range(1000) for turn in range(5)]
     assert len(json.dumps(pack([1, 2, 3, *values, 4]))) < 400
     assert unpack(pack([1, 2, 3, *values, 4])) == [1, 2, 3, *values, 4]
 
 
 def test_times_and_numbered_attributes_are_packed_as_numbers():
-    times = [round(0.217 * place % 7, 3) for place in range(1000)]
+    times = [round(0.217 * index % 7, 3) for index in range(1000)]
     assert len(json.dumps(pack(times))) < 3500
     assert unpack(pack(times)) == times
-    attributes = {str(2000 + place): {"index": str(place)} for place in range(1000)}
+    attributes = {str(2000 + index): {"index": str(index)} for index in range(1000)}
     assert len(json.dumps(pack(attributes))) < 150
     assert unpack(pack(attributes)) == attributes
     assert list(unpack(pack(attributes))) == list(attributes)
 
 
-def test_numbers_that_scripts_cannot_add_exactly_stay_as_they_are():
+def test_numbers_inexact_in_scripts_are_not_packed():
     values = [2**53, -(2**60)] * LONG
     assert pack(values) == values
 
 
-def test_rows_of_a_recording_are_packed_as_their_plain_form_is():
+def test_rows_of_a_recording_are_packed_like_their_plain_form():
     recording = sample.transformer()
     assert json.dumps(pack(recording)) == json.dumps(
         {k: v for k, v in pack(to_json(recording)).items() if k != "schema"}

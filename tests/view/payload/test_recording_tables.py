@@ -1,4 +1,4 @@
-"""The tables that the front end reads: every text is composed, safe to show, and stands once."""
+"""Tables of the front end: every text is composed, safe to show, and written once."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _text(tables: dict[str, Any], fact: Any, marks: Mapping[str, str] = {}) -> s
 
 
 def _sentence(tables: dict[str, Any], number: int) -> str:
-    """The sentence of a decision, put together as the front end does."""
+    """Return the sentence of a decision, composed as in the front end."""
     words, decision = [], tables["decisions"][number]
     marks = tables["marks"].get(str(number), {})
     for part in tables["reasons"][decision["reason"]]["sentence"]:
@@ -52,7 +52,7 @@ def _sentence(tables: dict[str, Any], number: int) -> str:
 
 
 def _counted(count: int) -> Recording:
-    """Decisions whose sentences count, quote and list."""
+    """Return a recording with decisions whose sentences contain counts, quotations and lists."""
     recording = sample.mlp()
     sentences = [
         "in {count:place}",
@@ -78,8 +78,8 @@ def _counted(count: int) -> Recording:
 @pytest.mark.parametrize(
     "recording", [*map(_counted, (0, 1, 2, 3000)), sample.mlp(), sample.resnet(), sample.hostile()]
 )
-def test_sentences_and_facts_are_those_of_the_text(recording: Recording) -> None:
-    """Nouns are in the singular or the plural, lists have their commas, numbers their units, and nothing is hidden."""
+def test_sentences_and_facts_equal_those_of_the_text(recording: Recording) -> None:
+    """Nouns are singular or plural, lists have commas, numbers have units, and hidden characters are visible."""
     tables = _tables(recording)
     sentences = [_sentence(tables, number) for number in range(len(tables["decisions"]))]
     assert sentences == [visible(recording.reason(decision)) for decision in recording.decisions]
@@ -93,7 +93,7 @@ def test_sentences_and_facts_are_those_of_the_text(recording: Recording) -> None
 
 
 @pytest.mark.spec("V-2")
-def test_a_sentence_and_its_explanation_stand_once_for_all_decisions_alike() -> None:
+def test_equal_decisions_share_a_sentence_and_an_explanation() -> None:
     """A thousand decisions of one rule add facts, not texts."""
     few, many = (unpack(recording_tables(_flat(count))["reasons"]) for count in (20, 400))
     assert len(many) == len(few)
@@ -109,8 +109,8 @@ def _flat(count: int) -> Recording:
 
 
 @pytest.mark.spec("V-2")
-def test_what_was_declined_before_a_change_belongs_to_it() -> None:
-    """Each applied decision has the declined ones of its stage before it, about the nodes that it changed."""
+def test_a_change_lists_the_decisions_declined_before_it() -> None:
+    """Each applied decision lists the earlier declined decisions of its stage about the nodes that it changed."""
     recording = sample.mlp()
     before = declined_before(recording)
     assert any(before)
@@ -128,8 +128,8 @@ def test_what_was_declined_before_a_change_belongs_to_it() -> None:
     assert [tuple(row["before"]) for row in _tables(recording)["decisions"]] == before
 
 
-def test_of_many_declined_decisions_the_last_ones_are_kept() -> None:
-    """A value that thousands of operations read does not make the tables quadratic."""
+def test_only_the_last_of_many_declined_decisions_are_listed() -> None:
+    """A value read by thousands of operations does not make the tables quadratic."""
     recording = sample.mlp()
     applied = next(row for row in recording.decisions if row.verdict == "applied")
     first, second = (replace(applied, verdict="declined", stage=0, subjects=(node,)) for node in (0, 1))
@@ -141,7 +141,7 @@ def test_of_many_declined_decisions_the_last_ones_are_kept() -> None:
 
 
 @pytest.mark.spec("V-19")
-def test_counts_of_stages_are_those_of_the_text() -> None:
+def test_counts_of_stages_equal_those_of_the_text() -> None:
     recording = sample.mlp()
     lines = text(recording).splitlines()
     for row in _tables(recording)["stages"]:
@@ -150,8 +150,8 @@ def test_counts_of_stages_are_those_of_the_text() -> None:
 
 
 @pytest.mark.spec("M-L10")
-def test_layers_are_told_as_in_the_text() -> None:
-    """Ports, order, clauses, policies and gradients of a layer are those of ``layer.describe()``."""
+def test_layers_are_described_as_in_the_text() -> None:
+    """Ports, order, clauses, policies and gradients of a layer equal those of ``layer.describe()``."""
     chosen: list[Policy | Sub] = [layers.PUpdate, layers.PerceptronPolicy.activation(layers.Sigmoid)]
     inputs = {"input": ex.TensorType((4, 2), "float32")}
     layer = layers.SingleLayerPerceptron("root", 2, 3, policies=chosen, inputs=inputs)
@@ -166,7 +166,7 @@ def test_layers_are_told_as_in_the_text() -> None:
 
 
 def test_every_text_of_a_hostile_file_is_safe_to_show() -> None:
-    """Control characters, line breaks and marks that turn texts around never reach the page."""
+    """The page never contains control characters, line breaks or marks that reverse the text direction."""
 
     def texts(value: Any) -> list[str]:
         if isinstance(value, dict):
@@ -181,8 +181,8 @@ def test_every_text_of_a_hostile_file_is_safe_to_show() -> None:
 
 
 @pytest.mark.spec("V-6")
-def test_the_first_nan_is_that_of_a_leaf_or_else_of_the_run() -> None:
-    """A leaf that holds a NaN is the first; without one, the first of the kernels as they ran."""
+def test_the_first_nan_is_in_a_leaf_or_else_in_the_run() -> None:
+    """A leaf with a NaN comes first; without one, the first result with a NaN in run order."""
     recording = sample.mlp()
     assert recording.run is not None
     assert recording.schedule is not None

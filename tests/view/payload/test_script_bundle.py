@@ -13,7 +13,7 @@ def write(folder, **modules):
         (folder / f"{name}.js").write_text(code)
 
 
-def test_imports_come_first_and_names_do_not_meet(tmp_path):
+def test_imports_come_first_and_names_do_not_collide(tmp_path):
     write(
         tmp_path,
         low="const PAD = 1;\nexport function low() {\n  return PAD;\n}\n",
@@ -28,7 +28,7 @@ def test_imports_come_first_and_names_do_not_meet(tmp_path):
     assert joined == join(tmp_path, "main.js")
 
 
-def test_a_circle_is_refused(tmp_path):
+def test_an_import_cycle_is_rejected(tmp_path):
     write(
         tmp_path,
         a='import { b } from "./b.js";\nexport const a = 1;\n',
@@ -41,14 +41,14 @@ def test_a_circle_is_refused(tmp_path):
 @pytest.mark.parametrize(
     "line", ['import * as b from "./b.js";', 'import b from "https://example.org/b.js";', "export * from './b.js';"]
 )
-def test_other_forms_are_refused(tmp_path, line):
+def test_other_forms_are_rejected(tmp_path, line):
     write(tmp_path, a='import { b } from "./b.js";\n', b=f"{line}\nexport const b = 1;\n")
     with pytest.raises(ValueError, match="none of the forms that can be joined"):
         join(tmp_path, "a.js")
 
 
 @pytest.mark.spec("V-14")
-def test_the_front_end_is_one_module_that_can_stand_in_a_page():
+def test_the_front_end_is_one_module_that_a_page_can_contain():
     code = script()
     assert {"_".join(path.relative_to(STATIC).with_suffix("").parts) for path in STATIC.rglob("*.js")} - {"mount"} == {
         line.removeprefix("const $").split(" ")[0] for line in code.splitlines() if line.startswith("const $")
@@ -75,13 +75,13 @@ def test_the_module_parses(tmp_path):
 
 
 def types_of(code: str) -> set[str]:
-    """The names that another file's comments may take from a file: what it exports, and its typedefs."""
+    """Return the types that comments in other files may import from a file: its exports and typedefs."""
     exported = re.findall(r"^export (?:async )?(?:function|class|const|interface|type) (\w+)", code, re.MULTILINE)
     return {*exported, *re.findall(r"@typedef \{.*?\}+ (\w+)", code, re.DOTALL)}
 
 
 def unresolved(folder):
-    """The types that comments import, and that are not where the comments look for them."""
+    """Return the types that comments import from files that do not define them."""
     missing = []
     for file in sorted(folder.rglob("*.js")):
         for path, name in re.findall(r"import\(\"([^\"]+)\"\)\.(\w+)", file.read_text()):
@@ -93,20 +93,20 @@ def unresolved(folder):
     return missing
 
 
-def test_every_type_that_a_comment_imports_is_there():
+def test_every_type_imported_by_a_comment_exists():
     assert any("import(" in file.read_text() for file in STATIC.rglob("*.js"))
     assert unresolved(STATIC) == []
 
 
-def test_a_type_that_is_not_there_is_told(tmp_path):
+def test_a_missing_type_is_reported(tmp_path):
     note = '/** @param {import("./a.js").A} one @param {import("./a.js").B} two @param {import("./c.js").C} three */\n'
     write(tmp_path, a="/** @typedef {{x: {y: number}}} A */\n", b=note)
     assert unresolved(tmp_path) == ["b.js: ./a.js has no B", "b.js: ./c.js has no C"]
 
 
 @pytest.mark.spec("V-7")
-def test_no_list_of_a_graphs_size_is_spread_into_arguments():
-    """A browser's stack holds some 100,000 arguments: the least and the largest of a list are found by a loop."""
+def test_no_list_of_nodes_is_spread_into_arguments():
+    """A browser's stack fits about 100,000 arguments, so minima and maxima of lists are found in a loop."""
     spread = re.compile(r"Math\.(?:max|min|hypot)\((?:[\w\s.]+, )*\.\.\.")
     results = [
         f"{path.name}: {line.strip()}"
@@ -117,15 +117,15 @@ def test_no_list_of_a_graphs_size_is_spread_into_arguments():
     assert results == []
 
 
-def test_style_sheets_stand_where_they_are_imported():
-    """Every rule of every sheet is there once, and no import is left, which a style element would resolve elsewhere."""
+def test_style_sheets_replace_their_imports():
+    """Every rule of every sheet occurs once, and no import is left, which a style element would resolve elsewhere."""
     rules = [line for path in STATIC.rglob("*.css") for line in path.read_text("utf-8").splitlines() if "{" in line]
     assert "@import" not in stylesheet()
     assert sorted(line for line in stylesheet().splitlines() if line in {*rules}) == sorted(rules)
 
 
-def test_python_tells_the_front_end_the_room_of_a_label(monkeypatch):
-    """The numbers by which Python finds room are the ones by which the front end draws."""
+def test_the_front_end_has_the_label_sizes_of_python(monkeypatch):
+    """Python finds space for labels with the numbers that the front end uses to draw them."""
     monkeypatch.setattr(script_bundle, "HEIGHT", 34)
     monkeypatch.setattr(script_bundle, "ASIDE", 7)
     assert 'const EDGE_LABEL = {"height": 34, "aside": 7};' in script.__wrapped__()

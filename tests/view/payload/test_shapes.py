@@ -1,4 +1,4 @@
-"""The front end's types are those of its payload: of the rows, of the shapes of other tables, and of real payloads."""
+"""Types of the payload: the front end's types match the rows, shapes.py and real payloads."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from tests.support.unpacked import unpack
 from tests.view import sample
 
 
-def test_the_file_of_types_is_that_of_the_shapes() -> None:
+def test_the_types_file_is_up_to_date() -> None:
     """``python assets/front_end_types.py`` would change nothing."""
     assert front_end_types.TARGET.read_text(encoding="utf-8") == front_end_types.declarations()
 
 
-def wrong(value: Any, hint: Any, path: str) -> Iterator[str]:
-    """The places at which a JSON value is not of a type, with what stands there."""
+def mismatches(value: Any, hint: Any, path: str) -> Iterator[str]:
+    """Yield the paths at which a JSON value does not have a type, with the value there."""
     origin, inner = get_origin(hint), get_args(hint)
     if hint is Any:
         return
@@ -43,9 +43,9 @@ def wrong(value: Any, hint: Any, path: str) -> Iterator[str]:
             return
         for name, item in value.items():
             kind = get_args(fields[name])[0] if name in optional else fields[name]
-            yield from wrong(item, kind, f"{path}.{name}")
+            yield from mismatches(item, kind, f"{path}.{name}")
     elif origin in (Union, types.UnionType):
-        if all(any(wrong(value, each, path)) for each in inner):
+        if all(any(mismatches(value, each, path)) for each in inner):
             yield f"{path}: {value!r} is no {hint}"
     elif origin is Literal:
         if value not in inner:
@@ -54,7 +54,7 @@ def wrong(value: Any, hint: Any, path: str) -> Iterator[str]:
         for key, item in value.items():
             if inner[0] is int and not str(key).lstrip("-").isdigit():
                 yield f"{path}: {key!r} is no number"
-            yield from wrong(item, inner[1], f"{path}[{key}]")
+            yield from mismatches(item, inner[1], f"{path}[{key}]")
     elif origin in (list, tuple):
         if not isinstance(value, list):
             yield f"{path}: {value!r} is no list"
@@ -63,8 +63,8 @@ def wrong(value: Any, hint: Any, path: str) -> Iterator[str]:
         if fixed and len(value) != len(inner):
             yield f"{path}: {value!r} is no {hint}"
             return
-        for place, item in enumerate(value):
-            yield from wrong(item, inner[place] if fixed else inner[0], f"{path}[{place}]")
+        for index, item in enumerate(value):
+            yield from mismatches(item, inner[index] if fixed else inner[0], f"{path}[{index}]")
     elif type(value) is not (type(None) if hint is None else hint) and not (hint is float and type(value) is int):
         yield f"{path}: {value!r} is no {hint}"
 
@@ -86,30 +86,30 @@ RECORDINGS = {
 
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_payloads_have_the_shapes(name: str) -> None:
-    held = json.loads(json.dumps(payload(RECORDINGS[name]())))
-    tables = {part: rows if part == "options" else unpack(rows) for part, rows in held.items()}
-    assert [*wrong(tables, PayloadTables, "payload")] == []
+    data = json.loads(json.dumps(payload(RECORDINGS[name]())))
+    tables = {part: rows if part == "options" else unpack(rows) for part, rows in data.items()}
+    assert [*mismatches(tables, PayloadTables, "payload")] == []
 
 
-def test_a_box_that_is_not_laid_out_has_its_shape() -> None:
+def test_a_box_without_a_layout_has_its_shape() -> None:
     recording = sample.dag(3000)
     drawing = draw(recording)
-    held = json.loads(json.dumps(payload(recording, drawing=drawing, boxes=drawing.layouts.at_once())))
-    tables = {part: rows if part == "options" else unpack(rows) for part, rows in held.items()}
+    data = json.loads(json.dumps(payload(recording, drawing=drawing, boxes=drawing.layouts.at_once())))
+    tables = {part: rows if part == "options" else unpack(rows) for part, rows in data.items()}
     assert not all(box["placed"] for box in tables["layout"]["boxes"])
-    assert [*wrong(tables, PayloadTables, "payload")] == []
+    assert [*mismatches(tables, PayloadTables, "payload")] == []
 
 
-def test_optional_tables_are_those_that_may_be_left_out() -> None:
+def test_optional_tables_may_be_omitted() -> None:
     fields = hints(hints(PayloadTables)["recording"])
     left_out = {name for name, kind in fields.items() if get_origin(kind) is NotRequired}
-    # the table of dimensions is sent as texts
+    # The table of dimensions is sent as strings.
     assert left_out == set(OPTIONAL) & fields.keys() - {"declined_edges", "explanations", "layers"} | {"declared"}
 
 
 def test_a_wrong_shape_is_found() -> None:
-    held = json.loads(json.dumps(payload(sample.mlp())))
-    tables = {part: rows if part == "options" else unpack(rows) for part, rows in held.items()}
+    data = json.loads(json.dumps(payload(sample.mlp())))
+    tables = {part: rows if part == "options" else unpack(rows) for part, rows in data.items()}
     tables["recording"]["decisions"][0]["cost"] = "1"
     tables["layout"]["boxes"][0].pop("kind")
-    assert len([*wrong(tables, PayloadTables, "payload")]) == 2
+    assert len([*mismatches(tables, PayloadTables, "payload")]) == 2

@@ -1,4 +1,4 @@
-"""What a notebook keeps of a view: the same on every run, small, and whole."""
+"""Stored form of a view: the same on every run, small and complete."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def program():
 
 
 @pytest.mark.spec("V-21")
-def test_a_stored_view_is_the_payload_without_what_a_run_measured(program) -> None:
-    """A notebook's output keeps the view itself, compressed, with values and without times."""
+def test_a_stored_view_is_the_payload_without_measured_times(program) -> None:
+    """A notebook's output contains the compressed view, with values and without times."""
     view = ex.explore(program)
     data, _ = view._repr_mimebundle_()
     kept = restored(data[MIME])
@@ -37,8 +37,8 @@ def test_a_stored_view_is_the_payload_without_what_a_run_measured(program) -> No
 
 
 @pytest.mark.spec("V-21")
-def test_a_plan_that_has_not_run_is_stored_as_it_was_sent_and_as_it_opened(program) -> None:
-    """A reader's theme is kept; the boxes that a reader opened, and a heat of his own, are not."""
+def test_a_plan_without_a_run_is_stored_as_initially_sent(program) -> None:
+    """The reader's theme is stored; opened boxes and overlays are not."""
     plan = ex.EvalPlan()
     plan.register(program)
     view = plan.prepare().explore()
@@ -53,13 +53,13 @@ def test_a_plan_that_has_not_run_is_stored_as_it_was_sent_and_as_it_opened(progr
 
 @pytest.mark.spec("V-21", "V-22")
 def test_a_stored_view_is_the_same_after_every_run(program) -> None:
-    """Two runs of a program keep the same bytes: no time, no address."""
+    """Two runs of a program store the same bytes, without times and addresses."""
     first, second = (ex.explore(program)._repr_mimebundle_()[0] for _ in range(2))
     assert first[MIME] == second[MIME]
     assert first["text/html"] == second["text/html"]
 
 
-def test_a_batch_that_was_measured_is_told_as_one_that_was_not() -> None:
+def test_a_measured_batch_is_stored_like_an_unmeasured_one() -> None:
     x = ex.tensor(np.ones((8, 8), np.float32))
     plan = ex.EvalPlan()
     for number in range(6):
@@ -70,7 +70,7 @@ def test_a_batch_that_was_measured_is_told_as_one_that_was_not() -> None:
     assert not [decision for decision in unmeasured(recording).decisions if "measured_us" in decision.facts]
 
 
-def test_a_view_that_is_too_large_is_not_kept(program, monkeypatch) -> None:
+def test_a_view_that_is_too_large_is_not_stored(program, monkeypatch) -> None:
     monkeypatch.setattr(stored_views, "MOST", 100)
     view = ex.explore(program)
     data, _ = view._repr_mimebundle_()
@@ -81,7 +81,7 @@ def test_a_view_that_is_too_large_is_not_kept(program, monkeypatch) -> None:
 
 @pytest.mark.spec("V-15")
 def test_the_image_of_an_output_is_its_picture(program) -> None:
-    """An output's HTML is its picture as an image, which sanitizers keep and which loads nothing."""
+    """The HTML of an output is its picture as an image, which sanitizers keep and which loads nothing."""
     data, _ = ex.explore(program)._repr_mimebundle_()
     assert re.fullmatch(
         r'<img src="data:image/svg\+xml;base64,[\w+/=]+" alt="[^"]*" style="[^"]*"/>', data["text/html"]
@@ -89,7 +89,7 @@ def test_the_image_of_an_output_is_its_picture(program) -> None:
 
 
 def test_latex_is_written_with_pictures(program, monkeypatch) -> None:
-    """`ex.outputs.png = True` stores a PNG, which nbconvert's LaTeX takes, in place of the SVG, which it does not."""
+    """`ex.outputs.png = True` stores a PNG, which nbconvert's LaTeX supports, instead of the SVG, which it does not."""
     view = ex.explore(program)
     monkeypatch.setattr(ex.outputs, "png", True)
     data, _ = view._repr_mimebundle_()
@@ -106,8 +106,8 @@ def test_latex_is_written_with_pictures(program, monkeypatch) -> None:
 
 
 @pytest.mark.spec("V-22")
-def test_one_setting_leaves_pictures_out_of_all_outputs(program, monkeypatch) -> None:
-    """`ex.outputs.pictures = False` leaves pictures out of all outputs, `views` the views; a slip is refused."""
+def test_one_setting_omits_pictures_from_all_outputs(program, monkeypatch) -> None:
+    """`ex.outputs.pictures = False` omits pictures from all outputs, `views` the views; other names are rejected."""
     view = ex.explore(program)
     monkeypatch.setattr(ex.outputs, "pictures", False)
     data, _ = view._repr_mimebundle_()

@@ -12,7 +12,7 @@ def size(recording):
 
 
 @pytest.mark.spec("V-1")
-def test_it_is_json_and_holds_the_tables_and_the_layout():
+def test_it_is_json_with_the_tables_and_the_layout():
     recording = sample.mlp()
     whole = payload(recording, theme="dark", position=3, height=400)
     assert json.loads(json.dumps(whole)) == json.loads(json.dumps(whole))
@@ -23,7 +23,7 @@ def test_it_is_json_and_holds_the_tables_and_the_layout():
 
 @pytest.mark.spec("V-1", "V-7")
 @pytest.mark.parametrize("make", [sample.mlp, sample.transformer, sample.resnet, sample.hostile])
-def test_the_layout_keeps_its_contract(make):
+def test_the_layout_follows_its_specification(make):
     layout = layout_json(make())
     boxes, slots = layout["boxes"], layout["slots"]
     assert layout["bodies"][0] == 0
@@ -87,13 +87,13 @@ def test_ten_thousand_nodes_without_scopes():
 
 
 @pytest.mark.parametrize(("option", "message"), [({"theme": "blue"}, "not one of"), ({"position": 9}, "0 to 8")])
-def test_wrong_options_are_refused(option, message):
+def test_invalid_options_are_rejected(option, message):
     with pytest.raises(ValueError, match=message):
         payload(sample.mlp(), **option)
 
 
 def _ports(boxes, number, item, is_start):
-    """The ports at an end of an edge: of the box's own border, of an inner box, or the only one of a slot."""
+    """Return the ports at an end of an edge: of the box's own border or of an inner box; one for a slot."""
     if item < 0:
         return boxes[number]["ports"][0 if is_start else 1]
     inner = boxes[number]["items"][item].get("box")

@@ -1,4 +1,4 @@
-"""Differences of two graphs: what a node is to the other side, and how it is said."""
+"""Differences between two graphs: the marks of nodes, and their words."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from explorer.view.picture.difference_marks import differences, legend, marks_js
 
 
 def recorded(activation: ex.Operation, without: tuple[str, ...] = ()) -> Recording:
-    """A product, an activation and a softmax, planned."""
+    """Return the plan of a product, an activation and a softmax."""
     x, weight = (ex.tensor(np.ones((4, 4), np.float32), name=name) for name in ("x", "w"))
     plan = ex.EvalPlan(without=list(without))
     plan.register(ex.softmax(activation(x @ weight)))
@@ -20,8 +20,8 @@ def recorded(activation: ex.Operation, without: tuple[str, ...] = ()) -> Recordi
 
 
 @pytest.mark.spec("V-3")
-def test_other_kernels_differ_only_where_kernels_are_chosen() -> None:
-    """The same program planned in two ways has the same graph at the beginning, and other kernels at the end."""
+def test_different_kernels_are_marked_only_once_kernels_are_chosen() -> None:
+    """Two plans of the same program have the same graph at the beginning, and different kernels at the end."""
     compared = compare(recorded(ex.tanh), recorded(ex.tanh, ("fuse",)))
     assert differences(compared, (0, 0)) == ({}, {})
     ends = differences(compared, (compared.before.end, compared.after.end))
@@ -31,7 +31,7 @@ def test_other_kernels_differ_only_where_kernels_are_chosen() -> None:
 
 @pytest.mark.spec("V-3")
 def test_a_node_without_its_counterpart_is_removed_or_added() -> None:
-    """Another operation is removed on one side and added on the other; its reader does the same to another operand."""
+    """A different operation is removed on one side and added on the other; its reader is rewired."""
     compared = compare(recorded(ex.tanh), recorded(ex.relu))
     before, after = differences(compared, (0, 0))
     assert sorted(before.values()) == ["removed", "rewired"]
@@ -41,7 +41,7 @@ def test_a_node_without_its_counterpart_is_removed_or_added() -> None:
 
 @pytest.mark.spec("V-3", "V-13")
 def test_each_difference_has_a_sign_and_words() -> None:
-    """Colours only repeat the signs, which differ from each other, and the words of one node and of many."""
+    """Signs and words, for one node and for many, are distinct; colours only repeat them."""
     rows = marks_json(compare(recorded(ex.tanh), recorded(ex.relu)))["differences"]
     for column in ("kind", "sign", "word", "many", "meaning"):
         assert len({row[column] for row in rows}) == len(rows) == 5
@@ -49,8 +49,8 @@ def test_each_difference_has_a_sign_and_words() -> None:
 
 
 @pytest.mark.spec("V-3", "V-12")
-def test_a_node_has_changed_where_it_does_something_else_itself() -> None:
-    """Another constant, attribute or type is a change of the node; another operand is none."""
+def test_a_node_is_changed_only_by_its_own_differences() -> None:
+    """A different constant, attribute or type is a change of the node; a different operand is not."""
 
     def program(factor: float, axis: int, activation) -> Recording:
         x = ex.tensor(np.ones((3, 3), np.float32), name="x")

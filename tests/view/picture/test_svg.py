@@ -16,7 +16,7 @@ from tests.golden.programs import PROGRAMS, recorded
 from tests.view import sample
 
 DESCENT = 2.5
-"""px that letters of a type reach below their line"""
+"""px by which letters of a type extend below their baseline"""
 NAMESPACE = "{http://www.w3.org/2000/svg}"
 WRITE = (
     "from explorer.view.picture.svg import svg; from tests.view import sample; print(svg(sample.transformer()), end='')"
@@ -27,8 +27,8 @@ def texts(picture):
     return [text.text for text in ElementTree.fromstring(picture).iter(NAMESPACE + "text")]
 
 
-def hints(picture):
-    """Tooltips of texts."""
+def tooltips(picture):
+    """Return the tooltips of texts."""
     result = ElementTree.fromstring(picture).iter(NAMESPACE + "text")
     return [text.find(NAMESPACE + "title").text for text in result if text.find(NAMESPACE + "title") is not None]
 
@@ -52,12 +52,12 @@ def test_the_same_bytes_in_every_process():
 
 
 @pytest.mark.spec("V-15")
-def test_it_shows_the_story_at_the_end():
+def test_it_shows_the_final_graph():
     picture = svg(sample.mlp())
     assert {"x", "W", "b", "t", "log-softmax", "multiply 2", "×2", "same as line 1"} <= set(texts(picture))
     assert {"kernel 2 · 2 operations", "kernel 4"} <= set(texts(picture))
     assert {"matmul + b → 32×48 f32", "2·matmul → 32×48 f32"} <= set(texts(picture))
-    assert {"2 operations · −6 KB", "log-softmax + nll · −12 KB"} <= set(hints(picture))
+    assert {"2 operations · −6 KB", "log-softmax + nll · −12 KB"} <= set(tooltips(picture))
     assert {"1", "2", "3", "4"} <= set(texts(picture))
     assert sum(name.startswith("ghost") for name in classes(picture)) == 1
     assert sum(name.startswith("leaf") for name in classes(picture)) == 4
@@ -65,10 +65,10 @@ def test_it_shows_the_story_at_the_end():
 
 
 @pytest.mark.spec("V-1")
-def test_nodes_keep_their_places_from_position_to_position():
+def test_nodes_keep_their_coordinates_at_all_positions():
     recording = sample.mlp()
 
-    def places(position):
+    def rects(position):
         results = {}
         for group in ElementTree.fromstring(svg(recording, position)).iter(NAMESPACE + "g"):
             rect, label = group.find(NAMESPACE + "rect"), group.find(NAMESPACE + "text")
@@ -77,7 +77,7 @@ def test_nodes_keep_their_places_from_position_to_position():
                 results.setdefault(label.text, set()).add(centre)
         return results
 
-    start, end = places(0), places(recording.end)
+    start, end = rects(0), rects(recording.end)
     for name in ("x", "W", "b", "t", "tanh", "multiply 2", "nll"):
         assert start[name] == end[name]
     assert start["log"] == end["log-softmax"]
@@ -119,7 +119,7 @@ def test_themes():
     assert "--bg:#ffffff" not in dark
 
 
-def test_ids_differ_between_pictures_that_stand_on_one_page():
+def test_ids_differ_between_pictures_on_one_page():
     ids = {ElementTree.fromstring(svg(sample.mlp(), position)).get("id") for position in (0, 3, None)}
     assert len(ids) == 3
 
@@ -136,7 +136,7 @@ def test_open_boxes_have_titles_and_closed_ones_counts():
 
 
 @pytest.mark.parametrize("position", [-1, 9])
-def test_a_position_outside_the_story_is_refused(position):
+def test_a_position_outside_the_recording_is_rejected(position):
     with pytest.raises(ValueError, match="it has positions 0 to 8"):
         svg(sample.mlp(), position)
 
@@ -146,8 +146,8 @@ def test_an_unknown_theme_is_refused():
         svg(sample.mlp(), theme="blue")
 
 
-def marked(picture):
-    """The names of the nodes and closed boxes that carry the mark of an output."""
+def output_names(picture):
+    """Return the names of the nodes and closed boxes with the mark of an output."""
     groups = [
         [text.text for text in g.iter(NAMESPACE + "text")]
         for g in ElementTree.fromstring(picture).iter(NAMESPACE + "g")
@@ -157,12 +157,12 @@ def marked(picture):
 
 @pytest.mark.spec("V-4", "V-14")
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_outputs_are_marked_by_word_and_outline(theme):
-    """Values that are asked for carry the word output and a strong outline, through all steps, light and dark."""
+def test_outputs_have_a_label_and_an_outline(theme):
+    """Outputs have the label "output" and a strong outline at all steps, in light and dark themes."""
     recording = sample.mlp()
     log = recording.nodes.label.index("log")
     recording.bodies[0] = sample.Body("", (), (*recording.bodies[0].outputs, log))
-    steps = [marked(svg(recording, position, theme=theme)) for position in (0, 2, recording.end)]
+    steps = [output_names(svg(recording, position, theme=theme)) for position in (0, 2, recording.end)]
     assert [sorted(names) for names in steps] == [["log", "nll"], ["log", "nll"], ["log-softmax", "nll"]]
     assert sum("output" in each.split() for each in classes(svg(recording, theme=theme))) == 2
     assert ".output rect{stroke:var(--ink)" in svg(recording, theme=theme)
@@ -170,7 +170,7 @@ def test_outputs_are_marked_by_word_and_outline(theme):
 
 @pytest.mark.spec("V-4")
 def test_the_mark_of_an_output_covers_no_type():
-    """The word output stands below the type of a value, of a leaf, too, which is less high."""
+    """The label "output" is below the type of a value, also for leaves, whose nodes are lower."""
     x = ex.tensor(np.ones((2, 3), np.float32), name="x")
     plan = ex.EvalPlan()
     for each in (x, ex.tanh(x)):
@@ -196,10 +196,10 @@ def test_the_mark_of_a_difference_lies_clear_of_that_of_an_output():
 def test_a_closed_box_around_an_output_is_marked():
     recording = sample.chain(20)
     recording.bodies[0] = sample.Body("", (), (20,))
-    assert marked(svg(recording)) == ["tanh ×20"]
+    assert output_names(svg(recording)) == ["tanh ×20"]
 
 
-def test_a_function_body_is_drawn_alone():
+def test_only_the_selected_function_body_is_drawn():
     recording = sample.mlp()
     kind = recording.nodes.type[0]
     make = sample.Builder()
@@ -211,7 +211,7 @@ def test_a_function_body_is_drawn_alone():
 
 
 @pytest.mark.spec("V-1", "V-7")
-def test_a_closed_box_that_one_node_is_left_of_is_drawn_as_this_node():
+def test_a_closed_box_with_one_remaining_node_is_drawn_as_the_node():
     recording = sample.chain(20)
     make = sample.Builder()
     make.recording = recording
@@ -224,7 +224,7 @@ def test_a_closed_box_that_one_node_is_left_of_is_drawn_as_this_node():
 
 
 @pytest.mark.spec("V-1", "V-7")
-def test_a_closed_box_that_nothing_is_left_of_is_a_ghost():
+def test_an_empty_closed_box_is_a_ghost():
     recording = sample.chain(20)
     make = sample.Builder()
     make.recording = recording
@@ -234,8 +234,8 @@ def test_a_closed_box_that_nothing_is_left_of_is_a_ghost():
     assert {"tanh ×20", "removed"} <= set(texts(svg(recording)))
 
 
-def kernels(picture):
-    """For each outlined kernel, the rectangles of its outline."""
+def outlines(picture):
+    """Return the rectangles of each kernel's outline."""
     groups = [list(g) for g in ElementTree.fromstring(picture).iter(NAMESPACE + "g")]
     results = [[rect for rect in group if rect.get("class") == "kernel"] for group in groups]
     return [[tuple(int(rect.get(name)) for name in ("x", "y", "width", "height")) for rect in f] for f in results if f]
@@ -243,13 +243,13 @@ def kernels(picture):
 
 @pytest.mark.spec("V-4")
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_the_title_of_a_kernel_lies_within_the_width_of_its_outline(name):
+def test_the_title_of_a_kernel_is_no_wider_than_its_outline(name):
     recording = recorded(name)
     for position in (*range(0, recording.end, 5), recording.end):
         picture = svg(recording, position)
         titles = [t for t in ElementTree.fromstring(picture).iter(NAMESPACE + "text") if t.get("class") == "fused"]
-        assert len(titles) == len(kernels(picture))
-        for title, shapes in zip(titles, kernels(picture), strict=True):
+        assert len(titles) == len(outlines(picture))
+        for title, shapes in zip(titles, outlines(picture), strict=True):
             left, _, wide, _ = shapes[0]
             start = float(title.get("x"))
             assert left <= start
@@ -260,7 +260,7 @@ LABELS = {"title": (11, True), "fused": (11, True), "number": (9.5, False)}
 
 
 def label_rects(root):
-    """Left, top, right, bottom of each title and number."""
+    """Return left, top, right, bottom of each title and number."""
     for text in root.iter(NAMESPACE + "text"):
         if text.get("class") in LABELS:
             size, is_bold = LABELS[text.get("class")]
@@ -271,8 +271,8 @@ def label_rects(root):
 
 @pytest.mark.spec("V-4")
 @pytest.mark.parametrize("direction", ["down", "right"])
-def test_titles_and_numbers_lie_over_edges_and_over_no_other_text(direction):
-    """Where an edge or a border comes by, it ends at their halo."""
+def test_titles_and_numbers_cover_edges_but_no_other_text(direction):
+    """Edges and borders behind a title or number are hidden by its halo."""
     picture = svg(sample.resnet(), direction=direction, depth=9)
     root = ElementTree.fromstring(picture)
     parts = list(root.iter())
@@ -287,8 +287,8 @@ def test_titles_and_numbers_lie_over_edges_and_over_no_other_text(direction):
 
 
 @pytest.mark.spec("V-4")
-def test_a_number_of_one_digit_stands_inside_the_border_of_its_box():
-    """Numbers of the convolutions stand between their kernels, or nodes, and the box around these."""
+def test_a_one_digit_number_is_inside_the_border_of_its_box():
+    """Numbers of convolutions are between their kernels or nodes and the box around them."""
     root = ElementTree.fromstring(svg(sample.resnet()))
     borders = [r for r in root.iter(NAMESPACE + "rect") if r.get("class") == "open"]
     sides = [(int(r.get("x")), int(r.get("y")), int(r.get("height"))) for r in borders]
@@ -300,11 +300,11 @@ def test_a_number_of_one_digit_stands_inside_the_border_of_its_box():
 
 
 @pytest.mark.spec("V-1", "V-4")
-def test_a_kernel_that_would_hold_others_is_outlined_node_by_node():
+def test_a_kernel_around_other_nodes_is_outlined_node_by_node():
     picture = svg(sample.network())
-    assert [len(shapes) for shapes in kernels(picture)] == [3, 3]
-    assert texts(picture).count("3 operations") == hints(picture).count("conv2d · add · relu") == 2
-    shapes = [shape for kernel in kernels(picture) for shape in kernel]
+    assert [len(shapes) for shapes in outlines(picture)] == [3, 3]
+    assert texts(picture).count("3 operations") == tooltips(picture).count("conv2d · add · relu") == 2
+    shapes = [shape for kernel in outlines(picture) for shape in kernel]
     for group in ElementTree.fromstring(picture).iter(NAMESPACE + "g"):
         if group.get("class") in ("operation", "leaf"):
             x, y = (int(group.find(NAMESPACE + "rect").get(name)) for name in ("x", "y"))
@@ -312,21 +312,21 @@ def test_a_kernel_that_would_hold_others_is_outlined_node_by_node():
 
 
 @pytest.mark.spec("V-1", "V-4")
-def test_a_kernel_that_holds_its_members_only_is_one_rectangle():
-    assert [len(shapes) for shapes in kernels(svg(sample.mlp()))] == [1, 1]
+def test_a_kernel_around_only_its_members_is_one_rectangle():
+    assert [len(shapes) for shapes in outlines(svg(sample.mlp()))] == [1, 1]
 
 
 @pytest.mark.spec("V-4", "V-7")
-def test_closed_operators_carry_the_outline_of_their_kernel():
+def test_closed_operators_have_the_outline_of_their_kernel():
     picture = svg(sample.network(6))
-    assert [len(shapes) for shapes in kernels(picture)] == [1] * 6
+    assert [len(shapes) for shapes in outlines(picture)] == [1] * 6
     assert texts(picture).count("conv2d · add · relu") == 6
     assert classes(picture).count("closed member") == 6
     assert "conv3.weight" not in texts(picture)
 
 
 @pytest.mark.spec("V-13")
-def test_one_is_no_plural():
+def test_counts_of_one_are_singular():
     value = ex.tensor(np.ones(3, np.float32), name="x")
     plan = ex.EvalPlan()
     plan.register(ex.tanh(ex.exp(value)))
@@ -335,18 +335,18 @@ def test_one_is_no_plural():
 
 
 @pytest.mark.spec("M-L10", "V-15")
-def test_to_the_right_no_name_of_a_port_lies_over_another():
-    """An edge between two layers that is shorter than both names has the one of its end, or none."""
+def test_port_names_do_not_overlap_if_values_flow_right():
+    """An edge between two layers that is shorter than both names has the name at its end, or none."""
     float32 = np.dtype(np.float32)
     types = {"input": ex.TensorType((1, 1), float32), "previous": ex.TensorType((1, 4), float32)}
     recording = layers.GRUStep("step", 1, 4).explore(types).recording
     drawn = ElementTree.fromstring(svg(recording, 0, direction="right", depth=2)).findall(".//{*}text[@class='port']")
     assert {text.text for text in drawn} >= {"input", "left", "right", "output"}
-    places = []
+    rects = []
     for text in drawn:
         x, y, wide = float(text.get("x", "")), float(text.get("y", "")), font.width(text.text or "", 8)
-        places.append((x - wide if text.get("style") else x, y, wide, text.text))
-    for place, (x, y, wide, name) in enumerate(places):
-        for left, top, width, other in places[place + 1 :]:
+        rects.append((x - wide if text.get("style") else x, y, wide, text.text))
+    for place, (x, y, wide, name) in enumerate(rects):
+        for left, top, width, other in rects[place + 1 :]:
             is_over = abs(y - top) < 8 and x < left + width - 1 and left < x + wide - 1
             assert not is_over, f"{name} over {other} at {x}, {y}"

@@ -1,4 +1,4 @@
-"""What a closed box says while only rows of batches stand in it."""
+"""Texts of closed boxes that contain only rows of batches."""
 
 from __future__ import annotations
 
@@ -31,31 +31,29 @@ def _slots_inside(tree, box):
 
 @pytest.mark.spec("P-4", "V-4")
 @pytest.mark.parametrize("name", ["plain", "calls", "few"])
-def test_the_text_counts_the_rows_that_are_left(name):
-    """At the end of each stage, a recorded box without own nodes says what stands in it, and no other one does."""
+def test_the_text_counts_the_remaining_rows(name):
+    """At the end of each stage only recorded boxes without own nodes have a text, which counts their rows."""
     recording = recorded(name)
     model = draw(recording).model
-    nodes, value = recording.nodes, batched(recording)
+    nodes, batching = recording.nodes, batched(recording)
     texts = row_texts(recording, model.slots, model.tree)
-    spoken = set()
+    seen = set()
     for position in {stage.last for stage in recording.stages}:
         for box in range(len(model.tree.boxes)):
             members = [node for slot in _slots_inside(model.tree, box) for node in model.slots.nodes[slot]]
-            ahead = [nodes.born[node] >= position and nodes.born[node] not in value for node in members]
-            standing = [n for n in members if nodes.born[n] < position and not 0 <= nodes.gone[n] < position]
-            rows = all(nodes.born[node] in value for node in standing) and not any(ahead)
+            later = [nodes.born[node] >= position and nodes.born[node] not in batching for node in members]
+            current = [n for n in members if nodes.born[n] < position and not 0 <= nodes.gone[n] < position]
+            rows = all(nodes.born[node] in batching for node in current) and not any(later)
             recorded_here = any(nodes.born[node] < 0 for node in members)
-            expected = (
-                now_text(Counter(nodes.label[n] for n in standing)) if standing and rows and recorded_here else ""
-            )
+            expected = now_text(Counter(nodes.label[n] for n in current)) if current and rows and recorded_here else ""
             assert row_text(texts, box, position) == expected
-            spoken.add(expected)
-    assert any(text.startswith("now ") for text in spoken)
-    assert "" in spoken
+            seen.add(expected)
+    assert any(text.startswith("now ") for text in seen)
+    assert "" in seen
 
 
 @pytest.mark.spec("V-1", "V-4")
-def test_the_page_is_sent_these_texts():
+def test_the_payload_contains_these_texts():
     recording = recorded("plain")
     model = draw(recording).model
     texts = row_texts(recording, model.slots, model.tree)
@@ -64,7 +62,7 @@ def test_the_page_is_sent_these_texts():
 
 
 def _nested(depth, **options):
-    """Scopes inside each other, with a batch of sixteen products and their rows in each."""
+    """Return the plan of nested scopes, each with a batch of sixteen products and their rows."""
     outputs = []
     with ExitStack() as scopes:
         for width in range(2, depth + 2):
@@ -75,7 +73,7 @@ def _nested(depth, **options):
 
 
 def _counted(recording, monkeypatch):
-    """The texts, and how many labels were counted for them."""
+    """Return the texts, and the number of labels counted for them."""
     steps = 0
 
     class Counting(Counter):
@@ -95,16 +93,16 @@ def _counted(recording, monkeypatch):
     return texts, steps
 
 
-def test_boxes_inside_each_other_are_counted_in_proportion_to_them(monkeypatch):
-    """Four times as deep takes four times as many labels; a walk outwards from each row would take sixteen."""
+def test_counting_nested_boxes_takes_linear_time(monkeypatch):
+    """Four times the depth takes four times as many labels; a walk outwards from each row would take sixteen times."""
     steps = [_counted(_nested(depth), monkeypatch)[1] for depth in (25, 100)]
     assert steps[0] > 25
     assert steps[1] < 5 * steps[0]
 
 
-def test_a_stage_that_leaves_the_rows_alone_counts_nothing(monkeypatch):
+def test_a_stage_without_changed_rows_counts_nothing(monkeypatch):
     def run(self, graph):
-        """Leave the graph as it is."""
+        """Do not change the graph."""
 
     short, few = _counted(_nested(10), monkeypatch)
     idle = [
@@ -112,12 +110,12 @@ def test_a_stage_that_leaves_the_rows_alone_counts_nothing(monkeypatch):
         for number in range(6)
     ]
     passes = ex.default_passes()
-    behind = next(place for place, step in enumerate(passes, 1) if isinstance(step, Batch))
-    long, more = _counted(_nested(10, passes=[*passes[:behind], *idle, *passes[behind:]]), monkeypatch)
+    after_batch = next(place for place, step in enumerate(passes, 1) if isinstance(step, Batch))
+    long, more = _counted(_nested(10, passes=[*passes[:after_batch], *idle, *passes[after_batch:]]), monkeypatch)
     assert [[text for _, text in rows] for rows in long.values()] == [[t for _, t in rows] for rows in short.values()]
     assert few == more > 0
 
 
-def test_without_batches_there_are_no_such_texts():
+def test_without_batches_there_are_no_texts():
     model = draw(sample.transformer(2)).model
     assert row_texts(model.recording, model.slots, model.tree) == {}

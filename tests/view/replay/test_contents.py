@@ -1,4 +1,4 @@
-"""Times at which a box is drawn open, held against the rule, asked at every position of every stage."""
+"""Intervals in which a box is drawn open, compared with the rule at every position of every stage."""
 
 import numpy as np
 import pytest
@@ -16,11 +16,11 @@ from explorer.view.tree.slots import build_slots
 from tests.golden.programs import recorded
 from tests.support.loops import recorded as looped
 from tests.view import sample
-from tests.view.stories import story
+from tests.view.random_recordings import random_recording
 
 
 def inside(tree, box):
-    """The slots in a box, however deep."""
+    """Return the slots in a box at any depth."""
     slots, boxes = [], [box]
     for each in boxes:
         for kind, number in tree.boxes[each].items:
@@ -29,7 +29,7 @@ def inside(tree, box):
 
 
 def standing(recording, slots, slot, position, first):
-    """The node of a slot in a stage whose first decision is given, and whether it is a ghost."""
+    """Return a slot's node in a stage that begins with decision ``first``, and whether the node is a ghost."""
     nodes, ghost = recording.nodes, -1
     for node in slots.nodes[slot]:
         if nodes.born[node] < position and (nodes.gone[node] < 0 or nodes.gone[node] >= position):
@@ -40,7 +40,7 @@ def standing(recording, slots, slot, position, first):
 
 
 class Rule:
-    """The rule, asked at one moment."""
+    """Direct evaluation of the rule at one moment."""
 
     def __init__(self, recording):
         self.recording, self.slots = recording, build_slots(recording)
@@ -77,7 +77,7 @@ class Rule:
 
 
 def check(recording):
-    """Every box at every moment of every stage, and the moments of the static picture."""
+    """Check every box at every moment of every stage and of the static picture; return the intervals."""
     rule = Rule(recording)
     spans = open_spans(recording, rule.slots, rule.tree)
     every = range(len(rule.tree.boxes))
@@ -94,7 +94,7 @@ def check(recording):
 
 @pytest.mark.spec("V-1", "V-7")
 @pytest.mark.parametrize("name", ["batch", "perceptron"])
-def test_times_say_what_the_rule_says(name):
+def test_intervals_match_the_rule(name):
     assert check(recorded(name))
 
 
@@ -105,7 +105,7 @@ def test_boxes_of_batches_open_when_their_batch_is_complete():
 
 @pytest.mark.spec("V-1", "V-7")
 def test_the_box_of_a_mapped_call_opens_when_it_is_inlined():
-    """Until then one call stands in it, between the places of its body's operations."""
+    """Before that, the box contains one call between the slots of its body's operations."""
     weight = ex.tensor(np.eye(4, dtype=np.float32))
 
     @ex.function
@@ -129,18 +129,18 @@ def test_the_box_of_a_mapped_call_opens_when_it_is_inlined():
 
 @pytest.mark.spec("V-1", "V-7")
 @given(st.integers(0, 10_000))
-def test_times_of_random_stories_say_what_the_rule_says(seed):
-    check(story(seed))
+def test_intervals_of_random_recordings_match_the_rule(seed):
+    check(random_recording(seed))
 
 
-def test_what_is_always_there_needs_no_time():
+def test_boxes_that_are_always_open_have_no_intervals():
     recording = sample.transformer(4)
     slots = build_slots(recording)
     assert open_spans(recording, slots, scope_tree(recording, slots)) == {}
 
 
-def test_a_page_asks_once_when_its_boxes_are_open(monkeypatch):
-    """Its data and its picture share the answer, which walks the whole graph."""
+def test_a_page_computes_intervals_once(monkeypatch):
+    """The page's data and its picture share the intervals, which are computed from the whole graph."""
     calls = []
     walk = contents._inside
     monkeypatch.setattr(contents, "_inside", lambda *arguments: calls.append(1) or walk(*arguments))

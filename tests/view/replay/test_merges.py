@@ -1,4 +1,4 @@
-"""Merges, held against the rule: a node counts where it is equal to what replaces it now."""
+"""Merges, compared with the rule: a node is counted if it equals its replacement at that position."""
 
 import pytest
 from hypothesis import given
@@ -9,11 +9,11 @@ from explorer.view.tree.slots import build_slots
 from tests.golden.programs import recorded
 from tests.support.large import planned
 from tests.view import sample
-from tests.view.stories import story
+from tests.view.random_recordings import random_recording
 
 
 def equal(recording, one, other, position):
-    """Whether two nodes have the same operation, type and operands at a position."""
+    """Return whether two nodes have the same operation, type and operands at a position."""
     nodes, final = recording.nodes, recording.resolver(position)
 
     def key(node):
@@ -44,12 +44,12 @@ def test_equal_nodes_are_merged(name):
 
 @pytest.mark.spec("V-4")
 @given(st.integers(0, 10_000))
-def test_equal_nodes_of_random_stories_are_merged(seed):
-    check(story(seed))
+def test_equal_nodes_of_random_recordings_are_merged(seed):
+    check(random_recording(seed))
 
 
 @pytest.mark.spec("V-4")
-def test_a_survivor_stands_for_all_that_was_merged_into_it():
+def test_a_remaining_node_counts_all_merged_nodes():
     recording = planned(400).recording
     rows = check(recording)
     counts = copies(recording, rows, recording.end)
@@ -66,7 +66,7 @@ def test_a_survivor_stands_for_all_that_was_merged_into_it():
 
 
 @pytest.mark.spec("V-4")
-def test_what_was_merged_before_its_survivor_was_merged_counts_for_both():
+def test_repeated_merges_count_for_both_nodes():
     make = sample.Builder()
     row = make.type(4)
     x = make.leaf("x", row)

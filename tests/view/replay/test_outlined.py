@@ -1,4 +1,4 @@
-"""Outlined groups: that which a node joined last."""
+"""Outlined groups: for each node, the group that it joined last."""
 
 import pytest
 from hypothesis import given
@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 from explorer.record import Group
 from explorer.view.replay.state import outlined
 from tests.view import sample
-from tests.view.stories import story
+from tests.view.random_recordings import random_recording
 
 
 @pytest.mark.spec("V-1", "V-4")
 @given(st.integers(0, 10_000))
 def test_a_node_is_in_the_outline_of_its_last_group(seed):
-    recording = story(seed)
+    recording = random_recording(seed)
     last = outlined(recording)
     for position in range(recording.end + 1):
         standing = [n for n, group in enumerate(recording.groups) if group.decision < position <= last[n]]
@@ -25,7 +25,7 @@ def test_a_node_is_in_the_outline_of_its_last_group(seed):
 
 
 @pytest.mark.spec("V-1")
-def test_a_function_is_no_outline_and_takes_nothing():
+def test_a_function_has_no_outline():
     recording = sample.mlp()
     first, second = recording.groups
     recording.groups.append(Group(second.decision, "function", "f", first.members))

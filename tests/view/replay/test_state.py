@@ -5,8 +5,8 @@ from explorer.view.tree.slots import build_slots
 from tests.view import sample
 
 
-def at(name):
-    """The state after a stage of the small story, and the names of what stands and what is a ghost."""
+def state_after(name):
+    """Return recording, slots and state after a stage of the small plan, and the labels of nodes and ghosts."""
     recording = sample.mlp()
     slots = build_slots(recording)
     stage = next(stage for stage in recording.stages if stage.name == name)
@@ -17,8 +17,8 @@ def at(name):
 
 
 @pytest.mark.spec("V-1")
-def test_at_the_start_everything_recorded_stands():
-    _, _, state, shown, ghosts = at("recorded")
+def test_at_the_start_all_recorded_nodes_exist():
+    _, _, state, shown, ghosts = state_after("recorded")
     assert shown == [
         "W",
         "add",
@@ -41,8 +41,8 @@ def test_at_the_start_everything_recorded_stands():
 
 
 @pytest.mark.spec("V-1")
-def test_a_replacement_takes_the_place_and_what_it_made_needless_is_a_ghost():
-    _, slots, state, shown, ghosts = at("simplify")
+def test_a_replacement_uses_the_slot_and_unused_nodes_become_ghosts():
+    _, slots, state, shown, ghosts = state_after("simplify")
     assert "log-softmax" in shown
     assert "log" not in shown
     assert ghosts == ["multiply 1", "softmax"]
@@ -51,7 +51,7 @@ def test_a_replacement_takes_the_place_and_what_it_made_needless_is_a_ghost():
 
 @pytest.mark.spec("V-1", "V-4")
 def test_merging_moves_edges_and_counts_copies():
-    recording, slots, state, _, ghosts = at("dedup")
+    recording, slots, state, _, ghosts = state_after("dedup")
     assert ghosts == ["matmul"]
     kept, merged = (slots.of[n] for n, name in enumerate(recording.nodes.label) if name == "matmul")
     reader = slots.of[recording.nodes.label.index("multiply")]
@@ -62,7 +62,7 @@ def test_merging_moves_edges_and_counts_copies():
 
 
 @pytest.mark.spec("V-4")
-def test_fused_groups_stand_from_their_decision_on():
+def test_fused_groups_exist_from_their_decision_on():
     recording = sample.mlp()
     slots = build_slots(recording)
     fused = [group.decision for group in recording.groups]
@@ -84,7 +84,7 @@ def test_a_group_that_grew_is_one_group():
 
 
 @pytest.mark.spec("V-4")
-def test_kernels_are_numbered_in_their_order_at_the_end_only():
+def test_kernels_are_numbered_only_at_the_end():
     recording = sample.mlp()
     slots = build_slots(recording)
     numbers = state_at(recording, slots, recording.end).numbers
@@ -93,7 +93,7 @@ def test_kernels_are_numbered_in_their_order_at_the_end_only():
 
 
 @pytest.mark.spec("V-1", "V-4")
-def test_in_the_end_a_few_duplicates_stay_as_ghosts_and_nothing_else_does():
+def test_only_a_few_duplicates_remain_as_ghosts_at_the_end():
     make = sample.Builder()
     row = make.type(4)
     x = make.leaf("x", row)

@@ -20,7 +20,7 @@ def test_a_stage_has_a_step_for_each_decision_then_for_each_kernel():
 
 
 @pytest.mark.spec("V-1")
-def test_what_was_neither_planned_nor_run_has_no_steps():
+def test_a_recording_without_plan_and_run_has_no_steps():
     recording = sample.mlp()
     recording.schedule = recording.run = None
     assert stage_kernels(recording) == [[]] * 7

@@ -17,20 +17,20 @@ from tests.view import sample
 
 
 def split(recording):
-    """The tree of a recording's scopes with a box for each visit, and whether one was split."""
+    """Return whether a box was split, the tree of a recording's scopes with a box for each visit, and its slots."""
     slots = build_slots(recording)
     tree = scope_tree(recording, slots)
     return split_visits(recording, tree, slots), tree, slots
 
 
-def circles(tree, slots):
-    """The boxes whose items read each other in a circle."""
+def cyclic_boxes(tree, slots):
+    """Return the boxes whose items are on a cycle."""
     edges = lift(tree, slots.recorded)
     return [box for box in tree.postorder() if min(levels(len(tree.boxes[box].items), edges[box]), default=0) < 0]
 
 
 def residual(between):
-    """A block whose ``relu`` is called twice, with operations between that stand in this scope."""
+    """Return a block whose ``relu`` is called twice, with operations ``between`` in this scope."""
     make = sample.Builder("block")
     kind = make.type(4)
     block = make.scope("block")
@@ -46,11 +46,11 @@ def residual(between):
 
 
 @pytest.mark.spec("V-7")
-def test_a_scope_that_is_entered_again_has_a_box_for_each_visit():
-    """A block's ``relu`` that is called twice is drawn where it runs, before and after the sum, and no edge goes up."""
+def test_a_scope_entered_repeatedly_has_a_box_for_each_visit():
+    """A block's ``relu`` that is called twice has a box before and after the sum, and no edge leads upwards."""
     is_split, tree, slots = split(residual("norm"))
     assert is_split
-    assert not circles(tree, slots)
+    assert not cyclic_boxes(tree, slots)
     assert Counter(box.label for box in tree.boxes if box.kind == "scope") == {
         "block": 1,
         "relu": 2,
@@ -62,8 +62,8 @@ def test_a_scope_that_is_entered_again_has_a_box_for_each_visit():
 
 
 @pytest.mark.spec("V-7")
-def test_boxes_inside_are_divided_with_the_scope_around_them():
-    """A cell that is called three times, with operations between, and its layers inside it, which have no circle."""
+def test_nested_boxes_are_divided_with_their_scope():
+    """A cell with layers is called three times, with operations in between; its layers form no cycle."""
     make = sample.Builder("unrolled")
     kind = make.type(4)
     cell = make.scope("cell")
@@ -76,20 +76,20 @@ def test_boxes_inside_are_divided_with_the_scope_around_them():
     make.stage("recorded", "record", nodes=len(make.recording.nodes))
     is_split, tree, slots = split(make.roots(value))
     assert is_split
-    assert not circles(tree, slots)
+    assert not cyclic_boxes(tree, slots)
     assert Counter(box.label for box in tree.boxes if box.kind == "scope") == {"cell": 3, "gate": 3}
 
 
-def test_scopes_that_are_entered_once_stay_as_they_are():
+def test_scopes_entered_once_are_unchanged():
     for recording in (sample.transformer(), sample.scopes(3, 4), residual("conv")):
         before, slots = scope_tree(recording, build_slots(recording)), build_slots(recording)
         after = scope_tree(recording, slots)
-        if not circles(before, slots):
+        if not cyclic_boxes(before, slots):
             assert not split_visits(recording, after, slots)
             assert after.boxes == before.boxes
 
 
-def test_a_node_that_a_pass_made_stands_with_those_that_read_it():
+def test_a_produced_node_is_in_the_box_of_its_readers():
     make = sample.Builder("block")
     kind = make.type(4)
     relu = make.scope("relu")
@@ -109,17 +109,17 @@ def test_a_node_that_a_pass_made_stands_with_those_that_read_it():
 
 
 @pytest.mark.spec("V-7")
-def test_a_models_file_has_no_boxes_in_a_circle():
-    """ResNet-18 as torch's exporter writes it: each block names its ``relu`` twice."""
+def test_boxes_of_a_model_file_form_no_cycle():
+    """In ResNet-18, as written by torch's exporter, each block uses its ``relu`` twice."""
     recording = ex.open(MODELS / "resnet18.onnx").preview_plan().recording
     is_split, tree, slots = split(recording)
     assert is_split
-    assert not circles(tree, slots)
+    assert not cyclic_boxes(tree, slots)
 
 
 @given(st.integers(0, 10_000), st.integers(2, 60), st.integers(1, 8))
-def test_no_boxes_of_any_program_read_each_other_in_a_circle(seed, count, scopes):
-    """Random graphs in random scopes: every node stays in one box with its scope's name, and no circle is left."""
+def test_boxes_of_random_programs_form_no_cycle(seed, count, scopes):
+    """In random graphs with random scopes every node is in one box with the name of its scope, and no cycle is left."""
     choose = random.Random(seed)
     make = sample.Builder("random")
     kind = make.type(4)
@@ -134,14 +134,14 @@ def test_no_boxes_of_any_program_read_each_other_in_a_circle(seed, count, scopes
     recording = make.roots(nodes[-1])
     _, tree, slots = split(recording)
     whole = scope_tree(recording, slots)
-    assert not circles(tree, slots)
-    held = [slot for box in tree.postorder() for kind, slot in tree.boxes[box].items if kind == "slot"]
-    assert sorted(held) == [*range(len(slots.nodes))]
+    assert not cyclic_boxes(tree, slots)
+    contents = [slot for box in tree.postorder() for kind, slot in tree.boxes[box].items if kind == "slot"]
+    assert sorted(contents) == [*range(len(slots.nodes))]
     assert all(around(tree, slot) == around(whole, slot) for slot in range(len(slots.nodes)))
 
 
 def around(tree, slot):
-    """The scopes of the boxes around a slot."""
+    """Return the scopes of the boxes around a slot."""
     box, scopes = tree.box_of[slot], []
     while box >= 0:
         scopes.append(tree.boxes[box].scope)

@@ -12,7 +12,7 @@ from tests.view import sample
 
 
 def depth_of(tree, box):
-    """The number of boxes around a box, the graph's own apart."""
+    """Return the number of boxes around a box, without the box of the graph."""
     around = -1
     while box not in tree.bodies:
         box, around = tree.boxes[box].parent, around + 1
@@ -21,7 +21,7 @@ def depth_of(tree, box):
 
 @pytest.mark.spec("V-8")
 @pytest.mark.parametrize("depth", [0, 1, 2, 99])
-def test_boxes_around_which_there_are_fewer_are_open(depth):
+def test_boxes_above_the_depth_are_open(depth):
     tree = draw(sample.transformer()).model.tree
     assert tree.opened_to(depth) == {
         box for box in range(len(tree.boxes)) if box not in tree.bodies and depth_of(tree, box) < depth
@@ -29,7 +29,7 @@ def test_boxes_around_which_there_are_fewer_are_open(depth):
 
 
 @pytest.mark.spec("V-8")
-def test_a_depth_below_nothing_is_refused():
+def test_a_negative_depth_is_rejected():
     with pytest.raises(ValueError, match="depth -1: it must be 0"):
         draw(sample.mlp()).model.tree.opened_to(-1)
 
@@ -44,7 +44,7 @@ def test_a_picture_is_drawn_to_a_depth():
 
 
 @pytest.mark.spec("V-8", "V-14")
-def test_the_address_of_a_page_names_its_depth():
+def test_the_address_of_a_page_contains_its_depth():
     assert ViewState(depth=2, open_boxes=[1]).address() == "depth=2"
 
 
@@ -58,8 +58,8 @@ def test_a_view_collapses_its_boxes():
 
 
 @pytest.mark.spec("V-8")
-def test_a_view_tells_the_depth_down_to_which_its_boxes_are_open():
-    """It is set and read; boxes that are opened one by one have none, and all open have the deepest."""
+def test_a_view_has_the_depth_of_its_open_boxes():
+    """The depth can be set and read; it is None for boxes opened one by one, and the deepest if all are open."""
     view = GraphView(sample.transformer())
     tree = draw(sample.transformer()).model.tree
     seen = []
@@ -92,14 +92,14 @@ def test_a_view_begins_at_a_depth():
 
 
 @pytest.mark.spec("V-8")
-def test_a_newer_recording_has_a_depth_of_its_own():
+def test_a_newer_recording_has_its_own_depth():
     view = GraphView(sample.transformer(), depth=2)
     view.update(sample.chain(3))
     assert view.depth == 0
 
 
 @pytest.mark.spec("V-9")
-def test_expressions_are_traced_and_asked_for_by_themselves():
+def test_expressions_can_be_traced_and_focused():
     x = ex.tensor([1.0, 2.0], name="x")
     y = ex.tanh(x)
     view = ex.explore(ex.exp(y), depth=0)
@@ -114,6 +114,6 @@ def test_expressions_are_traced_and_asked_for_by_themselves():
 
 
 @pytest.mark.spec("V-9")
-def test_an_unknown_side_of_a_node_is_refused():
+def test_an_unknown_side_of_a_node_is_rejected():
     with pytest.raises(ValueError, match="'up' is not one of inputs, outputs"):
         GraphView(sample.mlp()).trace(6, "up")

@@ -11,7 +11,7 @@ def named(recording, label, occurrence=0):
 
 
 @pytest.mark.spec("V-1")
-def test_a_replacement_stands_where_its_subject_stood():
+def test_a_replacement_shares_the_slot_of_its_subject():
     recording = sample.mlp()
     slots = build_slots(recording)
     log, stable = named(recording, "log"), named(recording, "log-softmax")
@@ -20,14 +20,14 @@ def test_a_replacement_stands_where_its_subject_stood():
 
 
 @pytest.mark.spec("V-1")
-def test_a_merged_duplicate_keeps_its_own_place():
+def test_a_merged_duplicate_keeps_its_own_slot():
     recording = sample.mlp()
     slots = build_slots(recording)
     kept, merged = named(recording, "matmul"), named(recording, "matmul", 1)
     assert slots.of[kept] != slots.of[merged]
 
 
-def test_numbers_inside_their_consumers_have_no_place():
+def test_constants_inside_their_consumers_have_no_slot():
     recording = sample.mlp()
     slots = build_slots(recording)
     numbers = [node for node, kind in enumerate(recording.nodes.kind) if kind == "constant"]
@@ -47,7 +47,7 @@ def test_an_edge_from_a_port_comes_from_the_node_that_computes_it():
     assert (slots.of[pair], slots.of[reader]) in slots.edges
 
 
-def test_an_edge_that_a_pass_moved_has_both_its_ways():
+def test_an_edge_moved_by_a_pass_has_both_routes():
     recording = sample.mlp()
     slots = build_slots(recording)
     kept, merged, reader = (
@@ -56,7 +56,7 @@ def test_an_edge_that_a_pass_moved_has_both_its_ways():
     assert {(kept, reader), (merged, reader)} <= set(slots.edges)
 
 
-def test_a_number_that_a_pass_produced_stands_where_its_subject_stood():
+def test_a_produced_constant_shares_the_slot_of_its_subject():
     make = sample.Builder()
     kind = make.type(4)
     x = make.leaf("x", kind)

@@ -1,4 +1,4 @@
-"""Levels, ranks and contractions of small random graphs, beside what they state."""
+"""Levels, ranks and contractions of small random graphs, compared with their definitions."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def contracted(edges: Edges, groups: list[list[int]]) -> Edges:
 
 @pytest.mark.spec("V-7")
 @given(acyclic_graphs, partitions)
-def test_contracted_groups_read_themselves_through_nothing_else(edges: Edges, groups: list[list[int]]) -> None:
-    """All groups that may become one item can do so together, and a group that alone would be on a cycle may not."""
+def test_contracted_groups_do_not_read_themselves(edges: Edges, groups: list[list[int]]) -> None:
+    """All contractible groups can be contracted together, and a group that would be on a cycle is not contractible."""
     are_one = contractible(ITEMS, edges, groups)
     kept = [group for group, is_one in zip(groups, are_one, strict=True) if is_one]
     assert min(levels(ITEMS + len(kept), contracted(edges, kept))) >= 0
@@ -44,7 +44,7 @@ def test_single_items_and_whole_graphs_are_contractible(edges: Edges) -> None:
 
 @pytest.mark.spec("V-7")
 @given(graphs)
-def test_ranks_are_levels_where_there_is_no_cycle_and_never_negative(edges: Edges) -> None:
+def test_ranks_are_levels_without_cycles_and_never_negative(edges: Edges) -> None:
     level, rank = levels(ITEMS, edges), ranks(ITEMS, edges)
     assert min(rank) >= 0
     assert all(own == drawn for own, drawn in zip(level, rank, strict=True) if own >= 0)

@@ -1,4 +1,4 @@
-"""Widgets whose cells run again: the kernel's half, without a browser."""
+"""Widgets whose cells run again, in the kernel, without a browser."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ from tests.view import sample
 
 
 class Kernel:
-    """The part of a kernel that knows the request it answers."""
+    """Kernel with only the current request."""
 
     cell = "a"
 
@@ -24,7 +24,7 @@ class Kernel:
 
 @pytest.fixture
 def run(monkeypatch) -> Callable[[str, str], None]:
-    """Run code as the cell with an id."""
+    """Return a function that runs code as the cell with an id."""
     shell = InteractiveShell()
     shell.kernel = Kernel()
     shell.user_ns.update(new=lambda: GraphView(sample.mlp()), ipywidgets=ipywidgets, show=GraphView._repr_mimebundle_)
@@ -41,7 +41,7 @@ def run(monkeypatch) -> Callable[[str, str], None]:
 
 
 @pytest.mark.spec("V-16")
-def test_a_cell_that_runs_again_closes_its_view_which_keeps_working(run):
+def test_a_view_closed_by_its_cell_can_be_shown_again(run):
     run("a", "view = new(); show(view)")
     run("a", "held = view; view = new(); show(view)")
     count = len(_instances)
@@ -65,8 +65,8 @@ def test_a_cell_that_runs_again_closes_its_view_which_keeps_working(run):
         "ipywidgets.Button(layout=view.layout)",
     ],
 )
-def test_a_view_that_another_widget_holds_stays_open(run, holder):
-    """A page that is reloaded is sent every widget: one that holds a closed widget could not be sent."""
+def test_a_view_contained_in_another_widget_stays_open(run, holder):
+    """A reloaded page receives every widget, and a widget that contains a closed widget could not be sent."""
     run("a", "view = new(); show(view)")
     run("b", f"holder = {holder}")
     run("a", "show(new())")
@@ -76,7 +76,7 @@ def test_a_view_that_another_widget_holds_stays_open(run, holder):
 
 
 @pytest.mark.spec("V-12", "V-16")
-def test_a_pair_leaves_with_its_views(run):
+def test_a_pair_is_closed_with_its_views(run):
     pair = run.names["pair"] = compare(sample.mlp(), sample.mlp()).explore()
     members = (pair, pair.layout, pair.before, pair.before.layout, pair.after, pair.after.layout)
     run("a", "pair._repr_mimebundle_()")
@@ -95,8 +95,8 @@ def test_a_view_can_be_made_after_all_widgets_were_closed():
 
 
 @pytest.mark.spec("V-16")
-def test_a_widget_carries_little_code_and_the_shared_code_takes_a_byte_a_character():
-    """A browser stores a text in one byte a character only if none is above U+00FF."""
+def test_a_widget_contains_little_code_and_the_shared_code_has_no_wide_characters():
+    """A browser stores a string in one byte per character only if no character is above U+00FF."""
     view = GraphView(sample.mlp())
     assert len(view.get_state()["_esm"]) < 5_000
     assert "_css" not in view.get_state()

@@ -1,4 +1,4 @@
-"""Cells that programs run: nobody sees a widget, and pages made of their notebooks show the pictures."""
+"""Cells run by programs: no reader sees a widget, and pages of these notebooks show the pictures."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ plans[0].compare(plans[1]).explore()
 
 
 @pytest.mark.spec("V-15", "V-16")
-def test_a_page_of_a_notebook_that_nbconvert_executed_shows_its_pictures():
-    """`nbconvert --execute`, then `--to html`: a view is an image, a pair two drawings; nothing waits for a widget."""
+def test_a_page_of_an_executed_notebook_shows_its_pictures():
+    """After `nbconvert --execute` and `--to html` a view is an image and a pair two drawings, without widgets."""
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in (VIEW, PAIR)])
     NotebookClient(notebook, kernel_name="python3", timeout=60).execute()
     assert [WIDGET in output.data for cell in notebook.cells for output in cell.outputs] == [False, False]
@@ -41,7 +41,7 @@ def test_a_page_of_a_notebook_that_nbconvert_executed_shows_its_pictures():
 
 @pytest.fixture
 def kernel(monkeypatch):
-    """A kernel whose request can be set."""
+    """Return a kernel whose request can be set."""
     running = types.SimpleNamespace(request={})
     shell = types.SimpleNamespace(
         kernel=types.SimpleNamespace(get_parent=lambda: running.request),
@@ -62,7 +62,7 @@ def kernel(monkeypatch):
         ({"content": {"code": VIEW, "allow_stdin": False}, "metadata": {}}, False),
     ],
 )
-def test_a_cell_without_a_reader_is_one_that_allows_no_input(kernel, request_sent, is_expected):
+def test_a_cell_that_allows_no_input_has_no_reader(kernel, request_sent, is_expected):
     kernel.request = request_sent
     assert is_interactive() == is_expected
     assert preview.is_wanted() == (is_expected and "code" in request_sent.get("content", {}))
@@ -75,8 +75,8 @@ def test_voila_runs_cells_for_a_reader(kernel, monkeypatch, variable):
     assert is_interactive()
 
 
-def test_a_program_is_shown_no_progress(kernel, monkeypatch):
-    """A bar that has gone leaves an empty output, of which nbconvert warns."""
+def test_a_program_gets_no_progress_bar(kernel, monkeypatch):
+    """A removed bar leaves an empty output, about which nbconvert warns."""
     kernel.request = {"content": {"allow_stdin": False}}
     monkeypatch.setattr("explorer.view.widget.progress_bar.display", pytest.fail)
     with bar() as report:

@@ -1,4 +1,4 @@
-"""Values that Python sets win over a page's changes that were under way."""
+"""Assignments in Python win over pending changes of a page."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from tests.view import sample
 
 
 class Page:
-    """A page that shows a view: it hears what the view sends, and its own changes wait until they are delivered."""
+    """Page that shows a view: it receives the view's messages, and its own changes wait until they are delivered."""
 
     def __init__(self, view, monkeypatch):
         self.view = view
@@ -40,8 +40,8 @@ def view():
 
 
 @pytest.mark.spec("V-1")
-def test_a_page_change_under_way_does_not_undo_what_python_sets(view, monkeypatch):
-    """A step that a reader took before a cell set another one is left out, and the page stands where Python does."""
+def test_a_pending_page_change_does_not_undo_assignments_in_python(view, monkeypatch):
+    """A reader's step from before a cell set another step is ignored, and the page goes to Python's step."""
     page = Page(view, monkeypatch)
     page.change(step=2, stage="simplify")
     page.change(step=3, stage="simplify")
@@ -55,8 +55,8 @@ def test_a_page_change_under_way_does_not_undo_what_python_sets(view, monkeypatc
 
 
 @pytest.mark.spec("V-1")
-def test_only_what_python_has_set_is_kept(view, monkeypatch):
-    """A selection of the reader's reaches Python, although the cell has set a step meanwhile."""
+def test_only_traits_set_by_python_are_kept(view, monkeypatch):
+    """A reader's selection is applied, although a cell has set a step in the meantime."""
     page = Page(view, monkeypatch)
     page.change(selected=5)
     page.change(step=1, stage="simplify")
@@ -66,8 +66,8 @@ def test_only_what_python_has_set_is_kept(view, monkeypatch):
 
 
 @pytest.mark.spec("V-1")
-def test_changes_of_linked_widgets_are_taken(view, monkeypatch):
-    """A slider that is linked in the browser says no revision: its value is taken."""
+def test_changes_of_linked_widgets_are_applied(view, monkeypatch):
+    """A slider linked in the browser sends no revision, so its value is applied."""
     page = Page(view, monkeypatch)
     page.change(step=1, stage="simplify")
     page.deliver()
@@ -77,7 +77,7 @@ def test_changes_of_linked_widgets_are_taken(view, monkeypatch):
 
 
 @pytest.mark.spec("V-1")
-def test_callbacks_that_answer_a_page_do_not_hold_its_next_changes_up(view, monkeypatch):
+def test_callbacks_that_reply_to_a_page_do_not_block_its_next_changes(view, monkeypatch):
     page = Page(view, monkeypatch)
     view.observe(lambda change: setattr(view, "selected", change["new"]), "step")
     for step in (1, 2, 3):
@@ -87,7 +87,7 @@ def test_callbacks_that_answer_a_page_do_not_hold_its_next_changes_up(view, monk
 
 
 @pytest.mark.spec("V-1")
-def test_a_file_shows_what_the_page_does_although_its_steps_are_under_way(view, monkeypatch):
+def test_a_file_shows_the_state_of_the_page_with_pending_steps(view, monkeypatch):
     page = Page(view, monkeypatch)
     page.change(step=2, stage="simplify", selected=5)
     state = {name: page.state[name] for name in ("theme", "step", "stage", "selected", "open_boxes", "direction")}

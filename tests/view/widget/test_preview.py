@@ -20,11 +20,11 @@ NOT_SHOWN = (
 @pytest.mark.parametrize(
     ("source", "shown"), [*[(each, True) for each in SHOWN], *[(each, False) for each in NOT_SHOWN]]
 )
-def test_a_cell_shows_the_view_that_its_last_line_returns(source, shown):
+def test_a_cell_shows_the_view_returned_by_its_last_line(source, shown):
     assert shows_view(source) == shown
 
 
-def test_a_preview_is_wanted_in_a_notebook_alone(monkeypatch):
+def test_a_preview_is_shown_only_in_a_notebook(monkeypatch):
     assert not is_wanted()
     running = {"content": {"code": "%time 1\nex.explore(y)"}}
     kernel = types.SimpleNamespace(get_parent=lambda: running)

@@ -31,7 +31,7 @@ def test_steps_are_decisions_then_picks_then_runs():
     [("recorded", 0), ("simplify", 0), ("dedup", 3), ("fuse", 4), ("order", 8), ("buffers", 12), ("run", 12)],
 )
 def test_setting_the_stage_shows_it_as_a_whole(stage, step):
-    """A stage as a whole, its result, has the step before its first decision or kernel."""
+    """A stage shown as a whole, with its result, has the step before its first decision or kernel."""
     view = GraphView(sample.mlp())
     view.step = 16 if stage != "run" else 3
     view.stage = stage
@@ -39,7 +39,7 @@ def test_setting_the_stage_shows_it_as_a_whole(stage, step):
 
 
 @pytest.mark.spec("V-1")
-def test_it_can_stand_anywhere_at_first():
+def test_the_initial_position_is_arbitrary():
     recording = sample.mlp()
     for position in range(recording.end + 1):
         assert GraphView(recording, position=position).step == position
@@ -60,7 +60,7 @@ def test_the_run_is_added_in_place():
 
 
 @pytest.mark.spec("V-1")
-def test_a_shorter_recording_brings_the_reader_back_inside():
+def test_a_shorter_recording_limits_step_and_selection():
     view = GraphView(sample.mlp())
     view.step, view.selected = 16, 16
     short = sample.mlp()
@@ -80,14 +80,14 @@ def test_a_shorter_recording_brings_the_reader_back_inside():
         ("theme", "blue", "blue"),
     ],
 )
-def test_what_does_not_exist_is_refused(trait, value, message):
+def test_invalid_values_of_traits_are_rejected(trait, value, message):
     view = GraphView(sample.mlp())
     with pytest.raises(traitlets.TraitError, match=message):
         setattr(view, trait, value)
 
 
 @pytest.mark.spec("V-1", "V-16")
-def test_two_stages_of_one_name_are_told_apart_by_the_step():
+def test_stages_with_equal_names_are_distinguished_by_the_step():
     recording = sample.mlp()
     recording.stages[2] = dataclasses.replace(recording.stages[2], name="simplify")
     view = GraphView(recording)
@@ -129,13 +129,13 @@ def test_the_inside_of_a_box_is_sent_when_a_reader_opens_it():
 
 
 @pytest.mark.parametrize("box", [-1, 10_000, "1", True])
-def test_what_is_no_box_has_no_inside(box):
+def test_the_layout_of_an_invalid_box_is_rejected(box):
     with pytest.raises(ValueError, match="is no box of this layout: it has 0 to"):
         answer(draw(sample.mlp()), [box])
 
 
 @pytest.mark.spec("V-9")
-def test_a_line_leads_to_its_nodes():
+def test_a_line_selects_its_nodes():
     view = GraphView(sample.mlp())
     assert view.from_line("softmax") == [13, 14, 15, 16]
     assert view.selected == 13
@@ -171,8 +171,8 @@ def test_a_recording_without_stages_is_shown():
 
 
 @pytest.mark.spec("V-18")
-def test_an_order_is_predicted_where_there_is_one():
-    """The trait tells every browser; a recording whose kernels have no order has nothing to predict."""
+def test_an_order_can_be_predicted_if_there_is_one():
+    """The trait is sent to every browser; a recording without ordered kernels has nothing to predict."""
     view = GraphView(sample.mlp())
     view.predict()
     assert view.predicting
@@ -183,8 +183,8 @@ def test_an_order_is_predicted_where_there_is_one():
 
 
 @pytest.mark.spec("V-18")
-def test_what_is_fused_is_predicted_at_the_stage_that_fuses():
-    """The stage is shown as a whole, where its decisions are hidden; another stage is refused, and the view stays."""
+def test_fusion_is_predicted_at_the_stage_that_fuses():
+    """The stage is shown as a whole, with hidden decisions; another stage is rejected, and the view is unchanged."""
     view = GraphView(sample.mlp())
     view.predict("fuse")
     assert (view.stage, view.is_whole, view.predicting) == ("fuse", True, True)

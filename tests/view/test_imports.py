@@ -1,4 +1,4 @@
-"""The view is a tower of its own: it needs neither NumPy nor the engine."""
+"""Imports of views: neither NumPy nor the engine."""
 
 import ast
 import pathlib
@@ -19,11 +19,11 @@ WIDGETS = (
     "widget.preview",
     "widget.progress_bar",
     "widget.front_end",
-)  # made of ipywidgets
-ALONE = [module for module in MODULES if module not in WIDGETS]
+)  # they use ipywidgets
+WITHOUT_WIDGETS = [module for module in MODULES if module not in WIDGETS]
 
-# Registers a bare package, so that explorer/__init__ does not bring the engine; each module is loaded in a process that
-# has loaded none before, a fork of the first, which is there sooner than an interpreter of its own.
+# Registers an empty package, so that explorer/__init__ does not import the engine. Each module is loaded in a fork that
+# has loaded no other module, since a fork starts faster than an interpreter.
 LOAD = """
 import importlib, os, sys, types
 bare = types.ModuleType("explorer"); bare.__path__ = [sys.argv[1]]
@@ -41,13 +41,13 @@ for module in sys.argv[2:]:
 
 @pytest.fixture(scope="module")
 def loaded():
-    """The names of the modules that each module of the view loads, by its name."""
-    command = [sys.executable, "-c", LOAD, str(ROOT.parent), *ALONE]
+    """Return for each module of the view, keyed by name, the names of the modules that it loads."""
+    command = [sys.executable, "-c", LOAD, str(ROOT.parent), *WITHOUT_WIDGETS]
     lines = subprocess.run(command, capture_output=True, check=True, text=True).stdout.splitlines()
     return {line.split()[0]: line.split()[1:] for line in lines}
 
 
-@pytest.mark.parametrize("module", ALONE)
+@pytest.mark.parametrize("module", WITHOUT_WIDGETS)
 def test_a_module_loads_neither_numpy_nor_the_engine(module, loaded):
     assert f"explorer.view.{module}" in loaded[module]
     assert {".".join(name.split(".")[:2]) for name in loaded[module]} <= {
@@ -58,7 +58,7 @@ def test_a_module_loads_neither_numpy_nor_the_engine(module, loaded):
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_a_module_imports_records_and_views_only(module):
+def test_a_module_imports_only_records_and_views(module):
     for node in ast.walk(ast.parse((ROOT / f"{module.replace('.', '/')}.py").read_text())):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         names += [node.module] if isinstance(node, ast.ImportFrom) else []

@@ -1,4 +1,4 @@
-"""Random recordings: programs in nested scopes, with stages that replace, merge, drop and group what stands."""
+"""Random recordings: programs in nested scopes, with stages that replace, merge, remove and group nodes."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tests.view.sample import Builder
 NAMES = ("add", "tanh", "matmul", "exp")
 
 
-class Story(Builder):
-    """A random recording in the making: nodes read only nodes of a lower rank, so that no decision makes a cycle."""
+class RandomRecording(Builder):
+    """Builder of a random recording; nodes read only nodes of a lower rank, so that no decision creates a cycle."""
 
     def __init__(self, seed: int) -> None:
-        super().__init__(f"story {seed}", f"{seed:04x}")
+        super().__init__(f"random {seed}", f"{seed:04x}")
         self.pick = random.Random(seed)
         self.rows = [self.type(4, 4), self.type(8)]
         self.scopes = [0]
@@ -23,13 +23,13 @@ class Story(Builder):
             self.scopes.append(self.scope(f"s{number % 4}", kind, self.pick.choice(self.scopes)))
         self.rank: dict[int, int] = {}
 
-    def standing(self) -> list[int]:
-        """The operations that stand now."""
+    def current(self) -> list[int]:
+        """Return the operations that currently exist."""
         nodes = self.recording.nodes
         return [node for node in self.rank if nodes.gone[node] < 0 and nodes.kind[node] == "operation"]
 
     def operation(self, rank: int, born: int = -1) -> int:
-        """Make an operation on what stands below a rank."""
+        """Add an operation that reads current nodes below a rank."""
         nodes = self.recording.nodes
         known = [node for node, other in self.rank.items() if other < rank and nodes.gone[node] < 0]
         operands = [self.pick.choice(known) for _ in range(self.pick.choice((1, 2, 2)))]
@@ -39,11 +39,11 @@ class Story(Builder):
         return operator
 
     def change(self) -> None:
-        """Take one decision about what stands."""
-        nodes, standing = self.recording.nodes, self.standing()
+        """Add one decision about current nodes."""
+        nodes, current = self.recording.nodes, self.current()
         kind = self.pick.choice(("replace", "merge", "merge", "drop", "group", "declined"))
-        subject = self.pick.choice(standing)
-        lower = [node for node in standing if self.rank[node] < self.rank[subject]]
+        subject = self.pick.choice(current)
+        lower = [node for node in current if self.rank[node] < self.rank[subject]]
         alike = [node for node in lower if nodes.operation[node] == nodes.operation[subject]]
         if kind == "replace":
             new = self.operation(self.rank[subject], self.next_decision())
@@ -51,23 +51,23 @@ class Story(Builder):
         elif kind == "merge" and lower:
             kept = self.pick.choice(alike or lower)
             self.decide("Dedup", "same", "the same", (subject,), (kept,), replace=[(subject, kept)])
-        elif kind == "drop" and len(standing) > 3:
+        elif kind == "drop" and len(current) > 3:
             final = self.recording.resolver(self.recording.end)
-            read = {final.get(n, n) for node in standing for n in nodes.operands[node]}
-            unread = [node for node in standing if node not in read]
+            read = {final.get(n, n) for node in current for n in nodes.operands[node]}
+            unread = [node for node in current if node not in read]
             self.decide("Prune", "unread", "nobody reads it", unread[:1], gone=unread[:1])
-        elif kind == "group" and len(standing) > 3:
-            members = self.pick.sample(standing, self.pick.randrange(2, 4))
+        elif kind == "group" and len(current) > 3:
+            members = self.pick.sample(current, self.pick.randrange(2, 4))
             self.decide("Fuse", "one", "one kernel", members, group=("kernel", "some"))
         else:
             self.decide("Rule", "no", "not here", (subject,), applied=False)
 
     def planned(self) -> Recording:
-        """Schedule what is left, a kernel each, and run it."""
-        standing = self.standing()
+        """Schedule the remaining nodes, one kernel each, and run them."""
+        current = self.current()
         kernels = tuple(
             Kernel((node,), 1, 0, 9, 64, 0, 1.0, number, False, (node,), 1, "only", (), 64)
-            for number, node in enumerate(standing)
+            for number, node in enumerate(current)
         )
         self.recording.schedule = Schedule(kernels, (64,) * len(kernels), 64, 64)
         self.stage("order", "order")
@@ -75,12 +75,12 @@ class Story(Builder):
         self.stage("run", "run")
         steps = tuple(Step(number, float(number), 1.0, 64) for number in range(len(kernels)))
         self.recording.run = Run("simple", steps, float(len(kernels)), {})
-        return self.roots(*self.pick.sample(standing, min(2, len(standing))))
+        return self.roots(*self.pick.sample(current, min(2, len(current))))
 
 
-def story(seed: int) -> Recording:
-    """Return the random recording of a number."""
-    make = Story(seed)
+def random_recording(seed: int) -> Recording:
+    """Return the random recording for a seed."""
+    make = RandomRecording(seed)
     for number in range(3):
         make.rank[make.leaf(f"x{number}", make.rows[0], scope=make.pick.choice(make.scopes))] = number
     for rank in range(3, make.pick.randrange(10, 40)):
