@@ -15,8 +15,8 @@ from explorer.view.model.picture_model import Model, build_model
 
 Frame: TypeAlias = tuple[int, int, float]
 """width and height in px, and the minimum scale at which text is legible"""
-CELL: Frame = 950, 450, 0.6
-"""the canvas of a cell, in which a reader zooms and opens boxes"""
+CELL: Frame = 940, 405, 0.6
+"""the canvas of a cell without its margins, in which a reader zooms and opens boxes"""
 PICTURE: Frame = 780, 1200, 0.625
 """a static picture in a column of text"""
 
