@@ -67,6 +67,17 @@ export function pool(parent, count, make) {
   return parent.children;
 }
 
+/** Return the focused element in the document or shadow root of an element, because a document reports only the host of a shadow root. @param {Node} element @returns {Element | null} */
+export function focused(element) {
+  const root = /** @type {ShadowRoot} */ (element.getRootNode());
+  return root.activeElement ?? document.activeElement;
+}
+
+/** Return whether an element contains the focus. @param {Node} element */
+export function hasFocus(element) {
+  return element.contains(focused(element));
+}
+
 /** Whether the reader asked for less motion. */
 export function calm() {
   return matchMedia("(prefers-reduced-motion: reduce)").matches;

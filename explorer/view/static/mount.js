@@ -15,7 +15,7 @@ import { View } from "./view.js";
  * @returns {View}
  */
 function mount(element, payload, callbacks = {}) {
-  followLinks();
+  followLinks(element);
   return new View(element, payload, callbacks);
 }
 
@@ -25,7 +25,7 @@ function mount(element, payload, callbacks = {}) {
  * @returns {Pair}
  */
 function mountPair(element, data, callbacks = {}) {
-  followLinks();
+  followLinks(element);
   return new Pair(element, data, callbacks);
 }
 
@@ -121,9 +121,9 @@ function listen(model, listeners) {
   };
 }
 
-/** Let views say when their kernel is gone; `shared` is the model of explorer.view.widget.front_end, raw. Returns the act that ends it. */
+/** Let views say when their kernel is gone, where models know it: those of marimo do not; `shared` is the model of explorer.view.widget.front_end, raw. Returns the act that ends it. */
 function watchKernel(shared, views) {
-  const tell = () => views.forEach((view) => view.root.classList.toggle("ex-no-kernel", !shared.comm_live));
+  const tell = () => views.forEach((view) => view.root.classList.toggle("ex-no-kernel", shared.comm_live === false));
   tell();
   return listen(shared, [["comm_live_update", tell]]);
 }

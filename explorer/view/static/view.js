@@ -3,7 +3,7 @@
 import { begin } from "./canvas/initial_view.js";
 import { Camera } from "./canvas/camera.js";
 import { Canvas } from "./canvas/canvas.js";
-import { html } from "./dom.js";
+import { hasFocus, html } from "./dom.js";
 import { Focus } from "./canvas/focus.js";
 import { Heat } from "./scene/heat.js";
 import { LowDetail } from "./canvas/low_detail.js";
@@ -246,7 +246,7 @@ export class View {
     this.replace();
     this.begin();
     this.parts.showBody(body);
-    if (this.root.contains(document.activeElement)) this.focus.take();
+    if (hasFocus(this.root)) this.focus.take();
     this.callbacks.onEnter?.(body);
   }
 
@@ -269,7 +269,7 @@ export class View {
   update(payload) {
     const { now, open, chosen, body, stageName } = this;
     // All elements are replaced: the canvas gets the keyboard if any part of the view had it.
-    const [hadFocus, { key }] = [this.root.contains(document.activeElement), this.focus];
+    const [hadFocus, { key }] = [hasFocus(this.root), this.focus];
     const [selected, { measure }, { direction }] = [this.selection.node, this.heat, this.trace.layout];
     const { x, y, scale } = this.camera;
     this.prediction.end();

@@ -7,11 +7,19 @@ const pages = (globalThis[Symbol.for("explorer-graphs front ends")] ??= new Map(
 /** @param {{get: (name: string) => string}} shared model of explorer.view.widget.front_end.FrontEnd */
 async function load(shared) {
   const address = URL.createObjectURL(new Blob([shared.get("script")], { type: "text/javascript" }));
-  const module = await import(address).finally(() => URL.revokeObjectURL(address));
+  return import(address).finally(() => URL.revokeObjectURL(address));
+}
+
+/** Give the page, or the shadow root that an element is in, the style once: marimo and Panel show each output in a shadow root. */
+function dress(el, shared) {
+  const root = el.getRootNode();
+  const home = root instanceof ShadowRoot ? root : document.head;
+  const digest = shared.get("digest");
+  if (home.querySelector(`style[data-explorer="${digest}"]`)) return;
   const style = document.createElement("style");
+  style.dataset.explorer = digest;
   style.textContent = shared.get("style");
-  document.head.append(style);
-  return module;
+  home.append(style);
 }
 
 async function render({ model, el }) {
@@ -21,7 +29,11 @@ async function render({ model, el }) {
   const loading = pages.get(digest);
   // A failure is the widget's own, anywidget shows it; the next widget tries again.
   loading.catch(() => pages.delete(digest));
-  return (await loading).default.render({ model, el, shared });
+  const module = await loading;
+  dress(el, shared);
+  // Where it is put into the page later, its root is not known before.
+  if (!el.isConnected) requestAnimationFrame(() => dress(el, shared));
+  return module.default.render({ model, el, shared });
 }
 
 /** Attributes that hold a whole recording as text. */

@@ -1,7 +1,7 @@
 // Keyboard focus of the canvas: exactly one item is in the tab order.
 
 import { grouped } from "../data/number_format.js";
-import { put } from "../dom.js";
+import { focused, hasFocus, put } from "../dom.js";
 import { around } from "../scene/outlines.js";
 import { along, focusable, neighbour } from "./keyboard_neighbour.js";
 
@@ -35,7 +35,7 @@ export class Focus {
     this.rove();
     const { root, canvas } = this.view;
     this.#describe();
-    const active = document.activeElement;
+    const active = focused(root);
     if (real || (root.contains(active) && !active.closest(".ex-tree, .ex-listing"))) canvas.element(key)?.focus({ preventScroll: true });
   }
 
@@ -64,9 +64,10 @@ export class Focus {
 
   /** Call `act`, which may remove the focused item; in this case keep the focus on the canvas. @param {() => void} act */
   keep(act) {
-    const held = this.view.stage.contains(document.activeElement);
+    const { stage } = this.view;
+    const held = hasFocus(stage);
     act();
-    if (held && !isDrawn(document.activeElement)) this.take();
+    if (held && !isDrawn(focused(stage))) this.take();
   }
 
   /** Focus the canvas. */
@@ -74,7 +75,7 @@ export class Focus {
     const { stage } = this.view;
     if (this.key) this.set(this.key, true);
     // The canvas is empty or has no focusable item.
-    if (!stage.contains(document.activeElement)) stage.focus({ preventScroll: true });
+    if (!hasFocus(stage)) stage.focus({ preventScroll: true });
   }
 
   /** Move the focus along an edge or sideways. @param {string} arrow */

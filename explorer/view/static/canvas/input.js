@@ -1,5 +1,6 @@
 // Pointer, wheel and key events on the canvas, and keys of the whole view.
 
+import { hasFocus } from "../dom.js";
 import { nearestEdge } from "./edge_path.js";
 
 const DRAG = 4;
@@ -17,7 +18,7 @@ export function listenToPointer(view) {
   };
   stage.addEventListener("pointerdown", (event) => {
     if (event.button !== 0 || !isCanvas(view, event.target)) return;
-    if (!stage.contains(document.activeElement)) stage.focus({ preventScroll: true });
+    if (!hasFocus(stage)) stage.focus({ preventScroll: true });
     pointers.set(event.pointerId, { x: event.clientX, y: event.clientY });
     travelled = 0;
   });
@@ -81,7 +82,7 @@ function zoomAt(camera, stage, event, factor) {
 function onWheel(event, view) {
   const { stage, camera } = view;
   const zooms = event.ctrlKey || event.metaKey;
-  if (!isCanvas(view, event.target) || (!zooms && !stage.contains(document.activeElement))) return;
+  if (!isCanvas(view, event.target) || (!zooms && !hasFocus(stage))) return;
   const lines = event.deltaMode === 1 ? 16 : 1;
   if (zooms) zoomAt(camera, stage, event, Math.exp((-event.deltaY * lines) / 240));
   // When the graph is at its edge or completely visible, the wheel scrolls the page.
@@ -114,7 +115,7 @@ export function listenToKeys(view) {
     r: () => view.selection.trace("outputs"),
     n: () => view.prediction.exercise?.judge(false) || view.parts.search.walk(1),
     N: () => view.parts.search.walk(-1),
-    y: () => (view.prediction.isOn ? view.prediction.exercise.judge(true) : view.stage.contains(document.activeElement) && view.selection.pair(view.focus.key)),
+    y: () => (view.prediction.isOn ? view.prediction.exercise.judge(true) : hasFocus(view.stage) && view.selection.pair(view.focus.key)),
     e: () => view.opening.all(true),
     c: () => view.opening.all(false),
     "?": () => view.parts.turnHelp(),
@@ -193,7 +194,8 @@ function isForeign(event) {
  */
 export function holdKeys(view) {
   const mark = (event) => {
-    if (event.target instanceof Element && view.root.contains(event.target)) event.target.toggleAttribute("data-lm-suppress-shortcuts", !isForeign(event));
+    const [target] = event.composedPath(); // inside a shadow root, too
+    if (target instanceof Element && view.root.contains(target)) target.toggleAttribute("data-lm-suppress-shortcuts", !isForeign(event));
   };
   window.addEventListener("keydown", mark, true);
   return () => window.removeEventListener("keydown", mark, true);

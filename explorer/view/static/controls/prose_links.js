@@ -8,19 +8,29 @@ const PREFIX = "#explorer:";
 /** Selector of views, including placeholders of views that a notebook page has not drawn yet. */
 const PLACES = ".explorer-view, .book-view:not(:has(.explorer-view))";
 
-/** Mark of a document that has a listener, so that other copies of this code, such as other widgets', do not add a second one. */
+/** Set of the shadow roots with views, on a document that has a listener, so that other copies of this code, such as other widgets', do not add a second one. */
 const LISTENS = Symbol.for("explorer.prose_links");
 
-/** Make each link of this document control the view nearest to it. */
-export function followLinks() {
-  if (document[LISTENS]) return;
-  document[LISTENS] = true;
-  document.addEventListener("click", follow, true);
+/** Make each link of this document control the view nearest to it, including a view in the shadow root of an element. @param {Element} [element] */
+export function followLinks(element) {
+  if (!document[LISTENS]) {
+    document[LISTENS] = new Set();
+    document.addEventListener("click", follow, true);
+  }
+  const root = element?.getRootNode();
+  if (root instanceof ShadowRoot) document[LISTENS].add(root);
+}
+
+/** Return the document and its shadow roots with views. @returns {(Document | ShadowRoot)[]} */
+function roots() {
+  for (const root of document[LISTENS]) if (!root.isConnected) document[LISTENS].delete(root);
+  return [document, ...document[LISTENS]];
 }
 
 /** @param {MouseEvent} event */
 function follow(event) {
-  const link = event.target instanceof Element ? event.target.closest(`a[href^="${PREFIX}"]`) : null;
+  const [target] = event.composedPath(); // of a shadow root, the event's own target is the host
+  const link = target instanceof Element ? target.closest(`a[href^="${PREFIX}"]`) : null;
   if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
   const place = nearest(link);
   if (!place) return;
@@ -34,7 +44,8 @@ function follow(event) {
 function nearest(link) {
   const at = link.getBoundingClientRect();
   const gap = ({ top, bottom }) => (bottom < at.top ? at.top - bottom : Math.max(0, top - at.bottom));
-  const places = [...document.querySelectorAll(PLACES)].map((place) => ({ place, rect: place.getBoundingClientRect() }));
+  const found = roots().flatMap((root) => [...root.querySelectorAll(PLACES)]);
+  const places = found.map((place) => ({ place, rect: place.getBoundingClientRect() }));
   const seen = places.filter(({ rect }) => rect.width > 0).map(({ place, rect }) => ({ place, far: gap(rect) }));
   return seen.reduce((best, each) => (each.far < (best?.far ?? Infinity) ? each : best), undefined)?.place;
 }

@@ -1,6 +1,6 @@
 // One tab stop for a group of buttons. Arrow keys move between them, as in toolbars and listboxes.
 
-import { put } from "../dom.js";
+import { focused, put } from "../dom.js";
 
 /** Single tab stop of a part's buttons, kept when they are replaced. */
 export class RovingTabindex {
@@ -21,7 +21,7 @@ export class RovingTabindex {
   }
 
   /** Set the tab stop: the wanted button, else the previous tab stop, else the current choice or the first button. */
-  #stop(/** @type {Element | null} */ wanted = document.activeElement) {
+  #stop(/** @type {Element | null} */ wanted = focused(this.root)) {
     const buttons = this.#buttons;
     const stops = [wanted, this.last, buttons.find((button) => button.closest("[aria-current], .ex-now")), buttons[0]];
     const stop = stops.find((button) => buttons.includes(button));

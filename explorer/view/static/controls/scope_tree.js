@@ -1,6 +1,6 @@
 // The tree of boxes next to the canvas, with contents and costs. Expanding a row opens its box on the canvas, and vice versa.
 
-import { html, put, say } from "../dom.js";
+import { hasFocus, html, put, say } from "../dom.js";
 import { counted, shortCounted } from "../data/number_format.js";
 import { metricText, sumName } from "../data/totals.js";
 import { TypeAhead } from "./type_ahead.js";
@@ -42,7 +42,7 @@ export class ScopeTree {
     const metric = totals.metrics.find(({ name }) => name === heat.measure) ?? totals.metrics.find(({ name }) => name === "time") ?? totals.metrics[0];
     const isListed = listed.costs === costs && listed.placement === placement;
     if (isListed && chosen === this.chosen && metric === this.metric) return;
-    const [isFirst, isMoved, held] = [!listed.placement, chosen !== this.chosen, this.root.contains(document.activeElement)];
+    const [isFirst, isMoved, held] = [!listed.placement, chosen !== this.chosen, hasFocus(this.root)];
     Object.assign(this, { listed: { costs, placement }, chosen, metric });
     if (!isListed) this.rows = this.scopeRows.list(view.trace.layout.bodies[body], placement.composed, costs);
     const stop = this.#standing(isFirst ? chosen : this.stop);

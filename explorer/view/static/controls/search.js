@@ -1,7 +1,7 @@
 // Search of operators, nodes and decisions by type, name, operation, shape, dtype, scope, source or sentence, with steps through the matches.
 
 import { iconButton } from "./toolbar.js";
-import { html, put, say } from "../dom.js";
+import { focused, hasFocus, html, put, say } from "../dom.js";
 import { Query, fold, nodeEntry, ofOperation, ofType, operatorEntry } from "../data/search_query.js";
 import { Compositions } from "../scene/compositions.js";
 import { counted, grouped } from "../data/number_format.js";
@@ -77,7 +77,7 @@ export class Search {
   }
 
   #go(index) {
-    const held = this.root.contains(document.activeElement) && document.activeElement;
+    const held = hasFocus(this.root) && focused(this.root);
     this.#stand(index);
     const { box, node, decision } = this.matches[index];
     if (box !== undefined) this.actions.visitBox(box);
@@ -156,7 +156,7 @@ export class Search {
 
   #key(event) {
     const buttons = [...this.results.querySelectorAll("button")];
-    const at = buttons.indexOf(document.activeElement);
+    const at = buttons.indexOf(focused(this.root));
     if (event.key === "Escape") this.close();
     else if (event.key === "ArrowDown") (buttons[at + 1] ?? buttons[0])?.focus();
     else if (event.key === "ArrowUp") (at > 0 ? buttons[at - 1] : this.field).focus();

@@ -1,6 +1,6 @@
 // The stages of the timeline as chips; passes that changed nothing are folded into one chip.
 
-import { html, put } from "../dom.js";
+import { hasFocus, html, put } from "../dom.js";
 import { grouped } from "../data/number_format.js";
 
 /** Row of chips. */
@@ -65,7 +65,7 @@ export class StageChips {
       const chips = open ? indices.map((index) => this.#chip(index)) : [this.#folded(indices)];
       for (const chip of chips) parts.push(...(parts.length ? [html("span", { class: "ex-arrow", "aria-hidden": "true" }, "›")] : []), chip);
     }
-    const hadFocus = this.root.contains(document.activeElement);
+    const hadFocus = hasFocus(this.root);
     this.root.replaceChildren(...parts);
     if (hadFocus) this.root.querySelector("[aria-current]")?.focus();
   }

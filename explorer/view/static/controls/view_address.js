@@ -1,5 +1,7 @@
 // The address of a view: its step, selection and open boxes, used in URL fragments, links in prose, and transfers to another view of the same recording.
 
+import { hasFocus } from "../dom.js";
+
 /** ms without a change before the address is written, because browsers reject a hundred changes within a few seconds. */
 const PAUSE = 300;
 
@@ -108,7 +110,7 @@ export function handOver(view, start, element) {
   const address = addressOf(view);
   const root = element.querySelector(".explorer-view");
   if (address !== start) root.dispatchEvent(new CustomEvent(HANDOVER, { detail: address }));
-  if (!view.root.contains(document.activeElement)) return;
+  if (!hasFocus(view.root)) return;
   /** @type {HTMLElement | null} */ (root.querySelector("[data-key][tabindex='0']"))?.focus({ preventScroll: true });
 }
 

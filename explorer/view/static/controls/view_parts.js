@@ -2,7 +2,7 @@
 
 import { changeIcon, helpBox, iconButton, labelledButton } from "./toolbar.js";
 import { counted, grouped } from "../data/number_format.js";
-import { html, put, say } from "../dom.js";
+import { hasFocus, html, put, say } from "../dom.js";
 import { RovingTabindex } from "./roving_tabindex.js";
 import { Minimap } from "../canvas/minimap.js";
 import { Panel } from "../panel/panel.js";
@@ -240,9 +240,9 @@ export class ViewParts {
     this.#hear(selected, box);
     this.tree.show();
     this.source.show();
-    const held = this.panel.root.contains(document.activeElement);
+    const held = hasFocus(this.panel.root);
     this.panel.show(moment, selected, box, this.view.selection, this.view.prediction);
-    if (held && !this.panel.root.contains(document.activeElement)) this.panel.root.focus({ preventScroll: true });
+    if (held && !hasFocus(this.panel.root)) this.panel.root.focus({ preventScroll: true });
     this.timelineSlider.mark(selected >= 0 ? trace.decisionsOf(selected) : []);
     const cost = costText(trace, timeline, moment);
     if (this.cost.textContent !== cost) this.cost.replaceChildren(...explained(cost));

@@ -5,7 +5,7 @@ import { MomentPanel } from "./moment_panel.js";
 import { NodePanel } from "./node_panel.js";
 import { PanelParts } from "./panel_parts.js";
 import { PairPanel } from "./pair_panel.js";
-import { html, put, refill } from "../dom.js";
+import { focused, hasFocus, html, put, refill } from "../dom.js";
 
 /** Characters from which on a name is cut after a few lines. */
 const LONG = 120;
@@ -57,7 +57,7 @@ export class Panel {
   }
 
   #fill(content) {
-    const typing = this.parts.decisions.root.contains(document.activeElement) && document.activeElement;
+    const typing = hasFocus(this.parts.decisions.root) && focused(this.parts.decisions.root);
     refill(this.root, content.filter(Boolean));
     this.#bound();
     // A child that moves loses the focus of the field in which a reader types.
@@ -84,7 +84,7 @@ class HeldRow {
   }
 
   #hold(row) {
-    this.held = { decision: row.dataset.decision, top: this.#top(row), hasFocus: row.contains(document.activeElement) };
+    this.held = { decision: row.dataset.decision, top: this.#top(row), hasFocus: hasFocus(row) };
   }
 
   #row() {

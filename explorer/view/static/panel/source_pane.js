@@ -2,7 +2,7 @@
 
 import { counted, grouped } from "../data/number_format.js";
 import { foldedDecisions } from "../data/folded_decisions.js";
-import { html, put } from "../dom.js";
+import { focused, hasFocus, html, put } from "../dom.js";
 import { LINES } from "../scene/heat.js";
 import { RovingTabindex } from "../controls/roving_tabindex.js";
 import { keyAt, keyOf } from "../canvas/input.js";
@@ -60,7 +60,7 @@ export class SourcePane {
     if (drawn === this.drawn) return this.#mark();
     const isNew = this.shown !== this.chosen;
     [this.drawn, this.shown] = [drawn, this.chosen];
-    const held = this.root.contains(document.activeElement) ? document.activeElement : null;
+    const held = hasFocus(this.root) ? focused(this.root) : null;
     const mark = held && [held.getAttribute("data-line"), held.getAttribute("data-decision")];
     this.#draw(isNew);
     this.#mark();

@@ -1,6 +1,6 @@
 // The menu that saves a view: as a picture, as a page, as data.
 
-import { html, put, say } from "../dom.js";
+import { focused, html, put, say } from "../dom.js";
 import { labelledButton } from "../controls/toolbar.js";
 import { RovingTabindex } from "../controls/roving_tabindex.js";
 import { isOwnPage, pageSource } from "./page_source.js";
@@ -47,7 +47,7 @@ export class SaveMenu {
   #toggled(isOpen) {
     if (isOpen) this.#first()?.focus();
     // A browser does not give the focus back to a button inside another popover.
-    else if ([document.body, ...this.items].includes(document.activeElement) && this.button.checkVisibility()) this.button.focus();
+    else if ([document.body, ...this.items].includes(focused(this.root)) && this.button.checkVisibility()) this.button.focus();
   }
 
   #first() {

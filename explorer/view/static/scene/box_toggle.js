@@ -1,5 +1,6 @@
 // Opening and closing boxes: items around an opened box move away, and nothing changes its order.
 
+import { hasFocus } from "../dom.js";
 import { around } from "./outlines.js";
 import { Pending } from "./lazy_layout.js";
 
@@ -100,7 +101,7 @@ export class Opening {
     const { view } = this;
     const { camera, canvas } = view;
     // Asked before boxes are replaced: an element that goes takes the focus with it.
-    const held = view.stage.contains(document.activeElement);
+    const held = hasFocus(view.stage);
     const before = canvas.rect(key);
     view.replace();
     const after = canvas.rect(key);
