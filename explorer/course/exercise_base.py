@@ -54,7 +54,7 @@ class Card:
             lines = [Markup(f"{element('span', line) if line else ''}\n") for line in self.code.splitlines()]
             source = element("pre", element("code", *lines))
             parts.append(element("details", element("summary", "show the source"), source))
-        return element("div", *parts)
+        return str(element("div", *parts))  # marimo refuses instances of subclasses
 
 
 class Finding(NamedTuple):

@@ -121,6 +121,7 @@ def test_the_solution_is_folded_in_html_and_its_text_runs() -> None:
     card = ex.exercise("09.1").solution()
     assert card.code == ex.exercise("09.1").source
     assert "<details><summary>" in card._repr_html_()
+    assert type(card._repr_html_()) is str
     assert "plan.register(x + 1)" in repr(card)
 
 

@@ -35,6 +35,7 @@ import numpy as np
 y = np.tanh(ex.tensor(np.ones((2, 3)), name="x")) + 1
 view = ex.explore(y)
 data, _ = view._repr_mimebundle_()
+assert all(type(part) in (str, dict) for part in data.values())
 print("<svg" in data["image/svg+xml"], "tanh" in data["text/plain"])
 class Halved(ex.Elementwise):
     \"\"\"x / 2.\"\"\"

@@ -97,7 +97,12 @@ class NotebookWidget(anywidget.AnyWidget):
         data, metadata = bundle
         if not is_interactive():
             data = {mime: part for mime, part in data.items() if mime != WIDGET}
-        return {**data, **self.static_outputs()}, metadata
+        static = self.static_outputs()
+        # marimo refuses instances of subclasses of str
+        return {
+            **data,
+            **{mime: str(part) if isinstance(part, str) else part for mime, part in static.items()},
+        }, metadata
 
     def static_outputs(self) -> dict[str, Any]:
         """Return the outputs for readers without a kernel, keyed by MIME type."""
