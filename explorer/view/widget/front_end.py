@@ -24,7 +24,19 @@ from explorer.view.widget.interactive import is_interactive
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
-class FrontEnd(ipywidgets.Widget):  # type: ignore[misc]  # ipywidgets has no types
+class ReadersModel(ipywidgets.Widget):  # type: ignore[misc]  # ipywidgets has no types
+    """Model that is sent to browsers only if a reader can see it.
+
+    Programs that run notebooks store every model that is sent, although no output refers to it.
+    """
+
+    def open(self) -> None:
+        """Send the model, unless a program runs the cell."""
+        if is_interactive():
+            super().open()
+
+
+class FrontEnd(ReadersModel):
     """Model that contains the front end's code and style, without a view."""
 
     script = traitlets.Unicode().tag(sync=True)
@@ -46,7 +58,7 @@ def _front_end() -> FrontEnd:
     return FrontEnd(**texts, digest=sha256("".join(texts.values()).encode()).hexdigest()[:16])
 
 
-class NotebookWidget(anywidget.AnyWidget):
+class NotebookWidget(anywidget.AnyWidget, ReadersModel):
     """Widget of this project; it uses the shared front end, and its models are closed when its cell runs again.
 
     A widget shown in several cells is closed with the last of them; one that another widget contains, such as a box or
@@ -71,14 +83,14 @@ class NotebookWidget(anywidget.AnyWidget):
 
     @property
     def model_id(self) -> str:
-        """Id of the models in browsers; a closed widget is reopened."""
+        """Id of the models in browsers; a widget that is not open is opened, since another widget contains it."""
         if self.comm is None:
             self._enter()
         return str(self.comm.comm_id)
 
     def _enter(self) -> None:
         for widget in (self.front_end, *self.parts, self):
-            widget.open()
+            ipywidgets.Widget.open(widget)
 
     def leave(self) -> None:
         """Close the models in every browser; the widget can be shown again."""
@@ -89,20 +101,14 @@ class NotebookWidget(anywidget.AnyWidget):
 
     def _repr_mimebundle_(self, **options: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
         """Return the live widget with its static outputs, or only these if no reader can see a widget."""
+        # marimo refuses instances of subclasses of str
+        static = {mime: str(part) if isinstance(part, str) else part for mime, part in self.static_outputs().items()}
+        if not is_interactive():
+            return static, {}
         self._enter()
         _cells().show(self)
         bundle: tuple[dict[str, Any], dict[str, Any]] | None = super()._repr_mimebundle_(**options)
-        if bundle is None:
-            return None
-        data, metadata = bundle
-        if not is_interactive():
-            data = {mime: part for mime, part in data.items() if mime != WIDGET}
-        static = self.static_outputs()
-        # marimo refuses instances of subclasses of str
-        return {
-            **data,
-            **{mime: str(part) if isinstance(part, str) else part for mime, part in static.items()},
-        }, metadata
+        return bundle and ({**bundle[0], **static}, bundle[1])
 
     def static_outputs(self) -> dict[str, Any]:
         """Return the outputs for readers without a kernel, keyed by MIME type."""

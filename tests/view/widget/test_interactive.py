@@ -39,6 +39,27 @@ def test_a_page_of_an_executed_notebook_shows_its_pictures():
     assert WIDGET not in main_part
 
 
+@pytest.mark.spec("V-15", "V-22", headline=True)
+def test_a_notebook_that_a_program_executed_stores_no_model():
+    """Keep notebooks that nbconvert or papermill executed small: they store no state of widgets."""
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in (VIEW, PAIR)])
+    NotebookClient(notebook, kernel_name="python3", timeout=60).execute()
+    assert "widgets" not in notebook.metadata
+    assert "application/vnd.explorer+json" in notebook.cells[0].outputs[0].data
+
+
+def test_a_widget_that_another_package_contains_is_sent_to_a_program_too():
+    """An export with the state of widgets shows a box with a view inside."""
+    box = VIEW.replace("ex.explore(y)", "import ipywidgets\nview = ex.explore(y)\nipywidgets.VBox([view])")
+    change = "view.step = view.last_step"
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in (box, change)])
+    NotebookClient(notebook, kernel_name="python3", timeout=60).execute()
+    state = notebook.metadata.widgets["application/vnd.jupyter.widget-state+json"]["state"]
+    (view,) = [each["state"] for each in state.values() if each["model_module"] == "anywidget"]
+    assert view["step"] > 0
+    assert view["front_end"].removeprefix("IPY_MODEL_") in state
+
+
 @pytest.fixture
 def kernel(monkeypatch):
     """Return a kernel whose request can be set."""
