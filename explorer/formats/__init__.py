@@ -1,4 +1,4 @@
-"""Readers and writers of model files; the file's extension selects the format."""
+"""Readers and writers of model files. The extension of a file selects the format."""
 
 from explorer.formats.open_save import open, save
 from explorer.formats.registry import FORMATS, Format, endings, file_operator, layer_types, register_format

@@ -1,7 +1,7 @@
 """Checkpoints in ``x.npz`` files: a module's weights, optimizer state, number of steps and loader position.
 
-The entry ``training`` contains JSON that identifies the module. The other entries are NumPy arrays, so that ``np.load``
-can read the weights. A file is replaced atomically, so a process that is killed while saving keeps the previous file.
+The entry ``training`` contains JSON that identifies the module. The other entries are NumPy arrays, so ``np.load`` can
+read the weights. A file is replaced atomically: if the process is killed while it saves, the previous file remains.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ SCHEMA = 2
 ENDING = ".npz"
 METADATA = "training"
 _SETTING_LABELS = {"options": "{}", "layers": "options of the layer {}"}
-"""part → label of one of its settings in an error"""
+"""part of the settings → label of a setting of this part in an error"""
 WEIGHT, STATE = "weight/", "state/"
 
 
 def save(module: Module, path: str | os.PathLike[str], loader: Resumable | None = None) -> None:
-    """Write a module's training state and its loader's position."""
+    """Write the training state of ``module`` and the position of ``loader`` to the file ``path``."""
     target = _checked(path)
     _check_loader(loader)
     optimizer = module.require_optimizer()
@@ -49,7 +49,7 @@ def save(module: Module, path: str | os.PathLike[str], loader: Resumable | None 
     }
     arrays: dict[str, Any] = {f"{WEIGHT}{name}": parameter.array for name, parameter in module.parameters.items()}
     arrays |= {f"{STATE}{name}": array for name, array in optimizer.state().items()}
-    # An array of bytes, since np.load would need pickles for an array of strings.
+    # An array of bytes, because np.load would need pickles to read an array of strings.
     arrays[METADATA] = np.frombuffer(json.dumps(metadata).encode(), np.uint8)
     declared = [WeightReference(key, array.shape, array.dtype.name) for key, array in arrays.items()]
     with replacing(target) as file:
@@ -59,7 +59,10 @@ def save(module: Module, path: str | os.PathLike[str], loader: Resumable | None 
 def restore(
     module: Module, path: str | os.PathLike[str], loader: Resumable | None = None, own_settings: bool = False
 ) -> None:
-    """Read a training state into a module and its loader; if a check fails, raise FileError and assign nothing."""
+    """Restore the training state of ``module`` and the position of ``loader`` from the file ``path``.
+
+    If a check fails, raise FileError. The module and the loader are then unchanged.
+    """
     target = _checked(path)
     _check_loader(loader)
     try:
@@ -90,7 +93,7 @@ def restore(
         )
     optimizer = module.require_optimizer()
     try:
-        # All checks come before the first assignment, so that a module is restored completely or not at all.
+        # All checks run before the first assignment. A module is therefore restored completely or not at all.
         optimizer.check_state(state)
         if loader is not None:
             loader.check_state(position)
@@ -104,7 +107,7 @@ def restore(
 
 
 def check_target(path: str | os.PathLike[str]) -> Path:
-    """Return the path for a training state; raise FileError for another extension or a missing folder."""
+    """Return ``path`` as a Path; raise FileError if its extension is not ``.npz`` or its folder is missing."""
     target = _checked(path)
     if not target.parent.is_dir():
         raise unwritable(target, FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)))
@@ -134,7 +137,7 @@ def _check_loader(loader: Any) -> None:
 
 
 def _identity(module: Module) -> dict[str, Any]:
-    """Return the properties in which a module must equal the saved one."""
+    """Return the properties of ``module`` that must equal the saved module's."""
     return {
         "dtype": str(module.dtype),
         "samples": module.samples,
@@ -159,13 +162,13 @@ def _check_identity(module: Module, metadata: dict[str, Any], target: Path) -> N
 
 
 def _layers(module: Module) -> dict[str, Any]:
-    """Return the options of each layer by name, which do not follow from the weights."""
+    """Return layer name → options, for the options that the weights do not determine."""
     return {layer.name: layer.settings() for layer in module.training_layers}
 
 
 def _check_settings(module: Module, metadata: dict[str, Any], target: Path) -> None:
-    """Raise FileError if rates or options differ from the saved module's."""
-    # as in a file, with lists instead of tuples
+    """Raise FileError if the settings of the optimizer, loss or layers differ from the saved settings."""
+    # JSON stores tuples as lists, so the current settings are converted in the same way
     own = json.loads(
         json.dumps(
             {
@@ -183,7 +186,7 @@ def _check_settings(module: Module, metadata: dict[str, Any], target: Path) -> N
     }
     for part, settings in own.items():
         stored = saved.get(part)
-        # Files of older versions do not have all parts.
+        # Files of older versions lack some of the settings.
         if stored is None or stored == settings:
             continue
         names = [*settings, *stored] if isinstance(settings, dict) and isinstance(stored, dict) else []

@@ -1,7 +1,7 @@
 """Reader and writer of explorer's own format: a definition in ``x.json``, its weights in ``x.npz``.
 
-Only this format can store every net: the JSON names the dialect of the operator types, so that PNNX and ONNX types
-keep their meaning. NumPy can read the weights without explorer.
+No other format can store every net. The JSON names the dialect of the operator types, so PNNX types and ONNX types keep
+their meaning. NumPy can read the weights without explorer.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _FIX = "correct the path of the .json file"
 
 
 def read(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = None) -> NetDefinition:
-    """Read ``x.json`` and its weights from the file ``weights``, by default ``x.npz``.
+    """Read the definition in ``x.json``, and its weights from the file ``weights``, by default ``x.npz``.
 
-    If the ``.npz`` file is missing, the definition still loads, and reading a weight raises FileError. Raise FileError,
-    which names the file, field, rule and fix.
+    If the ``.npz`` file is missing, the definition still loads, and reading a weight raises FileError. If a file is
+    invalid, raise FileError with the file, the field, the rule and the fix.
     """
     json_path = Path(path)
     stored = json_path.with_suffix(".npz") if weights is None else Path(weights)
@@ -40,7 +40,7 @@ def read(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = 
         if stored.suffix == ENDING:
             return replace(definition, weights=SafetensorsWeights(stored, declared))
         archive = pair.weights()
-    # a file that exists but is not a zip is opened again below, which raises the error
+    # If the file exists but is not a zip, it is opened again below, and the error is raised there.
     if archive is None and not os.path.exists(stored):
         return replace(definition, weights=AbsentWeights(stored, declared, rule=RULE, fix=AGAIN))
     return replace(definition, weights=NpzWeights(stored, declared, archive))
@@ -70,9 +70,10 @@ def _parse(data: bytes, path: str) -> NetDefinition:
 
 
 def save(definition: NetDefinition, path: str | os.PathLike[str]) -> None:
-    """Write ``x.json``, and ``x.npz`` if there are weights; reading them gives an equal definition.
+    """Write a definition to ``x.json`` and its weights, if there are any, to ``x.npz``.
 
-    Both files are replaced together, and neither is replaced if a weight is missing or does not match its declaration.
+    ``read`` returns an equal definition. Both files are replaced together. If a weight is missing or does not match its
+    declaration, neither file is replaced.
     """
     json_path = Path(path)
     # dumps escapes all other characters

@@ -1,8 +1,8 @@
 """``open`` and ``save``: read a model file as a net, and write a net to a file.
 
-Both use the registry of formats (registry.py), so that a format that a user registers is opened, saved and named in
-errors like a built-in one. Opening reads only the graph. Saving writes the net's current weights, some of which may
-have been replaced since the net was opened.
+Both use the registry of formats (registry.py). A format that a user registers is therefore opened, saved and named in
+errors like a built-in format. Opening reads only the graph. Saving writes the current weights of the net, because some
+weights may have been replaced after the net was opened.
 """
 
 from __future__ import annotations
@@ -36,15 +36,16 @@ def open(
 ) -> Net:
     """Open a model file as a net: ``x.pnnx.param``, ``x.onnx``, ``x.tflite``, ``x.json``, or a format of your own.
 
-    The file's extension selects the format. ``weights`` is the path of the weights if they are not next to the file;
-    each weight is read when it is needed. A file that contains only weights (``x.safetensors``, ``x.gguf``, ``x.npz``,
-    ``x.npy``) can be viewed and compared, but not run. Raise FileError, which names the file, line, rule and fix.
+    The file's extension selects the format. ``weights`` is the path of the weights if they are not next to the file.
+    Each weight is read when it is first needed. A file that contains only weights (``x.safetensors``, ``x.gguf``,
+    ``x.npz``, ``x.npy``) can be viewed and compared, but not run. If a file cannot be read, raise FileError with the
+    file, the line, the rule and the fix.
 
-    ``ex.open(module, example_inputs)`` opens a torch module with torch's exporter: submodules become boxes, parameters
-    become weights, and operators refer to their lines of ``forward``. ``example_inputs`` is a tensor or array, a tuple
-    of arguments, or a dict of arguments by name; ``dynamic_shapes={"x": {0: "batch"}}`` makes lengths variable. torch
-    also reads ``x.pt2`` and may unpickle parts of it, so open only files that you trust. To install torch and its
-    exporter, run ``pip install "explorer-graphs[torch]"``.
+    ``ex.open(module, example_inputs)`` converts a torch module with torch's exporter. Submodules become boxes,
+    parameters become weights, and each operator refers to its line of ``forward``. ``example_inputs`` is a tensor, an
+    array, a tuple of arguments, or a dict of arguments by name. ``dynamic_shapes={"x": {0: "batch"}}`` makes the length
+    of axis 0 of ``x`` variable. torch also reads ``x.pt2``. Since torch may unpickle parts of such a file, open only
+    files that you trust. ``pip install "explorer-graphs[torch]"`` installs torch and its exporter.
 
     >>> net = ex.Net("positive")
     >>> net.output(net.Relu(net.input("x", (2,)), "y"))
@@ -72,30 +73,33 @@ def open(
 
 
 def _is_torch(what: object) -> bool:
-    """Return whether an object is a torch module or exported program, without importing torch."""
+    """Return whether ``what`` is a torch module or an exported program, without importing torch."""
     torch: Any = sys.modules.get("torch")
     if torch is None or not hasattr(torch, "nn"):
         return False
-    # No program can exist if torch.export was never imported; isinstance(x, ()) is False.
+    # If torch.export was never imported, no exported program can exist, and isinstance(x, ()) is False.
     program = getattr(sys.modules.get("torch.export"), "ExportedProgram", ())
     return isinstance(what, (torch.nn.Module, program)) and not isinstance(what, type)
 
 
 def _open_torch(model: Any, example_inputs: Any, dynamic_shapes: Any, weights: object) -> Net:
-    """Open a torch module or an exported program."""
+    """Open a torch module or an exported program as a net."""
     if weights is not None:
         raise OperandError(
             "weights= for a torch module",
             rule="a module must be opened with its own weights",
             fix="module.load_state_dict(…), then ex.open(module, example_inputs)",
         )
-    from explorer.formats.torch_export import definition  # only torch's own models need it
+    from explorer.formats.torch_export import definition  # imported here because only torch models need this module
 
     return Net(definition(model, example_inputs, dynamic_shapes), FORMATS["onnx"].operators)
 
 
 def _read(path: Path, weights: Path | None) -> tuple[NetDefinition, Format]:
-    """Read a file in the format that its extension selects, with weights from the path ``weights`` unless None."""
+    """Read the file ``path``; return its definition and its format, which the extension selects.
+
+    ``weights`` is the path of the weights, or None for the format's default path.
+    """
     if os.path.isdir(path) or not path.name:
         raise _folder(path)
     follow = current_callback()
@@ -113,7 +117,7 @@ def _read(path: Path, weights: Path | None) -> tuple[NetDefinition, Format]:
             rule="such a file must be opened without weights=: it contains its weights, or names their files",
             fix=f"ex.open({str(path)!r})",
         )
-    # reading creates many objects and frees none, so garbage collections in between would be wasted
+    # Reading creates many objects and frees none, so garbage collections during reading would only cost time.
     with gc_paused():
         definition = entry.read(path, weights) if entry.weights_ending else entry.read(path)
     if not isinstance(definition, NetDefinition):
@@ -127,7 +131,7 @@ def _read(path: Path, weights: Path | None) -> tuple[NetDefinition, Format]:
 
 
 def _class_error(type_: type) -> OperandError:
-    """Return the error for a module's class instead of an instance."""
+    """Return the error for a module class that was passed instead of a module."""
     return OperandError(
         f"ex.open of the class {type_.__name__}",
         rule="a torch module must be an instance of its class, which has the weights",
@@ -136,8 +140,8 @@ def _class_error(type_: type) -> OperandError:
 
 
 def _inputs_error(path: Any, argument: str) -> OperandError:
-    """Return the error for an argument that only torch modules accept."""
-    if callable(path):  # a function, possibly of TorchScript
+    """Return the error for an ``argument`` of ``open`` that only torch modules accept."""
+    if callable(path):  # a function, which may be a TorchScript function
         return OperandError(
             f"{argument}= for {class_text(path)}",
             rule=f"{argument} must be given only for a torch module, and a function is not a module",
@@ -162,7 +166,7 @@ def _absent(path: Path) -> FileError:
 
 
 def _folder(folder: Path) -> FileError:
-    """Return the error for a folder, which may contain a model in a foreign format."""
+    """Return the error for a folder. The folder may contain a model in an unsupported format."""
     graph = folder / SAVED_MODEL
     foreign = foreign_format(graph if os.path.exists(graph) else folder)
     return FileError(
@@ -203,15 +207,17 @@ def _unknown_ending(path: Path) -> FileError:
 def save(
     what: Any, path: str | os.PathLike[str], inputs: Mapping[str, tuple[int | str, ...] | TensorType] | None = None
 ) -> None:
-    """Write a net with its current weights, or expressions; opening the file gives an equal net.
+    """Write a net with its current weights, or write expressions; opening the file gives an equal net.
 
-    ``x.json`` with ``x.npz`` can store any net, ``x.onnx`` any net whose operations exist in ONNX, ``x.param`` with
-    ``x.bin`` nets with PNNX operator types, and a registered format (``ex.register_format``) nets with its operator
-    types. Files are replaced atomically. Raise FileError for any other extension or dialect and for unreadable weights,
-    OperandError for an operation that ONNX lacks.
+    ``x.json`` with ``x.npz`` can store any net. ``x.onnx`` can store any net whose operations exist in ONNX.
+    ``x.param`` with ``x.bin`` can store nets with PNNX operator types, and a registered format (``ex.register_format``)
+    can store nets with its operator types. Files are replaced atomically. Raise FileError if the extension is unknown,
+    the format cannot store the net's dialect, or a weight cannot be read. Raise OperandError if ONNX lacks an
+    operation.
 
-    An expression or a container of expressions is written to ``x.onnx``. So is a layer or a function of tensors, which
-    is recorded for ``inputs``: name → type, or shape of a float32 tensor, whose lengths may be symbolic names.
+    An expression or a container of expressions is written to ``x.onnx``. A layer or a function of tensors is first
+    recorded for ``inputs``, a mapping of input names to types. A type can also be given as the shape of a float32
+    tensor, and lengths in a shape may be symbolic names.
 
     >>> weights = ex.tensor(np.eye(3, dtype="float32"))
     >>> ex.save(lambda x: ex.relu(x @ weights), "positive.onnx", {"x": ("batch", 3)})
@@ -249,7 +255,7 @@ def _save_expressions(what: Any, path: Path, entry: Format | None, inputs: Mappi
 def _not_written(net: Net, path: Path, entry: Format | None) -> FileError:
     """Return the error for a net that cannot be written to this path."""
     supported = [other for other in FORMATS.values() if other.writes(net.definition)]
-    # the dialect's own format is preferred to explorer's, which supports every dialect
+    # The format of the net's own dialect is suggested before explorer's format, which supports every dialect.
     best = min(supported, key=lambda other: other.any_dialect, default=None)
     names = ", or as ".join([other.file_names for other in supported])
     stem = path / net.name if path.is_dir() else _stem(path, entry)
@@ -270,15 +276,18 @@ def _not_written(net: Net, path: Path, entry: Format | None) -> FileError:
 
 
 def _stem(path: Path, entry: Format | None) -> str:
-    """Return a file's name without its format's extension."""
+    """Return the name of the file ``path`` without the extension of the format ``entry``."""
     extensions = () if entry is None else entry.endings
-    # the longest one, since x.pnnx.param also ends with .param
+    # the longest extension, because x.pnnx.param also ends with .param
     extension = max((each for each in extensions if path.name.endswith(each)), key=len, default=path.suffix)
     return path.name.removesuffix(extension)
 
 
 def _with_weights(net: Net) -> NetDefinition:
-    """Return the definition with the current weights; a shared weight that one operator replaced gets its own key."""
+    """Return the definition of ``net`` with its current weights.
+
+    If operators share a stored weight and one of them replaces it, the new weight gets its own key.
+    """
     references = [weight for operator in net.definition.operators for weight in operator.weights.values()]
     shared = {key for key, uses in Counter(reference.key for reference in references).items() if uses > 1}
     values = {}
@@ -287,7 +296,8 @@ def _with_weights(net: Net) -> NetDefinition:
         kept: dict[str, WeightReference] = {}
         for attribute, reference in operator.weights.items():
             tensor = net.weights.tensor(operator.name, attribute)
-            # Operators may share a stored weight; once one of them replaces it, it is no longer shared.
+            # Operators may share a stored weight. When one operator replaces the weight, the others keep the stored
+            # weight.
             if reference.key in shared and not isinstance(tensor.storage, FileStorage):
                 reference = replace(reference, key=_own_key(operator, attribute, references))
             values[reference.key] = tensor.array

@@ -1,6 +1,7 @@
 """Reader of recording files, ``x.explorer.json``, which ``view.save`` and ``explorer show -o`` write.
 
-Nets in explorer's own format are also JSON, so recordings are recognized by their contents, not by the extension.
+Files of nets in explorer's own format are also JSON. A recording is therefore recognized by its contents, not by the
+extension.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from explorer.record.json_form.codec import from_json, plain_of
 
 
 def stored_recording(path: str | os.PathLike[str]) -> Recording | None:
-    """Return the recording in a file, or None if the file is missing or is not a recording.
+    """Return the recording in the file ``path``, or None if the file is missing or is not a recording.
 
-    Raise FileError for a damaged recording.
+    Raise FileError if the recording is damaged.
     """
     file = Path(path)
     if file.suffix.lower() != ".json" or not os.path.lexists(file):
@@ -43,9 +44,10 @@ def is_recording(data: bytes) -> bool:
 
 
 def _stages(data: bytes) -> dict[str, Any] | None:
-    """Return a recording as a dict, or None for anything else, such as damaged JSON, which the reader of nets reports.
+    """Return the recording in ``data`` as a dict, or None if ``data`` is not a recording.
 
-    A file is parsed only if it contains the key "stages", since it may be large.
+    If ``data`` is damaged JSON, the result is also None, and the reader of nets reports the damage. Data are parsed
+    only if they contain the key "stages", since a file may be large.
     """
     if b'"stages"' not in data:
         return None

@@ -2,7 +2,7 @@
 
 Each format is one row: file extensions, reader, writer, and the table of its operator types. Rows name modules, which
 are imported when the first file of the format is opened (importing the ``onnx`` package takes 0.3 s).
-``register_format`` adds rows. Installed packages add theirs as entry points of the group ``explorer.formats``:
+``register_format`` adds a row. An installed package adds a row with an entry point of the group ``explorer.formats``:
 
     [project.entry-points."explorer.formats"]
     chain = "my_package:CHAIN"  # CHAIN = Format("chain", (".chain",), late("my_package.reader:read"), None, TABLE)
@@ -35,27 +35,27 @@ GROUP = "explorer.formats"
 
 @dataclass(frozen=True)
 class Format:
-    """A file format: its row in the table that ``open``, ``save`` and ``file_operator`` use."""
+    """A file format: a row of the registry that ``open``, ``save`` and ``file_operator`` use."""
 
     name: str
     endings: tuple[str, ...]
-    """file extensions, beginning with the one that ``save`` proposes"""
+    """file extensions; ``save`` proposes the first one"""
     read: Callable[..., NetDefinition]
-    """path → definition; if there is a ``weights_ending``, the second argument is the path of the weights or None"""
+    """path → definition; if ``weights_ending`` is not empty, the second argument is the path of the weights or None"""
     write: Callable[[NetDefinition, Path], None] | None
-    """writes a definition and its weights; None for a read-only format"""
+    """writes a definition and its weights to a path; None for a read-only format"""
     types: OperatorTable | str
-    """the table of operator types, or the package whose ``TABLE`` it is, which is imported on first use"""
+    """the table of operator types, or the name of the package with this table as ``TABLE``, imported on first use"""
     weights_ending: str = ""
-    """extension of the separate file of weights; "" if the file contains or names its weights"""
+    """extension of the separate file of weights; "" if there is no such file, or if the model file names it"""
     write_net: Callable[[Net, Path], None] | None = None
-    """writes a net of another dialect from its recorded expressions"""
+    """writes a net of another dialect, from its recorded expressions, to a path"""
     write_expressions: Callable[[str, Any, Mapping[str, Any] | None, Path], None] | None = None
-    """writes named expressions, or a function of tensors with the types of its inputs"""
+    """writes named expressions, or a function of tensors with the types of its inputs, to a path"""
     any_dialect: bool = False
-    """whether files name their dialect, so that any net can be written"""
+    """whether each file names its dialect; the format can then store any net"""
     own_dialect: str = ""
-    """dialect of its definitions; "" for the name of the format or of its table"""
+    """dialect of the definitions that ``read`` returns; "" for the name of the format or of its table"""
 
     @property
     def operators(self) -> OperatorTable:
@@ -65,15 +65,15 @@ class Format:
 
     @property
     def dialect(self) -> str:
-        """Dialect of the format's definitions, which names its operator types."""
+        """Dialect of the format's definitions: the name that selects the meaning of their operator types."""
         return self.own_dialect or (self.name if isinstance(self.types, str) else self.types.format)
 
     def table(self, definition: NetDefinition) -> OperatorTable:
-        """Return the operator types of a net in this format; raise FileError for an unknown dialect."""
+        """Return the table of the operator types in ``definition``; raise FileError if its dialect is unknown."""
         return table_of(definition) if self.any_dialect else self.operators
 
     def writes(self, definition: NetDefinition) -> bool:
-        """Return whether a definition can be written in this format."""
+        """Return whether ``definition`` can be written in this format."""
         return self.write is not None and (self.any_dialect or definition.dialect == self.dialect)
 
     @property
@@ -138,8 +138,8 @@ FORMATS: Registry[str, Format] = Registry(
 
 @cache
 def _add_installed() -> None:
-    """Add the formats of installed packages, once; existing names take precedence."""
-    from importlib.metadata import entry_points  # slow to import, and the built-in formats need none
+    """Add the formats that installed packages declare, once; a format with the same name is kept."""
+    from importlib.metadata import entry_points  # slow to import, not needed for built-in formats
 
     for entry_point in entry_points(group=GROUP):
         if entry_point.name not in FORMATS:
@@ -153,7 +153,10 @@ def endings() -> tuple[str, ...]:
 
 
 def format_of(name: str) -> Format | None:
-    """Return the format with the longest matching extension, the last registered one if there are several, or None."""
+    """Return the format whose extension is the longest match for the file name ``name``, or None.
+
+    If several formats have this extension, return the last registered format.
+    """
     entry = _by_ending(name)
     if entry is None:
         _add_installed()
@@ -162,14 +165,14 @@ def format_of(name: str) -> Format | None:
 
 
 def _by_ending(name: str) -> Format | None:
-    # max keeps the first of several equals, so a user's format precedes a built-in one of the same extension
+    # max returns the first of several equal formats, so a user's format is preferred to a built-in one.
     rows = [(ending, entry) for entry in reversed([*FORMATS.values()]) for ending in entry.endings]
     matches = [(len(ending), entry) for ending, entry in rows if name.lower().endswith(ending.lower())]
     return max(matches, key=lambda pair: pair[0])[1] if matches else None
 
 
 def table_of(definition: NetDefinition) -> OperatorTable:
-    """Return the table of a definition's dialect; raise FileError that lists the known dialects."""
+    """Return the table of a definition's dialect; raise FileError with the known dialects if it is unknown."""
     entries = {entry.dialect: entry for entry in FORMATS.values()}
     if definition.dialect not in entries:
         raise FileError(
@@ -193,14 +196,14 @@ def register_format(
     weights_ending: str = "",
     replace: bool = False,
 ) -> None:
-    """Add a file format, whose files ``ex.open`` reads and, if ``write`` is given, ``net.save`` writes.
+    """Add a file format: ``ex.open`` reads its files, and ``net.save`` writes them if ``write`` is given.
 
     ``endings`` is one or more file extensions. ``read(path)`` returns an ``explorer.net.NetDefinition``, and
-    ``write(definition, path)`` writes one with its weights. ``operators`` names the format whose operator types the
-    files use ("pnnx", "onnx", "explorer", …); for None, the format has its own types, which
-    ``@ex.file_operator(type, format=name)`` defines. ``weights_ending`` is the extension of a separate file of weights;
-    ``read(path, weights)`` is then also given the ``weights`` of ``ex.open``, or None. Raise DeclarationError if the
-    name or an extension is already registered, unless ``replace`` is True.
+    ``write(definition, path)`` writes a definition with its weights. ``operators`` names the format whose operator
+    types the files use ("pnnx", "onnx", "explorer", …). If it is None, the format has its own types, which
+    ``@ex.file_operator(type, format=name)`` defines. ``weights_ending`` is the extension of a separate file of weights.
+    If it is given, ``open`` calls ``read(path, weights)`` with its own argument ``weights``, or None. Raise
+    DeclarationError if the name or an extension is already registered and ``replace`` is False.
 
     >>> from explorer.net import NetDefinition, OperatorDefinition
     >>> def read(path):
@@ -235,7 +238,7 @@ def register_format(
         table = FORMATS[name].operators if name in FORMATS else OperatorTable(name)
     else:
         table = _table(operators)
-    FORMATS.pop(name, None)  # the last registered format is matched first
+    FORMATS.pop(name, None)  # the format that was registered last is matched first
     FORMATS[name] = Format(name, tuple(extensions), read, write, table, weights_ending)
 
 
@@ -245,12 +248,13 @@ def file_operator(
 ) -> Callable[[_Registered], _Registered]:
     """Decorate the builder of one or more operator types of a format; a known type is replaced.
 
-    The builder is given an OperatorContext and returns the operator's value, or a tuple with one value for each
-    output. ``op.input(0)`` or ``op.input("name")`` returns an input, or None if the file omits it; ``op.number``,
-    ``op.integers`` and others read attributes. By default, whatever the builder does not read is ignored. ``ignored``
-    lists the names of arguments and weights, and the positions of inputs, that do not affect values; the builder must
-    then read everything else that the file states, or opening the file fails. ``ignored=()`` ignores nothing. Raise
-    DeclarationError if no type is given, UnknownNameError for an unknown format.
+    The builder is called with an OperatorContext and returns the operator's value, or a tuple with one value for each
+    output. ``op.input(0)`` or ``op.input("name")`` returns an input, or None if the file omits the input.
+    ``op.number``, ``op.integers`` and similar methods read attributes. By default, everything that the builder does not
+    read is ignored. ``ignored`` lists the names of arguments and weights, and the positions of inputs, that do not
+    affect values. If ``ignored`` is given, the builder must read everything else in the file, or opening the file
+    fails. ``ignored=()`` ignores nothing. Raise DeclarationError if no type is given, UnknownNameError if the format is
+    unknown.
 
     >>> @ex.file_operator("my.Scale")
     ... def scale(op):

@@ -18,18 +18,18 @@ from explorer.core.errors import ExplorerError, OperandError, class_text
 
 ORIGINAL = "open the module from which the TorchScript module was created: ex.open(module, example_inputs)"
 _REASON = 300
-"""maximum length of torch's reason in an error"""
+"""maximum number of characters of torch's reason in an error"""
 
 
 def export_error(torch: Any, model: Any, arguments: Any, keywords: Any, error: Exception) -> ExplorerError:
-    """Return the error for a module whose export failed with ``error``."""
+    """Return the error for a module if torch's exporter raised ``error`` for it."""
     name = name_of(model)
     cause: BaseException = error
     while cause.__cause__ is not None:
         cause = cause.__cause__
     is_module = isinstance(model, torch.nn.Module)
     result = result_of(torch, model, arguments, keywords) if is_module else None
-    from explorer.formats.onnx.source_lines import innermost  # the onnx package is slow to import
+    from explorer.formats.onnx.source_lines import innermost  # imported here because the onnx package is slow to import
 
     given, place = f"torch cannot export {name}: {reason_of(cause)}", innermost(str(error), local=True)
     if place is not None and place.text:
@@ -87,7 +87,7 @@ def export_error(torch: Any, model: Any, arguments: Any, keywords: Any, error: E
 
 
 def result_of(torch: Any, model: Any, arguments: Any, keywords: Any) -> Any:
-    """Return a module's result for the example inputs; raise OperandError if it fails."""
+    """Return the result of ``model`` for the example inputs; raise OperandError if the call fails."""
     try:
         with torch.no_grad(), quiet():
             return model(*arguments, **keywords)
@@ -103,29 +103,29 @@ def result_of(torch: Any, model: Any, arguments: Any, keywords: Any) -> Any:
 
 
 def name_of(model: Any) -> str:
-    """Return the name of a module's class, for TorchScript the original class."""
+    """Return the class name of ``model``; for a TorchScript module, the name of the original class."""
     return str(getattr(model, "original_name", type(model).__name__))
 
 
 def _leaves(values: Any, kind: Any) -> list[Any]:
-    """Return the leaves of a type in nested tuples, lists and dicts."""
+    """Return the leaves of type ``kind`` in nested tuples, lists and dicts."""
     return [leaf for leaf in pytree().tree_leaves(values) if isinstance(leaf, kind)]
 
 
 def reason_of(error: BaseException) -> str:
-    """Return the shortened first paragraph of a library's error, or the last line of TorchScript's."""
+    """Return the first paragraph of a library's error, shortened; for TorchScript, the last line."""
     text = str(error).strip()
     text = text.split("\n")[-1] if "TorchScript interpreter" in text else text.split("\n\n")[0]
     return shorten(f"{type(error).__name__}: {text}", _REASON, placeholder=" …")
 
 
 def is_torchscript(torch: Any, model: Any) -> bool:
-    """Return whether a module is a TorchScript module."""
+    """Return whether ``model`` is a TorchScript module."""
     return isinstance(model, torch.jit.ScriptModule)
 
 
 def devices_of(model: Any) -> set[str]:
-    """Return the devices of a module's weights."""
+    """Return the names of the devices on which a module's weights are stored."""
     return {str(tensor.device) for tensor in (*model.parameters(), *model.buffers())}
 
 
@@ -136,8 +136,8 @@ def pytree() -> Any:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Suppress warnings and logs of torch's exporter, such as deprecations and missing optional packages."""
-    # afterwards, the program's own logging level is restored, not the default
+    """Suppress the warnings and logs of torch's exporter, such as deprecations and missing optional packages."""
+    # The caller's logging level is restored afterwards, not the default level.
     disabled = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:

@@ -1,8 +1,9 @@
 """Reader of torch modules and exported programs (``.pt2``), which torch's exporter converts to ONNX operators.
 
-The exporter records the module and the line of ``forward`` of each node, from which the ONNX reader creates boxes and
-source lines, for modules and for ONNX files of this exporter. Constants are folded, but no operators are fused, because
-fusion is a visible decision of the plan. torch and onnxscript are imported only when a torch model is opened.
+The exporter records the submodule and the line of ``forward`` that each node comes from. The ONNX reader turns this
+record into boxes and source lines, for torch modules and also for ONNX files that the exporter wrote. Constants are
+folded. Operators are not fused, because fusion is a visible decision of the plan. torch and onnxscript are imported
+only when a torch model is opened.
 """
 
 from __future__ import annotations
@@ -41,11 +42,12 @@ _TRACED = "exported by torch in the mode in which it was traced"
 
 
 def read(path: Path) -> NetDefinition:
-    """Read an exported program, ``x.pt2``; raise FileError if torch is not installed or cannot read the file.
+    """Read an exported program, ``x.pt2``, and return its definition.
 
-    torch may unpickle parts of the file, so it must come from a trusted source.
+    Raise FileError if torch is not installed or cannot read the file. torch may unpickle parts of the file, so the file
+    must come from a trusted source.
     """
-    content(path, "correct the path of the .pt2 file")  # raises for missing files before torch is imported
+    content(path, "correct the path of the .pt2 file")  # raises FileError for a missing file before torch is imported
     try:
         torch = _torch()
     except OperandError as error:
@@ -69,7 +71,10 @@ def read(path: Path) -> NetDefinition:
 
 
 def definition(model: Any, example_inputs: Any, dynamic_shapes: Any = None) -> NetDefinition:
-    """Return the definition of a module, exported for example inputs, or of an exported program."""
+    """Return the definition of a torch module or an exported program.
+
+    A module is exported for ``example_inputs``. An exported program must be opened without them.
+    """
     torch = _torch()
     if not isinstance(model, torch.nn.Module):
         if example_inputs is not None or dynamic_shapes is not None:
@@ -83,8 +88,8 @@ def definition(model: Any, example_inputs: Any, dynamic_shapes: Any = None) -> N
     arguments, keywords = _inputs(torch, model, example_inputs)
     bound = _bound(torch, model, arguments, keywords)
     dynamic_shapes = _shapes_of_all_inputs(name, bound, dynamic_shapes)
-    # The mode of each submodule is restored, since model.train() would also change submodules in evaluation mode.
-    # Frozen ScriptModules have no mode.
+    # The mode of each submodule is restored separately, since model.train() would also change submodules that were in
+    # evaluation mode. Frozen ScriptModules have no mode.
     modes = [(part, part.training) for part in model.modules() if hasattr(part, "training")]
     try:
         remark = _evaluated(model)
@@ -101,7 +106,7 @@ def definition(model: Any, example_inputs: Any, dynamic_shapes: Any = None) -> N
 
 
 def _shapes_of_all_inputs(name: str, bound: inspect.BoundArguments, dynamic_shapes: Any) -> Any:
-    """Return dynamic shapes by name, with None for omitted inputs, which torch requires."""
+    """Return ``dynamic_shapes`` by argument name, with None for each argument that it omits, as torch requires."""
     variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     if not isinstance(dynamic_shapes, Mapping) or any(
         bound.signature.parameters[argument].kind in variable for argument in bound.arguments
@@ -118,7 +123,7 @@ def _shapes_of_all_inputs(name: str, bound: inspect.BoundArguments, dynamic_shap
 
 
 def _evaluated(model: Any) -> str:
-    """Switch a module to evaluation mode; return a remark on its mode, which an exported program cannot change."""
+    """Switch ``model`` to evaluation mode and return a remark about this mode for the net's description."""
     try:
         model.eval()
     except NotImplementedError:
@@ -146,7 +151,7 @@ def _torch() -> Any:
 
 
 def _inputs(torch: Any, model: Any, example_inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the arguments and keywords of a call, with arrays converted to tensors."""
+    """Return the positional and keyword arguments of a call of ``model``, with arrays converted to tensors."""
     if example_inputs is None:
         raise OperandError(
             f"the torch module {type(model).__name__} without example inputs",
@@ -179,7 +184,10 @@ def _inputs(torch: Any, model: Any, example_inputs: Any) -> tuple[tuple[Any, ...
 
 
 def _tensor(torch: Any, value: Any, meta: bool) -> Any:
-    """Convert an array to a tensor and a NumPy scalar to a number; ``meta`` selects the meta device."""
+    """Convert an array to a tensor and a NumPy scalar to a Python number.
+
+    If ``meta`` is True, the tensor is created on the meta device.
+    """
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray):
@@ -220,9 +228,9 @@ def _bound(torch: Any, model: Any, arguments: tuple[Any, ...], keywords: dict[st
 
 
 def _without_torchscript(torch: Any, model: Any, arguments: tuple[Any, ...]) -> Any:
-    """Convert a TorchScript module with torch's converter; raise OperandError if that fails.
+    """Convert a TorchScript module with torch's converter; raise OperandError if the conversion fails.
 
-    The converter is a prototype, so the converted module is only accepted if it gives the same results.
+    The converter is a prototype. Its module is therefore accepted only if its results equal the original module's.
     """
     expected = result_of(torch, model, deepcopy(arguments), {})
     try:
@@ -242,17 +250,18 @@ def _without_torchscript(torch: Any, model: Any, arguments: tuple[Any, ...]) -> 
 def _exported(
     torch: Any, model: Any, arguments: Any, keywords: Any, dynamic_shapes: Any
 ) -> tuple[Any, dict[bytes, Any]]:
-    """Export a module or program to ONNX and fold constants; return the model, and its weights without values.
+    """Export a module or program to ONNX and fold its constants; return (model, placeholders).
 
-    The model contains a unique placeholder for each weight without values, which is the key of the returned dict.
+    Weights on the meta device have no values. The model contains a unique placeholder for each of them, and
+    ``placeholders`` maps it to a stand-in for the values.
     """
-    from explorer.formats.onnx.large_elements import Elements  # the onnx package is slow to import
+    from explorer.formats.onnx.large_elements import Elements  # imported here since onnx is slow to import
 
     try:
         with quiet():
             exported = torch.onnx.export(
                 model,
-                # torch interprets a final dict as keywords; without this one, it would use a dict argument of forward
+                # torch takes a final dict as keywords; without this one, it would take a dict argument of forward
                 (*arguments, keywords),
                 None,
                 dynamo=True,
@@ -261,7 +270,7 @@ def _exported(
                 dynamic_shapes=dynamic_shapes,
                 custom_translation_table=torch_operators.translations(torch),
             )
-            absent = _remove_absent(exported.model.graph.initializers)  # folding constants needs their values
+            absent = _remove_absent(exported.model.graph.initializers)  # constants without values cannot be folded
             optimizer = import_module("onnxscript.optimizer")
             optimizer.fold_constants(exported.model)
             optimizer.remove_unused_nodes(exported.model)
@@ -291,7 +300,7 @@ def _remove_absent(initializers: dict[str, Any]) -> list[Any]:
 
 
 class _MetaDevice(KeptFile):
-    """Stand-in for the file of a weight without values; every access raises StateError."""
+    """Stand-in for the file of a weight without values. Every read raises StateError."""
 
     def __init__(self, weight: str) -> None:
         self._weight = weight
@@ -315,7 +324,7 @@ class _MetaDevice(KeptFile):
 def _defined(
     model: Any, elements: Any, name: str, *, local: bool, source: str = "", remark: str = _REMARK
 ) -> NetDefinition:
-    from explorer.formats.onnx import reader  # the onnx package is slow to import
+    from explorer.formats.onnx import reader  # imported here since onnx is slow to import
     from explorer.formats.onnx.operators import TABLE
 
     net_definition = reader.definition(model, Path(f"{name}.onnx"), TABLE, remark, elements=elements, local=local)

@@ -1,7 +1,7 @@
 """Translations of torch functions to ONNX, for functions that torch's exporter rejects or translates wrongly.
 
-The exporter's scatter_reduce is wrong for means and for ``include_self=False``. It lacks stable sorts, masked
-selection, products, distances, k-th elements, medians, and search in boundaries.
+The exporter translates scatter_reduce wrongly for means and for ``include_self=False``. It rejects stable sorts, masked
+selection, products, distances, k-th elements, medians, and searches in sorted boundaries.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _SCATTERED = {"sum": "add", "mean": "add", "prod": "mul", "amax": "max", "amin":
 
 
 def translations(torch: Any) -> dict[Any, Callable[..., Any]]:
-    """Return the translation of each torch overload."""
+    """Return torch overload → translation."""
     aten, prims = torch.ops.aten, torch.ops.prims
     return {
         aten.scatter_reduce.two: _scatter_reduce,
@@ -39,18 +39,18 @@ def translations(torch: Any) -> dict[Any, Callable[..., Any]]:
 
 
 def operators() -> Any:
-    """Return the ONNX operators of opset 18, which torch's exporter writes before it upgrades a model."""
+    """Return the ONNX operators of opset 18, in which torch's exporter writes a model before it upgrades the model."""
     return import_module("onnxscript").opset18
 
 
 def constant(array: Any) -> Any:
-    """Create a constant of the exported program."""
+    """Create a constant of the exported program from ``array``."""
     helper = import_module("onnx.numpy_helper")
     return operators().Constant(value=helper.from_array(np.asarray(array)))
 
 
 def _limit(x: Any, largest: bool) -> Any:
-    """Create the largest or smallest value of a tensor's dtype."""
+    """Create the largest value of the dtype of ``x`` if ``largest`` is True, else the smallest value."""
     dtype = x.dtype.numpy()
     if dtype.kind == "f":
         return constant(np.array(np.inf if largest else -np.inf, dtype))
@@ -59,12 +59,12 @@ def _limit(x: Any, largest: bool) -> Any:
 
 
 def _scatter_reduce(self: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool = True) -> Any:
-    """Translate scatter_reduce; ``include_self`` also reduces the original elements."""
+    """Translate scatter_reduce. If ``include_self`` is True, each reduction includes the original element."""
     op, is_scalar = operators(), len(self.shape) == 0
     if is_scalar:
         self, index, src = (op.Reshape(each, constant([-1])) for each in (self, index, src))
     shape = op.Shape(index)
-    # torch reads only the part of the source that has indices
+    # torch ignores the elements of the source beyond the shape of the indices
     src = op.Slice(src, op.Sub(shape, shape), shape)
     one = op.CastLike(constant(1), self)
     zero = op.Sub(one, one)
@@ -93,7 +93,7 @@ def _scatter_add(self: Any, dim: int, index: Any, src: Any) -> Any:
 
 
 def _scattered(self: Any, dim: int, index: Any, src: Any, reduction: str) -> Any:
-    """Translate a scatter; torch reads only the part of the source that has indices."""
+    """Translate a scatter with a reduction; elements of ``src`` beyond the shape of ``index`` are ignored."""
     op = operators()
     if len(self.shape) == 0:
         vector = constant([-1])
@@ -105,7 +105,7 @@ def _scattered(self: Any, dim: int, index: Any, src: Any, reduction: str) -> Any
 
 
 def _quotient(x: Any, count: Any, like: Any) -> Any:
-    """Divide a sum by a count; quotients of integers are rounded down."""
+    """Divide the sum ``x`` by ``count``; quotients of integers are rounded down."""
     op = operators()
     if like.dtype.numpy().kind == "f":
         return op.Div(x, count)
@@ -116,7 +116,7 @@ def _quotient(x: Any, count: Any, like: Any) -> Any:
 
 
 def _sort(self: Any, *, stable: bool | None = None, dim: int = -1, descending: bool = False) -> Any:
-    """Translate sort; ONNX's TopK is stable."""
+    """Translate sort. Every sort is stable, because ONNX's TopK is stable."""
     op = operators()
     if len(self.shape) == 0:
         return op.Identity(self), constant(np.int64(0))
@@ -144,9 +144,9 @@ def _product(inp: Any, dims: Any, *, output_dtype: Any = None) -> Any:
 
 
 def _running_product(self: Any, dim: int, dtype: int | None = None) -> Any:
-    """Translate cumprod in log₂(length) steps, each of which doubles the number of elements in each product.
+    """Translate cumprod in log₂(length) steps. Each step doubles the number of factors in every product.
 
-    torch's exporter would write a product for each pair of elements.
+    torch's exporter would write one multiplication for each pair of elements.
     """
     op, shape, is_integer = operators(), [int(length) for length in self.shape], self.dtype.numpy().kind in "biu"
     if dtype not in (None, -1) or is_integer:
@@ -160,7 +160,7 @@ def _running_product(self: Any, dim: int, dtype: int | None = None) -> Any:
 
 
 def _distances(x1: Any, x2: Any, p: float, compute_mode: int | None = None) -> Any:
-    """Translate cdist, the p-norms of the differences between all rows of two matrices."""
+    """Translate cdist: the p-norms of the differences between every row of ``x1`` and every row of ``x2``."""
     op = operators()
     difference = op.Abs(op.Sub(op.Unsqueeze(x1, constant([-2])), op.Unsqueeze(x2, constant([-3]))))
     last = constant([-1])
@@ -189,7 +189,10 @@ def _kth(self: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
 
 
 def _median(self: Any, dim: int, keepdim: bool = False) -> Any:
-    """Translate median along an axis; return the lower median, or the first NaN if there is one, and its index."""
+    """Translate median along an axis; return the medians and their indices.
+
+    The median is the lower of two middle elements, or the first NaN if there is one.
+    """
     op = operators()
     if len(self.shape) == 0 or self.dtype.numpy().kind != "f":
         return _kth(self, (int(self.shape[dim]) + 1) // 2 if len(self.shape) else 1, dim, keepdim)
@@ -202,7 +205,7 @@ def _median(self: Any, dim: int, keepdim: bool = False) -> Any:
 
 
 def _median_of_all(self: Any) -> Any:
-    """Translate median of all elements: the lower median, or NaN if there is one."""
+    """Translate median of all elements: the lower of two middle elements, or NaN if there is one."""
     op, size = operators(), int(np.prod([int(length) for length in self.shape]))
     middle = (size + 1) // 2
     vector = op.Reshape(self, constant([-1]))
@@ -215,7 +218,7 @@ def _median_of_all(self: Any) -> Any:
 
 
 def _hypotenuse(self: Any, other: Any) -> Any:
-    """Translate hypot without overflow of the squares."""
+    """Translate hypot. The squares cannot overflow."""
     op, infinite = operators(), _limit(self, True)
     self, other = op.Abs(self), op.Abs(other)
     high, low = op.Max(self, other), op.Min(self, other)
@@ -226,15 +229,18 @@ def _hypotenuse(self: Any, other: Any) -> Any:
 
 
 def _leaky(self: Any, noise: Any, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False) -> Any:
-    """Translate rrelu in evaluation mode, in which the slope is the mean of its limits."""
+    """Translate rrelu in evaluation mode, where the slope is the mean of ``lower`` and ``upper``."""
     return operators().LeakyRelu(self, alpha=(lower + upper) / 2), operators().Identity(noise)
 
 
 def _bucketize(self: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Any:
-    """Translate bucketize: count the boundaries below each element, or not above it (``right``); all for NaN."""
+    """Translate bucketize: count the boundaries below each element of ``self``.
+
+    If ``right`` is True, boundaries equal to the element are also counted. For NaN, all boundaries are counted.
+    """
     op = operators()
     element = op.Unsqueeze(self, constant([-1]))
-    # negated, since NaN is above all boundaries
+    # The comparison is negated, so every boundary counts as below NaN.
     is_below = op.Not(op.Less(element, boundaries) if right else op.LessOrEqual(element, boundaries))
     return op.ReduceSum(op.Cast(is_below, to=6 if out_int32 else 7), constant([-1]), keepdims=0)
 

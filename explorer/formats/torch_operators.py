@@ -1,8 +1,8 @@
 """Translations of torch operators to ONNX, for operators that torch's exporter omits or changes.
 
-Quantised programs contain the operators ``quantized_decomposed.*``. torch's exporter omits some of them, and the limits
-of others. Here, each becomes one operator of a domain with that name and keeps all operands; the ONNX reader computes
-it like torch.
+Quantised programs contain the operators ``quantized_decomposed.*``. torch's exporter cannot translate some of these
+operators, and drops the quantisation limits of others. Here, each operator becomes one ONNX operator in a domain of
+this name and keeps all operands. The ONNX reader computes the operator like torch.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ _TYPES = (
 _ELEMENTS = (
     "float", "double", "float16", "bfloat16", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",
 )  # fmt: skip
-"""ONNX's names of the dtypes of operands and results"""
+"""ONNX's names of the dtypes that operands and results may have"""
 _SCALE = "scale"
-"""operand that is written as a tensor, since attributes have only 32 bits"""
+"""operand that is written as a tensor, because ONNX attributes store floats in 32 bits"""
 
 
 def register() -> bool:
-    """Register the operators of quantised programs in torch, which it needs to read files that contain them.
+    """Register the operators of quantised programs in torch, which needs them to read files with such programs.
 
-    Return False if torch lacks them, since torch's quantisation is moving to torchao.
+    Return False if torch lacks these operators, since torch's quantisation is moving to the package torchao.
     """
     try:
         import_module("torch.ao.quantization.fx._decomposed")
@@ -40,7 +40,7 @@ def register() -> bool:
 
 
 def translations(torch: Any) -> dict[Any, Callable[..., Any]]:
-    """Return the translation of each torch overload for which the exporter's own is not used."""
+    """Return torch overload → translation, for the overloads that are not translated by the exporter."""
     table = {
         torch.ops.aten._int_mm.default: _int_mm,
         **torch_functions.translations(torch),
@@ -59,7 +59,7 @@ def _int_mm(x: Any, y: Any) -> Any:
 
 
 def _translation(overload: Any) -> Callable[..., Any]:
-    """Return the translation of an overload: tensors become inputs, other operands attributes."""
+    """Return the translation of ``overload``: tensors become inputs, and other operands become attributes."""
     names = [argument.name for argument in overload._schema.arguments]
     tensors = [argument.name for argument in overload._schema.arguments if "Tensor" in str(argument.type)]
     inputs = [name for name in names if name in tensors or name == _SCALE]
@@ -74,7 +74,7 @@ def _translation(overload: Any) -> Callable[..., Any]:
 
 
 def _double(value: Any) -> Any:
-    """Convert a number to a 64-bit constant; return a tensor unchanged."""
+    """Convert a Python number to a 64-bit constant; return a tensor unchanged."""
     if not isinstance(value, float):
         return value
     onnx = import_module("onnx")
@@ -82,7 +82,7 @@ def _double(value: Any) -> Any:
 
 
 def _operator(overload: Any, inputs: list[str], attributes: dict[str, Any]) -> Any:
-    """Return an onnxscript operator of the domain with these inputs and attributes."""
+    """Return an onnxscript operator with the given inputs and attributes, in the domain of quantised operators."""
     defs, values = import_module("onnx.defs"), import_module("onnxscript.values")
     schema = defs.OpSchema
     count = len(overload._schema.returns)

@@ -12,7 +12,7 @@ from explorer.formats.torch_functions import constant, operators
 
 
 def translations(torch: Any) -> dict[Any, Callable[..., Any]]:
-    """Return the translation of each torch overload."""
+    """Return torch overload → translation."""
     aten = torch.ops.aten
     return {
         aten.avg_pool2d.default: _average(2),
@@ -33,7 +33,7 @@ def _average(axes: int) -> Callable[..., Any]:
         count_include_pad: bool = True,
         divisor_override: int | None = None,
     ) -> Any:
-        """Translate avg_pool; ``divisor_override`` replaces the size of the window."""
+        """Translate avg_pool. ``divisor_override`` replaces the window size as the divisor."""
         op = operators()
         sizes, borders = _each_axis(kernel_size, axes), _each_axis(padding, axes)
         if divisor_override is not None and ceil_mode:
@@ -55,16 +55,16 @@ def _average(axes: int) -> Callable[..., Any]:
 
 
 def _each_axis(value: Sequence[int] | int, axes: int) -> list[int]:
-    """Return a number for each axis, repeating a single number."""
+    """Return one number for each axis; a single number ``value`` is repeated."""
     numbers = [value] if isinstance(value, int) else [*value]
     return numbers * axes if len(numbers) == 1 else numbers
 
 
 def _windows(shape: Sequence[Any], counts: Sequence[int]) -> tuple[Any, Any]:
-    """Return the flat indices of each window's elements, (windows, elements), and a mask of valid indices.
+    """Return the flat indices of the elements in each window, (windows, elements), and a mask of the valid indices.
 
-    ``counts`` is the number of windows along each axis. Windows cover the image evenly and may differ by one in length;
-    short windows are padded with their first index.
+    ``counts`` is the number of windows along each axis. The windows cover the image evenly, so their lengths differ by
+    at most one. The indices of short windows are padded with the window's first index.
     """
     lengths = [int(length) for length in shape[-len(counts) :]]
     spans = [
@@ -79,7 +79,7 @@ def _windows(shape: Sequence[Any], counts: Sequence[int]) -> tuple[Any, Any]:
 
 
 def _gathered(x: Any, indices: Any, axes: int) -> Any:
-    """Gather the elements of each window, (…, windows, elements); return them and the sizes of the leading axes."""
+    """Return the elements of each window, (…, windows, elements), and the lengths of the leading axes of ``x``."""
     op = operators()
     front = [int(length) for length in x.shape[:-axes]]
     return op.Gather(op.Reshape(x, constant([*front, -1])), constant(indices), axis=-1), front

@@ -1,8 +1,8 @@
-"""Base classes of weight mappings, which the readers of all formats give to a net.
+"""Base classes of the weight mappings that the readers of all formats give to a net.
 
-A definition declares shapes and dtypes, and a file contains the values. Subclasses compare them when the file is opened
-and report all mismatches in one error. A weight is read only when it is looked up, so that a graph can be drawn
-immediately, however large its weights are.
+A definition declares shapes and dtypes, and a file contains the values. When the file is opened, a subclass compares it
+with the declarations and reports all mismatches in one error. A weight is read only when it is looked up. A graph can
+therefore be drawn immediately, however large its weights are.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _Entry = TypeVar("_Entry")
 
 
 class KeyedWeights(FileWeights, Generic[_Entry]):
-    """Mapping of keys to weights, which stores each weight's file entry; a subclass reads the weights."""
+    """Mapping of weight keys to arrays. It stores each weight's entry in the file, and a subclass reads the arrays."""
 
     def __init__(self, entries: Mapping[str, _Entry]) -> None:
         self._entries = entries
 
     def _entry(self, key: str) -> _Entry:
-        """Return the file entry of a weight; raise UnknownNameError for an unknown key."""
+        """Return the file entry of the weight ``key``; raise UnknownNameError if there is no such weight."""
         try:
             return self._entries[key]
         except KeyError:
@@ -44,12 +44,12 @@ class KeyedWeights(FileWeights, Generic[_Entry]):
     def __len__(self) -> int:
         return len(self._entries)
 
-    def __contains__(self, key: object) -> bool:  # Mapping's method would read the weight
+    def __contains__(self, key: object) -> bool:  # Mapping's own method would read the weight
         return key in self._entries
 
 
 class DeclaredWeights(KeyedWeights[WeightReference]):
-    """Declared weights of one file; a subclass compares the file with the declarations and reads it."""
+    """The weights that a definition declares for one file. A subclass checks the file and reads the weights from it."""
 
     def __init__(self, path: Path, declared: Iterable[WeightReference]) -> None:
         super().__init__({reference.key: reference for reference in declared})
@@ -62,14 +62,14 @@ class DeclaredWeights(KeyedWeights[WeightReference]):
 
 
 class AbsentWeights(DeclaredWeights):
-    """The declared weights of a model whose file of weights is missing; every look-up raises FileError."""
+    """The declared weights of a model whose file of weights is missing. Every look-up raises FileError."""
 
     def __init__(self, path: Path, declared: Iterable[WeightReference], *, rule: str, fix: str) -> None:
         super().__init__(path, declared)
         self._rule, self._fix = rule, fix
 
     def __getitem__(self, key: str) -> NDArray[Any]:
-        self._entry(key)  # an unknown name is reported first
+        self._entry(key)  # an unknown key is reported first
         raise self.error()
 
     def verify(self, key: str) -> None:

@@ -13,10 +13,11 @@ from explorer.ops.manipulation.gather import take
 
 
 def merge_indices(indices: Sequence[Expr], sizes: Sequence[int]) -> Expr:
-    """Return indices along axes of the given sizes as row-major indices into the merged axes, int64.
+    """Return indices along axes of lengths ``sizes`` as row-major indices into the merged axes, int64.
 
-    ``indices`` are broadcast together. Each is looked up in a table of its axis, so that running raises an error for an
-    index out of range, and negative indices count from the end.
+    ``indices`` has one expression for each axis, and the expressions are broadcast together. Each index is looked up in
+    a table for its axis. An index out of range therefore raises an error when the expression is run, and negative
+    indices count from the end.
     """
     flat: Expr | None = None
     for index, size in zip(indices, sizes, strict=True):

@@ -1,6 +1,6 @@
 """Table of unsupported model formats: extensions, name, and how to convert a file into a supported format.
 
-``ex.open`` uses it for its errors. A command is for a shell, a call for Python.
+``ex.open`` shows this information in its errors. A fix is a shell command or a Python call.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ _TF2ONNX = "pip install tf2onnx; python -m tf2onnx.convert {option} {path} --out
 
 
 class ForeignFormat(NamedTuple):
-    """An unsupported format; ``fix`` is a template with the placeholders that :meth:`fix_for` fills in."""
+    """An unsupported format. ``fix`` is a template with placeholders, which :meth:`fix_for` replaces."""
 
     endings: tuple[str, ...]
     name: str
     fix: str
 
     def fix_for(self, path: Path) -> str:
-        """Return the fix for one file: ``{path}``, ``{out}`` and ``{name}`` are quoted for a shell."""
+        """Return the fix for the file ``path``; ``{path}``, ``{out}`` and ``{name}`` are quoted for a shell."""
         names = {"file": str(path), "stem": path.stem, "folder": shlex.quote(str(path.parent))}
         # Commands are copied into a shell, so a name with blanks or special characters must stay one word.
         quoted = {"path": shlex.quote(str(path)), "out": shlex.quote(path.stem), "name": shlex.quote(path.name)}
@@ -33,7 +33,7 @@ def tf2onnx(option: str, more: str = "") -> str:
 
 
 TFLITE = ForeignFormat((".tflite", ".lite"), "TensorFlow Lite", tf2onnx("--tflite"))
-"""a format that is supported if its package is installed, and converted otherwise"""
+"""the TensorFlow Lite format, whose files can be read if an optional package is installed, and converted otherwise"""
 
 _MODULE = "open the torch module that it belongs to: ex.open(module, example_inputs)"
 _STATE_DICT = (
@@ -44,7 +44,7 @@ _ORIGINAL = "open the original model: the .onnx file, or the torch module, ex.op
 
 
 SAVED_MODEL = "saved_model.pb"
-"""the file that marks a folder as a SavedModel of TensorFlow"""
+"""name of the file that identifies a folder as a SavedModel of TensorFlow"""
 
 
 FOREIGN = (
@@ -124,10 +124,10 @@ FOREIGN = (
         "unpack it, and open the file in it: x.onnx",
     ),
 )
-"""the first row with a matching extension applies"""
+"""the unsupported formats; the first row with a matching extension applies"""
 
 
 def foreign_format(path: Path) -> ForeignFormat | None:
-    """Return the unsupported format that the extension of a file or folder denotes, or None if it denotes none."""
+    """Return the unsupported format of the file or folder ``path``, or None if the extension denotes no such format."""
     name = path.name.lower()
     return next((row for row in FOREIGN if name.endswith(row.endings)), None)

@@ -1,8 +1,9 @@
 """Safe reader and writer of ``.npz`` files, zips with one NumPy array for each key.
 
-Explorer's own format stores weights in such files, and commands read inputs from them. ``numpy.load`` would allocate
-whatever a header claims before it looks at the data. Here, each header is first compared with the size of its entry,
-and the total with the memory budget; pickles are rejected, and checksums are verified.
+Explorer's own format stores weights in such files, and commands read inputs from such files. ``numpy.load`` would
+allocate whatever size a header states before looking at the data. Here, the size in each header is first compared with
+the size of its entry, and the total size is compared with the memory budget. Pickles are rejected, and checksums are
+verified.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from explorer.net.definition.definition import WeightReference, Weights
 from explorer.net.definition.operator_definition import memory_dtype, stored_dtype
 
 _DATE = (1980, 1, 1, 0, 0, 0)
-"""earliest date of a zip entry, so that equal nets give equal files"""
+"""date of every zip entry, the earliest that a zip can store, so that equal nets give equal files"""
 _HEADER = 1 << 16
 """maximum size of an array's header in bytes"""
 RULE = "x.npz next to x.json must have an array of the declared shape and dtype for every weight"
@@ -38,16 +39,16 @@ AGAIN = "save the net again, and keep the .json and .npz files of one save toget
 
 
 class NpzWeights(DeclaredWeights):
-    """The weights of one ``.npz`` file by key; every look-up reads a new, read-only array.
+    """The weights of one ``.npz`` file by key. Every look-up reads a new, read-only array.
 
-    Dtypes that NumPy lacks are stored as other ones: bfloat16 as float32, complex32 as complex64, and elements narrower
-    than a byte as bytes.
+    Dtypes that NumPy lacks are stored in a wider dtype: bfloat16 as float32, complex32 as complex64, and elements
+    narrower than a byte as bytes.
     """
 
     def __init__(self, path: Path, declared: Iterable[WeightReference], archive: Archive | None = None) -> None:
         """Check the file's headers; raise one FileError that lists every missing or mismatched weight.
 
-        No weight is read. ``archive`` is the file if it is already open.
+        No weight is read. ``archive`` is the zip if it is already open.
         """
         super().__init__(path, declared)
         try:
@@ -70,16 +71,16 @@ class NpzWeights(DeclaredWeights):
         try:
             with self._archive.open(_entry(key)) as entry:
                 array: NDArray[Any] = npy.read_array(entry, allow_pickle=False, max_header_size=_HEADER)
-                entry.read()  # to the end, where the checksum is verified
+                entry.read()  # read to the end, where the checksum is verified
         except UNREADABLE as error:
             raise self._error(f"weight {key!r} cannot be read: {error}") from None
-        # Files may be big-endian or in Fortran order; kernels and fingerprints expect neither.
+        # Files may be big-endian or in Fortran order, but kernels and fingerprints expect native, row-major arrays.
         array = np.asarray(array, stored_dtype(reference.dtype), order="C").view(memory_dtype(reference.dtype))
         array.setflags(write=False)
         return array
 
     def verify(self, key: str) -> None:
-        """Read a weight to verify its checksum, and discard it."""
+        """Read a weight and discard it, which verifies its checksum."""
         try:
             for _ in blocks(self._archive, _entry(self._entry(key).key)):
                 pass
@@ -114,12 +115,12 @@ def _entry(key: str) -> str:
 
 
 def read_header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any], int]:
-    """Return the shape and dtype that an array's header states, and the header's size in bytes.
+    """Return the shape and dtype in the header of an array, and the size of the header in bytes.
 
-    Raise ValueError or another error of ``UNREADABLE`` if there is no header or it states no valid array.
+    Raise ValueError or another error of ``UNREADABLE`` if there is no header or the header describes no valid array.
     """
     version = npy.read_magic(file)
-    # version 3 adds UTF-8 field names of records, which arrays of numbers do not have
+    # version 3 only adds UTF-8 field names of records, and numeric arrays have no fields
     if version not in ((1, 0), (2, 0)):
         raise ValueError(f"version {version} of the format, which arrays of numbers do not use")
     length = file.read(2 if version == (1, 0) else 4)
@@ -131,17 +132,17 @@ def read_header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any], int]:
 
 @lru_cache(1024)
 def _stated(version: tuple[int, int], header: bytes) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Return the shape and dtype in a header; cached, since most arrays of a file have one of a few headers."""
+    """Return the shape and dtype in a header. Results are cached, because many arrays of a file have equal headers."""
     read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
     shape, _, dtype = read(BytesIO(header), max_header_size=_HEADER)
     return shape, dtype
 
 
 def read_array(file: IO[bytes], name: str, size: int) -> NDArray[Any]:
-    """Read the array in a file of ``size`` bytes, after comparing its header with that size.
+    """Read the array in a file of ``size`` bytes, after comparing the array's header with ``size``.
 
-    Raise BudgetError for an array larger than the budget, and ValueError or another error of ``UNREADABLE`` for a
-    file without a valid array.
+    Raise BudgetError if the array is larger than the memory budget. Raise ValueError or another error of ``UNREADABLE``
+    if the file contains no valid array.
     """
     shape, dtype, header = read_header(file)
     needed = math.prod(shape) * dtype.itemsize
@@ -156,8 +157,8 @@ def read_array(file: IO[bytes], name: str, size: int) -> NDArray[Any]:
 def read_arrays(path: Path, keys: Sequence[str] = ()) -> dict[str, NDArray[Any]]:
     """Return the arrays of a ``.npz`` file by key, or the array of a ``.npy`` file under the file's name.
 
-    With ``keys`` only these arrays of a ``.npz`` file are read. Raise an error of ``UNREADABLE`` for any other file,
-    FileError for a missing file, UnknownNameError for an unknown key.
+    If ``keys`` is not empty, only these arrays of a ``.npz`` file are read. Raise FileError if the file is missing,
+    UnknownNameError if a key is unknown, and an error of ``UNREADABLE`` if the file has another format.
     """
     with opened(path) as file:
         magic = file.read(len(npy.MAGIC_PREFIX))
@@ -175,7 +176,7 @@ def read_arrays(path: Path, keys: Sequence[str] = ()) -> dict[str, NDArray[Any]]
 
 
 def read_database(path: Path) -> dict[str, NDArray[Any]]:
-    """Return all arrays of a ``.npz`` file by key; raise FileError for any other file."""
+    """Return all arrays of a ``.npz`` file by key; raise FileError if the file has another format."""
     try:
         return read_arrays(path)
     except UNREADABLE as error:
@@ -192,14 +193,14 @@ def _read_entry(archive: Archive, info: zipfile.ZipInfo, key: str) -> NDArray[An
         raise ValueError(f"{key!r} {problem}")
     with archive.open(info) as entry:
         array = read_array(entry, repr(key), info.file_size)
-        entry.read()  # to the end, where the checksum is verified
+        entry.read()  # read to the end, where the checksum is verified
     return array
 
 
 def write_weights(
     file: IO[bytes], weights: Weights, declared: Iterable[WeightReference], path: str, comment: bytes = b""
 ) -> None:
-    """Write every declared weight once; raise FileError if it has no value, or another shape or dtype."""
+    """Write every declared weight once; raise FileError if a weight has no value, or another shape or dtype."""
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         archive.comment = comment
         for key, reference in {reference.key: reference for reference in declared}.items():
@@ -228,7 +229,7 @@ def write_weights(
                     fix="rename it",
                 )
             entry = zipfile.ZipInfo(_entry(key), _DATE)
-            # always ZIP64, so that equal nets give equal files whatever their sizes
+            # always ZIP64, so that equal nets give equal files at any size
             with archive.open(entry, "w", force_zip64=True) as target:
                 plain = stored_dtype(reference.dtype)
                 elements = array if plain == dtype else np.ascontiguousarray(array).view(plain)

@@ -1,19 +1,19 @@
 """Names in ONNX files that are not in the standard, shared by the reader and the writer.
 
-Some operators have another meaning in old opsets. The reader marks such an operator with an argument that no opset
-defines, and the builder of the current operator interprets it.
+In old opsets, some operators have another meaning. The reader marks such an operator with an argument that no opset
+defines. The builder of the current operator then interprets this argument.
 """
 
 SCOPES = "pkg.torch.onnx.name_scopes"
-"""metadata key for the path of a node's modules, which torch's exporter records"""
+"""metadata key for the path of the submodule that a node comes from; torch's exporter records it"""
 SLOPES_OF_CHANNELS = "slopes_of_channels"
 """argument of PRelu before opset 7: a vector of slopes has one slope for each channel"""
 FLATTENS = "flattens"
-"""argument of Softmax and similar operators before opset 13: merge the axes before ``axis``, and those from it on"""
+"""argument of Softmax and similar operators before opset 13: reduce all axes from ``axis`` on together"""
 NEAREST_BY_SCALE = "nearest_by_scale"
 """argument of Resize in opset 10: the index of the nearest element is rounded up if an axis shrinks, else down"""
 STACK_TRACE = "pkg.torch.onnx.stack_trace"
-"""metadata key for a node's traceback in the program, which torch's exporter records"""
+"""metadata key for the traceback of the code that a node comes from; torch's exporter records it"""
 
 
 def left_out(operator: str, formal: str) -> str:

@@ -1,7 +1,7 @@
 """Checks of operands that all formats share: ranks, shapes, dtypes, and lengths of ranges.
 
-A file's operators are untrusted input. Errors that NumPy would accept silently, such as slices that are too short or
-biases that broadcast, are reported here with the operand's name.
+The operators in a file are untrusted input. NumPy would accept some errors silently, such as slices that are too short
+or biases that broadcast. Such errors are reported here with the operand's name.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from explorer.core.types.tensor_type import Shape
 
 
 def with_rank(name: str, value: Expr, *axes: str) -> Expr:
-    """Return an operand after checking that it has one axis for each name; otherwise raise OperandError."""
+    """Return ``value`` if it has one axis for each name in ``axes``; otherwise raise OperandError."""
     if value.ndim != len(axes):
         raise OperandError(f"{name} is {value.type}", rule=f"{name} must have the axes ({', '.join(axes)})")
     return value
 
 
 def with_shape(name: str, value: Expr, shape: Shape) -> Expr:
-    """Return an operand after checking its shape; raise OperandError if it has another one."""
+    """Return ``value`` if its shape is ``shape``; otherwise raise OperandError."""
     if value.shape != shape:
         raise OperandError(f"{name} is {value.type}", rule=f"{name} must have the shape {shape}")
     return value
@@ -37,8 +37,8 @@ def with_one_dtype(**values: Expr) -> None:
 def range_length(start: float, end: float, step: float, operator: str) -> int:
     """Return the length of the range from ``start`` to ``end``, excluded, in steps of ``step``.
 
-    The length of an integer range is exact. Raise OperandError for a step of 0, infinite bounds and integers of more
-    than 64 bits.
+    The length of an integer range is exact. Raise OperandError if ``step`` is 0, if a bound is infinite, or if an
+    integer has more than 64 bits.
     """
     numbers = (start, end, step)
     if not step or not all(isinstance(number, (int, float)) and math.isfinite(number) for number in numbers):
@@ -46,10 +46,10 @@ def range_length(start: float, end: float, step: float, operator: str) -> int:
             f"{operator} from {start} to {end} by {step}",
             rule="a range must begin and end at finite numbers, and its step must not be 0",
         )
-    # Python integers are unbounded, and NumPy would create an object array from larger ones
+    # Python integers are unbounded, and NumPy would convert larger ones to an object array
     if not all(-(2**63) <= number < 2**63 for number in numbers if isinstance(number, int)):
         raise OperandError(f"{operator} from {start} to {end} by {step}", rule="the integers of a range must fit int64")
     if isinstance(start, int) and isinstance(end, int) and isinstance(step, int):
         return max(0, -((start - end) // step))
-    # bounded, since the quotient of a tiny step may be ∞, which has no integer
+    # limited, since the quotient may be ∞ for a tiny step, and ∞ cannot be converted to an integer
     return math.ceil(min(max(0.0, (float(end) - float(start)) / float(step)), 2.0**80))

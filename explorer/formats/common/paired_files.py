@@ -1,8 +1,8 @@
-"""Models stored in two files, a text and a zip of weights, which are saved and read as one.
+"""Models stored in two files, a text and a zip of weights, which are saved and read together.
 
-The zip's comment contains a digest of the text with which it was saved. The zip is replaced first. A reader that opens
-the model before the text is replaced, or after the writer was killed in between, reads the new text from its scratch
-file. assets/decisions/0009 gives the reasons.
+The comment of the zip contains a digest of the text that was saved with it. The zip is replaced before the text. Until
+the text is also replaced, a reader reads the new text from its scratch file. This also applies if the writer was killed
+between the two replacements. assets/decisions/0009 gives the reasons.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _COMMENT = re.compile(re.escape(_MARK) + rb"([0-9a-f]{64})")
 
 
 class Pair:
-    """A consistent snapshot of a model's two files; on exit the zip is closed unless :meth:`weights` was called."""
+    """A consistent snapshot of a model's two files. On exit, the zip is closed unless :meth:`weights` was called."""
 
     def __init__(self, text: bytes, archive: Archive | None = None, mixed: FileError | None = None) -> None:
         self.text = text
@@ -35,7 +35,7 @@ class Pair:
         self._is_taken = False
 
     def weights(self) -> Archive | None:
-        """Return the zip of weights for a text that declares weights; raise FileError if it belongs to another text."""
+        """Return the open zip of weights, or None if it is missing; raise FileError if it belongs to another text."""
         if self._mixed is not None:
             raise self._mixed
         self._is_taken = True
@@ -50,10 +50,11 @@ class Pair:
 
 
 def save_pair(text: bytes, path: Path, weights_path: Path, write: Callable[[IO[bytes], bytes], None] | None) -> None:
-    """Replace the file ``path`` with a text, and ``weights_path`` with a zip of weights.
+    """Replace the file ``path`` with the text ``text``, and the file ``weights_path`` with a zip of weights.
 
-    ``write`` is called with an open file and the comment of the zip; it is None for a text without weights. Raise
-    FileError for a full disk, a missing folder, or if ``weights_path`` is a file that was not saved with a model.
+    ``write`` is called with an open file and the comment for the zip, and writes the zip. It is None for a text without
+    weights. Raise FileError if the disk is full, if the folder is missing, or if ``weights_path`` is a file that was
+    not saved with a model.
     """
     if write is not None:
         _check_not_foreign(path, weights_path)
@@ -64,11 +65,11 @@ def save_pair(text: bytes, path: Path, weights_path: Path, write: Callable[[IO[b
             first.replace()
         else:
             _replace_both(first, weights_path, lambda file: write(file, _MARK + _digest(text)))
-        remove_abandoned(first.target)  # only now, since the previous zip may belong to one of these scratch files
+        remove_abandoned(first.target)  # not earlier, since the previous zip may belong to one of these scratch files
 
 
 def _check_not_foreign(path: Path, weights_path: Path) -> None:
-    """Raise FileError if the weights of a new text would replace a file that was not saved with a model."""
+    """Raise FileError if the new weights would replace a file that was not saved with a model."""
     if path.exists() or not weights_path.exists():
         return
     archive = _open(weights_path)
@@ -100,13 +101,13 @@ def _replace_both(first: Replacement, weights_path: Path, write: Callable[[IO[by
 
 
 def _rename_both(first: Replacement, second: Replacement) -> None:
-    # once the zip is replaced, the text's scratch file is the model's text and must survive a crash
+    # After the zip is replaced, the scratch file contains the model's text and must survive a crash.
     first.lasting = True
     try:
         second.replace()
         first.replace()
     except BaseException:
-        if second.scratch.exists():  # nothing was replaced
+        if second.scratch.exists():  # neither file was replaced
             first.lasting = False
         elif first.scratch.exists():  # interrupted between the two replacements
             first.replace()
@@ -114,14 +115,16 @@ def _rename_both(first: Replacement, second: Replacement) -> None:
 
 
 def read_pair(path: Path, weights_path: Path) -> Pair:
-    """Read a save's text and weights as one consistent snapshot; raise FileError if the text is missing.
+    """Read a model's text and weights as one consistent snapshot; raise FileError if the text is missing.
 
-    If the weights belong to another save, only :meth:`Pair.weights` raises, since the text may declare no weights.
+    If the weights belong to another save, only :meth:`Pair.weights` raises an error, because the text may declare no
+    weights.
     """
-    # No lock, since readers may lack write permission. If the two files do not match and neither changed while they
-    # were read, they belong to different saves; otherwise a save was in progress, and they are read again.
+    # No lock is used, since readers may lack write permission. Suppose that the two files do not match. If neither file
+    # changed while both were read, they belong to different saves. Otherwise a save was in progress, and both are read
+    # again.
     while True:
-        # a replaced file has another inode, even within the resolution of its time
+        # A replaced file has another inode, even if its modification time is the same.
         before = _identity(path), _identity(weights_path)
         text = content(path, f"correct the path of the {path.suffix} file")
         archive = _open(weights_path)
@@ -151,7 +154,7 @@ def _mixed(path: Path, weights_path: Path) -> FileError:
 def _open(path: Path) -> Archive | None:
     try:
         return Archive(path, "")
-    except UNREADABLE:  # a caller that needs the weights opens the file again, which raises the error
+    except UNREADABLE:  # a caller that needs the weights opens the file again, and the error is raised there
         return None
 
 
@@ -171,5 +174,5 @@ def _identity(path: Path) -> tuple[int, int, int] | None:
 
 
 def _digest(text: bytes) -> bytes:
-    """Return the digest of a text, which is the same for Windows line ends."""
+    """Return the digest of a text. Windows line ends do not change the digest."""
     return hashlib.sha256(text.replace(b"\r\n", b"\n")).hexdigest().encode("ascii")

@@ -33,20 +33,20 @@ _DTYPES = {
     "F8_E4M3": "float8_e4m3fn", "F8_E4M3FNUZ": "float8_e4m3fnuz", "F8_E5M2": "float8_e5m2",
     "F8_E5M2FNUZ": "float8_e5m2fnuz", "F8_E8M0": "float8_e8m0fnu", "F4": "float4_e2m1fn",
 }  # fmt: skip
-"""the format's dtypes that explorer supports; it also has floats of 6 bits"""
+"""the format's dtypes that explorer supports; the format also has 6-bit floats"""
 _LENGTH = 8
-"""size of the number before the header, in bytes, which states the header's length"""
+"""size in bytes of the integer at the start of a file, which is the length of the header"""
 _LONGEST = 100_000_000
 """maximum length of a header in bytes, as the format defines it"""
 _METADATA = "__metadata__"
-"""the only entry of a header that is not a tensor: arbitrary strings of the writer"""
+"""the only header entry that is not a tensor; it contains arbitrary strings from the program that wrote the file"""
 _RULE = "the file must contain a tensor of the declared shape and dtype for every weight of the graph"
 _FIX = "save the weights again: safetensors.numpy.save_file(arrays, path), or save_file of safetensors.torch"
 
 
 @dataclass(frozen=True, slots=True)
 class SafetensorsEntry:
-    """Header entry of a tensor; ``data_offsets`` are counted from the end of the header."""
+    """The header entry of a tensor. ``data_offsets`` are counted from the end of the header."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -54,17 +54,17 @@ class SafetensorsEntry:
 
     @property
     def stored(self) -> str | None:
-        """Name of the dtype in definitions, or None for an unsupported one."""
+        """Name of the tensor's dtype in definitions, or None if the dtype is not supported."""
         return _DTYPES.get(self.dtype)
 
     @property
     def size(self) -> int:
-        """Stated size of the tensor in bytes."""
+        """Size of the tensor in bytes, according to the header."""
         return self.data_offsets[1] - self.data_offsets[0]
 
 
 class SafetensorsFile:
-    """An open ``.safetensors`` file and its header; iteration yields the names of tensors."""
+    """An open ``.safetensors`` file and its header. Iteration yields the names of the tensors."""
 
     def __init__(self, path: Path) -> None:
         """Read the header; raise FileError if it is missing or damaged."""
@@ -77,7 +77,7 @@ class SafetensorsFile:
         self.metadata = self._header.pop(_METADATA, {})
 
     def _read(self) -> tuple[dict[str, Any], int]:
-        """Return the header and the offset of the first byte after it; its length is checked before it is read."""
+        """Return the header and the offset of the first byte after it. The length is checked before reading."""
         size, file = self.kept.size, self.kept.file
         length = int.from_bytes(file.read(_LENGTH), "little")
         if size < _LENGTH or length > min(size - _LENGTH, _LONGEST):
@@ -104,12 +104,12 @@ class SafetensorsFile:
         return len(self._header)
 
     def entry(self, key: str) -> SafetensorsEntry:
-        """Return the header entry of a tensor; raise ValueError if it is damaged."""
+        """Return the header entry of the tensor ``key``; raise ValueError if it is damaged."""
         entry: SafetensorsEntry = decode(self._header[key], SafetensorsEntry, "entry", document="header")
         return entry
 
     def misplaced(self, entry: SafetensorsEntry) -> str:
-        """Return why an entry's bytes cannot be its tensor, or ""."""
+        """Return why the byte range of ``entry`` cannot contain its tensor, or ""."""
         (first, end), available = entry.data_offsets, self.kept.size - self._start
         size = entry.size if entry.stored is None else stored_bytes(entry.stored, math.prod(entry.shape))
         if min(entry.shape, default=0) < 0 or entry.size != size or not 0 <= first <= available - size:
@@ -121,7 +121,7 @@ class SafetensorsFile:
         """Return a tensor as a read-only array; raise FileError if the file has changed since it was opened."""
         assert entry.stored is not None, f"{entry.dtype} is not supported"
         raw = self.kept.part(self._start + entry.data_offsets[0], entry.size)
-        # the last byte of narrow elements may contain more elements than the shape
+        # the last byte of narrow elements may contain more elements than the tensor has
         array = decode_elements(raw, entry.stored)[: math.prod(entry.shape)].reshape(entry.shape)
         array.setflags(write=False)
         return array
@@ -132,9 +132,10 @@ class SafetensorsFile:
 
 
 class SafetensorsWeights(DeclaredWeights):
-    """The weights of one ``.safetensors`` file by key; every look-up reads a new, read-only array.
+    """The weights of one ``.safetensors`` file by key. Every look-up reads a new, read-only array.
 
-    bfloat16 is widened exactly to float32, and so also matches weights declared float32.
+    bfloat16 is widened exactly to float32. A bfloat16 tensor therefore also matches a weight that is declared as
+    float32.
     """
 
     def __init__(self, path: Path, declared: Iterable[WeightReference]) -> None:

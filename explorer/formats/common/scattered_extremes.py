@@ -9,9 +9,11 @@ from explorer.ops.reduction.sorting import argsort
 
 
 def scattered_extremes(x: Expr, indices: Expr, source: Expr, axis: int, largest: bool) -> Expr:
-    """Return x with the largest (or smallest) element of ``source`` for each index along an axis; NaN wins.
+    """Return ``x`` with the largest or smallest element of ``source`` written to each index along ``axis``.
 
-    ``indices`` and ``source`` have the same shape. Elements of x without an index keep their values.
+    ``indices`` and ``source`` have the same shape. If an index occurs several times, the largest (``largest=True``) or
+    smallest of its elements is written. NaN takes precedence over all numbers. Elements of ``x`` whose index does not
+    occur keep their values.
     """
     # a NaN is sorted last, and so overwrites all other elements
     descends = not largest

@@ -11,11 +11,11 @@ from explorer.core.errors import OperandError
 from explorer.net.definition.operator_definition import memory_dtype
 
 NARROW_BITS = {"int2": 2, "uint2": 2, "int4": 4, "uint4": 4, "float4_e2m1fn": 4}
-"""dtypes with several elements in a byte, the first one in the lowest bits → bits of an element"""
+"""dtypes with several elements in a byte → bits of one element; the first element has the lowest bits"""
 
 
 def stored_bytes(dtype: str, count: int) -> int:
-    """Return the size of ``count`` elements in a file, in bytes."""
+    """Return the size in bytes of ``count`` stored elements of ``dtype``."""
     if dtype in NARROW_BITS:
         return -(-count * NARROW_BITS[dtype] // 8)
     return count * (2 if dtype == "bfloat16" else memory_dtype(dtype).itemsize)
@@ -24,13 +24,13 @@ def stored_bytes(dtype: str, count: int) -> int:
 def decode(raw: NDArray[np.uint8], dtype: str) -> NDArray[Any]:
     """Return the elements in raw bytes as a vector; bfloat16 is widened exactly to float32.
 
-    For dtypes narrower than a byte, all elements of the last byte are included.
+    If ``dtype`` is narrower than a byte, all elements in the last byte are included, even unused ones.
     """
     if dtype == "bfloat16":
         # bfloat16 is the upper half of a float32, so appending 16 zero bits is exact
         return (raw.view("<u2").astype(np.uint32) << 16).view(np.float32)
     if dtype == "bool":
-        # not a view, since a byte other than 0 and 1 would be a boolean that equals neither True nor False
+        # not a view, because bytes other than 0 and 1 would give booleans that equal neither True nor False
         return raw.astype(np.bool_)
     if dtype in NARROW_BITS:
         bits = NARROW_BITS[dtype]
@@ -44,9 +44,9 @@ def decode(raw: NDArray[np.uint8], dtype: str) -> NDArray[Any]:
 
 
 def encode(array: NDArray[Any], dtype: str, name: str) -> NDArray[Any]:
-    """Return elements as a little-endian, row-major array in the file's encoding of a dtype.
+    """Return ``array`` as a little-endian, row-major array in the file's encoding of ``dtype``.
 
-    Raise OperandError for an array of another dtype, or values that the dtype cannot represent.
+    Raise OperandError if the array has another dtype, or values that ``dtype`` cannot represent.
     """
     native = memory_dtype(dtype)
     if array.dtype.name != native.name:
@@ -61,7 +61,7 @@ def encode(array: NDArray[Any], dtype: str, name: str) -> NDArray[Any]:
     if dtype != "bfloat16":
         return dense if native.itemsize == 1 else dense.astype(native.newbyteorder("<"), copy=False)
     bits = dense.view(np.uint32)
-    # bfloat16 is the upper half of a float32; the lower half would be lost
+    # bfloat16 is the upper half of a float32, so the lower half would be lost
     if np.any(bits & 0xFFFF):
         raise OperandError(
             f"weight {name!r} has values that bfloat16 cannot represent",
@@ -72,7 +72,7 @@ def encode(array: NDArray[Any], dtype: str, name: str) -> NDArray[Any]:
 
 
 def _packed(elements: NDArray[np.uint8], bits: int) -> NDArray[np.uint8]:
-    """Pack elements of ``bits`` bits into bytes, the first one in the lowest bits."""
+    """Pack elements of ``bits`` bits into bytes; the first element of a byte has the lowest bits."""
     per_byte = 8 // bits
     padded = np.zeros(-(-elements.size // per_byte) * per_byte, np.uint8)
     padded[: elements.size] = elements & ((1 << bits) - 1)

@@ -1,4 +1,4 @@
-"""Unique names: a name that is already used gets a number as a suffix."""
+"""Unique names: a numeric suffix is added to a name that is already used."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ class UniqueNames:
     def __init__(self) -> None:
         self._taken: set[str] = set()
         self._numbers: dict[str, int] = {}
-        """proposed name → its last numeric suffix"""
+        """proposed name → the last numeric suffix that was added to it"""
 
     def take(self, proposal: str) -> str:
-        """Return the proposed name, with a numeric suffix if it is already used, and mark the result as used."""
+        """Return ``proposal``, with a numeric suffix if it is already used, and mark the result as used."""
         name, count = proposal, self._numbers.get(proposal, 1)
         while name in self._taken:
             count += 1

@@ -1,8 +1,8 @@
-"""Checks of zips of weights: an entry's stated sizes are validated before memory is allocated.
+"""Checks of zips of weights: the sizes that an entry states are validated before memory is allocated.
 
-PNNX's ``.bin`` and NumPy's ``.npz`` files are zips, read by Python's ``zipfile``, which trusts the directory: a few
-bytes may claim to unpack to terabytes. The stated sizes are therefore compared with the size of the file, with the
-maximum ratio of deflate, and with the memory budget.
+PNNX's ``.bin`` files and NumPy's ``.npz`` files are zips. Python's ``zipfile`` reads them and trusts their directory,
+in which a few bytes may claim to unpack to terabytes. The stated sizes are therefore compared with the file size, with
+the maximum compression ratio of deflate, and with the memory budget.
 """
 
 from __future__ import annotations
@@ -43,12 +43,13 @@ UNREADABLE = (
 
 
 class Archive(zipfile.ZipFile):
-    """A zip and its regular file, which are closed together; ``size`` is the file's size in bytes."""
+    """A zip and its regular file, which are closed together. ``size`` is the file size in bytes."""
 
     def __init__(self, path: str | os.PathLike[str], fix: str) -> None:
-        """Open a zip; raise FileError if the file is missing, an error of ``UNREADABLE`` if it is not a zip."""
+        """Open a zip; raise FileError if the file is missing, or an error of ``UNREADABLE`` if it is not a zip."""
         self._opened = opened(path, fix)
-        # The garbage collector finalizes the objects of a cycle in any order; this closes the file before all of them.
+        # The garbage collector finalizes the objects of a cycle in any order. This finalizer closes the file before all
+        # of them.
         weakref.finalize(self, self._opened.close)
         self.size = os.fstat(self._opened.fileno()).st_size
         try:
@@ -59,7 +60,7 @@ class Archive(zipfile.ZipFile):
             raise
 
     def _check_offsets(self) -> None:
-        # Some versions of Python only warn about such entries, and read one of them.
+        # For such entries, some versions of Python only warn, and read one of them.
         names: dict[int, str] = {}
         for entry in self.infolist():
             if entry.header_offset in names:
@@ -75,7 +76,7 @@ class Archive(zipfile.ZipFile):
 
 
 def unsound(entry: zipfile.ZipInfo, file_bytes: int) -> str:
-    """Return why the directory's statements about an entry are wrong, or ""; ``file_bytes`` is the size of the zip."""
+    """Return why the directory's data about ``entry`` are wrong, or ""; ``file_bytes`` is the size of the zip."""
     if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         return f"is compressed by method {entry.compress_type}; only stored and deflated entries are supported"
     if entry.flag_bits & 1:
@@ -88,8 +89,8 @@ def unsound(entry: zipfile.ZipInfo, file_bytes: int) -> str:
 
 
 def overclaimed(entries: Iterable[zipfile.ZipInfo]) -> str:
-    """Return an error text if the expansion of entries exceeds the memory budget, else ""."""
-    # stored entries are bounded by the file's size, so only the expansion of compressed ones counts
+    """Return an error message if the unpacked entries exceed the memory budget, else ""."""
+    # Stored entries are not larger than the file, so only the growth of compressed entries counts.
     more = sum([max(0, entry.file_size - entry.compress_size) for entry in entries])
     if more <= budget.text:
         return ""
@@ -97,7 +98,7 @@ def overclaimed(entries: Iterable[zipfile.ZipInfo]) -> str:
 
 
 def blocks(archive: zipfile.ZipFile, name: str) -> Iterator[bytes]:
-    """Yield the bytes of an entry in blocks; the checksum is verified after the last one."""
+    """Yield the bytes of an entry in blocks. The checksum is verified after the last block."""
     with archive.open(name) as entry:
         while block := entry.read(_BLOCK):
             yield block

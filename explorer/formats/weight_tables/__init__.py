@@ -1,4 +1,4 @@
-"""Readers of files that contain only weights: nets without a graph, whose boxes group tensors by name."""
+"""Readers of files that contain only weights. Each file becomes a net without a graph, with tensors in named boxes."""
 
 from explorer.formats.weight_tables.gguf import read_gguf
 from explorer.formats.weight_tables.numpy_files import read_npy, read_npz

@@ -1,6 +1,6 @@
-"""Reader of ``.gguf`` files as tables of weights; quantised blocks are converted to floats when they are read.
+"""Reader of ``.gguf`` files as tables of weights. Quantised blocks are converted to floats when they are read.
 
-NumPy reads numbers. The optional package ``gguf`` reads blocks.
+NumPy reads unquantised tensors. The optional package ``gguf`` reads quantised blocks.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _NUMBERS = {
     "F32": "float32", "F16": "float16", "BF16": "bfloat16", "F64": "float64",
     "I8": "int8", "I16": "int16", "I32": "int32", "I64": "int64",
 }  # fmt: skip
-"""GGUF types of plain numbers → dtypes of definitions; all other types are blocks, which are read as float32"""
+"""GGUF types without quantisation → dtypes in definitions; all other types are read as float32"""
 _SHOWN = 40
 """maximum number of metadata entries in the description of a file"""
 _PACKAGE = "gguf"
 
 
 class GgufWeights(KeyedWeights[GgufTensor]):
-    """The tensors of a ``.gguf`` file by name; every look-up reads a new, read-only array."""
+    """The tensors of a ``.gguf`` file by name. Every look-up reads a new, read-only array."""
 
     def __init__(self, file: KeptFile, tensors: Iterable[GgufTensor]) -> None:
         super().__init__({tensor.name: tensor for tensor in tensors})
@@ -60,7 +60,7 @@ class GgufWeights(KeyedWeights[GgufTensor]):
         self._file.check()
 
     def _floats(self, tensor: GgufTensor, raw: NDArray[np.uint8]) -> NDArray[Any]:
-        """Return the elements of a tensor's blocks as floats."""
+        """Return the elements in the quantised blocks of a tensor as floats."""
         if find_spec(_PACKAGE) is None:
             raise self._unreadable(
                 tensor, f"the package {_PACKAGE} must be installed", "pip install 'explorer-graphs[gguf]'"
@@ -71,7 +71,7 @@ class GgufWeights(KeyedWeights[GgufTensor]):
         claim_memory(f"tensor {tensor.name!r}", raw.size // block_bytes * block * 4)
         try:
             # reshaped to blocks, not rows, since a tensor without elements has no rows
-            with np.errstate(all="ignore"):  # scales may be ∞ or NaN
+            with np.errstate(all="ignore"):  # the scale of a block may be ∞ or NaN
                 floats: NDArray[Any] = dequantize(raw.reshape(-1, block_bytes), GGMLQuantizationType(tensor.type))
         except (NotImplementedError, ValueError):
             fix = "pip install -U gguf, or convert the file: llama-quantize --allow-requantize x.gguf y.gguf Q8_0"
@@ -84,7 +84,7 @@ class GgufWeights(KeyedWeights[GgufTensor]):
 
 
 def read_gguf(path: str | os.PathLike[str]) -> NetDefinition:
-    """Read a file's header as a table of weights; the net's description contains the metadata."""
+    """Read a file's header and return the file as a table of weights. The net's description contains the metadata."""
     file = KeptFile(path, "correct the path of the .gguf file")
     try:
         header = GgufHeader(file)

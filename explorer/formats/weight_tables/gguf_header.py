@@ -1,7 +1,7 @@
 """Parser of GGUF headers (llama.cpp): metadata, and the name, type, shape and byte range of each tensor.
 
-The package ``gguf`` creates an array for every string before it checks any length, so that a header of a hundred bytes
-can exhaust memory. Here, each count is compared with the number of remaining bytes before it is used.
+The package ``gguf`` creates an array for every string before it checks any length. A header of a hundred bytes can
+therefore exhaust the memory. Here, each count is compared with the number of remaining bytes before it is used.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _DIMENSIONS = 4
 _MIN_TENSOR, _MIN_ENTRY, _MIN_STRING = 24, 13, 8
 """minimum sizes of a tensor's description, a metadata entry and a string, in bytes"""
 _SHOWN = 200
-"""maximum number of characters of a metadata string that are kept"""
+"""number of characters after which a metadata string is cut off"""
 TYPES = {
     0: ("F32", 1, 4), 1: ("F16", 1, 2), 2: ("Q4_0", 32, 18), 3: ("Q4_1", 32, 20), 6: ("Q5_0", 32, 22),
     7: ("Q5_1", 32, 24), 8: ("Q8_0", 32, 34), 9: ("Q8_1", 32, 40), 10: ("Q2_K", 256, 84), 11: ("Q3_K", 256, 110),
@@ -40,7 +40,7 @@ TYPES = {
     29: ("IQ1_M", 256, 56), 30: ("BF16", 1, 2), 34: ("TQ1_0", 256, 54), 35: ("TQ2_0", 256, 66),
     39: ("MXFP4", 32, 17), 40: ("NVFP4", 64, 36), 41: ("Q1_0", 128, 18),
 }  # fmt: skip
-"""ggml type number → name, number of elements in a block, size of a block in bytes"""
+"""number of the ggml type → name, number of elements in a block, size of a block in bytes"""
 _DOWNLOAD_AGAIN = "download the file again, or convert the model again with llama.cpp's convert_hf_to_gguf.py"
 
 
@@ -66,16 +66,16 @@ class GgufTensor:
 
 
 class GgufHeader:
-    """The header of an open file: ``metadata`` by key, with only the lengths of arrays, and ``tensors``."""
+    """The header of an open file: ``metadata`` by key, and ``tensors``. Arrays in the metadata are kept as lengths."""
 
     def __init__(self, file: KeptFile) -> None:
-        """Read the header; raise FileError if it is damaged or of an unsupported version."""
+        """Read the header; raise FileError if it is damaged or its version is not supported."""
         self._file, self._offset = file, 0
         if self._bytes(4) != _MAGIC:
             self._fail("it does not begin with GGUF", rule="a .gguf file must begin with these four letters")
         version = self._number("I")
         if version not in _VERSIONS:
-            # A version is a small number, so one with swapped bytes means a big-endian file.
+            # A version is a small integer. If its bytes are swapped, the file is big-endian.
             swapped = int.from_bytes(version.to_bytes(4, "little"), "big")
             self._fail(
                 f"it has version {version}" if swapped not in _VERSIONS else "its numbers are big-endian",
@@ -114,7 +114,7 @@ class GgufHeader:
         return name, shape, self._number("I"), self._number("Q")
 
     def _placed(self, name: str, shape: tuple[int, ...], type: int, offset: int, start: int) -> GgufTensor:
-        """Return a tensor with its byte range, after comparing it with the file's size."""
+        """Return a tensor with its byte range, after comparing the range with the file's size."""
         if type in TYPES:
             type_name, block, block_bytes = TYPES[type]
             if (shape[-1] if shape else 1) % block:
@@ -123,7 +123,7 @@ class GgufHeader:
                     rule=f"a row of {type_name} must consist of whole blocks of {block} elements",
                 )
             size = math.prod(shape) // block * block_bytes
-        else:  # an unknown type, whose bytes end at the next tensor
+        else:  # the size of an unknown type is not known, so its bytes end at the next tensor
             following = bisect_right(self._offsets, offset)
             size = self._offsets[following] - offset if following < len(self._offsets) else 0
         if start + offset + size > self._file.size:
@@ -154,7 +154,10 @@ class GgufHeader:
         return f"{counted_text(length, 'value')}"
 
     def _count(self, min_bytes: int, label: str) -> int:
-        """Read a count of items of at least ``min_bytes`` bytes; raise FileError if the file is too small for them."""
+        """Read the number of items that follow; raise FileError if the file is too small for them.
+
+        ``min_bytes`` is the minimum size of one item in bytes.
+        """
         count: int = self._number("Q")
         if count > (self._file.size - self._offset) // min_bytes:
             self._fail(

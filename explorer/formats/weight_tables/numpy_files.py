@@ -1,7 +1,7 @@
 """Readers of NumPy files, ``.npz`` and ``.npy``, as tables of weights.
 
-Opening a table reads only headers. Arrays of objects are listed but never loaded, since they are pickles, which can
-run code.
+Opening a table reads only headers. Arrays of objects are listed but never loaded: they are pickles, and loading a
+pickle can run code.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _stored_tensor(path: Path, archive: Archive, entry: zipfile.ZipInfo) -> Stor
 
 
 def _known_dtype(dtype: np.dtype[Any]) -> str | None:
-    """Return the name of a dtype in definitions, or None for strings, dates and records."""
+    """Return the name of ``dtype`` in definitions, or None for strings, dates and records."""
     try:
         return memory_dtype(dtype.name).name
     except TypeError:
@@ -82,7 +82,7 @@ class _NpyWeights(DeclaredWeights):
         reference = self._entry(key)
         self._file.check()
         (array,) = read_arrays(self._file.path).values()
-        # Files may be big-endian or in Fortran order; kernels and fingerprints expect neither.
+        # Files may be big-endian or in Fortran order, but kernels and fingerprints expect native, row-major arrays.
         array = np.asarray(array, memory_dtype(reference.dtype), order="C")
         array.setflags(write=False)
         return array
@@ -108,7 +108,7 @@ def read_npy(path: str | os.PathLike[str]) -> NetDefinition:
 
 
 def _array(file: KeptFile, name: str) -> StoredTensor:
-    """Return the tensor that a ``.npy`` header states, after comparing it with the file's size."""
+    """Return the tensor that a ``.npy`` header describes, after comparing its size with the file's size."""
     try:
         shape, dtype, header = read_header(file.file)
     except UNREADABLE as error:

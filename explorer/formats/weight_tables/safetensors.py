@@ -1,4 +1,4 @@
-"""Readers of ``.safetensors`` files, and of indices of several such files, as tables of weights."""
+"""Readers of ``.safetensors`` files, and of index files that list several such files, as tables of weights."""
 
 from __future__ import annotations
 
@@ -36,12 +36,15 @@ class _Shards(KeyedWeights[SafetensorsWeights]):
         return self._entry(key)[key]
 
     def verify(self, key: str) -> None:
-        """Raise FileError if the weight's file has changed since it was opened."""
+        """Raise FileError if the file of this weight has changed since it was opened."""
         self._entry(key).verify(key)
 
 
 def read_index(path: str | os.PathLike[str]) -> NetDefinition:
-    """Read an index of several files and their headers; raise FileError for a file outside the index's folder."""
+    """Read an index file, and the headers of the files that it lists, as one table of weights.
+
+    Raise FileError if the index lists a file outside its folder.
+    """
     index = Path(path)
     shards = _shards(index)
     folders = {os.path.realpath(index.parent), os.path.dirname(os.path.realpath(index))}
@@ -65,7 +68,7 @@ def read_index(path: str | os.PathLike[str]) -> NetDefinition:
 
 
 def _shards(index: Path) -> dict[str, str]:
-    """Return the file name of each tensor."""
+    """Return tensor name → file name."""
     data = content(index, "correct the path of the index")
     try:
         shards = json.loads(data)["weight_map"]
@@ -81,7 +84,7 @@ def _index_error(index: Path, problem: str, rule: str) -> FileError:
 
 
 def _read_file(path: Path) -> tuple[list[StoredTensor], SafetensorsWeights, list[str]]:
-    """Return a file's tensors, the weights among them that explorer can read, and its metadata as lines."""
+    """Return the tensors of a file, the readable weights among them, and the metadata as lines."""
     file = SafetensorsFile(path)
     tensors, problems = [], []
     for key in file:

@@ -21,9 +21,9 @@ from explorer.record.reasons import bytes_text
 TABLE = OperatorTable("weights")
 _TYPE = "weights"
 _SEPARATOR = re.compile(r"[./]")
-"""separator of the parts of a tensor's name: a dot in PyTorch, a slash in JAX and Keras"""
+"""separator in the name of a tensor: a dot in PyTorch, a slash in JAX and Keras"""
 _SHOWN = 400
-"""maximum length of an operator's line in the source view"""
+"""maximum number of characters in an operator's line in the source view"""
 
 
 @TABLE.register(_TYPE)
@@ -35,14 +35,14 @@ def weights(op: OperatorContext) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class StoredTensor:
-    """A tensor as its file states it: name, shape, the file's name of the dtype, and size in bytes."""
+    """A tensor as its file describes it: name, shape, the file's name of the dtype, and size in bytes."""
 
     name: str
     shape: tuple[int, ...]
     stored: str
     bytes: int
     dtype: str | None
-    """name of the dtype in definitions; None for an unsupported one"""
+    """name of the dtype in definitions; None if the dtype is not supported"""
 
     @property
     def own_name(self) -> str:
@@ -57,9 +57,9 @@ class StoredTensor:
 
 
 def table(path: Path, tensors: Iterable[StoredTensor], weights: Weights, doc: Iterable[str] = ()) -> NetDefinition:
-    """Return the definition of a file's tensors; ``doc`` is a description of the file, as lines.
+    """Return the definition of a file's tensors; ``doc`` contains the lines of the file's description.
 
-    A tensor with an unsupported dtype becomes an argument of its operator, which states its name and dtype.
+    If the dtype of a tensor is not supported, the tensor becomes an argument of its operator with its name and dtype.
     """
     boxes: dict[tuple[str, ...], list[StoredTensor]] = {}
     for tensor in tensors:
@@ -67,7 +67,7 @@ def table(path: Path, tensors: Iterable[StoredTensor], weights: Weights, doc: It
     root = path.name.removesuffix(path.suffix) or path.name
     operators: dict[str, OperatorDefinition] = {}
     for line, (box, members) in enumerate(boxes.items(), 1):
-        name = _unused(".".join(box) or root, operators)  # tensors without a prefix belong to the root
+        name = _unused(".".join(box) or root, operators)  # a tensor whose name has no prefix belongs to the root
         operators[name] = _operator(name, members, line)
     return NetDefinition.of(
         root,
