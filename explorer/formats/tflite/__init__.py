@@ -14,9 +14,10 @@ __all__ = ["read"]
 
 
 def read(path: str | os.PathLike[str]) -> NetDefinition:
-    """Read the graph of a ``.tflite`` file with the package ``tflite``; weights are read on demand.
+    """Read the graph of a ``.tflite`` file with the package ``tflite``. Weights are read on demand.
 
-    Raise FileError with the file, the problem, the rule and the fix, also if the package is not installed.
+    If the file is invalid or the package is not installed, raise FileError with the file, the problem, the rule and the
+    fix.
     """
     file = KeptFile(path, "correct the path of the .tflite file")
     return definition(Message(file, Schema(file.path)).model(), file)

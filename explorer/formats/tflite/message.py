@@ -1,7 +1,8 @@
-"""Reader of a TensorFlow Lite flatbuffer with the package ``tflite``, which rejects damaged files.
+"""Reader of a TensorFlow Lite flatbuffer with the package ``tflite``; damaged files are rejected.
 
-A flatbuffer is read in place, so an offset may point anywhere, and two offsets to the same table. The length of each
-list is therefore compared with the file before it is read, and the total number of bytes read is limited.
+A flatbuffer is read in place. An offset may therefore point anywhere, and two offsets may point to the same table. The
+length of each list is compared with the file size before the list is read, and the total number of bytes read is
+limited.
 """
 
 from __future__ import annotations
@@ -32,20 +33,20 @@ from explorer.formats.tflite.operator_options import Schema
 
 _IDENTIFIER = b"TFL3"
 _MIN_SIZE = 12
-"""bytes of the shortest file: offset of the model, identifier and table"""
+"""size in bytes of the shortest file: offset of the model, identifier and table"""
 _MAX_READS = 4
-"""maximum number of bytes read, in file sizes, since two offsets may share a table or a string"""
+"""maximum number of bytes read, in file sizes; above 1 since two offsets may share a table or a string"""
 _MAX_VALUES = 64
-"""maximum number of scales and zero points that are stored as values"""
+"""maximum number of scales and zero points of a tensor that are stored as values"""
 _RULE = "a TensorFlow Lite file must be one flatbuffer with a complete model of schema version 3"
 _FIX = "compare the size with the original's, and copy or download the file again, or convert the model again"
 
 
 class Message:
-    """Flatbuffer of an open file; ``model`` returns its parts."""
+    """The flatbuffer of an open file. ``model`` returns its contents."""
 
     def __init__(self, file: KeptFile, schema: Schema) -> None:
-        """Read the file's bytes; raise FileError if they are not a model, or exceed the budget."""
+        """Read the file's bytes; raise FileError if they are not a model or exceed the memory budget."""
         self._file, self._schema, self._path = file, schema, str(file.path)
         if file.size > budget.text:
             raise FileError(
@@ -67,12 +68,12 @@ class Message:
         self._left = _MAX_READS * file.size
 
     def model(self) -> FileModel:
-        """Return the parts of the model; raise FileError for a damaged file."""
+        """Return the contents of the file without its weights; raise FileError if the file is damaged."""
         try:
             return self._model()
         except ExplorerError:
             raise
-        # The package raises these for an offset outside the file, or to bytes that are not a number or table.
+        # The package raises these errors if an offset is outside the file, or does not point to a number or table.
         except (struct.error, IndexError, TypeError, ValueError, OverflowError) as error:
             self._fail(f"it is cut off or damaged ({type(error).__name__})")
 
@@ -129,12 +130,12 @@ class Message:
         data = self._buffers[number]
         shape = self._list(tensor.ShapeAsNumpy())
         if data is None:
-            # The converter's shape may have unknown lengths; the other shape belongs to one call.
+            # The shape from the converter may have unknown lengths. The other shape belongs to one call of the model.
             signature_shape = self._list(tensor.ShapeSignatureAsNumpy())
             shape = signature_shape or shape
         if len(shape) > AXES or any(length < UNKNOWN_LENGTH for length in shape):
             self._fail(f"tensor {name!r} has the shape {shape[:AXES]}")
-        # A shape without axes is a scalar's only if the file declares the rank; otherwise the shape is unknown.
+        # An empty shape means a scalar only if the file declares the rank. Otherwise the shape is unknown.
         known = bool(shape) or data is not None or tensor.HasRank()
         return FileTensor(
             name,
@@ -175,7 +176,7 @@ class Message:
         )
 
     def _level(self, level: Any) -> Level:
-        """Return a level of a sparse tensor, whose indices are stored with 8, 16 or 32 bits."""
+        """Return a level of a sparse tensor; the file stores its indices with 8, 16 or 32 bits."""
         if level.Format() == self._schema.package.DimensionType.DENSE:
             return Level(level.DenseSize())
         lists = []
@@ -191,7 +192,7 @@ class Message:
         return Level(0, *lists)
 
     def _buffer(self, buffer: Any) -> ByteRange | None:
-        """Return the byte range of a buffer: in the flatbuffer, or after it in the file; None for an empty one."""
+        """Return the byte range of a buffer, which is in the flatbuffer or after it; None for an empty buffer."""
         if buffer.Offset() > 1:
             part = ByteRange(buffer.Offset(), buffer.Size())
             if part.first + part.size > self._file.size:
@@ -203,10 +204,10 @@ class Message:
         return self._byte_range(data) if isinstance(data, np.ndarray) and data.size else None
 
     def _byte_range(self, part: NDArray[Any]) -> ByteRange:
-        """Return the byte range of an array that is a view of the file's bytes."""
+        """Return the byte range of ``part``, an array that is a view of the file's bytes."""
         if not part.size:
             return ByteRange(0, 0)
-        # The package returns views without offsets, so the offset is the difference of the addresses.
+        # The package returns views without offsets, so the offset is computed as the difference of the addresses.
         return ByteRange(part.ctypes.data - self._bytes.ctypes.data, part.nbytes)
 
     def _signature(self, signature: Any, graphs: Sequence[FileGraph]) -> Signature:
@@ -223,12 +224,12 @@ class Message:
         return Signature(key, number, *ends)
 
     def _tables(self, count: int, table: Callable[[int], Any], what: str) -> list[Any]:
-        """Return the tables of a list, after comparing its length with the file."""
+        """Return ``count`` tables of a list, after comparing the list's length with the file size."""
         self._claim(4 * count, what)
         return [table(index) for index in range(count)]
 
     def _numbers(self, array: Any, count: int, what: str, optional: bool = False) -> tuple[int, ...]:
-        """Return the indices of tensors; raise FileError for an index that no tensor has."""
+        """Return the tensor indices in ``array``; raise FileError if there is no tensor with such an index."""
         indices = self._list(array)
         minimum = -1 if optional else 0
         invalid = next((index for index in indices if not minimum <= index < count), None)
@@ -240,7 +241,7 @@ class Message:
         return tuple(self._array(array).tolist())
 
     def _array(self, array: Any) -> NDArray[Any]:
-        """Return the elements of a list of numbers; the package returns 0 for a missing list."""
+        """Return the elements of a list of numbers; it is empty for 0, the package's value for a missing list."""
         if not isinstance(array, np.ndarray):
             return np.empty(0, np.int32)
         self._claim(array.nbytes, "numbers")

@@ -1,6 +1,7 @@
-"""Parts of a TensorFlow Lite file as plain values: the contents of the flatbuffer without weights.
+"""Contents of a TensorFlow Lite file as plain values, without the weights.
 
-``message`` creates them and checks that all byte ranges are inside the file; the reader converts them to a definition.
+``message`` creates these values from the flatbuffer and checks that all byte ranges are inside the file. The reader
+converts them to a definition.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from explorer.core.errors import OperandError
 from explorer.net.definition.definition import Plain
 
 UNKNOWN_LENGTH = -1
-"""length that the file does not declare"""
+"""length of an axis whose length the file does not declare"""
 
 
 @dataclass(frozen=True, slots=True)
 class ByteRange:
-    """Range of ``size`` bytes of the file from ``first``."""
+    """A range of ``size`` bytes in the file, starting at offset ``first``."""
 
     first: int
     size: int
@@ -29,10 +30,11 @@ class ByteRange:
 
 @dataclass(frozen=True, slots=True)
 class Quantization:
-    """Mapping from stored integers to real numbers, ``scale · (q − zero_point)``, for each channel along an axis.
+    """Mapping from stored integers to real numbers: ``scale · (q − zero_point)``.
 
-    ``scale`` and ``zero_point`` are the byte ranges of float32 and int64 numbers in the file; ``scales`` and
-    ``zero_points`` contain the values if there are few.
+    A tensor has one scale and zero point, or one for each channel along ``axis``. ``scale`` and ``zero_point`` are byte
+    ranges in the file, of float32 and int64 elements. If there are few scales, ``scales`` and ``zero_points`` contain
+    the values.
     """
 
     scale: ByteRange
@@ -45,9 +47,9 @@ class Quantization:
 
 @dataclass(frozen=True, slots=True)
 class FileTensor:
-    """Tensor of a graph, with the byte range of its elements if it is a constant.
+    """Tensor of a graph. A constant also has the byte range of its elements.
 
-    ``shape`` contains ``UNKNOWN_LENGTH`` for each unknown length; it is None if the rank is unknown.
+    ``shape`` contains ``UNKNOWN_LENGTH`` for each unknown length. It is None if the rank is unknown.
     """
 
     name: str
@@ -68,12 +70,12 @@ class FileOperator:
     outputs: tuple[int, ...]
     options: Mapping[str, Plain]
     graphs: Mapping[str, int] = field(default_factory=dict)
-    """name of an inner graph (branch or body) → its index"""
+    """name of an inner graph (branch or body) → index of the graph"""
 
 
 @dataclass(frozen=True, slots=True)
 class FileGraph:
-    """Graph of the file, with indices of its input and output tensors."""
+    """Graph of the file. Its inputs and outputs are given by tensor indices."""
 
     name: str
     tensors: tuple[FileTensor, ...]
@@ -84,7 +86,7 @@ class FileGraph:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """Callable function of the file: its key, the index of its graph, and tensor indices by the callers' names."""
+    """Callable function of the file: its key, the index of its graph, and input and output name → tensor index."""
 
     key: str
     graph: int
@@ -94,7 +96,7 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class FileModel:
-    """All contents of a file; the first graph is the net, others are bodies or belong to other signatures."""
+    """All contents of a file. The first graph is the net; other graphs are bodies or belong to other signatures."""
 
     version: int
     description: str
@@ -107,7 +109,11 @@ Numbers = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Level:
-    """Level of a sparse tensor: the length if it is dense, else the children's starts per parent and coordinates."""
+    """One level of a sparse tensor, dense or sparse.
+
+    A dense level has a ``length``. A sparse level has ``starts``, the index of each parent's first child, and
+    ``coordinates``, the coordinate of each child.
+    """
 
     length: int
     starts: Numbers | None = None
@@ -116,9 +122,10 @@ class Level:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Sparsity:
-    """Levels of a sparse tensor; ``order`` contains the axis of each level, with block axes after the tensor's axes.
+    """Levels of a sparse tensor. ``order`` contains the axis of each level.
 
-    ``blocks`` contains the tensor axis that each block axis divides.
+    An axis may be divided into blocks. Block axes are numbered after the tensor's axes, and ``blocks`` contains the
+    tensor axis that each block axis divides.
     """
 
     order: tuple[int, ...]
@@ -126,14 +133,14 @@ class Sparsity:
     levels: tuple[Level, ...]
 
     def dense(self, values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
-        """Return the dense tensor; raise OperandError for levels that do not fit the shape."""
+        """Return the dense tensor of the elements ``values``; raise OperandError if the levels do not fit."""
         axes = len(shape) + len(self.blocks)
         if not shape or sorted(self.order) != list(range(axes)) or len(self.levels) != axes:
             raise self._error(f"{len(self.levels)} levels in the order {self.order[:8]}", shape)
         if any(not 0 <= axis < len(shape) for axis in self.blocks) or len({*self.blocks}) < len(self.blocks):
             raise self._error(f"blocks of the axes {self.blocks[:8]}", shape)
         index_arrays: list[Numbers] = []
-        """coordinates of all elements so far, one array per level"""
+        """coordinates of all elements found so far, one array for each level"""
         positions = np.zeros(1, np.int64)
         # Each position belongs to an element, or to a parent in a sparse level.
         limit = max([values.size, *[level.starts.size for level in self.levels if level.starts is not None]])
@@ -157,7 +164,10 @@ class Sparsity:
     def _children(
         self, level: Level, positions: Numbers, shape: Sequence[int], limit: int
     ) -> tuple[Numbers, Numbers, Numbers]:
-        """Return for each child in a level its parent's index, its coordinate, and its position in the level."""
+        """Return three arrays with one element for each child in a level.
+
+        They contain the index of the child's parent in ``positions``, its coordinate, and its position in the level.
+        """
         if level.starts is None or level.coordinates is None:
             if level.length < 1 or positions.size * level.length > limit:
                 raise self._error(f"a dense level of {level.length:,}", shape)
@@ -173,7 +183,7 @@ class Sparsity:
         if int(counts.sum()) > limit:
             raise self._error(f"a sparse level of {int(counts.sum()):,} elements", shape)
         parents = np.repeat(np.arange(positions.size), counts)
-        # A child's position is the start of its parent's children plus its index among them.
+        # A child's position is the position of its parent's first child plus the child's index among its siblings.
         ends = np.cumsum(counts)
         own = np.arange(int(counts.sum())) - np.repeat(ends - counts, counts) + np.repeat(first, counts)
         return parents, level.coordinates[own], own

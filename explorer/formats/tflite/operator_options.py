@@ -1,7 +1,7 @@
 """Schema of TensorFlow Lite from the package ``tflite``: names of operator types, dtypes and options.
 
-The options of each operator type are a table with a separate class, whose methods without arguments are the options.
-They become arguments of the operator with the schema's names, such as ``stride_w``.
+In the package, the options of each operator type have their own class. Its methods without arguments return the
+options. The options become arguments of the operator with the schema's names, such as ``stride_w``.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _ENUMERATIONS = {
     "comparison_direction": "StablehloComparisonDirection",
     "compare_type": "StablehloComparisonType",
 }
-"""option with an enumerated value → its enumeration"""
+"""option with an enumerated value → name of its enumeration"""
 _DTYPES = frozenset(("in_data_type", "out_data_type", "output_type", "out_type", "idx_out_type"))
 """options whose values are dtypes"""
 _GRAPH = re.compile("(?:(.+)_)?subgraph(?:_index)?")
-"""pattern of options whose values are indices of inner graphs: ``then_subgraph_index``, and ``subgraph`` of CALL"""
+"""pattern of the options that contain the index of an inner graph: ``then_subgraph_index``, and ``subgraph`` of CALL"""
 _BUILTIN_CODE = 10
-"""offset of an operator code's newer field in its table"""
+"""offset, in the table of an operator code, of the newer of its two fields"""
 _NO_OPTIONS = ("Init", "GetRootAs")
 """prefixes of methods that are not options"""
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -47,15 +47,15 @@ Lists = Callable[[Any], tuple[Any, ...]]
 
 
 def snake_case(name: str) -> str:
-    """Return the schema's name for a name in the package: ``stride_w`` for ``StrideW``."""
+    """Return the schema's name of a name in the package, such as ``stride_w`` for ``StrideW``."""
     return _CAMEL.sub("_", name).lower()
 
 
 class Schema:
-    """Package ``tflite`` with its enumerations."""
+    """The schema: the package ``tflite`` and the names in its enumerations."""
 
     def __init__(self, path: Path) -> None:
-        """Import the package; raise FileError for the file if the package is not installed."""
+        """Import the package; if it is not installed, raise FileError for the file ``path``."""
         if find_spec(_PACKAGE) is None:
             raise FileError(
                 f"a TensorFlow Lite file, but the package {_PACKAGE} is not installed",
@@ -70,10 +70,10 @@ class Schema:
         self._options = _names(self.package.BuiltinOptions), _names(self.package.BuiltinOptions2)
         self._enumerations = {option: _names(getattr(self.package, name)) for option, name in _ENUMERATIONS.items()}
         self._readers: dict[str, Mapping[str, tuple[str, bool]]] = {}
-        """class of options → option → method, and whether it is a list"""
+        """class of options → option → its method, and whether the option is a list"""
 
     def operator_type(self, code: Any, text: Decode) -> str:
-        """Return the type of an operator code; a custom type is CUSTOM with its name."""
+        """Return the operator type of ``code``; for a custom operator, CUSTOM followed by its name."""
         # A file may set either field, but the package reads the newer one only for codes from 127.
         offset = code._tab.Offset(_BUILTIN_CODE)
         newer = (
@@ -84,16 +84,16 @@ class Schema:
         return f"{name} {text(code.CustomCode())}" if name == "CUSTOM" else name
 
     def dtype(self, number: int) -> str:
-        """Return the name of a dtype."""
+        """Return the name of the dtype with the given number."""
         return self._tensor_types.get(number, f"type {number}").lower()
 
     def index_vector(self, number: int) -> Any:
-        """Return an empty table for the indices of a sparse level, or None for an unknown type."""
+        """Return an empty table for the indices of a sparse level, or None if the type ``number`` is unknown."""
         name = self._index_vectors.get(number, "NONE")
         return None if name == "NONE" else getattr(self.package, name)()
 
     def options(self, operator: Any, numbers: Lists, text: Decode) -> tuple[dict[str, Plain], dict[str, int]]:
-        """Return the options of an operator, and the indices of its inner graphs."""
+        """Return the options of ``operator`` by name, and the indices of its inner graphs by name."""
         values: dict[str, Plain] = {}
         graphs: dict[str, int] = {}
         for names, number, table in (
@@ -128,7 +128,7 @@ class Schema:
         return value if isinstance(value, (bool, int, float)) else None
 
     def _reader(self, name: str) -> Mapping[str, tuple[str, bool]]:
-        """Return the options of a class of the package."""
+        """Return option → its method, and whether it is a list, for the class ``name`` of options."""
         if name not in self._readers:
             methods = {
                 method: [*inspect.signature(function).parameters]
@@ -147,5 +147,5 @@ class Schema:
 
 
 def _names(enumeration: Any) -> dict[int, str]:
-    """Return a mapping from the values of an enumeration of the package to their names."""
+    """Return value → name for an enumeration of the package."""
     return {number: name for name, number in vars(enumeration).items() if isinstance(number, int)}

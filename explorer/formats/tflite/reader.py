@@ -1,8 +1,8 @@
-"""Conversion of the parts of a TensorFlow Lite file to a definition, with constants as weights.
+"""Conversion of the contents of a TensorFlow Lite file to a definition. Constants become weights.
 
-Nothing is computed here, and no weight is read except short lists of integers on which shapes depend. Scales and zero
-points of quantised tensors are arguments of the operators that read or write them: ``filter.scale``. Unknown operators
-are kept, so that the whole graph can be shown.
+Nothing is computed here. No weight is read, except short lists of integers on which shapes depend. The scale and zero
+point of a quantised tensor become arguments of the operators that read or write the tensor, such as ``filter.scale``.
+Unknown operators are kept, so that the whole graph can be shown.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from explorer.net.definition.definition import BlobType, NetDefinition, Operator
 from explorer.net.definition.operator_definition import STRING, memory_dtype
 
 CONSTANT = "CONSTANT"
-"""type of an added operator, which returns a constant that is an output of the graph"""
+"""type of an operator that the reader adds; it returns a constant that is an output of the graph"""
 _MAX_INTEGERS = 64
 """maximum number of elements of an integer constant that becomes an argument"""
 _MAX_LINE = 400
@@ -45,7 +45,7 @@ _MAX_LINE = 400
 
 
 def definition(model: FileModel, file: KeptFile) -> NetDefinition:
-    """Return the definition of a model's first graph; raise FileError for a malformed graph or tensor."""
+    """Return the definition of a model's first graph; raise FileError if a graph or tensor is invalid."""
     return _Reader(model, file).read(0)
 
 
@@ -55,13 +55,13 @@ class _Reader:
     def __init__(self, model: FileModel, file: KeptFile) -> None:
         self.model, self.file = model, file
         self.open: list[int] = []
-        """graphs that are being read, outermost first"""
+        """indices of the graphs that are currently being read, outermost first"""
         self.seen: set[int] = set()
         self.operators = 0
-        """number of operators of inner graphs so far, counted for each call"""
+        """number of operators of inner graphs read so far; a graph counts once for each operator that calls it"""
 
     def read(self, number: int) -> NetDefinition:
-        """Return the definition of a graph."""
+        """Return the definition of the graph with index ``number``."""
         if number in self.open or not 0 <= number < len(self.model.graphs):
             raise FileError(
                 f"graph {number} calls itself" if number in self.open else f"an operator calls graph {number}",
@@ -80,7 +80,7 @@ class _Reader:
         return result
 
     def about(self) -> str:
-        """Return the file's description, schema version, signatures, and graphs that are not shown."""
+        """Return the description of the file: schema version, signatures, and graphs that are not shown."""
         lines = [self.model.description, f"TensorFlow Lite, schema version {self.model.version}"]
         for signature in self.model.signatures:
             tensors = self.model.graphs[signature.graph].tensors
@@ -100,7 +100,10 @@ class _Reader:
         return own or f"graph {number}" if number else self.file.path.stem
 
     def _signature(self, number: int) -> Signature | None:
-        """Return the only signature of a graph, which names its inputs and outputs; None if it has several or none."""
+        """Return the signature of the graph with index ``number``, which names the graph's inputs and outputs.
+
+        Return None if the graph has no signature, or several.
+        """
         signatures = [signature for signature in self.model.signatures if signature.graph == number]
         return signatures[0] if len(signatures) == 1 else None
 
@@ -137,7 +140,7 @@ class _GraphReader:
         self.operator_names = OperatorNames()
 
     def read(self, name: str) -> NetDefinition:
-        """Return the definition."""
+        """Return the definition of the graph, with the given name."""
         operators = [self._operator(number, operator) for number, operator in enumerate(self.graph.operators, 1)]
         # Outputs of a net must be computed by operators.
         constants = [index for index in dict.fromkeys(self.graph.outputs) if self._is_constant(index)]
@@ -174,7 +177,7 @@ class _GraphReader:
             if index < 0:
                 continue
             self._enter_quantization(formal, index, given)
-            # The interpreter casts to the result's dtype and ignores the options, which may be missing.
+            # The interpreter casts to the result's dtype. It ignores the options, which may be missing.
             if operator.type == "CAST" or f"{formal}.zero_point" in {**given.arguments, **given.weights}:
                 given.arguments[f"{formal}.dtype"] = self.graph.tensors[index].dtype
         name, boxes = self.operator_names.name(operator.type, next(filter(None, outputs), ""), number)
@@ -195,11 +198,11 @@ class _GraphReader:
         )
 
     def _enter(self, formal: str, tensor: FileTensor, index: int, is_known: bool, given: _Inputs) -> None:
-        """Add an operand that is not computed, as an argument if shapes depend on it, else as a weight."""
+        """Add an operand that no operator computes: as an argument if shapes depend on it, else as a weight."""
         if tensor.is_variable:
             given.arguments[formal] = f"a variable of {tensor.dtype} {tensor.shape}"
         elif not self._is_constant(index):
-            given.passed[formal] = self.names[index]  # without a producer, so the definition rejects it by name
+            given.passed[formal] = self.names[index]  # no operator computes it, so the definition rejects it by name
         elif not is_supported(tensor.dtype):
             given.arguments[formal] = f"a tensor of {tensor.dtype} {tensor.shape}, which explorer does not support"
         else:
@@ -211,7 +214,10 @@ class _GraphReader:
                 given.weights[formal] = self._weight(constant)
 
     def _plain(self, constant: StoredTensor, is_known: bool) -> Plain:
-        """Return a short list of known integers, or a scalar float or boolean, as an argument; None for others."""
+        """Return ``constant`` as an argument if it is a short list of known integers, or a float or boolean scalar.
+
+        Return None for any other constant.
+        """
         size = math.prod(constant.shape)
         if constant.sparsity is not None:
             return None
@@ -221,7 +227,7 @@ class _GraphReader:
         return None
 
     def _enter_quantization(self, formal: str, index: int, given: _Inputs) -> None:
-        """Add the scale and zero point of a quantised tensor."""
+        """Add the scale and zero point of a quantised tensor to the inputs ``given``."""
         tensor = self.graph.tensors[index]
         quantization = tensor.quantization
         if quantization is None or "int" not in tensor.dtype:
@@ -261,7 +267,7 @@ class _GraphReader:
         )
 
     def _is_constant(self, index: int) -> bool:
-        """Return whether a tensor is a constant of the file; a constant without elements has no bytes."""
+        """Return whether a tensor is a constant of the file. A constant without elements has no bytes."""
         tensor = self.graph.tensors[index]
         is_empty = tensor.shape is not None and 0 in tensor.shape
         return index not in self.computed and not tensor.is_variable and (tensor.data is not None or is_empty)
@@ -284,7 +290,7 @@ _SUPPORTED = frozenset((
 
 
 def is_supported(dtype: str) -> bool:
-    """Return whether arrays can have this dtype."""
+    """Return whether explorer's arrays can have this dtype."""
     return dtype in _SUPPORTED
 
 
@@ -292,7 +298,7 @@ def is_supported(dtype: str) -> bool:
 class StoredTensor:
     """Constant of a file: its name, shape and dtype, and the byte range of its elements.
 
-    For a sparse constant these are the nonzero elements, and ``sparsity`` contains their positions.
+    For a sparse constant, only the nonzero elements are stored, and ``sparsity`` contains their positions.
     """
 
     name: str
@@ -303,7 +309,7 @@ class StoredTensor:
 
     @property
     def reference(self) -> WeightReference:
-        """The reference to it in a definition."""
+        """The reference to this constant in a definition."""
         return WeightReference(self.name, self.shape, self.dtype)
 
     def array(self, file: KeptFile) -> NDArray[Any]:
@@ -319,7 +325,7 @@ class StoredTensor:
 
 
 class StoredWeights(KeyedWeights[StoredTensor]):
-    """Constants of a file by key; each look-up reads a new read-only array."""
+    """Constants of a file by key. Each look-up reads a new read-only array."""
 
     def __init__(self, file: KeptFile, tensors: Mapping[str, StoredTensor]) -> None:
         super().__init__(tensors)
@@ -329,13 +335,13 @@ class StoredWeights(KeyedWeights[StoredTensor]):
         return self._entry(key).array(self._file)
 
     def verify(self, key: str) -> None:
-        """Raise FileError if the file has changed since it was opened; it has no checksums."""
+        """Raise FileError if the file has changed since it was opened; the format has no checksums."""
         self._entry(key)
         self._file.check()
 
 
 def stored(tensor: FileTensor, name: str, file: KeptFile) -> StoredTensor:
-    """Return a constant with a name; raise FileError if its size in bytes does not match its shape."""
+    """Return the constant ``tensor`` with a name; raise FileError if its size in bytes does not match its shape."""
     shape, data = tensor.shape or (), tensor.data or ByteRange(0, 0)
     if any(length < 0 for length in shape) or not is_addressable(shape, memory_dtype(tensor.dtype)):
         raise FileError(
@@ -358,7 +364,7 @@ def stored(tensor: FileTensor, name: str, file: KeptFile) -> StoredTensor:
 
 
 def tensor_names(graph: FileGraph, signature: Signature | None) -> dict[int, str]:
-    """Return a unique name for each tensor index; inputs and outputs have the signature's names."""
+    """Return tensor index → unique name; inputs and outputs have the names in the signature."""
     names: dict[int, str] = {}
     taken: set[str] = set()
     sides = () if signature is None else (signature.outputs, signature.inputs)
@@ -380,13 +386,13 @@ def tensor_names(graph: FileGraph, signature: Signature | None) -> dict[int, str
 
 
 class OperatorNames:
-    """Generator of unique operator names, with the boxes around each operator."""
+    """Generator of unique operator names, and of the boxes around each operator."""
 
     def __init__(self) -> None:
         self._names = UniqueNames()
 
     def name(self, type: str, result: str, number: int) -> tuple[str, tuple[str, ...] | None]:
-        """Return the name of an operator and its boxes, which are the parts of its name before slashes."""
+        """Return the name of an operator and its boxes, which are the components of ``result`` before its slashes."""
         name = self._names.take(result.partition(";")[0] or f"{type}_{number}")
         *boxes, _ = name.split("/")
         return name, tuple([box for box in boxes if box])

@@ -1,4 +1,4 @@
-"""Builders of the operator types of TensorFlow Lite files; importing this package fills the table."""
+"""Builders of the operator types of TensorFlow Lite files. Importing this package fills the table of operators."""
 
 from explorer.formats.tflite.operators import (
     activation,

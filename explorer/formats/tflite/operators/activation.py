@@ -1,7 +1,8 @@
 """Activation operators, and activations that the converter has fused into the preceding operator.
 
-A fused activation is recorded as a separate operation, so that it is visible; plans fuse it again if that is faster.
-Quantised rectifiers multiply and round like products; smooth functions of quantised operands are look-up tables.
+A fused activation is recorded as a separate operation, so that it is visible. Plans fuse it again if that is faster.
+Quantised rectifiers multiply and round like quantised products. Smooth functions of quantised operands are look-up
+tables.
 """
 
 from __future__ import annotations
@@ -59,12 +60,12 @@ _MAX_LENGTH = 1 << 16
 
 
 def apply_activation(y: Expr, activation: Activation) -> Expr:
-    """Record the activation that is fused into an operator as a separate operation."""
+    """Return ``activation`` of ``y``, recorded as a separate operation."""
     return _FUSED[activation](y)
 
 
 def check_float(name: str, x: Expr) -> Expr:
-    """Return an operand; raise OperandError if its dtype is not floating."""
+    """Return ``x``, an operand with the given name; raise OperandError if its dtype is not floating."""
     if x.dtype.kind != "f":
         raise OperandError(f"{name} is {x.type}", rule=f"{name} must have a floating dtype")
     return x
@@ -85,7 +86,7 @@ for _type, _records in (_RECTIFIERS | _SMOOTH).items():
 
 
 def _quantized_rectifier(op: OperatorContext, x: Expr) -> Expr:
-    """Return a quantised rectifier's results, in the scale of the result."""
+    """Return a rectifier of quantised ``x``, in the scale of the result."""
     check_dtypes(op, wide=op.definition.type in ("RELU", "RELU6"), input=x)
     scale, zero = scale_and_zero_point(op, "input")
     with np.errstate(over="ignore"):
@@ -95,7 +96,7 @@ def _quantized_rectifier(op: OperatorContext, x: Expr) -> Expr:
 
 @operator("LEAKY_RELU", quantized=True)
 def leaky_relu_(op: OperatorContext, input: Expr, *, alpha: float = 0.0) -> Expr:
-    """Return x if positive, else alpha · x."""
+    """Return ``input`` where it is positive, else ``alpha`` · ``input``."""
     if not is_quantized(op, "input"):
         return leaky_relu(check_float("input", input), alpha)
     check_dtypes(op, wide=True, input=input)
@@ -107,7 +108,10 @@ def leaky_relu_(op: OperatorContext, input: Expr, *, alpha: float = 0.0) -> Expr
 
 @operator("PRELU", quantized=True)
 def prelu(op: OperatorContext, input: Expr, alpha: Expr) -> Expr:
-    """Return x if positive, else alpha · x, where alpha is broadcast to x; for an int16 input alpha is int8."""
+    """Return ``input`` where it is positive, else ``alpha`` · ``input``; ``alpha`` is broadcast.
+
+    If ``input`` is int16, ``alpha`` must be int8.
+    """
     if not is_quantized(op, "input"):
         with_one_dtype(input=check_float("input", input), alpha=alpha)
         return where(input >= 0, input, input * alpha)
@@ -121,7 +125,7 @@ def prelu(op: OperatorContext, input: Expr, alpha: Expr) -> Expr:
 
 
 def _piecewise(op: OperatorContext, x: Expr, above: Expr, below: Expr, slope: np.float32) -> Expr:
-    """Return ``above`` where it is not negative, else ``below`` times a slope, both in the result's scale."""
+    """Return ``above`` where it is not negative, else ``below`` · ``slope``, both in the scale of the result."""
     scale, (own_scale, own_zero) = scale_and_zero_point(op, "input")[0], scale_and_zero_point(op, "output")
     with np.errstate(over="ignore"):
         factors = scale / own_scale, scale * slope / own_scale
@@ -130,7 +134,7 @@ def _piecewise(op: OperatorContext, x: Expr, above: Expr, below: Expr, slope: np
 
 @operator("GELU", quantized=True)
 def gelu_(op: OperatorContext, input: Expr, *, approximate: bool = False) -> Expr:
-    """Return x · Φ(x), or its tanh approximation."""
+    """Return x · Φ(x) of ``input``, with the normal distribution Φ; ``approximate`` selects a tanh formula for Φ."""
     if is_quantized(op, "input"):
         return look_up(op, input, "GELU by tanh" if approximate else "GELU")
     return gelu(check_float("input", input), approximate)
@@ -138,7 +142,7 @@ def gelu_(op: OperatorContext, input: Expr, *, approximate: bool = False) -> Exp
 
 @operator("SOFTMAX", quantized=True)
 def softmax_(op: OperatorContext, input: Expr, *, beta: float = 1.0) -> Expr:
-    """Return the softmax of beta · x along the last axis."""
+    """Return the softmax of ``beta`` · ``input`` along the last axis."""
     if not is_quantized(op, "input"):
         return softmax(check_float("input", input) if beta == 1 else check_float("input", input) * beta, -1)
     if input.dtype.name == "int16":
@@ -154,7 +158,7 @@ def softmax_(op: OperatorContext, input: Expr, *, beta: float = 1.0) -> Expr:
 
 
 def _softmax_of_16_bits(op: OperatorContext, x: Expr, beta: float) -> Expr:
-    """Return the softmax in steps of 1/32768.
+    """Return the softmax of 16-bit ``x`` in steps of 1/32768.
 
     Exponentials, and the reciprocal of their sum, are interpolated between table elements.
     """
@@ -183,10 +187,10 @@ def _softmax_of_16_bits(op: OperatorContext, x: Expr, beta: float) -> Expr:
 
 @operator("LOG_SOFTMAX", quantized=True)
 def log_softmax_(op: OperatorContext, input: Expr) -> Expr:
-    """Return the logarithm of the softmax along the last axis, quantised in steps of 1/16 down to −255/16.
+    """Return the logarithm of the softmax along the last axis.
 
-    Quantised results are exact before rounding; half-way between two steps, the interpreter's 32-bit arithmetic may
-    round to the other step.
+    Quantised results have steps of 1/16, down to −255/16, and are exact before rounding. If a result is half-way
+    between two steps, the interpreter's 32-bit arithmetic may round to the other step.
     """
     if not is_quantized(op, "input"):
         return log_softmax(check_float("input", input), -1)

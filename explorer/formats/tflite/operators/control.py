@@ -1,4 +1,4 @@
-"""IF and WHILE, whose inner graphs are branches and loop bodies."""
+"""IF and WHILE. Their inner graphs are branches and loop bodies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from explorer.ops.control.while_loop import while_loop
 
 @operator("IF")
 def if_(op: OperatorContext, cond: Expr, *inputs: Expr) -> Any:
-    """Return the results of the graph ``then`` or ``else``, depending on a condition."""
+    """Return the results of the graph ``then`` if ``cond`` is true, else of the graph ``else``, for ``inputs``."""
     condition = _scalar(cond)
     if is_known(condition):
         taken = bool(value_of(condition).all())
@@ -40,7 +40,7 @@ def if_(op: OperatorContext, cond: Expr, *inputs: Expr) -> Any:
 
 @operator("WHILE")
 def while_(op: OperatorContext, *inputs: Expr, cond: BuildBody, body: BuildBody) -> Any:
-    """Return the results of repeating the graph ``body`` while the graph ``cond`` returns True."""
+    """Repeat the graph ``body`` while the graph ``cond`` returns True; return the last values of ``inputs``."""
 
     def condition(state: tuple[Expr, ...]) -> Expr:
         (result,) = cond(state)

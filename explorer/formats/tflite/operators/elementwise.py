@@ -1,8 +1,8 @@
 """Elementwise functions, arithmetic and comparisons with broadcasting, and casts.
 
-Quantised operands are computed as in TensorFlow Lite's kernels. Operands of a sum are first converted to a common finer
-scale. A quotient is a product with the reciprocal of the divisor, from a table of all reciprocals. Zero points of
-16-bit operands are 0.
+Quantised operands are computed as in TensorFlow Lite's kernels. The operands of a sum are first converted to a common
+finer scale. A quotient is computed as a product with the reciprocal of the divisor, and a table contains all
+reciprocals. The zero points of 16-bit operands are 0.
 """
 
 from __future__ import annotations
@@ -45,27 +45,27 @@ from explorer.ops.manipulation.gather import take
 from explorer.ops.nn.activation import clip
 
 _TABLES = ("ABS", "EXP", "LOG", "RSQRT")
-"""types computed with look-up tables for quantised operands"""
+"""operator types that are look-up tables for quantised operands"""
 _EXTREMES = ("MAXIMUM", "MINIMUM")
-"""types whose results are elements of operands"""
+"""operator types that return elements of their operands"""
 _COMPARISONS = ("LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL", "EQUAL", "NOT_EQUAL")
 _FLOATING = ("POW", "ATAN2")
-"""types supported only for floats, since integer results are rounded by special rules"""
+"""operator types that are supported only for floats, because integer results are rounded by special rules"""
 _SEPARATE = ("DIV", "SUB", "NEG", "SQRT")
-"""types with separate functions below"""
+"""operator types with separate functions below"""
 _FLOAT64 = np.float64
 _FINER, _FINER_WIDE = 20, 15
-"""bits by which the scale of an 8-bit sum, and of a 16-bit sum, is finer than twice the larger operand scale"""
+"""number of bits by which an 8-bit sum, or a 16-bit sum, is finer than twice the larger operand scale"""
 _FINER_SQUARE = 7
-"""the same for a difference that is squared"""
+"""number of bits by which a difference is finer before it is squared"""
 _FINER_COMPARISON = 8
-"""bits by which operands of comparisons are finer"""
+"""number of bits by which operands are finer in comparisons"""
 _LOG_TOLERANCE = 1e-3
-"""maximum difference of a scale's logarithm from an integer for a power of two"""
+"""maximum distance from an integer that the logarithm of a power-of-two scale may have"""
 _MAX_SHIFT = 31
-"""maximum shift of a 16-bit operand"""
+"""maximum number of bits by which a 16-bit operand is shifted"""
 _MAX_SCALE = 1 << 14
-"""smallest scale whose finer operands do not fit in 31 bits"""
+"""smallest scale at which finer operands do not fit in 31 bits"""
 
 
 def _register_unary(type: str, records: str) -> None:
@@ -86,12 +86,12 @@ for _type, _records in names_in("tflite", UNARY).items():
 
 @operator("SQRT", quantized=True)
 def square_root(op: OperatorContext, input: Expr) -> Expr:
-    """Return square roots, truncated to integers for quantised operands."""
+    """Return the square roots of ``input``; for quantised operands, they are truncated to integers."""
     if not is_quantized(op, "input"):
         return base.cast(sqrt(input), input.dtype)
     check_dtypes(op, wide=True, signed=True, input=input)
     (scale, zero), (own_scale, own_zero) = scale_and_zero_point(op, "input"), scale_and_zero_point(op, "output")
-    # The interpreter rejects negative numbers; here the result is the smallest integer.
+    # The interpreter rejects negative numbers. Here the result is the smallest integer.
     number = base.cast(input, INT64) - zero
     root = sqrt(base.cast(maximum(number, 0), np.dtype(np.float32)) * scale) / own_scale
     return where(number < 0, np.iinfo(input.dtype).min, saturated_cast(trunc(root) + own_zero, input.dtype))
@@ -99,7 +99,7 @@ def square_root(op: OperatorContext, input: Expr) -> Expr:
 
 @operator("NEG", quantized=True)
 def negative(op: OperatorContext, input: Expr) -> Expr:
-    """Return −x; for quantised operands the negated integers, where the smallest integer is unchanged."""
+    """Return −``input``; quantised integers are negated, except the smallest integer, which is unchanged."""
     if not is_quantized(op, "input"):
         return -input
     check_dtypes(op, wide=True, signed=True, input=input)
@@ -140,9 +140,9 @@ for _type, _records in names_in("tflite", BINARY).items():
 
 
 def _comparable(op: OperatorContext, x: Expr, y: Expr) -> tuple[Expr, Expr]:
-    """Return integers with the order of the real numbers, each with its own finer scale.
+    """Return x and y as integers that can be compared, each in a finer scale.
 
-    With that scale, 16-bit numbers that are close together are equal.
+    The integers have the same order as the real numbers, but 16-bit numbers that are close together become equal.
     """
     if x.dtype.name not in ("int8", "uint8", "int16"):
         raise OperandError(
@@ -178,7 +178,7 @@ def add(
     fused_activation_function: Activation = "NONE",
     pot_scale_int16: bool = False,
 ) -> Expr:
-    """Return the sum of broadcast operands; quantised operands are converted to a common finer scale."""
+    """Return ``x`` + ``y``, broadcast; quantised operands are converted to a common finer scale."""
     return _sum(op, x, y, 1, fused_activation_function, pot_scale_int16)
 
 
@@ -191,12 +191,15 @@ def subtract(
     fused_activation_function: Activation = "NONE",
     pot_scale_int16: bool = False,
 ) -> Expr:
-    """Return the difference of broadcast operands; quantised operands are converted to a common finer scale."""
+    """Return ``x`` − ``y``, broadcast; quantised operands are converted to a common finer scale."""
     return _sum(op, x, y, -1, fused_activation_function, pot_scale_int16)
 
 
 def _sum(op: OperatorContext, x: Expr, y: Expr, factor: int, activation: Activation, by_powers: bool) -> Expr:
-    """Return x + y, or x − y for a factor of −1; ``by_powers`` means that 16-bit scales may be powers of two."""
+    """Return ``x`` + ``y`` if ``factor`` is 1, or ``x`` − ``y`` if it is −1.
+
+    If ``by_powers`` is True and all scales are powers of two, 16-bit operands are shifted.
+    """
     with_one_dtype(x=x, y=y)
     if not is_quantized(op, "x", "y"):
         return apply_activation(x + y if factor > 0 else x - y, activation)
@@ -215,13 +218,16 @@ def _sum(op: OperatorContext, x: Expr, y: Expr, factor: int, activation: Activat
 
 
 def _exponent(scale: np.float32) -> int | None:
-    """Return the exponent of a scale that is a power of two within TensorFlow Lite's tolerance; else None."""
+    """Return the exponent of ``scale`` if it is a power of two within TensorFlow Lite's tolerance, else None."""
     exponent = float(np.log2(scale))
     return round(exponent) if abs(exponent - round(exponent)) < _LOG_TOLERANCE else None
 
 
 def _shifted(x: Expr, y: Expr, exponents: list[int]) -> tuple[Expr, Expr]:
-    """Return operands in the scale of the result if all scales are powers of two; only the finer operand is rounded."""
+    """Return x and y in the scale of the result if all scales are powers of two; only the finer operand is rounded.
+
+    ``exponents`` are the exponents of the scales of x, y and the result.
+    """
     *own, result = exponents
     shifts = [result - exponent for exponent in own]
     if min(shifts) < 0 or max(shifts) > _MAX_SHIFT or 0 not in shifts:
@@ -240,7 +246,7 @@ def _shifted(x: Expr, y: Expr, exponents: list[int]) -> tuple[Expr, Expr]:
 
 
 def _in_finer_scale(op: OperatorContext, x: Expr, y: Expr, bits: int) -> tuple[np.float64, list[Expr]]:
-    """Return twice the larger scale, and both operands in a scale that is finer than that by ``bits``."""
+    """Return twice the larger scale of x and y, and both operands in a scale that is finer than this by ``bits``."""
     ends = [scale_and_zero_point(op, name) for name in ("x", "y")]
     twice = 2 * _FLOAT64(max(scale for scale, _ in ends))
     terms = [
@@ -252,7 +258,7 @@ def _in_finer_scale(op: OperatorContext, x: Expr, y: Expr, bits: int) -> tuple[n
 
 @operator("MUL", quantized=True)
 def multiply(op: OperatorContext, x: Expr, y: Expr, *, fused_activation_function: Activation = "NONE") -> Expr:
-    """Return the product of broadcast operands."""
+    """Return ``x`` · ``y``, broadcast."""
     with_one_dtype(x=x, y=y)
     if not is_quantized(op, "x", "y"):
         return apply_activation(x * y, fused_activation_function)
@@ -267,7 +273,7 @@ def multiply(op: OperatorContext, x: Expr, y: Expr, *, fused_activation_function
 
 @operator("SQUARED_DIFFERENCE", quantized=True)
 def squared_difference(op: OperatorContext, x: Expr, y: Expr) -> Expr:
-    """Return (x − y)²."""
+    """Return (``x`` − ``y``)²."""
     with_one_dtype(x=x, y=y)
     if not is_quantized(op, "x", "y"):
         return square(x - y)
@@ -281,7 +287,7 @@ def squared_difference(op: OperatorContext, x: Expr, y: Expr) -> Expr:
 
 @operator("DIV", quantized=True)
 def divide(op: OperatorContext, x: Expr, y: Expr, *, fused_activation_function: Activation = "NONE") -> Expr:
-    """Return the quotient of broadcast operands; a quantised quotient by zero is the limit with the sign of x."""
+    """Return ``x`` / ``y``, broadcast; a quantised quotient by zero is the dtype's limit with the sign of ``x``."""
     with_one_dtype(x=x, y=y)
     if not is_quantized(op, "x", "y"):
         return apply_activation(check_float("x", x) / y, fused_activation_function)
@@ -311,7 +317,7 @@ def divide(op: OperatorContext, x: Expr, y: Expr, *, fused_activation_function: 
 
 
 def _leading_bits(number: Expr, zero: int, dtype: np.dtype[Any]) -> Expr:
-    """Return the number of leading sign bits, out of 31, of each number minus the zero point."""
+    """Return the number of leading sign bits, out of 31, of each ``number`` − ``zero``."""
     info = np.iinfo(dtype)
     values = np.arange(info.min, info.max + 1) - zero
     # A negative number n has as many bits as −n − 1.
@@ -321,14 +327,14 @@ def _leading_bits(number: Expr, zero: int, dtype: np.dtype[Any]) -> Expr:
 
 @operator("ADD_N")
 def add_n(*inputs: Expr) -> Expr:
-    """Return the sum of all operands, from the first to the last."""
+    """Return the sum of all operands, added from the first to the last."""
     with_one_dtype(**{f"inputs.{position}": value for position, value in enumerate(inputs)})
     return reduce(lambda total, value: total + value, inputs)
 
 
 @operator("SELECT", moves=True)
 def select(condition: Expr, x: Expr, y: Expr) -> Expr:
-    """Return x where the condition is true, else y."""
+    """Return ``x`` where ``condition`` is true, else ``y``."""
     if condition.shape not in ((), x.shape):
         raise OperandError(
             f"condition is {condition.type}, x {x.type}", rule="the condition must be a scalar, or have the shape of x"
@@ -338,7 +344,7 @@ def select(condition: Expr, x: Expr, y: Expr) -> Expr:
 
 @operator("SELECT_V2", moves=True)
 def select_broadcast(condition: Expr, x: Expr, y: Expr) -> Expr:
-    """Return x where the condition is true, else y, with broadcasting."""
+    """Return ``x`` where ``condition`` is true, else ``y``, with broadcasting."""
     with_one_dtype(x=x, y=y)
     return where(condition, x, y)
 
@@ -346,7 +352,7 @@ def select_broadcast(condition: Expr, x: Expr, y: Expr) -> Expr:
 # Stored integers are cast even if they are quantised. The result's dtype is used, since the options may be missing.
 @operator("CAST", quantized=True)
 def cast(op: OperatorContext, input: Expr, *, in_data_type: Unused, out_data_type: Unused) -> Expr:
-    """Return the numbers in another dtype; fractions are truncated."""
+    """Return ``input`` in the dtype of the result; fractions are truncated."""
     target = op.argument("output.dtype")
     try:
         dtype = np.dtype(target)
@@ -359,5 +365,5 @@ def cast(op: OperatorContext, input: Expr, *, in_data_type: Unused, out_data_typ
 
 @operator("ZEROS_LIKE")
 def zeros_like(input: Expr) -> Expr:
-    """Return zeros with the shape and dtype of the input."""
+    """Return zeros with the shape and dtype of ``input``."""
     return zeros(input.shape, input.dtype)

@@ -1,9 +1,10 @@
 """Quantised arithmetic as in TensorFlow Lite's reference kernels: exact integer sums, which are then rounded.
 
-A sum of products is an integer whose scale is the product of the operands' scales. It is converted to the result's
-scale by multiplying with a 31-bit multiplier and shifting. After a convolution, both steps round, halves away from zero
-(gemmlowp); after a matrix product, only the combined step rounds, halves upwards. All operations are recorded, so that
-the roundings are visible. LiteRT's faster kernels round differently, by one step for about one element in a thousand.
+A sum of products is an integer whose scale is the product of the operands' scales. To convert the sum to the result's
+scale, it is multiplied by a 31-bit multiplier and shifted. After a convolution, both steps round, with halves away from
+zero (gemmlowp). After a matrix product, only the combined step rounds, with halves upwards. All operations are
+recorded, so that the roundings are visible. LiteRT's faster kernels round differently: about one element in a thousand
+differs by one step.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ from explorer.ops.nn.activation import clip
 
 INT8, _INT16, INT64, _FLOAT64 = (np.dtype(name) for name in ("int8", "int16", "int64", "float64"))
 Activation = Literal["NONE", "RELU", "RELU6", "RELU_N1_TO_1", "TANH"]
-"""``fused_activation_function``: activation that the converter has fused into an operator"""
+"""``fused_activation_function``: the activation that the converter has fused into an operator"""
 Rounding = Callable[[Expr, NDArray[np.int64], NDArray[np.int64]], Expr]
 _BITS = 31
 """number of bits of a multiplier"""
 _MAX_SHIFT = 17
-"""exponent at which factors of at least one half exceed 16 bits for every nonzero integer"""
+"""exponent from which on every nonzero integer, times a factor of at least one half, exceeds 16 bits"""
 _LIMITS = {
     "NONE": (None, None), "RELU": (0.0, None), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0),
     "RELU_0_TO_1": (0.0, 1.0),
@@ -60,12 +61,15 @@ class Quantization(NamedTuple):
 
 
 def has_scale(op: OperatorContext, name: str) -> bool:
-    """Return whether an operand or result has a scale."""
+    """Return whether the operand or result ``name`` has a scale."""
     return f"{name}.scale" in op.definition.arguments or f"{name}.scale" in op.definition.weights
 
 
 def is_quantized(op: OperatorContext, *names: str) -> bool:
-    """Return whether all operands have scales; raise OperandError if only some of them, or only the result, have."""
+    """Return whether all operands ``names`` have scales.
+
+    Raise OperandError if only some operands, or only the result, have scales.
+    """
     if all(has_scale(op, name) for name in names):
         return True
     check_real(op)
@@ -73,7 +77,7 @@ def is_quantized(op: OperatorContext, *names: str) -> bool:
 
 
 def quantization_of(op: OperatorContext, name: str) -> Quantization:
-    """Return the scales and zero points of an operand or result; raise OperandError if it has none."""
+    """Return the scales and zero points of the operand or result ``name``; raise OperandError if it has none."""
     parts = []
     for part, dtype in (("scale", np.float32), ("zero_point", np.int64)):
         own = f"{name}.{part}"
@@ -102,7 +106,7 @@ def _dtype(op: OperatorContext, name: str) -> str:
 
 
 def scale_and_zero_point(op: OperatorContext, name: str) -> tuple[np.float32, int]:
-    """Return the only scale and zero point of an operand or result; raise OperandError if it has several."""
+    """Return the single scale and zero point of an operand or result; raise OperandError if it has several."""
     own = quantization_of(op, name)
     if own.scale.size != 1 or own.zero_point.size != 1:
         raise OperandError(f"{name} has {own.scale.size} scales", rule=f"{name} must have one scale and zero point")
@@ -110,7 +114,7 @@ def scale_and_zero_point(op: OperatorContext, name: str) -> tuple[np.float32, in
 
 
 def check_result(op: OperatorContext, steps: int, zero_point: int) -> None:
-    """Raise OperandError unless the result has the scale 1 / steps and the zero point."""
+    """Raise OperandError unless the result has the scale 1 / ``steps`` and the zero point ``zero_point``."""
     scale, zero = scale_and_zero_point(op, "output")
     if scale != np.float32(1 / steps) or zero != zero_point:
         raise OperandError(
@@ -120,7 +124,7 @@ def check_result(op: OperatorContext, steps: int, zero_point: int) -> None:
 
 
 def saturated_cast(number: Expr, dtype: np.dtype[Any]) -> Expr:
-    """Return numbers in an integer dtype, clipped to its limits."""
+    """Return ``number`` clipped to the limits of the integer dtype ``dtype``, in this dtype."""
     info = np.iinfo(dtype)
     return cast(clip(number, int(info.min), int(info.max)), dtype)
 
@@ -133,10 +137,10 @@ def requantize(
     activation: str = "NONE",
     rounding: Rounding | None = None,
 ) -> Expr:
-    """Return exact sums times factors as integers of the result.
+    """Return ``total`` · ``factors`` in the quantised integers of the result.
 
-    There is one factor, or one for each element of the last axis. ``x`` is the operand with the result's dtype. The
-    default rounding is ``rounded_twice``.
+    ``total`` contains exact integer sums. There is one factor, or one for each element of the last axis. ``x`` is the
+    operand whose dtype the result has. The default of ``rounding`` is ``rounded_twice``.
     """
     scale, zero = scale_and_zero_point(op, "output")
     if op.argument("output.dtype") != x.dtype.name:
@@ -149,14 +153,14 @@ def requantize(
 
 
 def result_limits(scale: np.float32, zero: int, dtype: np.dtype[Any], activation: str) -> tuple[int, int]:
-    """Return the minimum and maximum integer of a result after its activation."""
+    """Return the minimum and maximum integer that a result can have after its activation."""
     if activation not in _LIMITS:
         raise OperandError(
             f"fused_activation_function={activation!r}",
             rule=f"the activation of a quantised operator must be one of {', '.join(_LIMITS)}",
         )
     info = np.iinfo(dtype)
-    # For a very small scale the quotient is ∞.
+    # If the scale is very small, the quotient is ∞.
     ends = [end if end is None else float(min(np.float64(end) / np.float64(scale), 1e9)) for end in _LIMITS[activation]]
     low, high = [None if end is None else zero + _rounded(float(np.float32(end))) for end in ends]
     minimum = int(info.min) if low is None else max(int(info.min), low)
@@ -164,14 +168,14 @@ def result_limits(scale: np.float32, zero: int, dtype: np.dtype[Any], activation
 
 
 def rescale(number: Expr, factor: Any) -> Expr:
-    """Return integers times a factor, rounded after the product and after the shift."""
+    """Return ``number`` · ``factor``, rounded after the product and again after the shift."""
     return rounded_twice(number, *quantized_multipliers(np.array(factor, np.float64)))
 
 
 def quantized_multipliers(factors: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return factors as 31-bit multipliers, and the exponents of two to multiply by after them.
+    """Return ``factors`` as 31-bit multipliers and exponents: factor = multiplier · 2^(exponent − 31).
 
-    Raise OperandError for factors that are too large, or NaN.
+    Raise OperandError if a factor is NaN or too large.
     """
     if not np.all(np.abs(factors) < 1 << (_BITS - 1)):
         raise OperandError(
@@ -184,14 +188,14 @@ def quantized_multipliers(factors: NDArray[np.float64]) -> tuple[NDArray[np.int6
         multiplier = _rounded(fraction * (1 << _BITS))
         if multiplier == 1 << _BITS:
             multiplier, shift = multiplier // 2, shift + 1
-        # Too small for any nonzero result.
+        # too small for any nonzero result
         pairs.append((0, 0) if shift < -_BITS else (multiplier, shift))
     multipliers, shifts = np.array(pairs, np.int64).reshape(-1, 2).T
     return multipliers.reshape(factors.shape), shifts.reshape(factors.shape)
 
 
 def rounded_once(total: Expr, multipliers: NDArray[np.int64], shifts: NDArray[np.int64]) -> Expr:
-    """Return integers times multipliers · 2^(shift − 31), rounded to the nearest integer, halves upwards."""
+    """Return ``total`` · ``multipliers`` · 2^(shifts − 31), rounded to the nearest integer, with halves upwards."""
     down = _BITS - shifts
     product = total * tensor(multipliers) + tensor(np.int64(1) << (down - 1))
     result: Expr = function("right_shift")(product, tensor(down))
@@ -199,8 +203,8 @@ def rounded_once(total: Expr, multipliers: NDArray[np.int64], shifts: NDArray[np
 
 
 def rounded_wide(total: Expr, multipliers: NDArray[np.int64], shifts: NDArray[np.int64]) -> Expr:
-    """Return the same with 15-bit multipliers, which are used for 16-bit operands, also rounded once."""
-    # For larger factors, all nonzero numbers exceed 16 bits.
+    """Return the same as ``rounded_once``, but with the multipliers rounded to 15 bits, as for 16-bit operands."""
+    # If a factor is larger, all nonzero numbers exceed 16 bits.
     down = 15 - np.minimum(shifts, _MAX_SHIFT)
     short, more = np.minimum((multipliers + (1 << 15)) >> 16, 0x7FFF), np.maximum(1 - down, 0)
     down = down + more
@@ -210,7 +214,7 @@ def rounded_wide(total: Expr, multipliers: NDArray[np.int64], shifts: NDArray[np
 
 
 def rounded_twice(total: Expr, multipliers: NDArray[np.int64], shifts: NDArray[np.int64]) -> Expr:
-    """Return integers times multipliers · 2^(shift − 31), rounded after the product and after the shift."""
+    """Return ``total`` · ``multipliers`` · 2^(shifts − 31), rounded after the product and again after the shift."""
     if shifts.max(initial=0) > 0:
         left = np.maximum(shifts, 0)
         # Clipped numbers exceed the limits of any result, and the product then fits in 64 bits.
@@ -231,7 +235,7 @@ def rounded_twice(total: Expr, multipliers: NDArray[np.int64], shifts: NDArray[n
 
 
 def with_dtype(dtype: np.dtype[Any], **values: Expr) -> None:
-    """Raise OperandError if an operand, passed by its name, has another dtype."""
+    """Raise OperandError if an operand, passed by its name, does not have the dtype ``dtype``."""
     for name, value in values.items():
         if value.dtype != dtype:
             raise OperandError(
@@ -241,9 +245,9 @@ def with_dtype(dtype: np.dtype[Any], **values: Expr) -> None:
 
 
 def check_dtypes(op: OperatorContext, *, wide: bool = False, signed: bool = False, **values: Expr) -> None:
-    """Raise OperandError for operands, passed by name, that do not have 8 bits, or the result's dtype.
+    """Raise OperandError if an operand, passed by its name, does not have 8 bits, or not the dtype of the result.
 
-    ``wide`` also allows 16 bits with zero points of 0; ``signed`` excludes uint8.
+    ``wide`` also allows 16 bits with zero points of 0. ``signed`` excludes uint8.
     """
     allowed = ("int8", *["uint8"] * (not signed), *["int16"] * wide)
     for name, value in values.items():
@@ -274,11 +278,11 @@ def quantized_product(
     activation: str,
     rounding: Rounding | None = None,
 ) -> Expr:
-    """Return a product of an input and weights plus a bias, as integers of the result.
+    """Return the product of ``x`` and ``weights``, plus ``bias``, in the quantised integers of the result.
 
     ``name`` is the name of the weights. Their first axis contains the filters, or the elements of the result; ``axis``
-    is this axis in the file. ``product`` is called with both operands as exact floats, and returns sums with the
-    results in the last axis. The default rounding is the one for convolutions.
+    is the index of this axis in the file. ``product`` is called with both operands as exact floats. It returns the
+    sums, with the filters or results in the last axis. The default of ``rounding`` is the rounding for convolutions.
     """
     factors, zero = _factors(op, x, name, weights, axis)
     total = product(without_zero_point(x, scale_and_zero_point(op, "input")[1]), without_zero_point(weights, zero))
@@ -289,10 +293,10 @@ def quantized_product(
 
 
 def _factors(op: OperatorContext, x: Expr, name: str, weights: Expr, axis: int) -> tuple[NDArray[np.float64], int]:
-    """Return the requantization factors, which convert sums to the result's scale, and the weights' zero point.
+    """Return the factors that convert integer sums to the result's scale, and the zero point of the weights.
 
-    The weights must have one scale, or one for each filter or result along an axis. Raise OperandError for any other
-    layout, and for zero points that interpreters do not support. With int16 inputs, weights are int8.
+    The weights must have one scale, or one for each filter or result along ``axis``. Raise OperandError if they have
+    other scales, or zero points that interpreters do not support. If the input is int16, the weights must be int8.
     """
     check_dtypes(op, wide=True, input=x)
     with_dtype(INT8 if x.dtype == _INT16 else x.dtype, **{name: weights})
@@ -315,10 +319,10 @@ def _factors(op: OperatorContext, x: Expr, name: str, weights: Expr, axis: int) 
 
 
 def _check_bias(op: OperatorContext, bias: Expr, name: str, x: Expr) -> None:
-    """Raise OperandError for a bias that interpreters reject.
+    """Raise OperandError if interpreters would reject ``bias``.
 
-    It must be int32, or int64 for int16 inputs, with zero point 0, and its scale must be the product of the scales of
-    the input and the weights, whose name is ``name``.
+    The bias must be int32, or int64 for an int16 input, with the zero point 0. Its scale must be the product of the
+    scales of the input ``x`` and of the weights, whose name is ``name``.
     """
     with_dtype(INT64 if x.dtype == _INT16 else np.dtype(np.int32), bias=bias)
     if not has_scale(op, "bias") or quantization_of(op, name).scale.size > 1:
@@ -338,12 +342,12 @@ def _check_bias(op: OperatorContext, bias: Expr, name: str, x: Expr) -> None:
 
 
 def rounding_of(x: Expr) -> Rounding:
-    """Return the rounding of sums of products, which has shorter multipliers for int16 inputs."""
+    """Return the rounding of sums of products with ``x``; for int16, its multipliers are shorter."""
     return rounded_wide if x.dtype == _INT16 else rounded_twice
 
 
 def without_zero_point(x: Expr, zero: NDArray[np.int64] | int) -> Expr:
-    """Return integers minus their zero point as float64, in which sums of products are exact."""
+    """Return ``x`` − ``zero`` as float64, in which sums of products are exact."""
     wide = cast(x, _FLOAT64)
     return wide if not np.any(zero) else wide - tensor(np.asarray(zero, np.float64))
 

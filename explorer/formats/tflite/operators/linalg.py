@@ -29,7 +29,7 @@ from explorer.ops.linalg.matmul import matmul
 from explorer.ops.manipulation.reshape import transpose
 
 
-# asymmetric_quantize_inputs affects only float inputs with quantised weights, which are not supported.
+# asymmetric_quantize_inputs only affects float inputs with quantised weights, which are not supported.
 @operator("FULLY_CONNECTED", quantized=True)
 def fully_connected(
     op: OperatorContext,
@@ -43,7 +43,7 @@ def fully_connected(
     asymmetric_quantize_inputs: Unused,
     quantized_bias_type: Unused,
 ) -> Expr:
-    """Return the rows of the input times the transposed weights (outputs, inputs), plus the bias."""
+    """Return the rows of ``input`` times the transposed ``weights`` (outputs, inputs), plus ``bias``."""
     x, (count, length) = input, with_rank("weights", weights, "outputs", "inputs").shape
     if not length or x.size % length:
         raise OperandError(
@@ -83,7 +83,7 @@ def batch_matmul(
     adj_y: bool = False,
     asymmetric_quantize_inputs: Unused,
 ) -> Expr:
-    """Return products of matrices in the last two axes, each optionally transposed."""
+    """Return the matrix products of the last two axes; ``adj_x`` and ``adj_y`` transpose the matrices of an operand."""
     with_one_dtype(x=x, y=y)
     quantized = is_quantized(op, "x", "y")
     if min(x.ndim, y.ndim) < 2 or (x.dtype.kind != "f" and not quantized):

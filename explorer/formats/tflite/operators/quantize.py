@@ -40,7 +40,7 @@ def dequantize(op: OperatorContext, input: Expr) -> Expr:
 def quantize(op: OperatorContext, input: Expr) -> Expr:
     """Return x / scale + zero_point, with the quotient rounded to the nearest integer, halves away from zero.
 
-    The result is clipped to the dtype; NaN becomes the smallest integer.
+    The result is clipped to the limits of its dtype. NaN becomes the smallest integer.
     """
     x = input
     if has_scale(op, "input"):
@@ -62,7 +62,7 @@ def quantize(op: OperatorContext, input: Expr) -> Expr:
 
 
 def _rescaled(op: OperatorContext, x: Expr) -> Expr:
-    """Return quantised integers in another scale."""
+    """Return quantised integers ``x``, converted to the scale of the result."""
     (scale, zero), (own_scale, own_zero) = scale_and_zero_point(op, "input"), scale_and_zero_point(op, "output")
     name = op.argument("output.dtype")
     if x.dtype.name not in _EXACT[:3] or name not in _EXACT[:3]:
@@ -72,7 +72,7 @@ def _rescaled(op: OperatorContext, x: Expr) -> Expr:
 
 
 def _scaled(op: OperatorContext, name: str, x: Expr) -> tuple[Expr, Expr]:
-    """Return the scale and zero point of a tensor as float32, shaped for broadcasting with it."""
+    """Return the scale and zero point of the tensor ``name`` as float32, shaped for broadcasting with ``x``."""
     scale, zero = op.input(f"{name}.scale"), op.input(f"{name}.zero_point")
     if scale is None or zero is None or (name == "input" and x.dtype.name not in _EXACT):
         raise OperandError(
@@ -95,7 +95,7 @@ def _scaled(op: OperatorContext, name: str, x: Expr) -> tuple[Expr, Expr]:
 
 @operator("DENSIFY", quantized=True)
 def densify(input: Expr) -> Expr:
-    """Return the dense form of a sparse tensor, which is how it is read from the file."""
+    """Return ``input`` unchanged, because a sparse tensor is already dense after reading."""
     return input
 
 

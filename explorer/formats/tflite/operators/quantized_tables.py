@@ -1,8 +1,8 @@
 """Smooth functions of quantised operands, computed with look-up tables as in TensorFlow Lite's kernels.
 
-The table of an 8-bit function contains all 256 results. The table of a 16-bit function contains every 128th result,
-with linear interpolation; its elements are shifted to balance the interpolation error. 16-bit sigmoids have a special
-table with steps of 1/24.
+The table of an 8-bit function contains all 256 results. The table of a 16-bit function contains every 128th result, and
+the results between them are interpolated linearly. The elements of this table are shifted to balance the interpolation
+error. 16-bit sigmoids have a special table with steps of 1/24.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from explorer.ops.manipulation.gather import take
 _FLOAT32, _INT16 = np.float32, np.dtype(np.int16)
 _SHORT = np.iinfo(np.int16)
 _SHORT_BITS = 15
-"""number of bits of a 16-bit number without its sign"""
+"""number of bits of a 16-bit integer without its sign"""
 _BITS = 7
-"""number of low bits of a 16-bit number, which select a point between two table elements"""
+"""number of low bits of a 16-bit integer; they select a point between two table elements"""
 _SIGMOID_STEPS, _MAX_MULTIPLIER = 24, 32767.0
-"""steps per unit in the sigmoid table, and the maximum multiplier for positions in it"""
+"""number of table elements per unit of x in the sigmoid table, and the maximum multiplier for positions in it"""
 
 
 def _gelu(x: Array) -> Array:
@@ -68,13 +68,13 @@ BY_BYTES: dict[str, Callable[[Array], Array]] = {
 }
 """name → function in single precision, for 8-bit operands"""
 BY_LINES: dict[str, Callable[[Array], Array]] = {"EXP": np.exp, "GELU": _gelu, "GELU by tanh": _gelu_by_tanh}
-"""the same for 16-bit operands"""
+"""name → function in single precision, for 16-bit operands"""
 SIGNED = ("EXP", "LOG", "RSQRT", "ELU")
 """functions that interpreters support for int8, but not for uint8"""
 
 
 def look_up(op: OperatorContext, x: Expr, name: str) -> Expr:
-    """Return a function of each element, looked up in a table."""
+    """Return the function ``name`` of each element of ``x``, looked up in a table."""
     wide = name in BY_LINES or name in ("LOGISTIC", "TANH", "ABS")
     check_dtypes(op, wide=wide, signed=name in SIGNED or name == "ABS", input=x)
     (scale, zero), (own_scale, own_zero) = scale_and_zero_point(op, "input"), scale_and_zero_point(op, "output")
@@ -95,13 +95,14 @@ def look_up(op: OperatorContext, x: Expr, name: str) -> Expr:
             values = np.asarray(BY_BYTES[name](numbers.astype(_FLOAT32) * scale), _FLOAT32)
             ratios = values / own_scale if name in ("LOGISTIC", "TANH") else values * (_FLOAT32(1) / own_scale)
             results = _rounded(ratios)
-    # NaN is the logarithm or root of a negative number, which the interpreter rejects; it becomes the smallest integer.
+    # NaN is the logarithm or root of a negative number. The interpreter rejects it; here it becomes the smallest
+    # integer.
     elements = np.nan_to_num(np.clip(results + own_zero, info.min, info.max), nan=info.min).astype(x.dtype)
     return take(tensor(elements, name="table"), cast(x, INT64) - int(info.min), 0)
 
 
 def _hard_swish(numbers: Numbers, scale: np.float32, own_scale: np.float32) -> Numbers:
-    """Return x · relu6(x + 3) / 6 of numbers minus their zero point, with each step rounded to 16-bit integers."""
+    """Return x · relu6(x + 3) / 6 for integers minus their zero point, with each step rounded to 16 bits."""
     fine = numbers << 7
     finer_scale = _FLOAT32(1 / 128) * scale
     outer, outer_shift = _short_multiplier(finer_scale / own_scale)
@@ -116,7 +117,7 @@ def _hard_swish(numbers: Numbers, scale: np.float32, own_scale: np.float32) -> N
 
 
 def _short_multiplier(factor: np.float32) -> tuple[int, int]:
-    """Return a factor as a 15-bit multiplier, and the exponent of two to multiply by after it."""
+    """Return ``factor`` as a 15-bit multiplier and an exponent: factor = multiplier · 2^(exponent − 15)."""
     multiplier, shift = quantized_multipliers(np.array(factor, np.float64))
     return min((int(multiplier) + (1 << 15)) >> 16, _SHORT.max), int(shift)
 
@@ -126,7 +127,7 @@ def _shifted(numbers: Numbers, bits: int) -> Numbers:
 
 
 def _divided(numbers: Numbers, bits: int) -> Numbers:
-    """Return numbers divided by 2^bits; ``bits`` may be negative."""
+    """Return ``numbers`` / 2^bits; ``bits`` may be negative."""
     maximum = 2 * _SHORT_BITS
     return rounded_shift(numbers, min(bits, maximum)) if bits > 0 else numbers << min(-bits, maximum)
 
@@ -134,7 +135,11 @@ def _divided(numbers: Numbers, bits: int) -> Numbers:
 def interpolation_table(
     values: Callable[[Array], Array], scale: float, zero: int, own_scale: float, own_zero: int
 ) -> Numbers:
-    """Return a 16-bit function at every 128th number, shifted by half of the interpolation error."""
+    """Return a table with every 128th result of a 16-bit function.
+
+    Each element is shifted by half of the interpolation error. ``values`` is the function of real numbers. ``scale``
+    and ``zero`` are the operand's scale and zero point, ``own_scale`` and ``own_zero`` the result's.
+    """
     with np.errstate(over="ignore"):
         lower, upper = [_FLOAT32(scale) * _FLOAT32(end - zero) for end in (_SHORT.min, _SHORT.max)]
         low, high = [_FLOAT32(own_scale) * _FLOAT32(end - own_zero) for end in (_SHORT.min, _SHORT.max)]
@@ -154,7 +159,7 @@ def interpolation_table(
 
 
 def interpolate(table: Numbers, number: Expr) -> Expr:
-    """Return 16-bit results by linear interpolation between a table's elements, as int16."""
+    """Return the results for 16-bit ``number``, interpolated linearly between the elements of ``table``, as int16."""
     shift, elements = function("right_shift"), tensor(table, name="table")
     position, rest = shift(number, _BITS) + (len(table) >> 1), function("bitwise_and")(number, (1 << _BITS) - 1)
     start = take(elements, position, 0)
@@ -163,7 +168,7 @@ def interpolate(table: Numbers, number: Expr) -> Expr:
 
 
 def _sigmoid(x: Expr, scale: np.float32, name: str) -> Expr:
-    """Return 16-bit sigmoids or hyperbolic tangents, from a table of the sigmoid for positive numbers."""
+    """Return the sigmoid or hyperbolic tangent of 16-bit ``x``, from a table of the sigmoid of positive numbers."""
     multiplier, left = float(scale) * 4096 * (_SIGMOID_STEPS // 8), 0
     if multiplier >= 1 << 30:
         raise OperandError(
@@ -188,7 +193,7 @@ def _sigmoid(x: Expr, scale: np.float32, name: str) -> Expr:
 
 
 def _sigmoids() -> Numbers:
-    """Return 16-bit sigmoids of 0, 1/24, …, shifted by half of the interpolation error; the last element is 1."""
+    """Return the sigmoids of 0, 1/24, … with 16 bits, shifted by half of the interpolation error. The last one is 1."""
     values = 1 / (1 + np.exp(-np.arange(256) / _SIGMOID_STEPS))
     correction = values * (1 - values) * (2 * values - 1) / (16 * _SIGMOID_STEPS**2)
     table = np.floor((1 << 16) * (values + correction) + 0.5).astype(np.int64)

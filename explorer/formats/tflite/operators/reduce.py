@@ -1,7 +1,8 @@
 """Reductions along axes, indices of extremes, cumulative sums, and norms.
 
-Quantised operands are computed as in TensorFlow Lite's kernels: the multiplier of a mean includes the division by the
-number of elements, a sum is computed in single precision, and the reciprocal of a norm with 32-bit Newton iterations.
+Quantised operands are computed as in TensorFlow Lite's kernels. The multiplier of a mean includes the division by the
+number of elements. A sum is computed in single precision. The reciprocal of a norm is computed with 32-bit Newton
+iterations.
 """
 
 from __future__ import annotations
@@ -52,13 +53,13 @@ from explorer.ops.reduction.sorting import argmax, argmin, cumsum, topk
 
 _FLOAT32, _FLOAT64 = np.float32, np.float64
 _MAX_BITS = 32
-"""maximum number of bits by which a mean's multiplier is extended before dividing by the number of elements"""
+"""maximum number of bits by which the multiplier of a mean is extended before the division by the number of elements"""
 _BEYOND = 1 << 20
-"""number that exceeds the limits of all results"""
+"""an integer that exceeds the limits of all results"""
 _MIN_NORM = 1e-6
 """minimum norm by which L2_NORMALIZATION divides"""
 _ONE = 1 << 28
-"""one in fixed point with three integer bits"""
+"""the number one in fixed point with three integer bits"""
 _HALF_ROOT = 1518500250
 """√2 / 2 with 31 bits"""
 _ITERATIONS = 5
@@ -67,7 +68,7 @@ _RESULT_BITS = 7
 
 
 def axes_of(axis: tuple[int, ...], x: Expr) -> tuple[int, ...]:
-    """Return nonnegative axes without duplicates."""
+    """Return the axes ``axis`` of ``x`` as nonnegative integers without duplicates."""
     return tuple(dict.fromkeys([normalize_axis(each, x.ndim, "axis") for each in axis]))
 
 
@@ -87,7 +88,7 @@ _register("REDUCE_ALL", reduce.all)
 
 @operator("MEAN", quantized=True)
 def mean(op: OperatorContext, input: Expr, axis: Known[Ints], *, keep_dims: bool = False) -> Expr:
-    """Return means along axes."""
+    """Return the means along the axes ``axis``."""
     axes = axes_of(axis, input)
     if not is_quantized(op, "input"):
         return cast(reduce.mean(check_float("input", input), axes, keepdims=keep_dims), input.dtype)
@@ -109,7 +110,7 @@ def mean(op: OperatorContext, input: Expr, axis: Known[Ints], *, keep_dims: bool
 
 @operator("SUM", quantized=True)
 def sum(op: OperatorContext, input: Expr, axis: Known[Ints], *, keep_dims: bool = False) -> Expr:
-    """Return sums along axes."""
+    """Return the sums along the axes ``axis``."""
     axes = axes_of(axis, input)
     if not is_quantized(op, "input"):
         return cast(reduce.sum(input, axes, keepdims=keep_dims), input.dtype)
@@ -130,7 +131,7 @@ def sum(op: OperatorContext, input: Expr, axis: Known[Ints], *, keep_dims: bool 
 
 @operator("REDUCE_PROD", quantized=True)
 def product(op: OperatorContext, input: Expr, axis: Known[Ints], *, keep_dims: bool = False) -> Expr:
-    """Return products along axes; for quantised operands, each partial product is requantised."""
+    """Return the products along the axes ``axis``; for quantised operands, each partial product is rounded."""
     x, axes = input, axes_of(axis, input)
     if not is_quantized(op, "input"):
         return cast(reduce.prod(x, axes, keepdims=keep_dims), x.dtype)
@@ -171,20 +172,20 @@ _register_position("ARG_MIN", argmin)
 
 @operator("TOPK_V2", moves=True)
 def largest(input: Expr, k: Known[int]) -> tuple[Expr, Expr]:
-    """Return the k largest elements of the last axis, and their indices."""
+    """Return the ``k`` largest elements along the last axis, and their indices."""
     values, positions = topk(input, k)
     return values, cast(positions, np.dtype(np.int32))
 
 
 @operator("CUMSUM")
 def sums(input: Expr, axis: Known[int], *, exclusive: bool = False, reverse: bool = False) -> Expr:
-    """Return cumulative sums along an axis."""
+    """Return the cumulative sums along ``axis``."""
     return cumsum(input, normalize_axis(axis, input.ndim, "CUMSUM"), exclusive=exclusive, reverse=reverse)
 
 
 @operator("L2_NORMALIZATION", quantized=True)
 def normalized(op: OperatorContext, input: Expr, *, fused_activation_function: Activation = "NONE") -> Expr:
-    """Return x divided by its norm along the last axis, for quantised operands in steps of 1/128."""
+    """Return ``input`` divided by its norm along the last axis; quantised results have steps of 1/128."""
     if not is_quantized(op, "input"):
         return apply_activation(_over_norm(input), fused_activation_function)
     op.only("fused_activation_function", "NONE")
@@ -204,7 +205,7 @@ class OverNorm(Operation):
     """Integers divided by the norm of their row along the last axis, in steps of 1/128."""
 
     rounds_late: bool = True
-    """whether the factor 128 is applied after the product, as for int8, and not before it, as for uint8"""
+    """whether the result is scaled by 128 after the product, as for int8, or before it, as for uint8"""
     portable = False
     nondifferentiable = "results are rounded to integers, so the gradient is 0 almost everywhere"
     unbatchable = "each row is already normalised separately"
@@ -232,7 +233,7 @@ class OverNorm(Operation):
 
 
 def _inverse_roots(x: Array) -> tuple[Numbers, Numbers]:
-    """Return 31-bit multipliers and shifts for integers, where 1 / √x = multiplier · 2^(−31 − shift)."""
+    """Return 31-bit multipliers and shifts for integers ``x``, where 1 / √x = multiplier · 2^(−31 − shift)."""
     size, shifts = np.maximum(x, 2), np.full(x.shape, 11, np.int64)
     while np.any(large := size >= 1 << 29):
         size, shifts = np.where(large, size >> 2, size), shifts + large

@@ -1,7 +1,7 @@
 """Reshaping, transposition, concatenation and blocks, and operators that return or compute shapes.
 
-Converters compute shapes from shapes (SHAPE, PACK, STRIDED_SLICE). Lengths are known when a net is built, so SHAPE
-returns a constant, and shapes computed from it are constants too.
+Converters compute shapes from shapes (SHAPE, PACK, STRIDED_SLICE). All lengths are known when a net is built. SHAPE
+therefore returns a constant, and shapes that are computed from it are also constants.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from explorer.record.reasons import counted_text
 
 @operator("RESHAPE", moves=True)
 def reshape_(input: Expr, shape: Known[Ints] | None = None, *, new_shape: Ints | None = None) -> Expr:
-    """Return the elements in another shape, in which one length may be −1; the operand overrides the option."""
+    """Return ``input`` with the shape ``shape`` or, if this operand is missing, ``new_shape``; a length may be −1."""
     shape = new_shape if shape is None else shape
     if shape is None:
         raise OperandError("no shape is given", rule="there must be an operand shape, or an option new_shape")
@@ -61,19 +61,19 @@ def reshape_(input: Expr, shape: Known[Ints] | None = None, *, new_shape: Ints |
 
 @operator("TRANSPOSE", moves=True)
 def transpose_(input: Expr, perm: Known[Ints]) -> Expr:
-    """Return the input with its axes in another order."""
+    """Return ``input`` with its axes in the order ``perm``."""
     return transpose(input, perm)
 
 
 @operator("EXPAND_DIMS", moves=True)
 def expand_dims_(input: Expr, axis: Known[int]) -> Expr:
-    """Return the input with an additional axis of length 1."""
+    """Return ``input`` with an additional axis of length 1 at the index ``axis``."""
     return expand_dims(input, axis)
 
 
 @operator("SQUEEZE", moves=True)
 def squeeze_(input: Expr, *, squeeze_dims: Ints = ()) -> Expr:
-    """Return the input without the given axes of length 1, or without all of them."""
+    """Return ``input`` without the axes ``squeeze_dims``, which have length 1, or without all axes of length 1."""
     return squeeze(input, tuple([normalize_axis(axis, input.ndim, "SQUEEZE") for axis in squeeze_dims]) or None)
 
 
@@ -81,7 +81,7 @@ def squeeze_(input: Expr, *, squeeze_dims: Ints = ()) -> Expr:
 def concatenation(
     op: OperatorContext, *inputs: Expr, axis: int = 0, fused_activation_function: Activation = "NONE"
 ) -> Expr:
-    """Return the operands concatenated along an axis; uint8 operands may have different scales."""
+    """Return the operands concatenated along ``axis``; uint8 operands may have different scales."""
     values = _of_one_dtype(inputs)
     is_plain = fused_activation_function == "NONE"
     if has_scale(op, "output") and op.argument("output.dtype") == "uint8" and is_plain:
@@ -91,7 +91,7 @@ def concatenation(
 
 
 def _rescaled(op: OperatorContext, position: int, x: Expr) -> Expr:
-    """Return a uint8 operand converted to the scale of the result in single precision."""
+    """Return the uint8 operand ``x``, converted to the scale of the result in single precision."""
     (scale, zero), (own_scale, own_zero) = (
         scale_and_zero_point(op, f"inputs.{position}"),
         scale_and_zero_point(op, "output"),
@@ -120,7 +120,7 @@ def _of_one_dtype(inputs: tuple[Expr, ...]) -> tuple[Expr, ...]:
 
 @operator("UNPACK", moves=True)
 def unpack(input: Expr, *, axis: int = 0, num: Unused) -> tuple[Expr, ...]:
-    """Return the elements along an axis as separate tensors."""
+    """Return the elements along ``axis`` as separate tensors."""
     axis = normalize_axis(axis, input.ndim, "UNPACK")
     claim_steps("UNPACK", input.shape[axis])
     return tuple([input[(*[slice(None)] * axis, position)] for position in range(input.shape[axis])])
@@ -128,7 +128,7 @@ def unpack(input: Expr, *, axis: int = 0, num: Unused) -> tuple[Expr, ...]:
 
 @operator("TILE", moves=True)
 def tile_(input: Expr, multiples: Known[Ints]) -> Expr:
-    """Return the input repeated along each axis."""
+    """Return ``input`` repeated along each axis; ``multiples`` contains the number of repetitions for each axis."""
     if len(multiples) != input.ndim or min(multiples, default=0) < 0:
         raise OperandError(f"multiples={multiples} for {input.type}", rule="there must be a count for each axis")
     return tile(input, multiples)
@@ -136,13 +136,13 @@ def tile_(input: Expr, multiples: Known[Ints]) -> Expr:
 
 @operator("BROADCAST_TO", moves=True)
 def broadcast(input: Expr, shape: Known[Ints]) -> Expr:
-    """Return the input broadcast to a shape."""
+    """Return ``input`` broadcast to ``shape``."""
     return broadcast_to(input, shape)
 
 
 @operator("FILL", moves=True)
 def fill(shape: Known[Ints], value: Expr) -> Expr:
-    """Return a tensor with one value in all elements."""
+    """Return a tensor of shape ``shape`` with ``value`` in all elements."""
     return broadcast_to(value, shape)
 
 
@@ -160,7 +160,7 @@ def shape(input: Expr, *, out_type: str = "int32") -> Expr:
 
 @operator("RANGE")
 def range_(op: OperatorContext, start: Expr, limit: Expr, delta: Expr) -> Expr:
-    """Return numbers from start to limit (exclusive) with the step delta."""
+    """Return the numbers from ``start`` to ``limit``, excluded, in steps of ``delta``."""
     # Arrays, since Python numbers would not have the dtype of the result.
     values = {name: known_value(op, name, x) for name, x in (("start", start), ("limit", limit), ("delta", delta))}
     first, end, step = [as_number(op, name, value) for name, value in values.items()]
@@ -180,7 +180,7 @@ def range_(op: OperatorContext, start: Expr, limit: Expr, delta: Expr) -> Expr:
 
 @operator("DEPTH_TO_SPACE", moves=True)
 def depth_to_space(input: Expr, *, block_size: int) -> Expr:
-    """Return channels rearranged to blocks of pixels."""
+    """Return ``input`` with channels moved to blocks of ``block_size`` × ``block_size`` pixels."""
     (count, height, width, channels), size = _image_shape(input, block_size), block_size
     if channels % (size * size):
         raise OperandError(
@@ -193,7 +193,7 @@ def depth_to_space(input: Expr, *, block_size: int) -> Expr:
 
 @operator("SPACE_TO_DEPTH", moves=True)
 def space_to_depth(input: Expr, *, block_size: int) -> Expr:
-    """Return blocks of pixels rearranged to channels."""
+    """Return ``input`` with blocks of ``block_size`` × ``block_size`` pixels moved to channels."""
     (count, height, width, channels), size = _image_shape(input, block_size), block_size
     if height % size or width % size:
         raise OperandError(f"{input.type}, block_size={size}", rule="the block must divide height and width")
@@ -210,7 +210,7 @@ def _image_shape(x: Expr, block_size: int) -> tuple[int, ...]:
 
 @operator("SPACE_TO_BATCH_ND", quantized=True)
 def space_to_batch(op: OperatorContext, input: Expr, block_shape: Known[Ints], paddings: Known[Array]) -> Expr:
-    """Return blocks of padded pixels rearranged to elements of the batch."""
+    """Return ``input`` with blocks of padded pixels moved to elements of the batch."""
     check_real(op, moves=True)
     blocks, sides = block_shape, _sides(input, block_shape, paddings, "paddings")
     # The zero point represents zero.
@@ -228,7 +228,7 @@ def space_to_batch(op: OperatorContext, input: Expr, block_shape: Known[Ints], p
 
 @operator("BATCH_TO_SPACE_ND", moves=True)
 def batch_to_space(input: Expr, block_shape: Known[Ints], crops: Known[Array]) -> Expr:
-    """Return elements of the batch rearranged to blocks of pixels, with cropped borders."""
+    """Return ``input`` with elements of the batch moved to blocks of pixels, and with cropped borders."""
     blocks, sides = block_shape, _sides(input, block_shape, crops, "crops")
     count, rest, size = len(blocks), input.shape[1 + len(blocks) :], math.prod(blocks)
     if input.shape[0] % size:
@@ -243,7 +243,10 @@ def batch_to_space(input: Expr, block_shape: Known[Ints], crops: Known[Array]) -
 
 
 def _sides(x: Expr, blocks: tuple[int, ...], sides: Array, name: str) -> tuple[tuple[int, int], ...]:
-    """Return the numbers of elements before and after each axis; raise OperandError for invalid blocks or sides."""
+    """Return the number of elements that ``sides`` contains before and after each axis.
+
+    Raise OperandError if ``blocks`` or ``sides`` are invalid.
+    """
     if min(blocks, default=0) < 1 or sides.shape != (len(blocks), 2) or sides.min() < 0 or x.ndim <= len(blocks):
         raise OperandError(
             f"input is {x.type}, block_shape={blocks}, {name}={sides.tolist()}",

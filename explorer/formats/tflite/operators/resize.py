@@ -45,7 +45,7 @@ def resize_bilinear(
     align_corners: bool = False,
     half_pixel_centers: bool = False,
 ) -> Expr:
-    """Return images resized with bilinear interpolation."""
+    """Return images resized to ``size`` with bilinear interpolation."""
     lengths = _check(input, size, align_corners, half_pixel_centers)
     if has_scale(op, "input"):
         check_real(op, moves=True)
@@ -60,7 +60,10 @@ def resize_bilinear(
 def resize_nearest(
     input: Expr, size: Known[Ints], *, align_corners: bool = False, half_pixel_centers: bool = False
 ) -> Expr:
-    """Return images resized to the nearest pixel, with positions rounded in single precision as in TensorFlow Lite."""
+    """Return images resized to ``size`` with the nearest pixels.
+
+    Positions are rounded in single precision, as in TensorFlow Lite.
+    """
     x = input
     for axis, new in zip((1, 2), _check(x, size, align_corners, half_pixel_centers), strict=True):
         old = x.shape[axis]
@@ -73,12 +76,15 @@ def resize_nearest(
 
 
 def _step(old: int, new: int, align: bool) -> np.float32:
-    """Return the distance between two new pixels, in old pixels."""
+    """Return the distance between two adjacent new pixels, in units of old pixels."""
     return np.float32(old - 1) / np.float32(new - 1) if align and new > 1 else np.float32(old) / np.float32(new)
 
 
 def _quantized_pixels(x: Expr, size: tuple[int, int], align: bool, half: bool) -> Expr:
-    """Return quantised pixels, interpolated in steps of 1/1024 if they are signed, else in single precision."""
+    """Return interpolated quantised pixels.
+
+    The interpolation uses steps of 1/1024 if the pixels are signed integers, else single precision.
+    """
     is_signed = x.dtype.kind == "i"
     dtype, one = np.dtype(np.int64 if is_signed else np.float32), _ONE if is_signed else 1
     y = cast(x, dtype)
@@ -89,7 +95,7 @@ def _quantized_pixels(x: Expr, size: tuple[int, int], align: bool, half: bool) -
         before, after, weight = weights_of(x.shape[axis], new, align, half)
         weight = weight.reshape(new, *[1] * (3 - axis)).astype(dtype)
         sides.append(((before, tensor((one - weight).astype(dtype))), (after, tensor(weight))))
-    # The four neighbours of a pixel, in the interpreter's order of addition.
+    # The four neighbours of a pixel are added in the interpreter's order.
     parts = [
         take(take(y, tensor(rows), 1), tensor(columns), 2) * row_weight * column_weight
         for columns, column_weight in sides[1]
@@ -98,22 +104,28 @@ def _quantized_pixels(x: Expr, size: tuple[int, int], align: bool, half: bool) -
     total = parts[0] + parts[1] + parts[2] + parts[3]
     if not is_signed:
         return cast(total + np.float32(0.5), x.dtype)
-    # Rounded to the nearest integer, halves away from zero.
+    # Rounded to the nearest integer, with halves rounded away from zero.
     area = _ONE * _ONE
     return cast(sign(total) * floor_divide(absolute(total) + area // 2, area), x.dtype)
 
 
 def _integer_weights(old: int, new: int, align: bool, half: bool) -> tuple[Array, Array, Array]:
-    """Return the two neighbours of each position along an axis, and the weight of the second, in steps of 1/1024."""
+    """Return the indices of the two neighbours of each new pixel along an axis, and the second neighbour's weight.
+
+    Weights are integers in steps of 1/1024.
+    """
     step = (_ONE * (old - 1) + (new - 1) // 2) // (new - 1) if align and new > 1 else (_ONE * old + new // 2) // new
     position = np.maximum(np.arange(new, dtype=np.int64) * step + (step // 2 - _ONE // 2 if half else 0), 0)
-    # With a step that is rounded up, the position may be beyond the last pixel.
+    # If the step was rounded up, a position may be beyond the last pixel.
     before = np.minimum(position // _ONE, old - 1)
     return before, np.minimum(before + 1, old - 1), position - _ONE * before
 
 
 def _float_weights(old: int, new: int, align: bool, half: bool) -> tuple[Array, Array, Array]:
-    """Return the two neighbours of each position along an axis, and the weight of the second, in single precision."""
+    """Return the indices of the two neighbours of each new pixel along an axis, and the second neighbour's weight.
+
+    Weights are in single precision.
+    """
     step = _step(old, new, align)
     position = np.arange(new).astype(np.float32)
     position = (position + np.float32(0.5)) * step - np.float32(0.5) if half else position * step

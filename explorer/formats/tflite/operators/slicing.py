@@ -1,4 +1,4 @@
-"""Slicing, splitting, gathering, padding, and reversing of tensors."""
+"""Slicing, splitting, gathering, padding and reversing of tensors."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ def strided_slice(
     shrink_axis_mask: int = 0,
     offset: bool = False,
 ) -> Expr:
-    """Return the slice with begin, end and stride of each axis; bits of the masks omit ends, or add or remove axes."""
+    """Return the slice from ``begin`` to ``end`` with ``strides``, one number for each axis.
+
+    Bits of the masks omit a begin or an end, add a new axis, or remove an axis.
+    """
     if not len(begin) == len(end) == len(strides) <= 2 * input.ndim + 1:
         raise OperandError(
             f"begin={begin}, end={end}, strides={strides} for {input.type}",
@@ -61,7 +64,7 @@ def strided_slice(
 
 @operator("SLICE", moves=True)
 def slice_(input: Expr, begin: Known[Ints], size: Known[Ints]) -> Expr:
-    """Return the slice with begin and size of each axis; size −1 extends to the end."""
+    """Return the slice that starts at ``begin`` and has the lengths ``size``; −1 extends to the end of an axis."""
     if not len(begin) == len(size) == input.ndim:
         raise OperandError(
             f"begin={begin}, size={size} for {input.type}", rule="there must be a begin and a size for each axis"
@@ -75,7 +78,7 @@ def slice_(input: Expr, begin: Known[Ints], size: Known[Ints]) -> Expr:
 
 @operator("SPLIT", moves=True)
 def split(axis: Known[int], input: Expr, *, num_splits: int) -> tuple[Expr, ...]:
-    """Return equal parts of an axis."""
+    """Return ``num_splits`` equal parts of ``input`` along ``axis``."""
     axis = normalize_axis(axis, input.ndim, "SPLIT")
     if num_splits < 1 or input.shape[axis] % num_splits:
         raise OperandError(f"num_splits={num_splits} for {input.type}", rule="the number of parts must divide the axis")
@@ -85,7 +88,7 @@ def split(axis: Known[int], input: Expr, *, num_splits: int) -> tuple[Expr, ...]
 
 @operator("SPLIT_V", moves=True)
 def split_by_sizes(input: Expr, size_splits: Known[Ints], axis: Known[int], *, num_splits: Unused) -> tuple[Expr, ...]:
-    """Return parts of an axis with the given lengths; one may be −1 for the rest."""
+    """Return parts of ``input`` with lengths ``size_splits`` along ``axis``; one length may be −1 for the remainder."""
     axis = normalize_axis(axis, input.ndim, "SPLIT_V")
     rest = input.shape[axis] - sum(size for size in size_splits if size != -1)
     lengths = tuple([rest if size == -1 else size for size in size_splits])
@@ -104,31 +107,34 @@ def _parts(x: Expr, axis: int, lengths: tuple[int, ...]) -> tuple[Expr, ...]:
 
 @operator("GATHER", moves=True)
 def gather(input: Expr, indices: Expr, *, axis: int = 0, batch_dims: Literal[0] = 0) -> Expr:
-    """Return the elements at indices along an axis."""
+    """Return the elements of ``input`` at ``indices`` along ``axis``."""
     return take(input, indices, normalize_axis(axis, input.ndim, "GATHER"))
 
 
 @operator("EMBEDDING_LOOKUP", moves=True)
 def embedding_lookup(indices: Expr, table: Expr) -> Expr:
-    """Return the rows of a table at indices."""
+    """Return the rows of ``table`` at ``indices``."""
     return take(table, indices, 0)
 
 
 @operator("PAD", moves=True)
 def pad_(op: OperatorContext, input: Expr, paddings: Known[Array]) -> Expr:
-    """Return the input padded with zeros; quantised inputs with the zero point, which represents 0."""
+    """Return ``input`` padded with zeros. A quantised input is padded with its zero point, which represents 0."""
     return pad(input, _widths(input, paddings), constant_values=op.argument("input.zero_point", 0))
 
 
 @operator("PADV2", moves=True)
 def pad_with_value(input: Expr, paddings: Known[Array], constant_values: Known[float]) -> Expr:
-    """Return the input padded with a value."""
+    """Return ``input`` padded with the value ``constant_values``."""
     return pad(input, _widths(input, paddings), constant_values=constant_values)
 
 
 @operator("MIRROR_PAD", moves=True)
 def mirror_pad(input: Expr, paddings: Known[Array], *, mode: Literal["REFLECT", "SYMMETRIC"] = "REFLECT") -> Expr:
-    """Return the input padded by reflection, excluding (REFLECT) or including (SYMMETRIC) the outermost element."""
+    """Return ``input`` padded by reflection.
+
+    The outermost element is not repeated if ``mode`` is REFLECT, and repeated if it is SYMMETRIC.
+    """
     x, widths = input, _widths(input, paddings)
     if mode == "REFLECT":
         return pad(x, widths, mode="reflect")
@@ -148,7 +154,7 @@ def mirror_pad(input: Expr, paddings: Known[Array], *, mode: Literal["REFLECT", 
 
 
 def _widths(x: Expr, paddings: Array) -> tuple[tuple[int, int], ...]:
-    """Return the numbers of elements added before and after each axis."""
+    """Return the number of elements that ``paddings`` adds before and after each axis."""
     if paddings.shape != (x.ndim, 2) or paddings.min(initial=0) < 0 or paddings.dtype.kind not in "iu":
         raise OperandError(
             f"paddings={paddings.tolist()} for {x.type}",
@@ -159,13 +165,13 @@ def _widths(x: Expr, paddings: Array) -> tuple[tuple[int, int], ...]:
 
 @operator("REVERSE_V2", moves=True)
 def reverse(input: Expr, axis: Known[Ints]) -> Expr:
-    """Return the input with axes reversed."""
+    """Return ``input`` with the axes ``axis`` reversed."""
     return flip(input, axes_of(axis, input))
 
 
 @operator("GATHER_ND", moves=True)
 def gather_parts(input: Expr, indices: Expr) -> Expr:
-    """Return the parts at rows of indices into the first axes."""
+    """Return parts of ``input``; each row of ``indices`` contains the indices of a part along the first axes."""
     depth = indices.shape[-1] if indices.ndim else 0
     if not 0 < depth <= input.ndim:
         raise OperandError(
@@ -178,7 +184,10 @@ def gather_parts(input: Expr, indices: Expr) -> Expr:
 
 @operator("ONE_HOT")
 def one_hot(indices: Expr, depth: Known[int], on_value: Expr, off_value: Expr, *, axis: int = -1) -> Expr:
-    """Return rows with on_value at an index and off_value elsewhere; an index outside the row has no effect."""
+    """Return rows of length ``depth`` with ``on_value`` at the index and ``off_value`` elsewhere.
+
+    An index outside the row has no effect.
+    """
     are_scalars = on_value.dtype == off_value.dtype and on_value.size == off_value.size == 1
     if depth < 0 or not are_scalars or indices.dtype.kind not in "iu":
         raise OperandError(
@@ -187,6 +196,6 @@ def one_hot(indices: Expr, depth: Known[int], on_value: Expr, off_value: Expr, *
         )
     axis = normalize_axis(axis, indices.ndim + 1, "ONE_HOT")
     claim_constant("ONE_HOT", depth)
-    # int64, since a narrow dtype may not represent all of them.
+    # int64, since a narrow dtype may not represent all indices.
     numbers = np.arange(depth).reshape(depth, *[1] * (indices.ndim - axis))
     return where(expand_dims(indices, axis) == numbers, reshape(on_value, ()), reshape(off_value, ()))

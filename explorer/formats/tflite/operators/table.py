@@ -1,7 +1,7 @@
-"""Table of TensorFlow Lite's operator types, which rejects quantised operands of types that do not support them.
+"""Table of TensorFlow Lite's operator types.
 
-Each quantised operator has its own rounding rules. A type is registered as one that only moves elements, or that
-handles scales; any other type raises an error for quantised operands, so that no result is wrong.
+Each quantised operator has its own rounding rules. An operator type is registered as a type that only moves elements,
+or as a type that handles scales. Any other type raises an error for quantised operands, so no result is wrong.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def input_names(type: str, count: int) -> tuple[str, ...]:
-    """Return the names of a type's inputs: the parameters of its function, else ``input 0``, ``input 1``, …"""
+    """Return the names of the inputs of ``type``: the parameters of its function, or ``input 0``, ``input 1``, …"""
     signature = TABLE.signature(type)
     names = () if signature is None else signature.input_names(count)
     return (*names, *[f"{UNNAMED}{position}" for position in range(len(names), count)])
@@ -26,15 +26,15 @@ def input_names(type: str, count: int) -> tuple[str, ...]:
 TABLE = OperatorTable("tflite", input_names=input_names)
 _SCALE, _ZERO_POINT = ".scale", ".zero_point"
 _FIRST = frozenset(("NONE", "SAME", "REFLECT", "DEFAULT", "float32"))
-"""names of enumeration values and the dtype that are 0 in a file"""
+"""the dtype, and the names of enumeration values, that are stored as 0 in a file"""
 
 
 def operator(*types: str, moves: bool = False, quantized: bool = False) -> Callable[[_Function], _Function]:
-    """Decorate the function of operator types; small results that depend on no input are computed while building.
+    """Decorate the function for one or more operator types.
 
-    ``moves`` means that elements of operands become elements of results unchanged, ``quantized`` that the function
-    handles scales and zero points. The function must have a parameter for each option that may differ from the schema's
-    default.
+    Small results that depend on no input are computed while the net is built. ``moves`` states that the function only
+    moves elements, ``quantized`` that the function handles scales and zero points. The function must have a parameter
+    for each option that may differ from the schema's default.
     """
 
     def check(op: OperatorContext) -> None:
@@ -47,7 +47,7 @@ def operator(*types: str, moves: bool = False, quantized: bool = False) -> Calla
 
 
 def _allow_unread(op: OperatorContext) -> None:
-    """Mark parts as read that may be ignored: options with default values, and properties such as ``x.scale``."""
+    """Mark everything that may be ignored as read: options with default values, and properties such as ``x.scale``."""
     definition, reads = op.definition, op.reads
     properties = [name for name in (*definition.arguments, *definition.weights) if "." in name]
     reads.arguments.update(properties, [name for name, value in definition.arguments.items() if is_default(value)])
@@ -60,7 +60,7 @@ def is_default(value: object) -> bool:
 
 
 def _check_count(op: OperatorContext) -> None:
-    """Raise OperandError for additional operands, which the function would not read."""
+    """Raise OperandError if there are more operands than the function reads."""
     definition = op.definition
     names = (*definition.input_names, *definition.weights, *definition.arguments)
     extra = [name for name in names if name.startswith(UNNAMED) and not name.endswith((_SCALE, _ZERO_POINT))]
@@ -73,9 +73,10 @@ def _check_count(op: OperatorContext) -> None:
 
 
 def check_real(op: OperatorContext, moves: bool = False, activation: bool = False) -> None:
-    """Raise OperandError for quantised operands, unless they are moved and all have the same scale and zero point.
+    """Raise OperandError if an operand is quantised.
 
-    ``activation`` means that the function computes an activation.
+    If ``moves`` is True, quantised operands are allowed if all have the same scale and zero point. ``activation``
+    states that the function computes an activation.
     """
     definition = op.definition
     quantized = [

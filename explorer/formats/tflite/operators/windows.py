@@ -1,7 +1,8 @@
 """Convolution and pooling of images (N, H, W, C), with TensorFlow's padding SAME or VALID.
 
-TensorFlow has channels last, and explorer's operations channels first, so images are transposed before and after. Plans
-cancel consecutive transpositions, so that no data is moved between two convolutions.
+In TensorFlow, the channels are the last axis. In explorer's operations, they are the axis before the pixels. Images are
+therefore transposed before and after each operation. Plans cancel consecutive transpositions, so no data is moved
+between two convolutions.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True)
 class Steps:
-    """Common options of all windows: padding and strides."""
+    """Options that all windows have: padding and strides."""
 
     padding: Literal["SAME", "VALID"] = "SAME"
     stride_h: int = 1
@@ -57,7 +58,7 @@ class Steps:
 
     @property
     def strides(self) -> Pair:
-        """The strides in rows and columns."""
+        """The strides along rows and columns."""
         return _sizes(stride_h=self.stride_h, stride_w=self.stride_w)
 
     def sides(self, lengths: Sequence[int], window: Sequence[int], dilation: Pair = (1, 1)) -> tuple[Pair, Pair]:
@@ -72,13 +73,16 @@ class Steps:
 
 
 def same_padding(length: int, reach: int, stride: int) -> Pair:
-    """Return the padding before and after an axis for ⌈length / stride⌉ windows; an odd element is added after."""
+    """Return the padding before and after an axis that gives ⌈length / stride⌉ windows.
+
+    If the padding is odd, the additional element is added after the axis. ``reach`` is the length of a window.
+    """
     total = max(0, (-(-length // stride) - 1) * stride + reach - length)
     return total // 2, total - total // 2
 
 
 def _sizes(**sizes: int) -> Pair:
-    """Return a height and a width, passed by name; raise OperandError if one is below 1."""
+    """Return a height and a width, passed by name; raise OperandError if either is below 1."""
     height, width = sizes.values()
     if min(height, width) < 1:
         listed = ", ".join([f"{name}={size}" for name, size in sizes.items()])
@@ -127,7 +131,7 @@ def depthwise(
     dilation_h_factor: int = 1,
     dilation_w_factor: int = 1,
     fused_activation_function: Activation = "NONE",
-    depth_multiplier: Unused,  # the filters have it
+    depth_multiplier: Unused,  # the number of filters determines it
 ) -> Expr:
     """Return the cross-correlation of each channel with separate filters (1, h, w, C · multiplier)."""
     channels = with_rank("input", input, *"NHWC").shape[3]
@@ -152,7 +156,7 @@ def _convolved(
     dilation: Pair,
     activation: Activation,
 ) -> Expr:
-    """Return the convolution with filters (O, C / groups, h, w), bias and activation."""
+    """Return the convolution with filters (O, C / groups, h, w), plus the bias, followed by the activation."""
 
     def convolved(x: Expr, filters: Expr, bias: Expr | None = None) -> Expr:
         sides = steps.sides(x.shape[1:3], filters.shape[2:], dilation)
@@ -170,7 +174,7 @@ def _convolved(
 
 
 def _check_real(image: Expr, filters: Expr, bias: Expr | None) -> None:
-    """Raise OperandError unless the image has a floating dtype, and filters and bias the same dtype."""
+    """Raise OperandError unless the image has a floating dtype, and the filters and the bias have the same dtype."""
     with_one_dtype(input=check_float("input", image), filter=filters, **({} if bias is None else {"bias": bias}))
 
 
@@ -186,7 +190,7 @@ def transposed(
     fused_activation_function: Activation = "NONE",
     quantized_bias_type: Unused,  # the bias has its own dtype in the file
 ) -> Expr:
-    """Return the adjoint of a convolution of images with shape output_shape; filters are (O, h, w, C)."""
+    """Return the adjoint of a convolution of images with shape ``output_shape``; filters are (O, h, w, C)."""
     channels, *window, _ = with_rank("filter", filter, *"OhwC").shape
     count, *counts, _ = with_rank("input", input, *"NHWC").shape
     shape = output_shape
@@ -230,7 +234,7 @@ def max_pool(
     filter_width: int = 1,
     fused_activation_function: Activation = "NONE",
 ) -> Expr:
-    """Return the maximum of each window; quantised integers are compared, since they have the same order."""
+    """Return the maximum of each window; quantised integers are compared directly, since they have the same order."""
     quantized = _check_pool(op, input)
     window = _sizes(filter_height=filter_height, filter_width=filter_width)
     sides = steps.sides(input.shape[1:3], window)
@@ -261,7 +265,7 @@ def average_pool(
 
 
 def _check_pool(op: OperatorContext, image: Expr) -> bool:
-    """Return whether an image is quantised; raise OperandError if the result has another scale."""
+    """Return whether ``image`` is quantised; raise OperandError if the result has another scale."""
     quantized = has_scale(op, "input")
     check_real(op, moves=quantized, activation=quantized)
     with_rank("input", image if quantized else check_float("input", image), *"NHWC")
@@ -269,13 +273,13 @@ def _check_pool(op: OperatorContext, image: Expr) -> bool:
 
 
 def _limited(op: OperatorContext, y: Expr, activation: Activation) -> Expr:
-    """Return quantised pixels after an activation."""
+    """Return the quantised pixels ``y``, limited to the range of the activation."""
     low, high = result_limits(*scale_and_zero_point(op, "output"), y.dtype, activation)
     return clip(y, low, high) if activation != "NONE" else y
 
 
 def _integer_means(x: Expr, window: Pair, strides: Pair, sides: tuple[Pair, Pair]) -> Expr:
-    """Return the means of integers, rounded to the nearest integer, halves away from zero."""
+    """Return the means of integers, rounded to the nearest integer, with halves rounded away from zero."""
     # The mean times the area is the sum of the window, which is exact after rounding.
     area = window[0] * window[1]
     total = cast(
