@@ -23,10 +23,10 @@ _FIX = "put the .bin file of the same export next to the .param file and open it
 
 
 def read(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = None) -> NetDefinition:
-    """Read ``x.param`` and its weights from the file ``weights``, by default ``x.bin``.
+    """Read the definition in ``x.param``, and its weights from the file ``weights``, by default ``x.bin``.
 
-    If the ``.bin`` file is missing, the definition still loads, and reading a weight raises FileError. Raise FileError,
-    which names the file, the line, the error, the rule and the fix.
+    If the ``.bin`` file is missing, the definition still loads, and reading a weight raises FileError. If a file is
+    invalid, raise FileError with the file, the line, the problem, the rule and the fix.
     """
     param, default_bin = _pair(path)
     bin = default_bin if weights is None else Path(weights)
@@ -46,7 +46,7 @@ def read(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = 
 
 
 def save(definition: NetDefinition, path: str | os.PathLike[str]) -> None:
-    """Write a definition and its weights as ``x.param`` and ``x.bin``; reading them gives an equal definition."""
+    """Write a definition and its weights as ``x.param`` and ``x.bin``; ``read`` returns an equal definition."""
     write(definition, *_pair(path))
 
 

@@ -1,8 +1,8 @@
 """Roles of the operands of attention modules, which pnnx does not record reliably.
 
-pnnx writes each tensor only once, so self-attention has a single operand for queries, keys and values. A boolean mask
-is written before it, although the file labels the last operand as the mask. Operands are therefore identified by their
-recorded shapes.
+pnnx writes each tensor only once. Self-attention therefore has a single operand for queries, keys and values. A boolean
+mask is written before this operand, although the file labels the last operand as the mask. For these reasons, operands
+are identified by their recorded shapes.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ TYPE = "nn.MultiheadAttention"
 SEQUENCES = ("query", "key", "value")
 MASKS = ("attn_mask", "key_padding_mask")
 _SHARED = {1: ((0, 0, 0),), 2: ((0, 1, 1), (0, 0, 1), (0, 1, 0)), 3: ((0, 1, 2),)}
-"""number of tensors → possible indices of the query, key and value among them"""
+"""number of tensors → possible indices of the query, key and value among these tensors"""
 
 
 def with_named_operands(operator: OperatorDefinition, type_of: Callable[[str], BlobType]) -> OperatorDefinition:
-    """Return an attention module with named operands; return any other operator, or one without shapes, unchanged.
+    """Return an attention module with named operands; return any other operator unchanged.
 
-    If the shapes are ambiguous, the argument ``one_of`` lists the possible roles, and the builder raises the error.
+    A module is also unchanged if the shapes of its operands are not recorded. If the shapes are ambiguous, the argument
+    ``one_of`` lists the possible roles, and the builder raises the error.
     """
     if operator.type != TYPE or SEQUENCES[0] in operator.input_names:
         return operator
@@ -58,7 +59,7 @@ def _is_mask(type: BlobType) -> bool:
 
 
 def _matches(operator: OperatorDefinition, shapes: dict[str, object]) -> bool:
-    """Return whether torch accepts operands with these shapes, keyed by role."""
+    """Return whether torch accepts operands with the given shapes; ``shapes`` maps roles to shapes."""
     arguments = operator.arguments
     batch, time = (0, 1) if arguments.get("batch_first") is True else (1, 0)
     query, key, value = (shapes[name] for name in SEQUENCES)

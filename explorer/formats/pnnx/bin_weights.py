@@ -1,11 +1,12 @@
 """Reader of ``.bin`` files: a zip, usually uncompressed, of raw row-major arrays named ``operator.attribute``.
 
-When a file is opened, its directory is compared with the declarations of the ``.param`` file. Arrays are read and their
-checksums verified on demand, so that a graph can be viewed without reading its weights. bfloat16, which NumPy lacks,
-is widened exactly to float32.
+When a file is opened, its directory is compared with the declarations of the ``.param`` file. Arrays are read, and
+their checksums are verified, on demand. A graph can therefore be viewed without reading its weights. NumPy lacks
+bfloat16, so bfloat16 is widened exactly to float32.
 
-pnnx writes zips without compression, and without ZIP64 if sizes allow; deflated entries from other tools are supported.
-``zipfile`` verifies a checksum only at the end of an entry, so all readers here read entries to the end.
+pnnx writes zips without compression, and without ZIP64 if the sizes allow it. Compressed entries from other tools are
+also supported. ``zipfile`` verifies a checksum only at the end of an entry, so all readers here read entries to the
+end.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ _AGAIN = "export the model again with pnnx and keep the .param and .bin files of
 
 
 class StoredWeights(DeclaredWeights):
-    """The weights of one ``.bin`` file by key; every look-up reads a new, read-only array."""
+    """The weights of one ``.bin`` file by key. Every look-up reads a new, read-only array."""
 
     def __init__(self, path: Path, declared: Iterable[WeightReference], archive: Archive | None = None) -> None:
         """Open the file and check its directory; raise one FileError that lists every missing or mismatched weight.
 
-        ``archive`` is the file if it is already open.
+        ``archive`` is the zip if it is already open.
         """
         super().__init__(path, declared)
         try:
@@ -94,7 +95,7 @@ class StoredWeights(DeclaredWeights):
         return array
 
     def verify(self, key: str) -> None:
-        """Read a weight to verify its checksum, and discard it."""
+        """Read a weight and discard it, which verifies its checksum."""
         for _ in self._blocks(self._entry(key)):
             pass
 
@@ -124,7 +125,7 @@ class StoredWeights(DeclaredWeights):
         return StoredWeights, (self._path, tuple(self._entries.values()))
 
     def close(self) -> None:
-        """Close the file; weights can no longer be read."""
+        """Close the file. Weights can no longer be read."""
         self._archive.close()
 
 
@@ -142,9 +143,9 @@ def _mismatch(entry: zipfile.ZipInfo, reference: WeightReference, file_bytes: in
 
 
 def encode(array: NDArray[Any], reference: WeightReference, path: str) -> NDArray[Any]:
-    """Return a weight as a little-endian, row-major array.
+    """Return ``array`` as a little-endian, row-major array in the declared dtype.
 
-    Raise FileError if its shape or dtype differs from the declaration, or the dtype cannot represent its values.
+    Raise FileError if its shape or dtype differs from the declaration, or if the dtype cannot represent its values.
     """
     dtype = "float32" if reference.dtype == "bfloat16" else reference.dtype
     if array.shape != reference.shape or array.dtype.name != dtype:

@@ -1,9 +1,9 @@
 """Parser of ``pnnx.Expression``: calls of functions with known arity on operands ``@n``, literals and lists.
 
 pnnx writes some expressions with misplaced brackets, such as ``add(add(@1,log10(@0)),log1p),@0)``, but always in prefix
-order. An expression is therefore first parsed as nested calls; if that fails, it is parsed as prefix notation, and
-round brackets and commas are ignored. A parser generator cannot do that, and Python's ``ast`` is recursive, whereas
-expressions may be nested 100,000 levels deep.
+order. An expression is therefore first parsed as nested calls. If that fails, it is parsed as prefix notation, in which
+round brackets and commas are ignored. No parser generator supports this fallback. Python's ``ast`` is recursive and
+therefore fails for expressions that are nested 100,000 levels deep.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _OPERAND = re.compile(r"@([0-9]{1,9})")
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A syntax tree and the notation in which it was read: "prefix" if brackets were misplaced."""
+    """A syntax tree, and the notation in which the expression was read: "prefix" if brackets were misplaced."""
 
     tree: Node
     form: OneOf["nested", "prefix"]
 
 
 class ExpressionError(ExplorerError, ValueError):
-    """A syntax error in an expression; ``column`` counts from 1."""
+    """A syntax error in an expression. ``column`` counts from 1."""
 
     def __init__(self, text: str, column: int, problem: str, *, rule: str, fix: str = _FIX) -> None:
         self.text, self.column = text, column
@@ -42,7 +42,7 @@ class ExpressionError(ExplorerError, ValueError):
 
 
 class UnknownFunctionError(ExpressionError):
-    """A call of an unknown function, which prefix notation would read as a string."""
+    """A call of an unknown function. Prefix notation would read the name as a string."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class _Token:
 
 @dataclass(slots=True)
 class _Frame:
-    """A call or list that is still open; ``token`` is the function's name or the "["."""
+    """A call or list that is still open. ``token`` is the name of the function, or the "["."""
 
     token: _Token
     members: list[Node] = field(default_factory=list)
@@ -67,9 +67,10 @@ class _Frame:
 
 
 def parse(text: str, operands: int | None = None) -> Parsed:
-    """Parse an expression; ``operands`` is the number of inputs of its operator, if known.
+    """Parse an expression and return its syntax tree.
 
-    Raise ExpressionError, which names the expression, column and rule, and suggests a name for an unknown function.
+    ``operands`` is the number of inputs of the operator, or None if it is not known. Raise ExpressionError with the
+    expression, the column and the rule. For an unknown function, the error also suggests a name.
     """
     tokens = _tokens(text)
     parsed: Parsed
@@ -125,7 +126,7 @@ def _leaf(text: str, token: _Token) -> Node:
 
 
 def _parse_nested(text: str, tokens: list[_Token]) -> Node:
-    """Parse calls as the brackets nest them."""
+    """Parse the tokens as calls that are nested like their brackets."""
     frames: list[_Frame] = []
     value: Node | None = None
     index = 0
@@ -196,7 +197,10 @@ def _check_arity(text: str, frame: _Frame) -> None:
 
 
 def _parse_prefix(text: str, tokens: list[_Token]) -> Node:
-    """Parse the tokens in prefix order; an integer after the first argument of ``size`` is its second argument."""
+    """Parse the tokens in prefix order, ignoring brackets and commas.
+
+    If an integer follows the first argument of ``size``, it is the second argument.
+    """
     kept = [token for token in tokens if token.text not in ("(", ")", ",")]
     frames: list[_Frame] = []
     for index, token in enumerate(kept):
@@ -215,8 +219,8 @@ def _parse_prefix(text: str, tokens: list[_Token]) -> Node:
             frame = frames[-1]
             frame.members.append(value)
             minimum, maximum = ARITY[frame.token.text]
-            # Only ``size`` has an optional argument. Prefix notation does not show whether it is present, so an
-            # integer that follows is assumed to be the argument.
+            # Only ``size`` has an optional argument. Prefix notation does not show whether it is present, so an integer
+            # that follows is assumed to be the argument.
             takes_more = len(frame.members) < maximum and following is not None and _INTEGER.fullmatch(following.text)
             if len(frame.members) < minimum or takes_more:
                 break

@@ -1,6 +1,6 @@
 """Syntax tree of a ``pnnx.Expression``: nodes, arities of functions, traversal and printing.
 
-No function here is recursive, since a tree may be 100,000 levels deep.
+A tree may be 100,000 levels deep, so no function here is recursive.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CONSTANTS: dict[str, bool | None] = {"None": None, "True": True, "False": False}
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class _Node:
-    """Base class of nodes; trees are equal if their texts are, so that 1, 1.0 and True differ."""
+    """Base class of nodes. Trees are equal if they are printed equally, so 1, 1.0 and True differ."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Node) and write(self) == write(other)
@@ -50,7 +50,7 @@ class Call(_Node):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Operand(_Node):
-    """An input of the operator, with its index."""
+    """An input of the operator, given by its index."""
 
     index: int
 
@@ -73,7 +73,7 @@ Node: TypeAlias = Call | Operand | Literal | ListOf
 
 
 def preorder(tree: Node) -> Iterator[Node]:
-    """Yield all nodes from left to right, each before its members."""
+    """Yield all nodes from left to right, each node before its members."""
     stack = [tree]
     while stack:
         node = stack.pop()
@@ -82,7 +82,7 @@ def preorder(tree: Node) -> Iterator[Node]:
 
 
 def postorder(tree: Node) -> Iterator[Node]:
-    """Yield all nodes from left to right, each after its members, which is the order of evaluation with a stack."""
+    """Yield all nodes from left to right, each node after its members, as a stack machine evaluates them."""
     stack = [(tree, False)]
     while stack:
         node, ready = stack.pop()
@@ -94,12 +94,12 @@ def postorder(tree: Node) -> Iterator[Node]:
 
 
 def members(node: Node) -> tuple[Node, ...]:
-    """Return the arguments of a call or the items of a list; () for any other node."""
+    """Return the arguments of a call or the items of a list; return () for any other node."""
     return node.arguments if isinstance(node, Call) else node.items if isinstance(node, ListOf) else ()
 
 
 def write(tree: Node | _Node) -> str:
-    """Format a tree as nested calls, which the parser reads back."""
+    """Format a tree as nested calls, which the parser can read."""
     pieces: list[str] = []
     stack: list[Node | _Node | str] = [tree]
     while stack:

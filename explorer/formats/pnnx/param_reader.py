@@ -1,10 +1,10 @@
 """Parser of ``.param`` files: one operator on each line, with named operands.
 
-Line 1 is the magic number, and line 2 contains the numbers of operators and operands. Each further line is an operator:
-``type name n_in n_out inputs… outputs… key=value…``. The prefix ``@`` of a key marks a weight, ``$`` a named input, and
-``#`` the recorded type of an operand. ``pnnx.Input`` and ``pnnx.Output`` become the net's inputs and outputs; each
-member of a returned tuple becomes one output. Files are untrusted input, so counts are checked before memory is
-allocated for them.
+Line 1 is the magic number. Line 2 contains the number of operators and the number of operands. Each further line is an
+operator: ``type name n_in n_out inputs… outputs… key=value…``. The prefix ``@`` of a key marks a weight, ``$`` a named
+input, and ``#`` the recorded type of an operand. ``pnnx.Input`` and ``pnnx.Output`` become the inputs and outputs of
+the net. Each member of a returned tuple becomes one output. Files are untrusted input, so counts are checked before
+memory is allocated for them.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _WORD = re.compile(rf"[^{BLANK}]+")
 _PAIR = re.compile(r"([@#$]?+)([^=]+)=(.*)", re.DOTALL)
 _NCNN_INPUT, _NCNN_KEY = "Input", re.compile("-?[0-9]+")
 _NCNN_TYPES = frozenset({"Convolution", "ConvolutionDepthWise", "Deconvolution", "InnerProduct", "Pooling", "Reshape"})
-"""marks of ncnn files, which have the same magic number: type of inputs, argument names, and types that use them"""
+"""signs of an ncnn file, which has the same magic number: type of inputs, argument names, and types that use them"""
 _COUNT = re.compile(r"[0-9]{1,18}")
-"""non-negative integers that fit 64 bits"""
+"""nonnegative integers that fit in 64 bits"""
 _ANNOTATIONS = re.compile(rf"[{BLANK}]+[@#$][^={BLANK}]*=[^{BLANK}]*")
-"""types of operands and weights in a line, which are not shown in the source view: the graph shows them"""
+"""types of operands and weights in a line; the source view omits them, because the graph shows them"""
 
 
 def parse(data: bytes, *, path: str, name: str) -> NetDefinition:
-    """Parse a ``.param`` file as a definition without weights; raise FileError, which names file, line and rule."""
+    """Parse a ``.param`` file as a definition without weights; raise FileError with the file, line and rule."""
     lines = _text(data, path).split("\n")
     while lines and not lines[-1].strip():
         lines.pop()
@@ -141,11 +141,11 @@ class _Reader:
         return {name: type for name, (type, _) in self.types.items()}
 
     def blob_type(self, name: str) -> BlobType:
-        """Return the recorded type of an operand, or a type without shape and dtype if none is recorded."""
+        """Return the recorded type of the operand ``name``, or a type without shape and dtype if none is recorded."""
         return self.types[name][0] if name in self.types else BlobType()
 
     def read(self, line: str, number: int) -> None:
-        """Parse the line of one operator."""
+        """Parse ``line``, the line of one operator; ``number`` is its line number."""
         words = _WORD.finditer(line)
         head = [word for _, word in zip(range(4), words, strict=False)]
         if len(head) < 4:
@@ -163,7 +163,7 @@ class _Reader:
                     rule=f"the number of {label} must be an integer",
                 )
         n_in, n_out = int(counted[0]), int(counted[1])
-        # Every operand takes at least two characters, so the line's length bounds the number of operands.
+        # Every operand takes at least two characters, so the length of the line limits the number of operands.
         operands = [word for _, word in zip(range(min(n_in + n_out, len(line))), words, strict=False)]
         if len(operands) < n_in + n_out:
             raise GrammarError(
@@ -252,7 +252,7 @@ class _Reader:
             waiting = [*reversed(operator.inputs)]
             while waiting:
                 blob = waiting.pop()
-                if blob in self.tuples:  # removed, so that tuples that contain each other end the loop
+                if blob in self.tuples:  # removed, so that the loop ends if tuples contain each other
                     waiting.extend(reversed(self.tuples.pop(blob)))
                 else:
                     self.outputs.append(blob)
@@ -282,16 +282,16 @@ DTYPE = "dtype"
 _WIDENED = frozenset(
     [f"{prefix}.{name}" for prefix in ("torch", "Tensor") for name in ("sum", "prod", "cumsum", "cumprod")]
 )
-"""types whose results for booleans and integers are int64 by default"""
+"""operator types whose results are int64 by default if the operand is boolean or integer"""
 _KEPT = frozenset((
     "torch.mean", "Tensor.mean", "torch.softmax", "F.softmax", "F.softmin", "torch.log_softmax", "F.log_softmax",
 ))  # fmt: skip
-"""types whose results have the operand's dtype by default"""
+"""operator types whose results have the operand's dtype by default"""
 _QUOTIENT = re.compile(r"\bdiv\(")
 
 
 def with_result_dtype(operator: OperatorDefinition, type_of: Callable[[str], BlobType]) -> OperatorDefinition:
-    """Return an operator with its recorded result dtype as an argument, if it differs from the default dtype.
+    """Return ``operator`` with the recorded dtype of its result as an argument, if it differs from the default.
 
     For an expression with a division, the argument is added if the dtype is an integer, since the quotient was rounded.
     """
@@ -304,7 +304,7 @@ def with_result_dtype(operator: OperatorDefinition, type_of: Callable[[str], Blo
 
 
 def _default_dtype(operator: OperatorDefinition, type_of: Callable[[str], BlobType]) -> str | None:
-    """Return the dtype of an operator's result without a dtype argument; for other types, the recorded one."""
+    """Return the dtype of the result if the operator has no dtype argument; for other types, the recorded dtype."""
     recorded = type_of(operator.outputs[0]).dtype
     text = operator.arguments.get("expr")
     if isinstance(text, str):
@@ -327,12 +327,15 @@ _SIGNATURES = {
     "aten::avg_pool": (*_WINDOW, "ceil_mode", "count_include_pad", "divisor_override"),
     "aten::adaptive_avg_pool": ("input", "output_size"),
 }
-"""type without its number of axes → torch's names of its operands"""
+"""operator type without its number of axes → names of its operands in torch"""
 _NAMES = {f"{name}{axes}d": names for name, names in _SIGNATURES.items() for axes in (1, 2, 3)}
 
 
 def with_positional_names(operator: OperatorDefinition, type_of: Callable[[str], BlobType]) -> OperatorDefinition:
-    """Return a level-0 operator with named operands; return any other operator, or one with too many, unchanged."""
+    """Return a level-0 operator with named operands; return any other operator unchanged.
+
+    An operator with more operands than names is also unchanged.
+    """
     names = _NAMES.get(operator.type, ())
     if operator.input_names or len(operator.inputs) > len(names):
         return operator

@@ -1,9 +1,9 @@
 """Parser and printer of values, shapes and dtypes in ``.param`` files.
 
-A value is ``None`` (also ``()`` and ``[]``), a bool, an int, a float (with a point or an exponent, or inf or nan), a
-complex number (``1.0+2.0j``), a list of these or of lists of these in round or square brackets, or an unquoted string.
-pnnx has no notation for strings that contain blanks or look like another value. Explorer writes them as JSON strings
-with escaped blanks and delimiters, so that no reader misinterprets them.
+A value is ``None`` (also written ``()`` or ``[]``), a bool, an int, a float (with a point or an exponent, or inf or
+nan), a complex number (``1.0+2.0j``), a list or an unquoted string. A list is written in round or square brackets, and
+its items may be lists. pnnx has no notation for strings that contain blanks or look like another value. Explorer writes
+such strings as JSON, with escaped blanks and delimiters, so that no reader misinterprets them.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ DTYPES: Mapping[str, tuple[str, int]] = {
     "c32": ("complex32", 4),
     "bf16": ("bfloat16", 2),
 }
-"""pnnx's name of a dtype → NumPy's name, bytes of an element"""
+"""pnnx's name of a dtype → NumPy's name, and the size of an element in bytes"""
 _OLD_NAMES = {"cp64": "c64", "cp128": "c128", "cp32": "c32"}
-"""earlier versions' names of complex dtypes"""
+"""name of a complex dtype in earlier versions of pnnx → current name"""
 ITEMSIZE: Mapping[str, int] = dict(DTYPES.values())
 _DTYPE_NAMES = {numpy_name: name for name, (numpy_name, _) in DTYPES.items()} | {None: "null"}
 
 BLANK = r" \t\v\f\r"
-"""separators of words, as C++ streams (and so pnnx) skip them; only \\n ends a line"""
+"""separators of words, which C++ streams (and so pnnx) skip; only \\n ends a line"""
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _UNSIGNED = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf|nan"
 _FLOAT = re.compile(rf"[+-]?(?:{_UNSIGNED})")
@@ -54,11 +54,11 @@ _CONSTANTS: Mapping[str, Plain] = {"None": None, "()": None, "[]": None, "True":
 
 
 class GrammarError(ExplorerError):
-    """A syntax error in a word of a file, which the reader converts to a FileError with the line."""
+    """A syntax error in a word of a file. The reader converts it to a FileError with the line."""
 
 
 def shorten(text: str, limit: int = 80) -> str:
-    """Return the repr of a string, which may be long or malicious, limited to ``limit`` characters."""
+    """Return the repr of a string, cut off after ``limit`` characters, since the string may be long or malicious."""
     return repr(text if len(text) <= limit else text[:limit] + "…")
 
 
@@ -135,7 +135,7 @@ def _read_items(text: str) -> tuple[Plain, ...]:
 
 
 def _read_inner(text: str, whole: str) -> Plain:
-    """Parse a nested list, which must not contain further lists."""
+    """Parse a nested list, which must not contain further lists; ``whole`` is the complete value, for errors."""
     if text in _CONSTANTS:
         return _CONSTANTS[text]
     items = text[1:-1].split(",")
@@ -148,7 +148,7 @@ def _read_inner(text: str, whole: str) -> Plain:
 
 
 def _float_text(value: float) -> str:
-    """Format a float as current pnnx does if that is exact, else with all digits."""
+    """Format a float as current pnnx does if this is exact, else with all digits."""
     # the sign of −0.0 is kept
     if value == 0 or not math.isfinite(value):
         return repr(float(value))
@@ -168,7 +168,7 @@ def _complex_text(value: complex) -> str:
 
 
 def write_string(text: str, *, bare: bool) -> str:
-    """Format a string: unquoted if ``bare`` and it is printable, else as a JSON string with escaped delimiters."""
+    """Format a string: unquoted if ``bare`` is True and it is printable, else as JSON with escaped delimiters."""
     if bare and text.isprintable() and " " not in text and text[:1] != '"':
         return text
     return _DELIMITER.sub(lambda match: f"\\u{ord(match[0]):04x}", json.dumps(text))
@@ -199,7 +199,7 @@ def _write_scalar(value: Any, *, listed: bool) -> str:
 
 
 def write_value(value: Plain) -> str:
-    """Format a value as :func:`read_value` parses it; an empty tuple is read back as None."""
+    """Format a value so that :func:`read_value` returns it; an empty tuple is read as None."""
     if isinstance(value, (tuple, list)):
         return f"({','.join(_write_item(item) for item in value)})"
     return _write_scalar(value, listed=False)
@@ -212,7 +212,7 @@ def _write_item(value: Plain) -> str:
 
 
 def read_type(text: str) -> tuple[tuple[Dimension, ...], str | None]:
-    """Parse a type such as ``(1,?,%n)f32``: return the dimensions and the dtype's name, or None for "null"."""
+    """Parse a type such as ``(1,?,%n)f32``; return the dimensions and the dtype's name, or None for "null"."""
     match = _TYPE.fullmatch(text)
     if match is None:
         raise GrammarError(

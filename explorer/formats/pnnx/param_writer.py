@@ -1,6 +1,6 @@
-"""Writer of ``.param`` and ``.bin`` files; reading them gives an equal definition and equal weights.
+"""Writer of ``.param`` and ``.bin`` files. The reader returns an equal definition and equal weights.
 
-The text has pnnx's layout, so that a file of the current pnnx is reproduced byte for byte.
+The text has pnnx's layout, so a file from the current pnnx is reproduced byte for byte.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from explorer.net.definition.definition import NetDefinition, OperatorDefinition
 from explorer.record.reasons import counted_text
 
 _DATE = (1980, 1, 1, 0, 0, 0)
-"""earliest date of a zip entry, so that equal nets give equal files"""
+"""date of every zip entry, the earliest that a zip can store, so that equal nets give equal files"""
 
 
 def write(definition: NetDefinition, param: Path, bin: Path) -> None:
@@ -67,7 +67,7 @@ def _line(operator: OperatorDefinition, definition: NetDefinition) -> str:
     operands = operator.inputs + operator.outputs
     _check_words(operator, (operator.type, operator.name, *operands), "")
     _check_words(operator, (*operator.arguments, *operator.weights, *operator.input_names), "=")
-    # columns of 24 characters, as pnnx writes them
+    # columns of 24 characters, as in files from pnnx
     words = [f"{operator.type:<24}", f"{operator.name:<24}", str(len(operator.inputs)), str(len(operator.outputs))]
     words += operands
     for name, value in operator.arguments.items():

@@ -1,7 +1,7 @@
-"""Results of recurrent modules: pnnx omits unused results, and does not record which ones it wrote.
+"""Results of recurrent modules. pnnx omits unused results, and does not record which results it wrote.
 
-The recorded shapes distinguish the sequence (N, steps, features) from a last state (layers · directions, N, features),
-unless both are equal, for example for two layers and two steps.
+The results are identified by their recorded shapes. The sequence has the shape (N, steps, features), and a last state
+the shape (layers · directions, N, features). Both shapes may be equal, for example for two layers and two steps.
 """
 
 from __future__ import annotations
@@ -12,16 +12,17 @@ from dataclasses import replace
 from explorer.net.definition.definition import BlobType, OperatorDefinition
 
 RESULTS = {"nn.LSTM": ("output", "h_n", "c_n"), "nn.GRU": ("output", "h_n"), "nn.RNN": ("output", "h_n")}
-"""names of the results of torch's recurrent modules, in order"""
+"""torch's names of the results of recurrent modules, in order"""
 ONE_OF = "one_of"
-"""argument that lists the possible names of an operator's only result"""
+"""name of the argument that lists the possible names of an operator's only result"""
 
 
 def with_all_results(operator: OperatorDefinition, type_of: Callable[[str], BlobType]) -> OperatorDefinition:
     """Return a recurrent operator with the omitted results added; return any other operator unchanged.
 
-    The builder raises an error for results that the shapes do not identify. These are an LSTM with only one state, and
-    an operator whose only result may be the sequence or a state, which is returned with the argument ``one_of``.
+    If the shapes do not identify a result, the builder raises an error. This applies to an LSTM with only one state. It
+    also applies to an operator whose only result may be the sequence or a state: the argument ``one_of`` then lists
+    both.
     """
     names, written = RESULTS.get(operator.type, ()), operator.outputs
     if not 0 < len(written) < len(names) or not operator.inputs:
@@ -38,7 +39,10 @@ def with_all_results(operator: OperatorDefinition, type_of: Callable[[str], Blob
 
 
 def _shapes(operator: OperatorDefinition, entering: object) -> tuple[object, ...]:
-    """Return the shapes of the sequence and of the last states, or () if they do not follow from the file."""
+    """Return the shapes of the sequence and of the last states, or () if the file does not determine them.
+
+    ``entering`` is the recorded shape of the input.
+    """
     arguments = operator.arguments
     layers, hidden = arguments.get("num_layers", 1), arguments.get("hidden_size")
     width = arguments.get("proj_size", 0) or hidden

@@ -1,7 +1,7 @@
 """Syntax trees of expressions in PNNX files, shown as text and as a graph.
 
-The graph consists of operations that cannot be computed, so that all features of views work: the stage *recorded* shows
-the tree, and after *dedup* equal subexpressions are one node.
+The graph consists of operations that cannot be computed. All features of views therefore work: the stage *recorded*
+shows the tree, and after *dedup* equal subexpressions are one node.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ARGUMENT = "expr"
 
 
 class _Word(Opaque, abstract=True):
-    """A word of an expression as an operation of a graph, which cannot be computed."""
+    """A word of an expression as an operation in a graph. It cannot be computed."""
 
     @property
     def label(self) -> str:
@@ -33,7 +33,7 @@ class _Word(Opaque, abstract=True):
 
 
 class SyntaxTree:
-    """Syntax tree of an expression: ``print`` shows it as indented lines, ``explore`` as a graph."""
+    """Syntax tree of an expression. ``print`` shows it as indented lines, ``explore`` as a graph."""
 
     def __init__(self, text: str, parsed: Parsed, operands: tuple[str, ...]) -> None:
         self.text = text
@@ -43,7 +43,7 @@ class SyntaxTree:
         self._tree, self._operands = parsed.tree, operands
 
     def explore(self, **options: Any) -> Any:
-        """Return a view of the tree; each node shows the complete expression as its source."""
+        """Return a view of the tree. The source of each node is the complete expression."""
         plan = EvalPlan(title=self.text, record="off")
         plan.register(self._recorded())
         return hooks.explore(plan.prepare(), **options)
@@ -72,7 +72,8 @@ class SyntaxTree:
 
     def __str__(self) -> str:
         lines = [self.text + "  (read as prefix notation: its brackets are misplaced)" * self.is_prefix]
-        # nodes, with the prefixes of their own and their members' lines; no recursion, since trees may be very deep
+        # Each entry is a node, the prefix of its line, and the prefix of its members' lines. The loop is not recursive,
+        # since trees may be very deep.
         waiting: list[tuple[Node, str, str]] = [(self._tree, "", "")]
         while waiting:
             node, stem, inner = waiting.pop()
@@ -89,9 +90,9 @@ class SyntaxTree:
 
 
 def syntax_tree(expression: str | NetOperator) -> SyntaxTree:
-    """Return the syntax tree of a ``pnnx.Expression``, given its text or an operator of a net.
+    """Return the syntax tree of a ``pnnx.Expression``, given as a string or as an operator of a net.
 
-    Raise ExpressionError for a text with a syntax error, OperandError for an operator without an expression.
+    Raise ExpressionError if the string has a syntax error, OperandError if the operator has no expression.
 
     >>> tree = ex.syntax_tree("add(@0,mul(@1,2))")
     >>> print(tree)

@@ -1,4 +1,4 @@
-"""Builders of PNNX operator types; importing this package fills the table."""
+"""Builders of PNNX operator types. Importing this package fills the table of operators."""
 
 from explorer.formats.pnnx.operators import (
     attention,

@@ -18,13 +18,13 @@ from explorer.ops.manipulation.reshape import expand_dims, reshape
 
 @file_operator("aten::diagonal", "torch.diagonal", "Tensor.diagonal")
 def diagonal(input: Expr, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Expr:
-    """Return a diagonal of the matrices along two axes, as the last axis."""
+    """Return the diagonals of the matrices along ``dim1`` and ``dim2``, as the last axis."""
     return _diagonal(input, offset, dim1, dim2)
 
 
 @file_operator("torch.diag", "Tensor.diag", "aten::diag")
 def diag(input: Expr, diagonal: int = 0) -> Expr:
-    """Return the matrix with a vector as its diagonal, or the diagonal of a matrix."""
+    """Return a matrix with a vector as its diagonal, or the diagonal of a matrix."""
     if input.ndim not in (1, 2):
         raise OperandError(f"an operand {input.type}", rule="the operand must be a vector or a matrix")
     return _matrix(input, diagonal, 0, 1) if input.ndim == 1 else _diagonal(input, diagonal, 0, 1)
@@ -32,31 +32,31 @@ def diag(input: Expr, diagonal: int = 0) -> Expr:
 
 @file_operator("aten::diag_embed", "torch.diag_embed", "Tensor.diag_embed")
 def diag_embed(input: Expr, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Expr:
-    """Return matrices along two new axes, with the last axis as their diagonal."""
+    """Return matrices along the new axes ``dim1`` and ``dim2``, with the last axis of ``input`` as their diagonals."""
     return _matrix(input, offset, dim1, dim2)
 
 
 @file_operator("aten::diagflat", "torch.diagflat")
 def diagflat(input: Expr, offset: int = 0) -> Expr:
-    """Return the matrix with all elements as its diagonal."""
+    """Return a matrix with all elements of ``input`` as its diagonal."""
     return _matrix(reshape(input, (input.size,)), offset, 0, 1)
 
 
 @file_operator("torch.tril", "Tensor.tril", "aten::tril")
 def tril_(input: Expr, diagonal: int = 0) -> Expr:
-    """Return matrices with zeros above a diagonal."""
+    """Return matrices with zeros above the diagonal with index ``diagonal``."""
     return tril(input, diagonal)
 
 
 @file_operator("torch.triu", "Tensor.triu", "aten::triu")
 def triu_(input: Expr, diagonal: int = 0) -> Expr:
-    """Return matrices with zeros below a diagonal."""
+    """Return matrices with zeros below the diagonal with index ``diagonal``."""
     return triu(input, diagonal)
 
 
 @file_operator("aten::trace")
 def trace(input: Expr) -> Expr:
-    """Return the sum of a matrix's diagonal."""
+    """Return the sum of the diagonal of a matrix."""
     if input.ndim != 2:
         raise OperandError(f"an operand {input.type}", rule="the operand must be a matrix")
     size = min(input.shape)
@@ -83,7 +83,7 @@ def _matrix(x: Expr, offset: int, first: int, second: int) -> Expr:
     size = x.shape[-1] + abs(offset)
     claim_constant("elements of a diagonal matrix", size * size)
     longer = padded(x, (*[(0, 0)] * (x.ndim - 1), (0, abs(offset))))
-    # element i is in row i for offset ≥ 0, else in column i
+    # element i is in row i if offset ≥ 0, else in column i
     vectors = expand_dims(longer, -1 if offset >= 0 else -2)
     matrices = where(np.eye(size, k=offset, dtype=bool), vectors, 0)
     return moveaxis(matrices, (-2, -1), (rows, columns))

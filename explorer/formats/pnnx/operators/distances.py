@@ -19,7 +19,7 @@ from explorer.ops.reduction.statistics import vector_norm
 
 @file_operator("aten::cosine_similarity", "F.cosine_similarity")
 def cosine_similarity(x1: Expr, x2: Expr, dim: int = 1, eps: float = 1e-8) -> Expr:
-    """Return the cosines of the angles between vectors along an axis; norms are at least eps."""
+    """Return the cosines of the angles between vectors along ``dim``; norms below ``eps`` are replaced by ``eps``."""
     first, second = promoted([x1, x2])
     shape = broadcast_shapes(first.shape, second.shape)
     if shape is None or first.dtype.kind != "f" or second.dtype.kind != "f":
@@ -44,7 +44,7 @@ def _cosines(first: Expr, second: Expr, shape: Shape, axis: int, eps: float) -> 
 
 @file_operator("F.pairwise_distance", "nn.PairwiseDistance", "aten::pairwise_distance")
 def pairwise_distance(x1: Expr, x2: Expr, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Expr:
-    """Return the p-norms of x1 − x2 + eps along the last axis."""
+    """Return the ``p``-norms of ``x1`` − ``x2`` + ``eps`` along the last axis."""
     return _distances(x1, x2, p, -1, keepdim, eps)
 
 
@@ -55,13 +55,13 @@ def _distances(x: Expr, y: Expr, power: float, axis: int | None, keep: bool = Fa
 
 @file_operator("aten::dist", "torch.dist")
 def dist(input: Expr, other: Expr, p: float = 2.0) -> Expr:
-    """Return the p-norm of the difference of two tensors."""
+    """Return the ``p``-norm of the difference of two tensors."""
     return _distances(input, other, p, None)
 
 
 @file_operator("aten::cdist")
 def cdist(x1: Expr, x2: Expr, p: float = 2.0, compute_mode: Unused = None) -> Expr:
-    """Return the p-norms of the differences between all rows of one matrix and all rows of another."""
+    """Return the ``p``-norms of the differences between every row of ``x1`` and every row of ``x2``."""
     if x1.ndim < 2 or x2.ndim < 2 or x1.shape[-1] != x2.shape[-1] or not p >= 0:
         raise OperandError(
             f"rows {x1.type} and {x2.type}, p={p!r}",

@@ -1,7 +1,8 @@
 """Embedding bags: sums, means or maxima of the rows of a table at several indices.
 
-pnnx writes nn.EmbeddingBag as torch's aten operator, with all indices in one vector and the offset of each bag. Its
-further results (the bag of each index, and the size of each bag) are used only in training.
+pnnx writes nn.EmbeddingBag as torch's aten operator. Its operands are one vector with all indices, and the offset of
+each bag in this vector. The other results of the operator (the bag of each index, and the size of each bag) are used
+only in training.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> tuple[Expr, ...]:
-    """Compute the sum (mode 0), mean (1) or maximum (2) of the rows of each bag; an empty bag gives zeros."""
+    """Return the sum (mode 0), mean (1) or maximum (2) of the rows of each bag; an empty bag gives zeros."""
     if weight.ndim != 2:
         raise OperandError(f"a table {weight.type}", rule="the table must be a matrix")
     if indices.ndim != 1 or offsets.ndim != 1:
@@ -66,14 +67,14 @@ def embedding_bag(
         return _largest(op, rows, starts, counted), starts, starts, starts
     if counted is not None:
         rows = where(expand_dims(counted, 1), rows, 0)
-    # the bag of an index is the last one that begins at or before its position
+    # the bag of an index is the last bag that begins at or before the position of the index
     claim_constant("positions of indices", indices.size)
     positions = tensor(np.arange(indices.size))
     bags = sum(cast(expand_dims(positions, 1) >= starts, np.dtype(np.int64)), 1) - 1
     if is_known(starts):
         _check_starts(value_of(starts), indices.size)
-    # bag number starts.size is out of range, so that the sum below raises an error at run time for an index before the
-    # first bag and for offsets that decrease
+    # Bag number starts.size is out of range. The sum below therefore raises an error at run time if an index is before
+    # the first bag, or if offsets decrease.
     decreases = any(concatenate([starts[1:], tensor(np.full(1, indices.size, starts.dtype))]) < starts)
     bags = where((bags < 0) | decreases, starts.size, bags)
     total = TakeGradient(0, (starts.size, weight.shape[1]))(rows, bags)

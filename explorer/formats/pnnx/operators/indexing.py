@@ -1,8 +1,8 @@
 """Indexing and assignment with indices and masks, such as ``x[mask]`` and ``x[rows, columns] = v``.
 
-The number of elements that a mask selects depends on values: it is computed from the inputs, and a plan is kept for
-each number. Indices along several axes are converted to one index into the merged axes; each of them is checked
-against its own axis at run time.
+The number of elements that a mask selects depends on the values of the mask. It is computed from the inputs, and a
+separate plan is kept for each number. Indices along several axes are converted to one index into the merged axes. At
+run time, each index is checked against the length of its own axis.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from explorer.ops.reduction.sorting import argsort, cumsum
 
 
 def _selected(op: OperatorContext, mask: Expr) -> Expr:
-    """Return the indices into the flattened mask where it is True: (count,) int64."""
+    """Return the indices into the flattened mask of the elements that are True: (count,) int64."""
     count = op.ask("the number of elements that the mask selects", [mask], _count, mask.size)
     assert isinstance(count, int)
     # a stable sort of the negated mask puts the selected elements first, in their order
@@ -49,7 +49,7 @@ def _count(arrays: Any) -> int:
 
 
 def _coordinates(op: OperatorContext, mask: Expr) -> list[Expr]:
-    """Return the indices along each axis of the elements where a mask is True."""
+    """Return one vector for each axis, with the indices along this axis of the elements that are True in ``mask``."""
     flat = _selected(op, mask)
     return [flat // math.prod(mask.shape[axis + 1 :]) % size for axis, size in enumerate(mask.shape)]
 
@@ -60,7 +60,7 @@ def _nonzero(x: Expr) -> Expr:
 
 @file_operator("torch.nonzero", "Tensor.nonzero", "aten::nonzero", "aten::argwhere")
 def nonzero(op: OperatorContext, input: Expr, *, as_tuple: Literal[False] = False) -> Expr:
-    """Return the indices of the elements that are not 0, one row for each: (count, axes)."""
+    """Return the indices of the elements that are not 0, one row for each element: (count, axes)."""
     if not input.ndim:
         raise OperandError(f"an operand {input.type}", rule="the operand must have at least one axis")
     return stack(_coordinates(op, _nonzero(input)), 1)
@@ -70,7 +70,10 @@ def nonzero(op: OperatorContext, input: Expr, *, as_tuple: Literal[False] = Fals
 def where_(
     op: OperatorContext, condition: Expr, input: Expr | Number | None = None, other: Expr | Number | None = None
 ) -> Any:
-    """Select between two values; without values, return the indices along each axis where the condition is True."""
+    """Return ``input`` where ``condition`` is True, else ``other``.
+
+    Without these two, return the indices along each axis where ``condition`` is True.
+    """
     if input is None and other is None:
         return tuple(_coordinates(op, _nonzero(condition)))
     return where(condition, *promoted([input, other]))
@@ -78,7 +81,7 @@ def where_(
 
 @file_operator("torch.gather", "Tensor.gather", "aten::gather")
 def gather(input: Expr, dim: int, index: Expr, sparse_grad: Unused) -> Expr:
-    """Return for each index the element at the index's own position, but at the index along ``dim``."""
+    """Return the element of ``input`` at each position, where the position along ``dim`` is given by ``index``."""
     if index.ndim != input.ndim:
         raise OperandError(f"index {index.type} into {input.type}", rule="both must have the same number of axes")
     axis = normalize_axis(dim, input.ndim, "gather")
@@ -89,7 +92,7 @@ def gather(input: Expr, dim: int, index: Expr, sparse_grad: Unused) -> Expr:
 
 @file_operator("aten::take_along_dim", "torch.take_along_dim")
 def take_along_dim(input: Expr, indices: Expr, dim: int) -> Expr:
-    """Return the elements at indices along an axis; other axes are broadcast."""
+    """Return the elements at ``indices`` along ``dim``; all other axes are broadcast."""
     axis = normalize_axis(dim, input.ndim, "take_along_dim")
     common = None
     if indices.ndim == input.ndim:
@@ -103,7 +106,7 @@ def take_along_dim(input: Expr, indices: Expr, dim: int) -> Expr:
 
 @file_operator("torch.index_select", "Tensor.index_select", "aten::index_select")
 def index_select(input: Expr, dim: int, index: Expr) -> Expr:
-    """Return the parts of an axis at indices."""
+    """Return the slices of ``input`` at the indices ``index`` along ``dim``."""
     return take(input, index, dim)
 
 
@@ -125,14 +128,14 @@ def one_hot_(input: Expr, num_classes: int = -1) -> Expr:
 
 @file_operator("torch.masked_select", "Tensor.masked_select", "aten::masked_select")
 def masked_select(op: OperatorContext, input: Expr, mask: Expr) -> Expr:
-    """Return the elements where a mask is True, in order."""
+    """Return the elements where ``mask`` is True, in order."""
     x, mask = _broadcast(input, mask)
     return take(reshape(x, (x.size,)), _selected(op, mask), 0)
 
 
 @file_operator("Tensor.masked_fill", "torch.masked_fill", "aten::masked_fill")
 def masked_fill(input: Expr, mask: Expr, value: Expr | Number) -> Expr:
-    """Replace the elements where the mask is True by a value."""
+    """Return ``input`` with ``value`` where ``mask`` is True."""
     if isinstance(value, Expr):
         return where(mask, cast(value, input.dtype), input)
     return where(mask, bool(value) if input.dtype.kind == "b" else value, input)
@@ -140,18 +143,18 @@ def masked_fill(input: Expr, mask: Expr, value: Expr | Number) -> Expr:
 
 @file_operator("torch.masked_scatter", "Tensor.masked_scatter", "aten::masked_scatter")
 def masked_scatter(input: Expr, mask: Expr, source: Expr) -> Expr:
-    """Replace the elements where the mask is True by successive elements of ``source``."""
+    """Return ``input`` with successive elements of ``source`` where ``mask`` is True."""
     x, mask = _broadcast(input, mask)
     # element 0 is a placeholder for positions where the mask is False
     elements = padded(reshape(cast(source, x.dtype), (source.size,)), ((1, 0),))
     rank = cumsum(reshape(mask, (mask.size,)), 0)
-    # take raises an error for a source with too few elements
+    # take raises an error if the source has too few elements
     taken = take(elements, where(reshape(mask, (mask.size,)), rank, 0), 0)
     return where(mask, reshape(taken, mask.shape), x)
 
 
 def _broadcast(x: Expr, mask: Expr) -> tuple[Expr, Expr]:
-    """Broadcast an operand and its mask together; raise OperandError for a mask that is not boolean."""
+    """Broadcast ``x`` and ``mask`` together; raise OperandError if the mask is not boolean."""
     shape = broadcast_shapes(x.shape, mask.shape)
     if mask.dtype.kind != "b" or shape is None:
         raise OperandError(
@@ -163,7 +166,7 @@ def _broadcast(x: Expr, mask: Expr) -> tuple[Expr, Expr]:
 
 @file_operator("Tensor.index", "aten::index")
 def index(op: OperatorContext, input: Expr, expr: Value) -> Expr:
-    """Return the part at indices, such as ``x[:, indices]``, ``x[rows, columns]`` and ``x[mask]``."""
+    """Return the elements at indices or masks, such as ``x[:, indices]``, ``x[rows, columns]`` and ``x[mask]``."""
     return _part(op, input, expr)
 
 
@@ -171,7 +174,7 @@ def index(op: OperatorContext, input: Expr, expr: Value) -> Expr:
 def index_put(
     op: OperatorContext, input: Expr, indices: Value, values: Expr | Number, accumulate: bool = False
 ) -> Expr:
-    """Replace the part at indices by values, or add the values to it (accumulate)."""
+    """Return ``input`` with ``values`` at the indices; with ``accumulate``, the values are added."""
     values = cast(values, input.dtype) if isinstance(values, Expr) else full((), values, input.dtype)
     items = indices if isinstance(indices, tuple) else (indices,)
     mask = _indices(items[0]) if len(items) == 1 else None
@@ -195,7 +198,7 @@ def _is_mask(index: Expr, x: Expr) -> bool:
 
 
 def _part(op: OperatorContext, x: Expr, expression: Any) -> Expr:
-    """Return the part of x at indices: None for a whole axis, integers, or masks."""
+    """Return the elements of x at ``expression``: for each axis None (the whole axis), integers or a mask."""
     items = expression if isinstance(expression, tuple) else (expression,)
     if items and all(type(item) is int for item in items):
         items = (items,)
@@ -226,7 +229,7 @@ def _part(op: OperatorContext, x: Expr, expression: Any) -> Expr:
 
 
 def _indices(item: Any) -> Expr | None:
-    """Return integers or a mask (in torch also uint8) as an expression, or None for any other item."""
+    """Return integers or a mask (in torch also uint8) as an expression; return None for any other item."""
     if isinstance(item, tuple) and all(type(number) is int and abs(number) < 2**63 for number in item):
         return tensor(np.array(item, np.int64))
     if isinstance(item, Expr) and item.dtype == np.uint8:
@@ -235,7 +238,10 @@ def _indices(item: Any) -> Expr | None:
 
 
 def _at(x: Expr, indices: dict[int, Expr]) -> Expr:
-    """Return the part at indices (keyed by axis), whose common shape replaces adjacent axes, or else comes first."""
+    """Return the elements of x at ``indices``, which maps axes to indices.
+
+    If the axes are adjacent, the common shape of the indices replaces them. Otherwise this shape comes first.
+    """
     if not indices:
         return x
     axes = list(indices)

@@ -17,7 +17,7 @@ from explorer.ops.manipulation.reshape import reshape
 
 
 def _at_least(x: Expr, rank: int) -> Expr:
-    """Add axes of size 1 like np.atleast_1d, np.atleast_2d and np.atleast_3d."""
+    """Add axes of length 1 like np.atleast_1d, np.atleast_2d and np.atleast_3d."""
     missing, last = rank - x.ndim, (1,) * (rank == 3)
     return x if missing <= 0 else reshape(x, (*[1] * (missing - len(last)), *x.shape, *last))
 
@@ -50,13 +50,13 @@ for _name, _rank, _axis in (("hstack", 1, 1), ("vstack", 2, 0), ("dstack", 3, 2)
 
 @file_operator("aten::column_stack", "torch.column_stack")
 def column_stack(*tensors: Expr) -> Expr:
-    """Concatenate vectors, as columns, and the columns of matrices."""
+    """Concatenate along the second axis; vectors are columns."""
     return concatenate([reshape(x, (x.size, 1)) if x.ndim < 2 else x for x in promoted(tensors)], 1)
 
 
 @file_operator("aten::block_diag", "torch.block_diag")
 def block_diag(*tensors: Expr) -> Expr:
-    """Return the block-diagonal matrix of matrices."""
+    """Return the block-diagonal matrix of the given matrices."""
     parts = [_at_least(x, 2) for x in promoted(tensors)]
     start, rows = 0, []
     if any(x.ndim != 2 for x in parts):
@@ -71,7 +71,10 @@ def block_diag(*tensors: Expr) -> Expr:
 
 @file_operator("aten::meshgrid", "torch.meshgrid")
 def meshgrid(tensors: Expr | tuple[Expr, ...], indexing: Literal["ij", "xy"] = "ij") -> tuple[Expr, ...]:
-    """Return each vector along its axis of a grid, repeated along the other axes; xy exchanges the first two axes."""
+    """Return each vector along one axis of a grid, repeated along the other axes.
+
+    ``indexing="xy"`` exchanges the first two axes.
+    """
     vectors = tensors if isinstance(tensors, tuple) else (tensors,)
     if not vectors or any(x.ndim > 1 for x in vectors):
         raise OperandError(f"operands {vectors!r}", rule="the operands must be vectors")

@@ -27,18 +27,18 @@ from explorer.ops.reduction.reduce import sum
 
 @file_operator("torch.matmul", "torch.bmm", "torch.mm", "aten::matmul")
 def matmul(input: Expr, other: Annotated[Expr, Names("mat2", "other")]) -> Expr:
-    """Compute the matrix product of two operands."""
+    """Return the matrix product of two operands."""
     return input @ other
 
 
 @file_operator("torch.mv", "torch.dot", "aten::mv", "aten::dot")
 def vector_product(input: Expr, other: Annotated[Expr, Names("vec", "tensor")]) -> Expr:
-    """Compute the product with a vector."""
+    """Return the product of a matrix or vector with a vector."""
     return input @ other
 
 
 def _scaled_sum(x: Expr, result: Expr, beta: float, alpha: float) -> Expr:
-    """Return β · x + α · result; for β = 0, x is ignored even if it contains NaN."""
+    """Return β · x + α · result; if β is 0, x is ignored even if it contains NaN."""
     result = result if alpha == 1 else result * alpha
     return result if beta == 0 else (x if beta == 1 else x * beta) + result
 
@@ -69,13 +69,13 @@ def addbmm(input: Expr, batch1: Expr, batch2: Expr, beta: float = 1, alpha: floa
 
 @file_operator("aten::addr", "torch.addr")
 def addr(input: Expr, vec1: Expr, vec2: Expr, beta: float = 1, alpha: float = 1) -> Expr:
-    """Return β · input + α · the outer product of two vectors."""
+    """Return β · input + α · outer(vec1, vec2)."""
     return _scaled_sum(input, einstein_sum("i,j->ij", vec1, vec2), beta, alpha)
 
 
 @file_operator("torch.outer", "aten::outer", "torch.ger", "aten::ger")
 def outer(input: Expr, vec2: Expr) -> Expr:
-    """Compute the outer product of two vectors."""
+    """Return the outer product of two vectors."""
     if input.ndim != 1 or vec2.ndim != 1:
         raise OperandError(f"operands {input.type} and {vec2.type}", rule="both operands must be vectors")
     return expand_dims(input, 1) * vec2
@@ -83,7 +83,7 @@ def outer(input: Expr, vec2: Expr) -> Expr:
 
 @file_operator("torch.einsum")
 def einsum(*operands: Expr, equation: str) -> Expr:
-    """Compute an Einstein summation of the operands."""
+    """Return the Einstein summation of the operands."""
     if "..." not in equation and any(
         len(letters.strip()) < x.ndim
         for letters, x in zip(equation.partition("->")[0].split(","), operands, strict=False)
@@ -99,25 +99,25 @@ def einsum(*operands: Expr, equation: str) -> Expr:
 
 @file_operator("torch.inverse", "torch.linalg.inv", "Tensor.inverse", "aten::inverse", "aten::linalg_inv")
 def inverse_(input: Annotated[Expr, Names("input", "A")]) -> Expr:
-    """Compute the inverses of square matrices."""
+    """Return the inverses of square matrices."""
     return inverse(input)
 
 
 @file_operator("aten::tensordot", "torch.tensordot")
 def tensordot_(input: Expr, other: Expr, dims_self: Ints, dims_other: Ints) -> Expr:
-    """Contract axes of both operands."""
+    """Sum the products of both operands over ``dims_self`` of the first and ``dims_other`` of the second."""
     return tensordot(input, other, (dims_self, dims_other))
 
 
 @file_operator("aten::inner", "torch.inner")
 def inner(input: Expr, other: Expr) -> Expr:
-    """Contract the last axes of both operands."""
+    """Sum the products of both operands over their last axes."""
     return tensordot(input, other, ((-1,), (-1,))) if input.ndim and other.ndim else input * other
 
 
 @file_operator("aten::linalg_vecdot", "torch.linalg.vecdot", "aten::vdot", "torch.vdot")
 def vecdot(x: Annotated[Expr, Names("x", "input")], y: Annotated[Expr, Names("y", "other")], dim: int = -1) -> Expr:
-    """Compute dot products of vectors along an axis."""
+    """Return the dot products of vectors along the axis ``dim``."""
     if "c" in (x.dtype.kind, y.dtype.kind):
         raise OperandError(f"vectors {x.type} and {y.type}", rule="the vectors must be real")
     return _vecdot(x, y, dim)
@@ -132,7 +132,7 @@ def _vecdot(x: Expr, y: Expr, axis: int) -> Expr:
 
 @file_operator("aten::kron", "torch.kron")
 def kron(input: Expr, other: Expr) -> Expr:
-    """Compute the Kronecker product."""
+    """Return the Kronecker product."""
     rank = max(input.ndim, other.ndim)
     first, second = ((*[1] * (rank - each.ndim), *each.shape) for each in (input, other))
     rows = reshape(input, tuple([size for each in first for size in (each, 1)]))
@@ -142,21 +142,21 @@ def kron(input: Expr, other: Expr) -> Expr:
 
 @file_operator("aten::bilinear", "F.bilinear")
 def bilinear(input1: Expr, input2: Expr, weight: Expr, bias: Expr | None = None) -> Expr:
-    """Return x1ᵀ · W · x2 for each matrix W of the weight, plus a bias."""
+    """Return x1ᵀ · W · x2 for each matrix W in ``weight``, plus ``bias``."""
     result = einstein_sum("...i,oij,...j->...o", input1, weight, input2)
     return result if bias is None else result + bias
 
 
 @file_operator("torch.cross", "aten::cross")
 def cross(input: Expr, other: Expr, dim: int | None = None) -> Expr:
-    """Compute cross products along an axis of three elements, by default the first such axis."""
+    """Return cross products along the axis ``dim`` of length 3, by default the first such axis."""
     shape = broadcast_shapes(input.shape, other.shape) or ()
     return _cross(input, other, shape.index(3) if dim is None and 3 in shape else dim)
 
 
 @file_operator("torch.linalg.cross", "aten::linalg_cross")
 def linalg_cross(input: Expr, other: Expr, dim: int = -1) -> Expr:
-    """Compute cross products along an axis of three elements."""
+    """Return cross products along the axis ``dim`` of length 3."""
     return _cross(input, other, dim)
 
 
@@ -174,13 +174,13 @@ def _cross(x: Expr, y: Expr, dim: int | None) -> Expr:
 
 @file_operator("aten::linalg_multi_dot", "torch.linalg.multi_dot", "aten::chain_matmul")
 def multi_dot(*matrices: Expr) -> Expr:
-    """Compute the product of a chain of matrices from left to right."""
+    """Return the product of a chain of matrices, multiplied from left to right."""
     return reduce(product, matrices)
 
 
 @file_operator("aten::linalg_matrix_power", "torch.linalg.matrix_power", "aten::matrix_power")
 def matrix_power(input: Annotated[Expr, Names("input", "A")], n: int) -> Expr:
-    """Compute the n-th power of square matrices, or of their inverses for a negative n."""
+    """Return the n-th power of square matrices; if n is negative, the power of their inverses."""
     if input.ndim < 2 or input.shape[-1] != input.shape[-2]:
         raise OperandError(f"an operand {input.type}", rule="the operand must consist of square matrices")
     if n == 0:

@@ -18,40 +18,40 @@ from explorer.ops.manipulation.reshape import flatten, reshape
 
 @file_operator("nn.Linear", "F.linear")
 def linear(input: Expr, weight: Expr, bias: FlaggedWeight = None, *, in_features: Unused, out_features: Unused) -> Expr:
-    """Return x · Wᵀ + b; the numbers of features follow from the weight."""
+    """Return x · Wᵀ + b; the weight determines the number of input and output features."""
     y = input @ weight.T
     return y if bias is None else y + bias
 
 
 TrainingOnly = Annotated[Unused, Names("norm_type", "padding_idx", "scale_grad_by_freq", "sparse")]
-"""arguments that affect only gradients, or only max_norm"""
+"""arguments that affect only gradients, or apply only if max_norm is given"""
 TableSize = Annotated[Unused, Names("embedding_dim", "num_embeddings")]
-"""sizes that follow from the table"""
+"""sizes that the table determines"""
 
 
 @file_operator("nn.Embedding", "F.embedding")
 def embedding_(
     input: Expr, weight: Expr, *, max_norm: None = None, training_only: TrainingOnly, size: TableSize
 ) -> Expr:
-    """Return the rows of a table at indices."""
+    """Return the rows of the table ``weight`` at the indices ``input``."""
     return embedding(weight, input)
 
 
 @file_operator("nn.Flatten")
 def flatten_module(input: Expr, *, start_dim: int = 1, end_dim: int = -1) -> Expr:
-    """Merge the axes start_dim … end_dim, by default all except the first."""
+    """Merge the axes from ``start_dim`` to ``end_dim``, by default all except the first."""
     return flatten(input, start_dim, end_dim)
 
 
 @file_operator("torch.flatten")
 def flatten_(input: Expr, start_dim: int = 0, end_dim: int = -1) -> Expr:
-    """Merge the axes start_dim … end_dim, by default all."""
+    """Merge the axes from ``start_dim`` to ``end_dim``, by default all."""
     return flatten(input, start_dim, end_dim)
 
 
 @file_operator("nn.Unflatten", "Tensor.unflatten", "torch.unflatten")
 def unflatten(input: Expr, dim: int, sizes: Annotated[Ints, Names("sizes", "unflattened_size")]) -> Expr:
-    """Split an axis into several axes, one of whose sizes may be −1."""
+    """Split the axis ``dim`` into axes with the lengths ``sizes``; one length may be −1."""
     axis = normalize_axis(dim, input.ndim, "unflatten")
     if sizes.count(-1) == 1:
         # negated, since the product contains the −1
@@ -75,7 +75,7 @@ def unflatten(input: Expr, dim: int, sizes: Annotated[Ints, Names("sizes", "unfl
     "F.feature_alpha_dropout",
 )
 def identity(input: Expr, *, training: Literal[False] = False, p: Unused, inplace: InPlace) -> Expr:
-    """Return the operand itself, since files contain nets in evaluation mode, in which dropout does nothing."""
+    """Return the operand itself: files contain nets in evaluation mode, in which dropout does nothing."""
     return input
 
 

@@ -22,7 +22,7 @@ from explorer.ops.nn.normalization import (
 from explorer.ops.reduction.statistics import centre, var
 
 Statistics = Annotated[Unused, Names("num_features", "num_channels", "momentum", "cudnn_enabled", "cudnn_enable")]
-"""sizes that follow from the weights, and arguments that affect only training or torch's choice of kernels"""
+"""sizes that the weights determine, and arguments that affect only training or torch's choice of kernels"""
 
 
 def _affine(
@@ -30,7 +30,7 @@ def _affine(
 ) -> tuple[Expr | None, Expr | None]:
     """Return a module's scale and shift; raise OperandError unless they are present if and only if ``flag`` is True.
 
-    A shift is optional unless ``shifted``. For None as the flag, anything is valid.
+    The shift is optional unless ``shifted`` is True. If ``flag`` is None, no error is raised.
     """
     missing = "weight" if weight is None else "bias" if bias is None and shifted else None
     if flag and missing:
@@ -55,7 +55,7 @@ def batch_norm_module(
     track_running_stats: Literal[True] = True,
     statistics: Statistics,
 ) -> Expr:
-    """Normalize with the stored statistics."""
+    """Normalize with the stored mean and variance."""
     return batch_norm(input, running_mean, running_var, *_affine(affine, weight, bias, True), eps)
 
 
@@ -71,7 +71,7 @@ def batch_norm_(
     eps: float = 1e-5,
     statistics: Statistics,
 ) -> Expr:
-    """Normalize with the stored statistics, or with the input's statistics if none are stored."""
+    """Normalize with the stored mean and variance or, if they are not stored, with those of the input."""
     # pnnx writes modules with track_running_stats=False as this function; they always use the input's statistics
     axes = (0, *range(2, input.ndim))
     is_stored = running_mean is not None and running_var is not None
@@ -92,7 +92,7 @@ def layer_norm_(
     elementwise_affine: bool | None = None,
     statistics: Statistics,
 ) -> Expr:
-    """Normalize over the last axes, which ``normalized_shape`` determines."""
+    """Normalize over the last axes, whose lengths are ``normalized_shape``."""
     scale, shift = _affine(elementwise_affine, weight, bias)
     return layer_norm(input, scale, shift, axes=len(normalized_shape), epsilon=eps)
 
@@ -106,7 +106,7 @@ def rms_norm_(
     eps: float | None = None,
     elementwise_affine: bool | None = None,
 ) -> Expr:
-    """Divide by the root mean square over the last axes; for None, eps is the machine epsilon of the dtype."""
+    """Divide by the root mean square over the last axes; the default of ``eps`` is the dtype's machine epsilon."""
     scale, _ = _affine(elementwise_affine, weight, None)
     return rms_norm(input, scale, axes=len(normalized_shape), epsilon=eps)
 
@@ -139,7 +139,10 @@ def instance_norm_module(
     track_running_stats: bool = False,
     statistics: Statistics,
 ) -> Expr:
-    """Normalize each channel of each sample, or use the stored statistics if track_running_stats is True."""
+    """Normalize each channel of each sample.
+
+    If ``track_running_stats`` is True, use the stored mean and variance instead.
+    """
     scale, shift = _affine(affine, weight, bias)
     if not track_running_stats:
         return instance_norm(_with_channels(input), scale, shift, epsilon=eps)
@@ -163,7 +166,7 @@ def instance_norm_(
     eps: float = 1e-5,
     statistics: Statistics,
 ) -> Expr:
-    """Normalize each channel of each sample with the input's statistics; stored statistics are ignored."""
+    """Normalize each channel of each sample with the statistics of the input; stored statistics are ignored."""
     return instance_norm(_with_channels(input), weight, bias, epsilon=eps)
 
 
@@ -181,5 +184,5 @@ def local_response_norm_(input: Expr, *, size: int, alpha: float = 1e-4, beta: f
 
 @file_operator("F.normalize")
 def normalize_(input: Expr, *, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Expr:
-    """Divide by the norm along an axis."""
+    """Divide by the p-norm along the axis ``dim``; norms below ``eps`` are replaced by ``eps``."""
     return normalize(input, p, dim, eps)

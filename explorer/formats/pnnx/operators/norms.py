@@ -28,7 +28,7 @@ def norm(
     *,
     dtype: None = None,
 ) -> Expr:
-    """Compute the p-norm (Σ |x|ᵖ)^(1/p) over axes."""
+    """Return the p-norms (Σ |x|ᵖ)^(1/p) over the axes ``dim``."""
     return vector_norm(input, _order(2 if p == "fro" else p), dim or None, keepdim)
 
 
@@ -40,7 +40,10 @@ def vector_or_matrix_norm(
     keepdim: bool = False,
     dtype: None = None,
 ) -> Expr:
-    """Compute norms of vectors along one axis or matrices along two; for None, the root of the sum of squares."""
+    """Return norms of vectors along one axis, or of matrices along two axes.
+
+    If ``ord`` is None, return the root of the sum of squares.
+    """
     if ord is None:
         return vector_norm(input, 2, dim or None, keepdim)
     if not dim and input.ndim > 2:
@@ -59,7 +62,7 @@ def matrix_norm(
     keepdim: bool = False,
     dtype: None = None,
 ) -> Expr:
-    """Compute norms of matrices along two axes.
+    """Return norms of matrices along two axes.
 
     ``ord`` is fro, 1 (the largest sum of a column), inf (the largest sum of a row), or −1 and −inf (the smallest sums).
     """
@@ -80,7 +83,7 @@ def matrix_norm(
 
 
 def _order(order: Order) -> float:
-    """Return the order p of a vector norm; raise OperandError for an unknown name."""
+    """Return the order p of a vector norm; raise OperandError if ``order`` is an unknown name."""
     value = 2 if order is None else _INFINITE.get(order, order) if isinstance(order, str) else order
     if isinstance(value, str):
         raise OperandError(f"p={order!r}", rule="p must be a number, fro, inf or -inf")

@@ -23,19 +23,19 @@ from explorer.ops.manipulation.reshape import expand_dims, reshape, transpose
 
 @file_operator("torch.flip", "Tensor.flip", "aten::flip")
 def flip_(input: Expr, dims: Ints) -> Expr:
-    """Reverse the order of elements along axes."""
+    """Reverse the order of the elements along the axes ``dims``."""
     return flip(input, dims)
 
 
 @file_operator("aten::fliplr", "torch.fliplr")
 def fliplr(input: Expr) -> Expr:
-    """Reverse the order of columns."""
+    """Reverse the order of the columns."""
     return _flipped(input, 1)
 
 
 @file_operator("aten::flipud", "torch.flipud")
 def flipud(input: Expr) -> Expr:
-    """Reverse the order of rows."""
+    """Reverse the order of the rows."""
     return _flipped(input, 0)
 
 
@@ -47,7 +47,7 @@ def _flipped(x: Expr, axis: int) -> Expr:
 
 @file_operator("aten::rot90", "torch.rot90")
 def rot90(input: Expr, k: int = 1, dims: Ints = (0, 1)) -> Expr:
-    """Rotate the matrices along two axes by k · 90° from the first axis towards the second."""
+    """Rotate the matrices along the two axes ``dims`` by k · 90°, from the first axis towards the second."""
     quarters = k % 4
     axes = [normalize_axis(axis, input.ndim, "rot90") for axis in dims]
     if len(axes) != 2 or axes[0] == axes[1]:
@@ -61,13 +61,13 @@ def rot90(input: Expr, k: int = 1, dims: Ints = (0, 1)) -> Expr:
 
 @file_operator("torch.roll", "Tensor.roll", "aten::roll")
 def roll_(input: Expr, shifts: Ints, dims: Ints | None = None) -> Expr:
-    """Roll elements along axes; elements beyond the end reappear at the beginning."""
+    """Roll elements along the axes ``dims``; elements beyond the end reappear at the beginning."""
     return roll(input, shifts, dims) if dims else roll(input, shifts)
 
 
 @file_operator("Tensor.repeat", "torch.tile", "Tensor.tile", "aten::repeat")
 def repeat_(input: Expr, dims: Annotated[Ints, Names("sizes", "dims")]) -> Expr:
-    """Repeat the whole tensor along axes."""
+    """Repeat the whole tensor ``dims[i]`` times along axis i."""
     return tile(input, dims)
 
 
@@ -75,7 +75,7 @@ def repeat_(input: Expr, dims: Annotated[Ints, Names("sizes", "dims")]) -> Expr:
 def repeat_interleave(
     op: OperatorContext, input: Expr, repeats: Expr | int, dim: int | None = None, *, output_size: Unused
 ) -> Expr:
-    """Repeat each element along an axis; the sum of ``repeats`` determines the output's shape."""
+    """Repeat each element along the axis ``dim``; the sum of ``repeats`` determines the length of the result."""
     if isinstance(repeats, int):
         return repeat(input, repeats, dim)
     if dim is None:
@@ -95,13 +95,13 @@ def repeat_interleave(
 
 @file_operator("torch.movedim", "Tensor.movedim", "aten::movedim", "torch.moveaxis")
 def movedim(input: Expr, source: Ints, destination: Ints) -> Expr:
-    """Move axes to other positions."""
+    """Move the axes ``source`` to the positions ``destination``."""
     return moveaxis(input, source, destination)
 
 
 @file_operator("torch.unbind", "Tensor.unbind", "aten::unbind")
 def unbind(input: Expr, dim: int = 0) -> tuple[Expr, ...]:
-    """Split an axis into its single indices; return one tensor for each."""
+    """Return one tensor for each index along the axis ``dim``."""
     axis = normalize_axis(dim, input.ndim, "unbind")
     claim_steps("unbind", input.shape[axis])
     return tuple([input[(*[slice(None)] * axis, index)] for index in range(input.shape[axis])])
@@ -113,7 +113,7 @@ Cuts = Annotated[int | Ints, Names("sections", "indices")]
 
 @file_operator("torch.tensor_split", "Tensor.tensor_split", "aten::tensor_split")
 def tensor_split(input: Expr, indices: Cuts, dim: int = 0) -> tuple[Expr, ...]:
-    """Split an axis into a number of parts, whose lengths differ by at most one, or at the given indices."""
+    """Split the axis ``dim`` at the given indices, or into a number of parts whose lengths differ by at most one."""
     axis = normalize_axis(dim, input.ndim, "tensor_split")
     if isinstance(indices, tuple):
         ends = [*indices, input.shape[axis]]
@@ -142,7 +142,7 @@ for _name, _axis in (("hsplit", 1), ("vsplit", 0), ("dsplit", 2)):
 
 @file_operator("Tensor.expand_as", "aten::expand_as")
 def expand_as(input: Expr, other: Expr) -> Expr:
-    """Broadcast to the shape of another tensor."""
+    """Broadcast ``input`` to the shape of ``other``."""
     return broadcast_to(input, other.shape)
 
 
@@ -150,7 +150,7 @@ def expand_as(input: Expr, other: Expr) -> Expr:
 def slice_scatter(
     input: Expr, src: Expr, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Expr:
-    """Replace a range of an axis by another tensor."""
+    """Return ``input`` with the range from ``start`` to ``end`` of the axis ``dim`` replaced by ``src``."""
     axis = normalize_axis(dim, input.ndim, "slice_scatter")
     if step < 1:
         raise OperandError(f"step={step}", rule="the step of a range must be 1 or more")
@@ -159,7 +159,7 @@ def slice_scatter(
 
 @file_operator("torch.select_scatter", "Tensor.select_scatter", "aten::select_scatter")
 def select_scatter(input: Expr, src: Expr, dim: int, index: int) -> Expr:
-    """Replace the part at one index of an axis by another tensor."""
+    """Return ``input`` with the slice at ``index`` of the axis ``dim`` replaced by ``src``."""
     axis = normalize_axis(dim, input.ndim, "select_scatter")
     at = normalize_axis(index, input.shape[axis], "select_scatter: index")
     return _replaced(input, expand_dims(src, axis), axis, range(at, at + 1))
@@ -167,7 +167,7 @@ def select_scatter(input: Expr, src: Expr, dim: int, index: int) -> Expr:
 
 @file_operator("Tensor.slice_copy")
 def slice_copy(input: Expr, src: Expr, *, part: Part) -> Expr:
-    """Replace a part of a tensor, like ``x[1:3, ::2] = y``."""
+    """Return ``input`` with one part replaced by ``src``, like ``x[1:3, ::2] = y``."""
     x, index = input, part.index(input)
     claim_constant("indices of elements", x.size)
     try:
@@ -186,7 +186,7 @@ def slice_copy(input: Expr, src: Expr, *, part: Part) -> Expr:
 
 
 def _replaced(x: Expr, source: Expr, axis: int, indices: range) -> Expr:
-    """Return ``x`` with the parts at ``indices`` of an axis replaced by ``source``."""
+    """Return ``x`` with the slices at ``indices`` along ``axis`` replaced by ``source``."""
     if source.shape != (*x.shape[:axis], len(indices), *x.shape[axis + 1 :]):
         raise OperandError(
             f"{source.type} into {x.type}, {len(indices)} parts of axis {axis}",
@@ -194,7 +194,7 @@ def _replaced(x: Expr, source: Expr, axis: int, indices: range) -> Expr:
         )
     length = x.shape[axis]
     claim_constant("the order of the parts", length)
-    # a gather from both tensors, concatenated, which has a gradient; indices of the new parts begin after x
+    # This gather from the concatenation of both tensors has a gradient. The indices of the new parts begin after x.
     order = np.arange(length)
     order[indices.start : indices.stop : indices.step] = np.arange(length, length + len(indices))
     return take(concatenate((x, source), axis), order, axis)

@@ -24,7 +24,10 @@ from explorer.ops.reduction.statistics import std, var
 
 
 def added_as(x: Expr, dtype: str | None = None) -> np.dtype[Any]:
-    """Return the accumulation dtype: the requested one, or else int64 for integers and the operand's own otherwise."""
+    """Return the dtype in which elements of ``x`` are added.
+
+    It is the requested dtype; without a request, int64 for integers, and the operand's dtype otherwise.
+    """
     return as_dtype(dtype, x.dtype if x.dtype.kind in "fc" else np.int64)
 
 
@@ -46,7 +49,7 @@ for _reduce, _name in (
 
 @file_operator("torch.mean", "Tensor.mean", "aten::mean")
 def mean_(input: Expr, dim: Ints | None = None, keepdim: bool = False, dtype: str | None = None) -> Expr:
-    """Compute the mean over axes."""
+    """Return the mean over the axes ``dim``."""
     return mean(in_dtype(input, dtype), dim or None, keepdim)
 
 
@@ -65,13 +68,16 @@ _register_sum(prod, "prod")
 
 
 Correction = Annotated[float | bool | None, Names("unbiased", "correction")]
-"""value subtracted from the number of elements in the divisor; torch's default is 1, NumPy's is 0"""
+"""integer subtracted from the number of elements in the divisor; the default is 1 in torch and 0 in NumPy"""
 
 
 def _spread_arguments(
     dim: Ints | bool | None, correction: float | bool | None, keepdim: bool
 ) -> tuple[Ints | None, int, bool]:
-    """Return a variance's axes, correction and keepdim; in the signature (x, unbiased), ``dim`` is the correction."""
+    """Return the axes, the correction and keepdim of a variance.
+
+    In the signature (x, unbiased), ``dim`` contains the correction.
+    """
     axes, correction = (None, dim) if isinstance(dim, bool) else (dim or None, correction)
     correction = 1 if correction is None else correction
     if correction % 1:
@@ -104,14 +110,14 @@ _register_spread(std, "std")
 
 @file_operator("aten::nansum", "torch.nansum")
 def nansum(input: Expr, dim: Ints | None = None, keepdim: bool = False, dtype: str | None = None) -> Expr:
-    """Compute the sum over axes of all elements except NaN."""
+    """Return the sum over the axes ``dim`` of all elements except NaN."""
     wide = added_as(input, dtype)
     return cast(sum(cast(where(input != input, 0, input), wide), dim or None, keepdim), wide)
 
 
 @file_operator("aten::nanmean", "torch.nanmean")
 def nanmean(input: Expr, dim: Ints | None = None, keepdim: bool = False, dtype: str | None = None) -> Expr:
-    """Compute the mean over axes of all elements except NaN."""
+    """Return the mean over the axes ``dim`` of all elements except NaN."""
     return _nanmean(in_dtype(input, dtype), dim or None, keepdim)
 
 
@@ -124,19 +130,20 @@ def _nanmean(x: Expr, axes: Ints | None, keep: bool) -> Expr:
 
 @file_operator("aten::aminmax", "torch.aminmax")
 def aminmax(input: Expr, dim: Ints | None = None, keepdim: bool = False) -> tuple[Expr, Expr]:
-    """Return the smallest and the largest of all elements, or along an axis."""
+    """Return the smallest and the largest element, of the whole tensor or along the axis ``dim``."""
     return min(input, dim or None, keepdim), max(input, dim or None, keepdim)
 
 
 @file_operator("aten::count_nonzero")
 def count_nonzero(input: Expr, dim: Ints | None = None) -> Expr:
-    """Count the elements that are not 0 over axes."""
+    """Return the number of elements over the axes ``dim`` that are not 0."""
     return sum(cast(input != 0, np.dtype(np.int64)), dim or None)
 
 
 @file_operator("aten::trapezoid", "torch.trapezoid", "aten::trapz")
 def trapezoid(y: Expr, x: Annotated[Expr | float, Names("x", "dx")] = 1.0, dim: int = -1) -> Expr:
-    """Integrate along an axis with the trapezoidal rule, in equal steps or between the points x."""
+    """Integrate along the axis ``dim`` with the trapezoidal rule, in steps of size ``x`` or between the points ``x``.
+    """
     axis = normalize_axis(dim, y.ndim, "trapezoid")
     front = (slice(None),) * axis
     sums = y[(*front, slice(1, None))] + y[(*front, slice(0, -1))]

@@ -26,19 +26,19 @@ _NO_INDEX = 2**31 - 1
 
 @file_operator("Tensor.reshape", "Tensor.view", "torch.reshape")
 def reshape_(input: Expr, shape: Ints) -> Expr:
-    """Reshape to another shape."""
+    """Return ``input`` with the shape ``shape``."""
     return reshape(input, shape)
 
 
 @file_operator("aten::ravel")
 def ravel(input: Expr) -> Expr:
-    """Flatten to one axis."""
+    """Flatten ``input`` to one axis."""
     return reshape(input, (input.size,))
 
 
 @file_operator("Tensor.expand", "torch.expand", "aten::broadcast_to", "torch.broadcast_to", "Tensor.broadcast_to")
 def expand(input: Expr, shape: Annotated[Ints, Names("sizes", "size", "shape")]) -> Expr:
-    """Broadcast to a shape; −1 keeps a size."""
+    """Broadcast ``input`` to ``shape``, in which −1 keeps the length of an axis."""
     extra = len(shape) - input.ndim
     # new axes come first, so axis i of the input is axis i + extra of the result
     kept = [input.shape[axis - extra] if size == -1 and axis >= extra else size for axis, size in enumerate(shape)]
@@ -47,13 +47,13 @@ def expand(input: Expr, shape: Annotated[Ints, Names("sizes", "size", "shape")])
 
 @file_operator("Tensor.permute", "torch.permute")
 def permute(input: Expr, dims: Ints) -> Expr:
-    """Permute the axes."""
+    """Return ``input`` with its axes in the order ``dims``."""
     return transpose(input, dims)
 
 
 @file_operator("aten::view_as", "Tensor.view_as", "aten::reshape_as", "Tensor.reshape_as")
 def view_as(input: Expr, other: Expr) -> Expr:
-    """Reshape to the shape of another tensor."""
+    """Return ``input`` with the shape of ``other``."""
     return reshape(input, other.shape)
 
 
@@ -73,7 +73,7 @@ def exchanged(input: Expr) -> Expr:
 
 @file_operator("aten::mH", "aten::adjoint")
 def adjoint(input: Expr) -> Expr:
-    """Transpose real matrices along the last two axes; raise OperandError for complex matrices."""
+    """Transpose real matrices along the last two axes; raise OperandError if the matrices are complex."""
     if input.dtype.kind == "c":
         raise OperandError(f"an operand {input.type}", rule="the operand must be real")
     return exchanged(input)
@@ -81,7 +81,7 @@ def adjoint(input: Expr) -> Expr:
 
 @file_operator("torch.transpose", "Tensor.transpose")
 def transpose_(input: Expr, dim0: int, dim1: int) -> Expr:
-    """Exchange two axes."""
+    """Exchange the axes ``dim0`` and ``dim1``."""
     first, second = (normalize_axis(axis, input.ndim, "transpose") for axis in (dim0, dim1))
     axes = [*range(input.ndim)]
     axes[first], axes[second] = second, first
@@ -90,13 +90,13 @@ def transpose_(input: Expr, dim0: int, dim1: int) -> Expr:
 
 @file_operator("torch.unsqueeze", "Tensor.unsqueeze")
 def unsqueeze(input: Expr, dim: int) -> Expr:
-    """Insert an axis of size 1."""
+    """Insert an axis of length 1 at the index ``dim``."""
     return expand_dims(input, dim)
 
 
 @file_operator("torch.squeeze", "Tensor.squeeze")
 def squeeze_(input: Expr, dim: Ints | None = None) -> Expr:
-    """Remove axes of size 1; like torch, ignore given axes of another size."""
+    """Remove axes of length 1; like torch, ignore given axes of any other length."""
     if dim is None:
         return squeeze(input)
     axes = [normalize_axis(axis, input.ndim, "squeeze") for axis in dim]
@@ -105,13 +105,13 @@ def squeeze_(input: Expr, dim: Ints | None = None) -> Expr:
 
 @file_operator("Tensor.select", "torch.select")
 def select(input: Expr, dim: int, index: int) -> Expr:
-    """Return the part at one index of an axis."""
+    """Return the slice at ``index`` along the axis ``dim``."""
     return input[(*[slice(None)] * normalize_axis(dim, input.ndim, "select"), index)]
 
 
 @file_operator("torch.narrow", "Tensor.narrow", "aten::narrow")
 def narrow(input: Expr, dim: int, start: int, length: int) -> Expr:
-    """Return ``length`` indices of an axis from ``start``, which counts from the end if it is negative."""
+    """Return the ``length`` slices from ``start`` along the axis ``dim``; a negative ``start`` counts from the end."""
     axis = normalize_axis(dim, input.ndim, "narrow")
     size = input.shape[axis]
     first = start + size if start < 0 else start
@@ -124,7 +124,7 @@ def narrow(input: Expr, dim: int, start: int, length: int) -> Expr:
 
 @dataclass(frozen=True)
 class Part:
-    """A range or an index of one axis, or ranges and indices of several axes; ends are limited to the axis."""
+    """A range or an index of one axis, or ranges and indices of several axes. Ends are limited to the axis."""
 
     dim: int = 0
     start: int | None = None
@@ -138,10 +138,10 @@ class Part:
     selects: Ints = ()
 
     def index(self, x: Expr) -> tuple[Any, ...]:
-        """Return the NumPy index of the part of ``x``; raise OperandError for ranges that do not match its axes."""
+        """Return the NumPy index of this part of ``x``; raise OperandError if the ranges do not match the axes."""
         if self.dims is None:
             axis = normalize_axis(self.dim, x.ndim, "slice")
-            # a file with an index also has an empty range, start=0 end=0 step=0
+            # if a file contains an index, it also contains an empty range, start=0 end=0 step=0
             item = slice(self.start, self.end, self.step) if self.select is None else self.select
             return (*[slice(None)] * axis, item)
         axes = [normalize_axis(axis, x.ndim, "slice") for axis in self.dims]
@@ -159,19 +159,19 @@ class Part:
 
 @file_operator("Tensor.slice", "torch.slice")
 def slice_(input: Expr, *, part: Part) -> Expr:
-    """Return the part of a tensor at ranges or indices of axes."""
+    """Return the part of ``input`` that ranges or indices of axes select."""
     return input[part.index(input)]
 
 
 @file_operator("torch.cat", "torch.concat")
 def cat(*tensors: Expr, dim: int = 0) -> Expr:
-    """Concatenate tensors along an axis."""
+    """Concatenate tensors along the axis ``dim``."""
     return concatenate(promoted(tensors), dim)
 
 
 @file_operator("torch.stack")
 def stack_(*tensors: Expr, dim: int = 0) -> Expr:
-    """Stack tensors along a new axis."""
+    """Stack tensors along the new axis ``dim``."""
     return stack(promoted(tensors), dim)
 
 
@@ -179,7 +179,10 @@ def stack_(*tensors: Expr, dim: int = 0) -> Expr:
 def split(
     input: Expr, split_size: Annotated[int | Ints, Names("split_size_or_sections", "split_size")], dim: int = 0
 ) -> tuple[Expr, ...]:
-    """Split an axis into parts of the given sizes; one number is the size of all parts, but the last may be smaller."""
+    """Split the axis ``dim`` into parts with the lengths ``split_size``.
+
+    An integer is the length of all parts; the last part may be shorter.
+    """
     axis = normalize_axis(dim, input.ndim, "split")
     sizes = _steps(input.shape[axis], split_size) if isinstance(split_size, int) else [*split_size]
     return _parts(input, axis, sizes)
@@ -187,7 +190,7 @@ def split(
 
 @file_operator("torch.chunk", "Tensor.chunk", "aten::unsafe_chunk")
 def chunk(input: Expr, chunks: int, dim: int = 0) -> tuple[Expr, ...]:
-    """Split an axis into a number of parts of equal size; the last part may be smaller."""
+    """Split the axis ``dim`` into ``chunks`` parts of equal length; the last part may be shorter."""
     axis = normalize_axis(dim, input.ndim, "chunk")
     if chunks < 1:
         raise OperandError(f"chunks={chunks}", rule="torch.chunk must make at least one part")

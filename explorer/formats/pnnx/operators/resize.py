@@ -1,8 +1,8 @@
 """Resizing of images by interpolation, and rearrangement of channels as pixels.
 
-Frameworks map coordinates of the result to coordinates of the image differently. torch's mapping is passed to
-``resize`` as its method, coordinates and steps. Steps are in single precision like torch's: a difference in the last
-digit selects another pixel if a coordinate is close to a half.
+Frameworks differ in how they map the coordinates of the result to coordinates of the image. torch's mapping is passed
+to ``resize`` as its method, coordinates and steps. As in torch, steps are in single precision: if a coordinate is close
+to a half, a difference in the last digit of the step selects another pixel.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from explorer.ops.manipulation.rearrange import channel_shuffle, pixel_shuffle, 
 from explorer.ops.nn.resize import resize
 
 _NEAREST = {"nearest": ("floor", "asymmetric"), "nearest-exact": ("round_prefer_ceil", "half_pixel")}
-"""mode → rounding and coordinates: torch's nearest uses ⌊i · step⌋, half a pixel off; nearest-exact is centred"""
+"""mode → rounding and coordinates; torch's nearest uses ⌊i · step⌋, half a pixel off, and nearest-exact is centred"""
 _Factors = tuple[float, ...]
 
 
@@ -36,7 +36,7 @@ def interpolate(
     recompute_scale_factor: bool | None = None,
     antialias: Literal[False] = False,
 ) -> Expr:
-    """Resize images to a size or by a scale with nearest, linear or cubic interpolation."""
+    """Resize images to ``size``, or by ``scale_factor``, with nearest, linear or cubic interpolation."""
     if input.ndim < 3:
         raise OperandError(f"an operand {input.type}", rule="the operand must be (N, C, …) with at least one more axis")
     lengths, steps = _target(input.shape[2:], size, scale_factor, bool(recompute_scale_factor))
@@ -49,18 +49,21 @@ def interpolate(
 
 @file_operator("F.upsample_nearest", "nn.UpsamplingNearest2d")
 def upsample_nearest(input: Expr, *, size: Ints | None = None, scale_factor: _Factors | None = None) -> Expr:
-    """Resize images to a size or by a scale with nearest elements."""
+    """Resize images to ``size``, or by ``scale_factor``, with nearest pixels."""
     return interpolate(input, size=size, scale_factor=scale_factor)
 
 
 @file_operator("F.upsample_bilinear", "nn.UpsamplingBilinear2d")
 def upsample_bilinear(input: Expr, *, size: Ints | None = None, scale_factor: _Factors | None = None) -> Expr:
-    """Resize images to a size or by a scale with bilinear interpolation and aligned corners."""
+    """Resize images to ``size``, or by ``scale_factor``, with bilinear interpolation and aligned corners."""
     return interpolate(input, size=size, scale_factor=scale_factor, mode="bilinear", align_corners=True)
 
 
 def _target(old: Shape, size: Ints | None, factors: _Factors | None, recomputed: bool) -> tuple[Shape, _Factors]:
-    """Return the new lengths, and the step in the old image for each step in the new one, in single precision."""
+    """Return the new length of each axis, and the step in the old image for each step in the new image.
+
+    Steps are in single precision.
+    """
     if size is not None:
         lengths = each_axis("size", size, len(old))
         return lengths, _ratios(old, lengths)
@@ -80,17 +83,17 @@ def _ratios(old: Shape, new: Shape) -> _Factors:
 
 @file_operator("nn.PixelShuffle", "F.pixel_shuffle")
 def pixel_shuffle_(input: Expr, *, upscale_factor: int) -> Expr:
-    """Rearrange channels as the pixels of squares."""
+    """Move channels to squares of ``upscale_factor`` × ``upscale_factor`` pixels."""
     return pixel_shuffle(input, upscale_factor)
 
 
 @file_operator("nn.PixelUnshuffle", "F.pixel_unshuffle")
 def pixel_unshuffle_(input: Expr, *, downscale_factor: int) -> Expr:
-    """Rearrange the pixels of squares as channels."""
+    """Move squares of ``downscale_factor`` × ``downscale_factor`` pixels to channels."""
     return pixel_unshuffle(input, downscale_factor)
 
 
 @file_operator("nn.ChannelShuffle", "F.channel_shuffle", "aten::channel_shuffle")
 def channel_shuffle_(input: Expr, groups: int) -> Expr:
-    """Interleave the channels of groups."""
+    """Interleave the channels of ``groups`` groups."""
     return channel_shuffle(input, groups)

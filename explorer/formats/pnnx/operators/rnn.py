@@ -1,7 +1,7 @@
-"""Recurrent modules: one recurrence for each layer and direction, in its own box, for any number of steps.
+"""Recurrent modules for any number of steps. Each layer and direction is one recurrence in its own box.
 
-Weights have torch's names, such as ``weight_ih_l0`` (for the input) and ``weight_hh_l0_reverse`` (for the state), with
-layer and direction.
+Weights have torch's names, which contain the layer and the direction, such as ``weight_ih_l0`` (for the input) and
+``weight_hh_l0_reverse`` (for the state).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Options:
 
     hidden_size: int
     ignored: Annotated[Unused, Names("input_size", "dropout")]
-    """a size that follows from the weights, and a rate that affects only training"""
+    """a size that the weights determine, and a rate that affects only training"""
     num_layers: int = 1
     bias: bool = True
     batch_first: bool = False
@@ -134,7 +134,7 @@ def _run(
 
 
 def _check_result(possible: tuple[str, ...], *, is_single: bool) -> None:
-    """Raise OperandError if the only result may be a state; after a single step, h_n equals the sequence."""
+    """Raise OperandError if the only result may be a state; if there is a single step, h_n equals the sequence."""
     if possible and not (is_single and "c_n" not in possible):
         raise OperandError(
             f"one result, which may be {' or '.join(possible)}: they have the same shape",
@@ -162,7 +162,10 @@ def _projected(
 def _weights(
     op: OperatorContext, suffix: str, has_bias: bool, gates: int, x: Expr, hidden: int, short: int
 ) -> tuple[Expr, Expr, Expr | None]:
-    """Return the input's contribution to the gates, the state's weights and their bias, for one layer and direction."""
+    """Return operands of one layer and direction: the projected input, the state's weights and the state's bias.
+
+    ``suffix`` names the layer and direction. The projected input is the contribution of ``x`` to the gates.
+    """
 
     def weight(name: str, *shape: int) -> Expr:
         return with_shape(name + suffix, op.weight(name + suffix), shape)

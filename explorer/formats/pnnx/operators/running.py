@@ -1,6 +1,7 @@
 """Cumulative sums, products, extremes and log-sum-exps, and differences of neighbours.
 
-A cumulative value needs log₂(length) steps, since each step doubles the number of elements that each element combines.
+Cumulative values are computed in log₂(length) steps. Each step doubles the number of elements that every result
+combines.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _Parts = tuple[Expr, ...]
 
 
 def _running(parts: _Parts, dim: int, combine: Callable[[_Parts, _Parts], _Parts]) -> _Parts:
-    """Apply an associative function cumulatively along an axis; ``parts`` are one or more tensors that it combines."""
+    """Apply the associative function ``combine`` cumulatively along an axis; ``parts`` are the tensors it combines."""
     # torch treats a scalar as a vector of one element
     axis = normalize_axis(dim, max(parts[0].ndim, 1), "a cumulative function")
     front, reach = (slice(None),) * axis, 1
@@ -43,20 +44,20 @@ def _running(parts: _Parts, dim: int, combine: Callable[[_Parts, _Parts], _Parts
 
 @file_operator("torch.cumsum", "Tensor.cumsum", "aten::cumsum")
 def cumsum_(input: Expr, dim: int, dtype: str | None = None) -> Expr:
-    """Compute cumulative sums along an axis."""
+    """Return the cumulative sums along the axis ``dim``."""
     wide = added_as(input, dtype)
     return cast(cumsum(cast(input, wide), dim), wide)
 
 
 @file_operator("torch.cumprod", "Tensor.cumprod", "aten::cumprod")
 def cumprod(input: Expr, dim: int, dtype: str | None = None) -> Expr:
-    """Compute cumulative products along an axis."""
+    """Return the cumulative products along the axis ``dim``."""
     return _running((cast(input, added_as(input, dtype)),), dim, lambda a, b: (a[0] * b[0],))[0]
 
 
 @file_operator("torch.logcumsumexp", "aten::logcumsumexp")
 def logcumsumexp(input: Expr, dim: int) -> Expr:
-    """Compute the logarithm of cumulative sums of exponentials along an axis."""
+    """Return the logarithm of the cumulative sums of exponentials along the axis ``dim``."""
     add = function("logaddexp")
     return _running((input,), dim, lambda a, b: (add(a[0], b[0]),))[0]
 
@@ -86,7 +87,7 @@ _register_extreme("cummin", "less_equal")
 
 @file_operator("aten::diff")
 def diff(input: Expr, n: int = 1, dim: int = -1, prepend: None = None, append: None = None) -> Expr:
-    """Compute differences of neighbours along an axis, n times."""
+    """Return the differences of neighbours along the axis ``dim``, computed n times."""
     axis = normalize_axis(dim, input.ndim, "diff")
     if n < 0:
         raise OperandError(f"n={n}", rule="n must be 0 or more")

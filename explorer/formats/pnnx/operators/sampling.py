@@ -24,14 +24,17 @@ def grid_sample(
     padding_mode: Literal["zeros", "border", "reflection", 0, 1, 2] = "zeros",
     align_corners: bool | None = None,
 ) -> Expr:
-    """Sample images or volumes at the points of a grid, whose coordinates are −1 … 1."""
+    """Sample images or volumes at the points of a grid, whose coordinates are between −1 and 1."""
     padding = padding_mode if isinstance(padding_mode, str) else _PADDINGS[padding_mode]
     return sample(input, grid, _METHODS[mode], padding, bool(align_corners))
 
 
 @file_operator("F.affine_grid", "aten::affine_grid_generator")
 def affine_grid(theta: Expr, size: Ints, align_corners: bool | None = None) -> Expr:
-    """Return the grid of an image's or volume's elements, transformed by affine maps (N, axes, axes + 1)."""
+    """Return the positions of all pixels of an image or volume, transformed by the affine maps ``theta``.
+
+    ``theta`` has the shape (N, axes, axes + 1).
+    """
     axes = len(size) - 2
     if axes not in (2, 3) or theta.shape != (size[0], axes, axes + 1) or min(size) < 1:
         raise OperandError(

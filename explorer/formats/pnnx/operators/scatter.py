@@ -30,7 +30,7 @@ Source = Annotated[Expr | Number, Names("src", "value")]
 
 
 def _source(source: Expr | Number, index: Expr, x: Expr) -> Expr:
-    """Return the source's element for each index: the leading part of a tensor, or one number."""
+    """Return one source element for each index: the leading part of a tensor, or the same number."""
     values = source if isinstance(source, Expr) else full((), source, x.dtype)
     if values.shape and (
         values.ndim != index.ndim or any(n > s for n, s in zip(index.shape, values.shape, strict=True))
@@ -45,13 +45,16 @@ def _source(source: Expr | Number, index: Expr, x: Expr) -> Expr:
 
 @file_operator("torch.scatter", "Tensor.scatter", "aten::scatter")
 def scatter(input: Expr, dim: int, index: Expr, src: Source, reduce: None = None) -> Expr:
-    """Replace elements at indices along an axis; the last one of several for an index remains."""
+    """Write the elements of ``src`` to the indices ``index`` along ``dim``.
+
+    If an index is repeated, the last element remains.
+    """
     return put_along_axis(input, index, _source(src, index, input), normalize_axis(dim, input.ndim, "scatter"))
 
 
 @file_operator("torch.scatter_add", "Tensor.scatter_add", "aten::scatter_add")
 def scatter_add(input: Expr, dim: int, index: Expr, src: Source) -> Expr:
-    """Add elements at indices along an axis, all of them if an index is repeated."""
+    """Add the elements of ``src`` at the indices ``index`` along ``dim``; if an index is repeated, all are added."""
     return add_along_axis(input, index, _source(src, index, input), normalize_axis(dim, input.ndim, "scatter_add"))
 
 
@@ -64,7 +67,10 @@ def scatter_reduce(
     reduce: Literal["sum", "prod", "mean", "amax", "amin"],
     include_self: bool = True,
 ) -> Expr:
-    """Reduce the elements for each index to a sum, product, mean or extreme, by default with the operand's element."""
+    """Reduce the elements of ``src`` for each index to their sum, product, mean or extreme.
+
+    With ``include_self``, the reduction includes the element of ``input``.
+    """
     axis, source = normalize_axis(dim, input.ndim, "scatter_reduce"), _source(src, index, input)
     if reduce in ("amax", "amin"):
         extremes = scattered_extremes(input, index, source, axis, reduce == "amax")
@@ -77,7 +83,7 @@ def scatter_reduce(
     count = add_along_axis(zeros(input.shape, np.int64), index, 1, axis)
     if reduce == "prod":
         product = _products(input, axis, index, source)
-        # elements without an index are kept; add_along_axis above raises an error for an index out of range
+        # Elements without an index are kept. add_along_axis above raises an error if an index is out of range.
         return where(count > 0, cast(input * product, input.dtype) if include_self else product, input)
     start = input if include_self else where(count > 0, zeros((), input.dtype), input)
     total = add_along_axis(start, index, source, axis)
@@ -88,7 +94,7 @@ def scatter_reduce(
 
 
 def _products(x: Expr, axis: int, indices: Expr, source: Expr) -> Expr:
-    """Return for each element of x the product of the source's elements whose index is its position."""
+    """Return for each element of x the product of the elements of ``source`` with its position as index."""
     length = x.shape[axis]
     claim_constant("indices of products", length)
     positions = tensor(np.arange(length).reshape(length, 1, *[1] * (x.ndim - axis - 1)))
@@ -105,7 +111,7 @@ def _check_index(index: Expr) -> None:
 
 
 def _parts(source: Expr, x: Expr, axis: int, index: Expr) -> Expr:
-    """Cast a source of parts along an axis; raise OperandError unless it has one part for each index."""
+    """Return ``source`` in the dtype of ``x``; raise OperandError unless it has one slice for each index."""
     shape = (*x.shape[:axis], index.size, *x.shape[axis + 1 :])
     if source.shape != shape:
         raise OperandError(
@@ -116,14 +122,14 @@ def _parts(source: Expr, x: Expr, axis: int, index: Expr) -> Expr:
 
 
 def _everywhere(x: Expr, axis: int, index: Expr) -> Expr:
-    """Expand indices of parts to indices of all their elements."""
+    """Expand indices of slices along ``axis`` to indices of all elements of these slices."""
     along = reshape(index, (index.size, *[1] * (x.ndim - axis - 1)))
     return broadcast_to(along, (*x.shape[:axis], index.size, *x.shape[axis + 1 :]))
 
 
 @file_operator("torch.index_add", "Tensor.index_add", "aten::index_add")
 def index_add(input: Expr, dim: int, index: Expr, source: Expr, alpha: Number = 1) -> Expr:
-    """Add parts at indices along an axis."""
+    """Add slices of ``source`` at the indices ``index`` along ``dim``."""
     _check_index(index)
     axis = normalize_axis(dim, input.ndim, "index_add")
     added = TakeGradient(axis, input.shape)(_parts(source, input, axis, index), index)
@@ -134,7 +140,7 @@ def index_add(input: Expr, dim: int, index: Expr, source: Expr, alpha: Number = 
 
 @file_operator("torch.index_copy", "Tensor.index_copy", "aten::index_copy")
 def index_copy(input: Expr, dim: int, index: Expr, source: Expr) -> Expr:
-    """Replace parts at indices along an axis."""
+    """Replace the slices at the indices ``index`` along ``dim`` by slices of ``source``."""
     _check_index(index)
     axis = normalize_axis(dim, input.ndim, "index_copy")
     return put_along_axis(input, _everywhere(input, axis, index), _parts(source, input, axis, index), axis)
@@ -142,7 +148,7 @@ def index_copy(input: Expr, dim: int, index: Expr, source: Expr) -> Expr:
 
 @file_operator("torch.index_fill", "Tensor.index_fill", "aten::index_fill")
 def index_fill(input: Expr, dim: int, index: Expr, value: Expr | Number) -> Expr:
-    """Fill the parts at indices along an axis with one number."""
+    """Fill the slices at the indices ``index`` along ``dim`` with ``value``."""
     _check_index(index)
     axis = normalize_axis(dim, input.ndim, "index_fill")
     fill = cast(value, input.dtype) if isinstance(value, Expr) else full((), value, input.dtype)

@@ -30,7 +30,10 @@ def searchsorted(
     side: Literal["left", "right"] | None = None,
     sorter: Expr | None = None,
 ) -> Expr:
-    """Return the positions at which elements belong in sorted rows: before equal elements, or after them (right)."""
+    """Return the positions at which elements can be inserted into sorted rows.
+
+    An element is inserted before equal elements, or after them if ``right`` is True.
+    """
     rows = sorted_sequence
     if right and side == "left":
         raise OperandError(f"side={side!r}, right={right}", rule="side must be right where right is True")
@@ -48,17 +51,23 @@ def searchsorted(
 
 @file_operator("aten::bucketize", "torch.bucketize")
 def bucketize(input: Expr, boundaries: Expr, out_int32: bool = False, right: bool = False) -> Expr:
-    """Return the positions of elements among boundaries: before equal boundaries, or after them (right)."""
+    """Return the positions at which elements can be inserted into sorted boundaries.
+
+    An element is inserted before equal boundaries, or after them if ``right`` is True.
+    """
     if boundaries.ndim != 1:
         raise OperandError(f"boundaries {boundaries.type}", rule="the boundaries must be one sorted row")
     return _positions(boundaries, input, right, out_int32)
 
 
 def _positions(rows: Expr, elements: Expr, right: bool, out_int32: bool) -> Expr:
-    """Count the boundaries below each element, or not above it (right); NaN is above all numbers."""
+    """Return the number of boundaries in ``rows`` below each element; NaN is above all numbers.
+
+    With ``right``, boundaries equal to the element are also counted.
+    """
     length, axis = rows.shape[-1], elements.ndim - 1
     position = full(elements.shape, 0, np.int64)
-    # binary search: each step is half of the previous one, and is made if the boundary that it reaches is below
+    # Binary search: each step is half of the previous step. A step is made if it reaches a boundary below the element.
     for bit in reversed(range(length.bit_length())):
         reached = position + 2**bit
         index = where(reached > length, length, reached) - 1
@@ -71,14 +80,14 @@ def _positions(rows: Expr, elements: Expr, right: bool, out_int32: bool) -> Expr
 
 @file_operator("aten::isin", "torch.isin")
 def isin(elements: Expr, test_elements: Expr, assume_unique: Unused, invert: bool = False) -> Expr:
-    """Test whether each element is in a set, or is not (invert)."""
+    """Return whether each element is in ``test_elements``; ``invert`` negates the results."""
     is_member = any(expand_dims(elements, elements.ndim) == reshape(test_elements, (test_elements.size,)), -1)
     return ~is_member if invert else is_member
 
 
 @file_operator("aten::bincount")
 def bincount(op: OperatorContext, input: Expr, weights: None = None, minlength: int = 0) -> Expr:
-    """Count the occurrences of each integer from 0 to the largest one."""
+    """Count how often each integer from 0 to the largest integer occurs."""
     if input.ndim != 1 or input.dtype.kind not in "iu" or minlength < 0:
         raise OperandError(
             f"an operand {input.type}, minlength={minlength}",

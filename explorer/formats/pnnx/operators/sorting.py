@@ -27,7 +27,7 @@ _FRACTIONS: dict[str, Callable[[Any], Any]] = {
     "nearest": lambda rank: np.round(rank) - np.floor(rank),
     "midpoint": lambda rank: rank * 0 + rank.dtype.type(0.5),
 }
-"""torch's interpolation between two ranks → weight of the upper one"""
+"""torch's interpolation between two ranks → weight of the upper rank"""
 
 
 def _register_extremes(name: str) -> None:
@@ -65,7 +65,7 @@ _register_extremes("min")
 
 
 def _with_index(x: Expr, index: Expr, axis: int, keep: bool) -> tuple[Expr, Expr]:
-    """Return the elements at an index along an axis, and the index; drop the axis unless ``keep``."""
+    """Return the elements at ``index`` along ``axis``, and the index; remove the axis unless ``keep`` is True."""
     element = TakeAlong(axis)(x, index)
     if keep:
         return element, index
@@ -75,12 +75,12 @@ def _with_index(x: Expr, index: Expr, axis: int, keep: bool) -> tuple[Expr, Expr
 
 @file_operator("torch.topk", "Tensor.topk", "aten::topk")
 def topk_(input: Expr, k: int, dim: int = -1, largest: bool = True, sorted: Unused = None) -> tuple[Expr, Expr]:
-    """Return the k largest or smallest elements along an axis in order, and their indices."""
+    """Return the k largest or smallest elements along the axis ``dim`` in order, and their indices."""
     return topk(input, k, dim, largest)
 
 
 Flags = bool | int | None
-"""dim or descending; at level 0, a stable sort has another flag before both, which is ignored: all sorts are stable"""
+"""dim or descending; at level 0, a stable sort has another flag before them, which is ignored: all sorts are stable"""
 
 
 def _order(x: Expr, *arguments: Flags) -> tuple[int, bool]:
@@ -97,7 +97,7 @@ def _order(x: Expr, *arguments: Flags) -> tuple[int, bool]:
 def sort(
     input: Expr, dim: Flags = -1, descending: Flags = False, last: Flags = None, *, stable: Unused
 ) -> tuple[Expr, Expr]:
-    """Sort the elements along an axis; return them and their indices."""
+    """Sort the elements along an axis; return the sorted elements and their indices."""
     axis, descends = _order(input, dim, descending, last)
     indices = argsort(input, axis, descends)
     return TakeAlong(axis)(input, indices), indices
@@ -117,7 +117,7 @@ def msort(input: Expr) -> Expr:
 
 @file_operator("aten::median")
 def median(input: Expr, dim: int | None = None, keepdim: bool = False) -> Expr | tuple[Expr, Expr]:
-    """Return the lower median of all elements, or along an axis together with its index; NaN if there is a NaN."""
+    """Return the lower median of all elements, or along ``dim`` together with its index; NaN if there is a NaN."""
     if dim is None:
         return _median(reshape(input, (input.size,)), 0, False)[0]
     return _median(input, normalize_axis(dim, input.ndim, "median"), keepdim)
@@ -125,7 +125,7 @@ def median(input: Expr, dim: int | None = None, keepdim: bool = False) -> Expr |
 
 @file_operator("aten::kthvalue")
 def kthvalue(input: Expr, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Expr, Expr]:
-    """Return the k-th smallest element along an axis, and its index."""
+    """Return the k-th smallest element along the axis ``dim``, and its index."""
     return _kth(input, k - 1, normalize_axis(dim, input.ndim, "kthvalue"), keepdim)
 
 
@@ -155,7 +155,7 @@ def quantile(
     keepdim: bool = False,
     interpolation: Literal["linear", "lower", "higher", "nearest", "midpoint"] = "linear",
 ) -> Expr:
-    """Return the q-quantile of all elements or along an axis, interpolated between two elements."""
+    """Return the q-quantile of all elements or along the axis ``dim``, interpolated between two elements."""
     if not 0 <= q <= 1 or input.dtype.kind != "f" or not input.size:
         raise OperandError(
             f"q={q!r} of {input.type}", rule="q must be in 0 … 1, and the operand must be floating and not empty"

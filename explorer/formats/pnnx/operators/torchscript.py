@@ -1,7 +1,7 @@
 """Constants, lists and sizes in TorchScript graphs.
 
-A level-0 file contains such a graph; other files contain these types if no pass of pnnx matched them. Values are
-tensors, or Python numbers and lists, which are computed while the net is built.
+A level-0 file contains a TorchScript graph. Other files contain these operator types if no pass of pnnx matched them.
+Values are tensors, or Python numbers and lists, which are computed while the net is built.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def unpack(members: Value) -> tuple[Any, ...]:
 
 @file_operator("aten::size", "Tensor.size")
 def size(input: Expr, dim: int | None = None) -> Any:
-    """Return the shape of a tensor, or its size along one axis."""
+    """Return the shape of a tensor, or its length along the axis ``dim``."""
     return input.shape if dim is None else apply("size", [input, dim])
 
 
@@ -52,7 +52,7 @@ def numel(input: Expr) -> int:
 
 @file_operator("aten::Int", "prim::NumToTensor", "aten::ScalarImplicit")
 def number(value: Value) -> Any:
-    """Return a Python number unchanged; raise OperandError for a tensor."""
+    """Return a Python number unchanged; raise OperandError if it is a tensor."""
     if isinstance(value, Expr):
         raise OperandError(f"the operand is {value!r}", rule="a size must be known before the net runs")
     return value

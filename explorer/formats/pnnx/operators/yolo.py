@@ -25,10 +25,10 @@ class _Level(NamedTuple):
 
 @file_operator("models.yolo.Detect")
 def detect(op: OperatorContext, *maps: Expr) -> Expr:
-    """Return boxes (N, pixels · anchors, 5 + classes) of feature maps: centre, size, objectness and class scores.
+    """Return the boxes of feature maps, (N, pixels · anchors, 5 + classes): centre, size, objectness and class scores.
 
-    pnnx numbers the constants, so they are identified by shape and values: one stride for each map, and for each map a
-    grid, which begins at 0 (in newer files at −0.5), and positive anchors.
+    pnnx numbers the constants, so they are identified by shape and values. Each map has one stride, positive anchors,
+    and a grid that begins at 0 (in newer files at −0.5).
     """
     numbered = [op.weight(name) for name in op.definition.weights if name.startswith("pnnx_")]
     strides = [constant for constant in numbered if constant.shape == (len(maps),)]

@@ -22,22 +22,22 @@ _DTYPES = {
     "torch.char": "int8", "torch.int8": "int8", "torch.uint8": "uint8", "torch.byte": "uint8", "torch.bool": "bool",
     "torch.complex64": "complex64", "torch.complex128": "complex128",
 }  # fmt: skip
-"""torch's name of a dtype → NumPy's"""
+"""torch's name of a dtype → NumPy's name"""
 _Number = TypeVar("_Number", int, float)
 Number = bool | int | float | complex
 Real = bool | int | float
 Value = Annotated[Any, "tensor, number or list"]
 """any value in a torch graph: a tensor, a Python number, a list or None"""
 InPlace = Unused
-"""ignored, since files have no aliases, so that an operator never overwrites its operand visibly"""
+"""ignored: files have no aliases, so no other operator can observe that an operand is overwritten"""
 StackLevel = Unused
-"""ignored, since it only selects the caller that torch warns"""
+"""ignored: it only selects the caller that a warning of torch names"""
 Placement = Annotated[Unused, Names("layout", "device", "pin_memory", "requires_grad", "memory_format")]
-"""ignored, since they determine how a tensor is stored, not its elements"""
+"""ignored: these arguments determine how a tensor is stored, not its elements"""
 
 
 def as_dtype(code: str | None, default: Any) -> np.dtype[Any]:
-    """Return the dtype with a torch name, or the default for None; raise OperandError for an unknown name."""
+    """Return the dtype with the torch name ``code``, or ``default`` for None; raise OperandError if it is unknown."""
     if code is not None and code not in _DTYPES:
         raise OperandError(f"dtype={code!r}", rule=f"the dtype must be one of {', '.join(_DTYPES)}")
     dtype: np.dtype[Any] = np.dtype(default if code is None else _DTYPES[code])
@@ -45,7 +45,7 @@ def as_dtype(code: str | None, default: Any) -> np.dtype[Any]:
 
 
 def each_axis(name: str, lengths: tuple[_Number, ...], axes: int) -> tuple[_Number, ...]:
-    """Return one number for each axis, repeating a single number; raise OperandError for any other count."""
+    """Return one number for each axis; a single number is repeated, and any other count raises OperandError."""
     if len(lengths) == 1:
         return lengths * axes
     if len(lengths) != axes:
@@ -54,5 +54,5 @@ def each_axis(name: str, lengths: tuple[_Number, ...], axes: int) -> tuple[_Numb
 
 
 def in_dtype(x: Expr, code: str | None) -> Expr:
-    """Cast a tensor to the dtype with a torch name; return it unchanged for None."""
+    """Cast ``x`` to the dtype with the torch name ``code``; return ``x`` unchanged for None."""
     return cast(x, as_dtype(code, x.dtype))

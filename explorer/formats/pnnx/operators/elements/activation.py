@@ -1,7 +1,7 @@
 """Activations.
 
-Most of them exist three times in torch: as a module, in ``torch.nn.functional`` and in ``torch``. A file contains the
-type that the program called.
+Most activations exist three times in torch: as a module, in ``torch.nn.functional`` and in ``torch``. A file contains
+the type that the program called.
 """
 
 from __future__ import annotations
@@ -61,19 +61,19 @@ _register(tanhshrink, "nn.Tanhshrink", "F.tanhshrink")
 
 @file_operator("nn.ELU", "F.elu")
 def elu_(input: Expr, *, alpha: float = 1.0, inplace: InPlace) -> Expr:
-    """Return x, or alpha · (eˣ − 1) below 0."""
+    """Return x, or alpha · (eˣ − 1) where x is negative."""
     return elu(input, alpha)
 
 
 @file_operator("nn.CELU", "F.celu")
 def celu_(input: Expr, *, alpha: float = 1.0, inplace: InPlace) -> Expr:
-    """Return x, or alpha · (exp(x / alpha) − 1) below 0."""
+    """Return x, or alpha · (exp(x / alpha) − 1) where x is negative."""
     return celu(input, alpha)
 
 
 @file_operator("nn.Softshrink", "F.softshrink")
 def softshrink_(input: Expr, *, lambd: float = 0.5) -> Expr:
-    """Shift x towards 0 by lambd; return 0 between −lambd and lambd."""
+    """Return x moved towards 0 by ``lambd``, or 0 between −lambd and lambd."""
     return softshrink(input, lambd)
 
 
@@ -85,13 +85,13 @@ def hardshrink_(input: Expr, *, lambd: float = 0.5) -> Expr:
 
 @file_operator("nn.LeakyReLU", "F.leaky_relu")
 def leaky_relu_(input: Expr, *, negative_slope: float = 0.01, inplace: InPlace) -> Expr:
-    """Return x, or negative_slope · x below 0."""
+    """Return x, or negative_slope · x where x is negative."""
     return leaky_relu(input, negative_slope)
 
 
 @file_operator("nn.Threshold", "F.threshold")
 def threshold_(input: Expr, *, threshold: float, value: float, inplace: InPlace) -> Expr:
-    """Return x above the threshold, and ``value`` elsewhere."""
+    """Return x where it is above ``threshold``, and ``value`` elsewhere."""
     return above_threshold(input, threshold, value)
 
 
@@ -104,31 +104,34 @@ def randomized_leaky_relu(
     training: Literal[False] = False,
     inplace: InPlace,
 ) -> Expr:
-    """Return x, or below 0 x times the mean of lower and upper, which is the mean of the random slopes in training."""
+    """Return x, or slope · x where x is negative; the slope is the mean of ``lower`` and ``upper``.
+
+    In training, slopes are random with this mean.
+    """
     return leaky_relu(input, (lower + upper) / 2)
 
 
 @file_operator("nn.PReLU", "F.prelu")
 def parametric_relu(input: Expr, weight: Expr, *, num_parameters: Unused, init: Unused) -> Expr:
-    """Return x, or below 0 x times its channel's slope; ``weight`` contains the slopes."""
+    """Return x, or slope · x where x is negative; ``weight`` contains one slope for each channel."""
     return prelu(input, weight)
 
 
 @file_operator("nn.GLU", "F.glu")
 def gated_linear_unit(input: Expr, *, dim: int = -1) -> Expr:
-    """Return the first half of an axis times the sigmoid of the second half."""
+    """Return the first half of the axis ``dim`` times the sigmoid of the second half."""
     return glu(input, dim)
 
 
 @file_operator("nn.GELU", "F.gelu")
 def gelu_(input: Expr, *, approximate: Literal["none", "tanh"] = "none") -> Expr:
-    """Return x · Φ(x), exactly or approximated with tanh."""
+    """Return x · Φ(x), exact or approximated with tanh, where Φ is the normal distribution."""
     return gelu(input, approximate=approximate == "tanh")
 
 
 @file_operator("nn.Softplus", "F.softplus")
 def softplus_(input: Expr, *, beta: float = 1, threshold: float = 20) -> Expr:
-    """Return log(1 + e^(βx)) / β, or x if βx is above the threshold."""
+    """Return log(1 + e^(βx)) / β, or x where βx is above ``threshold``."""
     scaled = input if beta == 1 else input * beta
     y = softplus(scaled) if beta == 1 else softplus(scaled) / beta
     # as in torch; at the default threshold of 20, log(1 + eˣ) exceeds x by less than e⁻²⁰ = 2e−9
@@ -137,23 +140,23 @@ def softplus_(input: Expr, *, beta: float = 1, threshold: float = 20) -> Expr:
 
 @file_operator("nn.Softmax", "F.softmax", "torch.softmax")
 def softmax_(input: Expr, *, dim: int, dtype: str | None = None, _stacklevel: StackLevel) -> Expr:
-    """Compute the softmax over one axis."""
+    """Return the softmax along the axis ``dim``."""
     return softmax(in_dtype(input, dtype), dim)
 
 
 @file_operator("nn.Softmin", "F.softmin")
 def softmin(input: Expr, *, dim: int, dtype: str | None = None, _stacklevel: StackLevel) -> Expr:
-    """Compute the softmax of −x over one axis."""
+    """Return the softmax of −x along the axis ``dim``."""
     return softmax(-in_dtype(input, dtype), dim)
 
 
 @file_operator("nn.Softmax2d")
 def softmax_of_channels(input: Expr) -> Expr:
-    """Compute the softmax over the channels of each pixel."""
+    """Return the softmax over the channels of each pixel."""
     return softmax(input, -3)
 
 
 @file_operator("nn.LogSoftmax", "F.log_softmax", "torch.log_softmax")
 def log_softmax_(input: Expr, *, dim: int, dtype: str | None = None, _stacklevel: StackLevel) -> Expr:
-    """Compute the logarithm of the softmax over one axis."""
+    """Return the logarithm of the softmax along the axis ``dim``."""
     return log_softmax(in_dtype(input, dtype), dim)

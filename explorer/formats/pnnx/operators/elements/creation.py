@@ -1,6 +1,6 @@
 """Operators that create tensors of given values and convert dtypes.
 
-A file can request constants of any size, so their memory is claimed from the budget before they are created.
+A file can request constants of any size. Their memory is therefore claimed from the budget before they are created.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from explorer.ops.creation.constants import full
 
 
 def _default(number: Any) -> str:
-    """Return torch's dtype for a tensor created from a Python number."""
+    """Return torch's dtype of a tensor that is created from the Python number ``number``."""
     return "bool" if isinstance(number, bool) else "int64" if isinstance(number, int) else "float32"
 
 
 @file_operator("torch.full")
 def full_(size: Ints, fill_value: Number, *, dtype: str | None = None, placement: Placement) -> Expr:
-    """Return a tensor filled with one number."""
+    """Return a tensor of shape ``size`` filled with ``fill_value``."""
     return full(size, fill_value, as_dtype(dtype, _default(fill_value)))
 
 
@@ -56,19 +56,19 @@ _register_constant("ones", 1)
 
 @file_operator("torch.full_like")
 def full_like(input: Expr, fill_value: Number, *, dtype: str | None = None, placement: Placement) -> Expr:
-    """Return a tensor with the shape of another one, filled with one number."""
+    """Return a tensor with the shape of ``input``, filled with ``fill_value``."""
     return full(input.shape, fill_value, as_dtype(dtype, input.dtype))
 
 
 @file_operator("Tensor.new_full")
 def new_full(input: Expr, size: Ints, fill_value: Number, *, dtype: str | None = None, placement: Placement) -> Expr:
-    """Return a tensor with the dtype of another one, filled with one number."""
+    """Return a tensor of shape ``size`` with the dtype of ``input``, filled with ``fill_value``."""
     return full(size, fill_value, as_dtype(dtype, input.dtype))
 
 
 @file_operator("Tensor.fill", "aten::fill")
 def fill(input: Expr, value: Expr | Number) -> Expr:
-    """Return a tensor with the shape and dtype of another one, filled with one value."""
+    """Return a tensor with the shape and dtype of ``input``, filled with ``value``."""
     if isinstance(value, Expr):
         return broadcast_to(cast(value, input.dtype), input.shape)
     return full(input.shape, value, input.dtype)
@@ -76,7 +76,7 @@ def fill(input: Expr, value: Expr | Number) -> Expr:
 
 @file_operator("torch.arange")
 def arange(*, start: Real = 0, end: Real, step: Real = 1, dtype: str | None = None, placement: Placement) -> Expr:
-    """Return the numbers from start to end, excluded, in equal steps."""
+    """Return the numbers from ``start`` to ``end``, excluded, in steps of ``step``."""
     count = range_length(start, end, step, "torch.arange")
     claim_constant("torch.arange", count)
     if not count:  # NumPy raises an error if end is too far below start
@@ -89,7 +89,7 @@ def arange(*, start: Real = 0, end: Real, step: Real = 1, dtype: str | None = No
 
 @file_operator("torch.linspace")
 def linspace(*, start: Real, end: Real, steps: int, dtype: str | None = None, placement: Placement) -> Expr:
-    """Return equally spaced numbers from start to end, both included."""
+    """Return ``steps`` equally spaced numbers from ``start`` to ``end``, both included."""
     (count,) = as_shape(steps, "linspace")
     claim_constant("torch.linspace", count)
     return as_operands((np.linspace(start, end, count).astype(as_dtype(dtype, "float32")),))[0]
@@ -97,11 +97,11 @@ def linspace(*, start: Real, end: Real, steps: int, dtype: str | None = None, pl
 
 @file_operator("Tensor.to", "Tensor.type")
 def to(input: Expr, *, dtype: str | None = None, placement: Placement, copy: Unused, non_blocking: Unused) -> Expr:
-    """Cast to another dtype; copy and non_blocking have no effect, since tensors are never modified."""
+    """Cast to another dtype; ``copy`` and ``non_blocking`` have no effect, since tensors are never modified."""
     return in_dtype(input, dtype)
 
 
 @file_operator("Tensor.type_as")
 def type_as(input: Expr, other: Expr) -> Expr:
-    """Cast to the dtype of another tensor."""
+    """Cast ``input`` to the dtype of ``other``."""
     return cast(input, other.dtype)

@@ -1,7 +1,7 @@
 """Elementwise functions of one or two tensors: arithmetic, powers, angles, signs, bounds, comparisons, logic, bits.
 
-pnnx writes them as functions of torch or tensors at level 2, and with aten names at level 0, where they also compute
-Python numbers (sizes and indices) while the net is built.
+At level 2, pnnx writes them as functions or tensor methods of torch. At level 0, pnnx writes aten names, and the
+functions also compute Python numbers (sizes and indices) while the net is built.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _register_sum("sub")
 
 @file_operator("aten::div", "torch.div")
 def div(input: Value, other: Value, rounding_mode: Literal["trunc", "floor"] | None = None) -> Any:
-    """Return a / b, or its integer part (rounding_mode trunc) or the next integer below it (floor)."""
+    """Return a / b; ``rounding_mode`` truncates the quotient (trunc) or rounds it down (floor)."""
     if rounding_mode is None:
         return apply("div", [input, other])
     if rounding_mode == "floor":
@@ -97,7 +97,7 @@ for _name in ("log2", "exp2", "deg2rad", "rad2deg"):
 
 @file_operator(*_names("positive"))
 def positive(input: Expr) -> Expr:
-    """Return the operand unchanged; raise OperandError for booleans."""
+    """Return the operand unchanged; raise OperandError if it is boolean."""
     if input.dtype.kind == "b":
         raise OperandError(f"an operand {input.type}", rule="the operand must not be boolean")
     return input
@@ -105,13 +105,13 @@ def positive(input: Expr) -> Expr:
 
 @file_operator(*_names("sgn"))
 def sgn(input: Expr) -> Expr:
-    """Return the sign of each element as −1, 0 or 1; 0 for NaN."""
+    """Return the sign of each element as −1, 0 or 1; the sign of NaN is 0."""
     return _real_only(apply("sign", [input]))
 
 
 @file_operator(*_names("angle"))
 def angle(input: Expr) -> Expr:
-    """Return π for negative elements, 0 for others, NaN for NaN."""
+    """Return π for negative elements, NaN for NaN, and 0 for all other elements."""
     x = real(_real_only(input))
     return where(x < 0, math.pi, where(x != x, x, full((), 0, x.dtype)))
 
@@ -150,14 +150,14 @@ for _name in ("isnan", "isinf", "isfinite", "signbit"):
 
 @file_operator("aten::frac", "torch.frac")
 def frac(input: Expr) -> Expr:
-    """Return the fractional part of each number, with its sign."""
+    """Return the fractional part of each number, with the number's sign."""
     whole: Expr = function("trunc")(input)
     return input - whole
 
 
 @file_operator(*_names("sinc"))
 def sinc(input: Expr) -> Expr:
-    """Return sin(πx) / (πx), 1 at 0."""
+    """Return sin(πx) / (πx), or 1 where x is 0."""
     x = real(input)
     arc = where(x == 0, 1, x) * math.pi
     return where(x == 0, 1, sin(arc) / arc)
@@ -165,7 +165,7 @@ def sinc(input: Expr) -> Expr:
 
 @file_operator("aten::special_entr")
 def entropy(input: Expr) -> Expr:
-    """Return −x · log x, 0 at 0, −∞ below."""
+    """Return −x · log x, or 0 where x is 0, or −∞ where x is negative."""
     x = real(input)
     term = -x * log(where(x > 0, x, 1))
     # a NaN is neither above 0 nor below
@@ -174,7 +174,7 @@ def entropy(input: Expr) -> Expr:
 
 @file_operator("aten::logit", "torch.logit")
 def logit(input: Expr, eps: float | None = None) -> Expr:
-    """Return log (x / (1 − x)); if eps is given, x is first clipped to eps … 1 − eps."""
+    """Return log (x / (1 − x)); if ``eps`` is given, x is first clipped to the range from eps to 1 − eps."""
     x = input if eps is None else function("clip")(input, eps, 1 - eps)
     result: Expr = function("log")(x / (1 - x))
     return result
@@ -193,7 +193,7 @@ def nan_to_num(input: Expr, nan: float | None = None, posinf: float | None = Non
 
 
 def _pair(a: Expr | Number, b: Expr | Number, is_floating: bool = False) -> list[Expr]:
-    """Return both operands in their common dtype, Python numbers as scalar tensors."""
+    """Return both operands in their common dtype; Python numbers become scalar tensors."""
     values = promoted([a, b], is_floating)
     dtype = next((each.dtype for each in values if isinstance(each, Expr)), None)
     if dtype is None:
@@ -221,7 +221,7 @@ def _register_promoted(name: str) -> None:
         result: Expr = function(name)(x, y)
         if name != "heaviside":
             return result
-        # torch counts NaN as below 0
+        # torch treats NaN as below 0
         return where(x != x, 0, result) if x.dtype.kind == "f" else cast(result, x.dtype)
 
     binary.__doc__ = f"Compute {name} of pairs of elements."
@@ -257,20 +257,20 @@ def ldexp(input: Expr, other: Expr | Number) -> Expr:
 
 @file_operator("aten::lerp", "torch.lerp")
 def lerp(input: Expr, end: Expr, weight: Expr | Number) -> Expr:
-    """Return a + w · (b − a)."""
+    """Return a + w · (b − a), where w is ``weight``."""
     result: Expr = input + (end - input) * weight
     return result
 
 
 @file_operator("aten::addcmul", "torch.addcmul")
 def addcmul(input: Expr, tensor1: Expr, tensor2: Expr, value: Expr | Number = 1) -> Expr:
-    """Return a + v · b · c."""
+    """Return a + v · b · c, where v is ``value``."""
     return _added(input, tensor1 * tensor2, value)
 
 
 @file_operator("aten::addcdiv", "torch.addcdiv")
 def addcdiv(input: Expr, tensor1: Expr, tensor2: Expr, value: Expr | Number = 1) -> Expr:
-    """Return a + v · b / c."""
+    """Return a + v · b / c, where v is ``value``."""
     return _added(input, tensor1 / tensor2, value)
 
 
@@ -281,7 +281,7 @@ def _added(x: Expr, term: Expr, factor: Expr | Number) -> Expr:
 
 @file_operator("aten::isclose")
 def isclose(input: Expr, other: Expr, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Expr:
-    """Test whether |a − b| ≤ atol + rtol · |b|."""
+    """Return whether |a − b| ≤ atol + rtol · |b|."""
     near: Expr = function("less_equal")(absolute(input - other), atol + rtol * absolute(other))
     # infinite elements are close only to themselves
     close: Expr = function("logical_or")(input == other, function("logical_and")(near, function("isfinite")(other)))
@@ -292,13 +292,13 @@ def isclose(input: Expr, other: Expr, rtol: float = 1e-5, atol: float = 1e-8, eq
 
 @file_operator("torch.clamp", "Tensor.clamp")
 def clamp(input: Expr, min: Expr | float | None = None, max: Expr | float | None = None) -> Expr:
-    """Limit elements to the range min … max, either of which may be None."""
+    """Limit elements to the range from ``min`` to ``max``; None means no limit."""
     return clip(real(input) if isinstance(min, float) or isinstance(max, float) else input, min, max)
 
 
 @file_operator("F.hardtanh", "nn.Hardtanh")
 def hardtanh(input: Expr, *, min_val: float = -1.0, max_val: float = 1.0, inplace: InPlace) -> Expr:
-    """Limit elements to the range min_val … max_val; the gradient also passes at the limits."""
+    """Limit elements to the range from ``min_val`` to ``max_val``; the gradient also passes at the limits."""
     return Clip(min_val, max_val, True)(
         real(input) if isinstance(min_val, float) or isinstance(max_val, float) else input
     )
@@ -306,13 +306,13 @@ def hardtanh(input: Expr, *, min_val: float = -1.0, max_val: float = 1.0, inplac
 
 @file_operator("torch.clamp_min", "Tensor.clamp_min", "aten::clamp_min")
 def clamp_min(input: Expr, min: Expr | Number) -> Expr:
-    """Return the maximum of each element and a bound."""
+    """Return the maximum of each element and ``min``."""
     return maximum(*promoted([input, min]))
 
 
 @file_operator("torch.clamp_max", "Tensor.clamp_max", "aten::clamp_max")
 def clamp_max(input: Expr, max: Expr | Number) -> Expr:
-    """Return the minimum of each element and a bound."""
+    """Return the minimum of each element and ``max``."""
     return minimum(*promoted([input, max]))
 
 
@@ -344,7 +344,7 @@ for _name in ("logical_and", "logical_or", "logical_xor"):
 
 @file_operator("torch.logical_not", "Tensor.logical_not", "aten::logical_not")
 def logical_not(input: Expr) -> Expr:
-    """Test whether each element is 0 or False."""
+    """Return whether each element is 0 or False."""
     result: Expr = function("logical_not")(_boolean(input))
     return result
 
@@ -371,6 +371,6 @@ for _name, _operation in {
 
 @file_operator("torch.bitwise_not", "Tensor.bitwise_not", "aten::bitwise_not")
 def bitwise_not(input: Expr) -> Expr:
-    """Invert each bit of integers, or booleans."""
+    """Invert each bit of integers, or each boolean."""
     result: Expr = function("invert")(input)
     return result

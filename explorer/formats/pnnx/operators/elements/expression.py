@@ -1,8 +1,8 @@
 """``pnnx.Expression``: arithmetic in a string, expanded to single operations inside the operator's box.
 
-pnnx folds chains of arithmetic into one operator with an expression such as ``add(@0,mul(@1,2.0))``. It is expanded so
-that rules, fusion and views see single operations. Functions of Python numbers (sizes, indices) are computed
-immediately by Python; functions of tensors are recorded as operations.
+pnnx folds chains of arithmetic into one operator with an expression such as ``add(@0,mul(@1,2.0))``. The expression is
+expanded, so that rules, fusion and views see single operations. Functions of Python numbers (sizes, indices) are
+computed immediately in Python. Functions of tensors are recorded as operations.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _FLOATING = frozenset((
     "acos", "acosh", "asin", "asinh", "atan", "atanh", "atan2", "cos", "cosh", "div", "erf", "exp", "expm1", "log",
     "log10", "log1p", "logaddexp", "reciprocal", "rsqrt", "sin", "sinh", "sqrt", "tan", "tanh",
 ))  # fmt: skip
-"""functions whose result is floating also for integers"""
+"""functions whose result is floating even if the operand is an integer"""
 _MODULAR = frozenset((
     "add", "sub", "mul", "floor_divide", "remainder", "fmod", "and", "or", "xor", "lshift", "rshift",
 ))  # fmt: skip
@@ -55,10 +55,10 @@ _PLAIN: Mapping[str, Callable[..., Any]] = {
 
 
 def apply(name: str, values: list[Any]) -> Any:
-    """Apply a function to values; return an expression if one of them is a tensor, else a Python value.
+    """Apply a function to values; return an expression if a value is a tensor, else a Python value.
 
-    Dtypes follow torch: next to a floating tensor or number, an integer tensor is cast to that tensor's dtype, or to
-    float32 if only numbers are floating.
+    Dtypes follow torch. If another operand is a floating tensor, an integer tensor is cast to its dtype. If only Python
+    numbers are floating, an integer tensor is cast to float32.
     """
     if name == "size":
         return _size(*values)
@@ -75,7 +75,7 @@ def apply(name: str, values: list[Any]) -> Any:
         values = [cast(values[0], np.dtype(np.int64))]
     elements = modular(values) if name in _MODULAR else values
     recorded: Expr = function(_OPERATIONS.get(name, name))(*promoted(elements, name in _FLOATING))
-    # torch's sign of NaN is 0
+    # in torch, the sign of NaN is 0
     return where(values[0] != values[0], 0, recorded) if name == "sign" and recorded.dtype.kind == "f" else recorded
 
 
@@ -85,7 +85,7 @@ def real(x: Expr) -> Expr:
 
 
 def modular(values: Sequence[Any]) -> list[Any]:
-    """Wrap Python integers around to the common dtype of integer tensors, as torch does: 300 becomes 44 for uint8."""
+    """Wrap Python integers around to the common dtype of integer tensors, as in torch: 300 becomes 44 for uint8."""
     tensors = [value for value in values if isinstance(value, Expr)]
     if not all(value.dtype.kind in "iu" for value in tensors):
         return [*values]
@@ -94,14 +94,14 @@ def modular(values: Sequence[Any]) -> list[Any]:
 
 
 def promoted(values: Sequence[Any], is_floating: bool = False) -> list[Any]:
-    """Return the operands of a torch function after type promotion: all tensors are floating if one operand is.
+    """Return the operands of a torch function after type promotion; if an operand is floating, all tensors are.
 
     ``is_floating`` states that the function also converts integers to floating numbers.
     """
     tensors = [value for value in values if isinstance(value, Expr)]
     floating = [value.dtype for value in tensors if value.dtype.kind in "fc"]
     has_float = any(isinstance(value, (float, complex)) for value in values)
-    # NumPy's and torch's promotion agree if all tensors are floating, or nothing is
+    # NumPy's promotion equals torch's if all tensors are floating, or if no operand is
     if len(floating) == len(tensors) or not (floating or has_float or is_floating):
         return [*values]
     # torch's default dtype, since NumPy would promote an integer tensor and a float to float64
@@ -139,7 +139,7 @@ def _plain(name: str, values: list[Any]) -> Any:
 
 
 def _check_growth(name: str, values: list[Any]) -> None:
-    """Raise OperandError for a power or shift of integers whose result would have more than 64 bits."""
+    """Raise OperandError if the result of a power or shift of integers would have more than 64 bits."""
     if name not in ("pow", "lshift") or not all(isinstance(value, int) for value in values):
         return
     base, exponent = values
@@ -151,10 +151,10 @@ def _check_growth(name: str, values: list[Any]) -> None:
 
 @file_operator("pnnx.Expression")
 def expression(op: OperatorContext, *, expr: str, dtype: Any = None) -> Any:
-    """Return the value of the expression, a Python value if it contains no tensor.
+    """Return the value of the expression; without tensors, it is a Python value.
 
     Equal subexpressions are recorded separately and merged by deduplication. If pnnx misplaced brackets, the expression
-    is read as prefix notation, and a box around the operations states this.
+    is read as prefix notation, and the name of a box around the operations shows this.
     """
     parsed = parse(expr, len(op.passed))
     if parsed.form == "nested":

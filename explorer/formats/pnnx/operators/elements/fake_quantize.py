@@ -22,7 +22,7 @@ from explorer.ops.nn.activation import clip
 def fake_quantize_per_tensor(
     input: Expr, scale: Expr | float, zero_point: Expr | float, quant_min: int, quant_max: int
 ) -> Expr:
-    """Round elements to multiples of the scale; quantized levels are limited to quant_min … quant_max."""
+    """Round elements to multiples of ``scale``; the levels are limited to quant_min … quant_max."""
     return _quantized(input, (), scale, zero_point, quant_min, quant_max)
 
 
@@ -30,7 +30,7 @@ def fake_quantize_per_tensor(
 def fake_quantize_per_channel(
     input: Expr, scale: Expr | float, zero_point: Expr | float, axis: int, quant_min: int, quant_max: int
 ) -> Expr:
-    """Round elements to multiples of their channel's scale; levels are limited to quant_min … quant_max."""
+    """Round elements to multiples of the scale of their channel; the levels are limited to quant_min … quant_max."""
     channels = normalize_axis(axis, input.ndim, "fake_quantize")
     shape = tuple([size if i == channels else 1 for i, size in enumerate(input.shape)])
     return _quantized(input, shape, scale, zero_point, quant_min, quant_max)
@@ -49,7 +49,7 @@ def _quantized(x: Expr, shape: Shape, scale: Expr | float, zero_point: Expr | fl
             rule="there must be one scale and one zero point, or one of each for each channel",
         )
     factor, zero = (reshape(cast(each, x.dtype), shape) for each in tensors)
-    # torch multiplies by the inverse, which is rounded
+    # torch multiplies by the reciprocal of the scale, which is rounded
     levels = function("round_half_even")(x * (1 / factor)) + zero
     clipped = where(x != x, np.asarray(low, x.dtype), clip(levels, low, high))
     return (clipped - zero) * factor

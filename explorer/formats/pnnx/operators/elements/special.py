@@ -1,7 +1,7 @@
 """Special functions, computed in double precision with explorer's own formulas and rounded to the operand's dtype.
 
 In float64, lgamma and digamma have an absolute error of about 10⁻¹⁴ near their zeros. The other functions have a
-relative error of a few 10⁻¹⁶, which grows with the exponential of large arguments.
+relative error of a few 10⁻¹⁶, and for large arguments the error grows with the exponential of the argument.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from explorer.ops.elementwise.unary import absolute, exp, log, sin, sqrt, tan
 
 _DOUBLE = np.dtype(np.float64)
 _SHIFT = 8
-"""lower limit for the asymptotic series with few terms; smaller arguments are shifted by this amount"""
+"""lower limit of the argument for the short asymptotic series; smaller arguments are shifted by this amount"""
 
 
 def _register(name: str, formula: Callable[[Expr], Expr], *types: str) -> None:
@@ -57,7 +57,7 @@ def _normal(x: Expr) -> Expr:
 
 
 def _erfinv(x: Expr) -> Expr:
-    """Return the inverse of erf: ±∞ at ±1, NaN beyond."""
+    """Return the inverse of erf: ±∞ at ±1, and NaN outside −1 … 1."""
     w = -log((1 - x) * (1 + x))
     minimum = function("minimum")
     centre = _polynomial(minimum(w, 6.25) / 3.125 - 1, CENTRE)
@@ -176,6 +176,6 @@ LARGE = (
 )  # fmt: skip
 """exp(−x) · √x · I₀(x) for x ≥ 8, with u = 16 / x − 1"""
 STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
-"""coefficients of Stirling's series for log Γ(s) in s⁻², times s: B₂ₖ / (2k · (2k − 1))"""
+"""coefficients of s⁻², s⁻⁴, … in Stirling's series for log Γ(s), times s: B₂ₖ / (2k · (2k − 1))"""
 HARMONIC = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)
-"""coefficients of the series for −s² · (ψ(s) − log s + 1 / 2s) in s⁻²: B₂ₖ / 2k"""
+"""coefficients of s⁻², s⁻⁴, … in the series for −s² · (ψ(s) − log s + 1 / 2s): B₂ₖ / 2k"""

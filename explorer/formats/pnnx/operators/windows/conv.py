@@ -1,6 +1,6 @@
 """Convolutions: modules with weights, and functions with operands.
 
-PNNX writes a torch module as an operator with weights (nn.Conv2d), and a call of a function as an operator with
+pnnx writes a torch module as an operator with weights (nn.Conv2d), and a call of a function as an operator with
 operands (F.conv2d). One builder supports both.
 """
 
@@ -18,7 +18,7 @@ from explorer.ops.nn.conv import conv
 from explorer.ops.nn.conv_transpose import conv_transpose
 
 Channels = Annotated[Unused, Names("in_channels", "out_channels")]
-"""numbers of channels, which follow from the filters"""
+"""numbers of channels, which the filters determine"""
 Padding = Ints | Literal["same", "valid"]
 
 
@@ -32,7 +32,7 @@ def _check_filters(filters: Expr, axes: int, kernel_size: Ints | None) -> None:
 
 
 def _sides(padding: Padding, size: Ints, dilation: Ints) -> tuple[tuple[int, int], ...]:
-    """Return the padding (before, after) of each axis; "same" pads an even filter more at the end."""
+    """Return the padding (before, after) of each axis; if "same" padding is odd, the end is padded more."""
     if padding == "valid":
         return ((0, 0),) * len(size)
     if padding == "same":

@@ -12,7 +12,7 @@ from explorer.ops.manipulation.reshape import expand_dims, squeeze
 from explorer.ops.nn import fold_unfold
 
 Pair = tuple[int, int]
-"""one number for rows and columns, or one for each"""
+"""one number for both rows and columns, or one number for each"""
 
 
 @file_operator("nn.Unfold", "F.unfold")
@@ -45,7 +45,7 @@ def fold(
 
 @file_operator("aten::unfold", "Tensor.unfold")
 def windows(input: Expr, dimension: int, size: int, step: int) -> Expr:
-    """Return the windows along an axis; a new last axis contains the elements of each window."""
+    """Return the windows along the axis ``dimension``; a new last axis contains the elements of each window."""
     axis = normalize_axis(dimension, input.ndim, "unfold")
     if not 0 < size <= input.shape[axis] or step < 1:
         raise OperandError(

@@ -30,7 +30,7 @@ def padded(x: Expr, mode: str, sides: Ints, value: Any = 0) -> Expr:
 
 @file_operator("F.pad")
 def pad_(input: Expr, pad: Ints, mode: str = "constant", value: Number | None = None) -> Expr:
-    """Pad the last axes."""
+    """Pad the last axes by ``pad``."""
     return padded(input, mode, pad, 0 if value is None else value)
 
 

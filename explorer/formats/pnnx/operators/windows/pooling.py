@@ -43,7 +43,7 @@ def _sums(x: Expr, size: Ints, steps: Ints, sides: Ints, ceil_mode: bool) -> Exp
     """Return the sum of each window; the last window may extend beyond the padding."""
     axes = len(size)
     counts = pooling.avg_pool(x, axes, size, steps, sides, ceil_mode, True).shape[2:]
-    # zeros after the padding, so that the last window is complete and the mean has a constant divisor
+    # zeros after the padding make the last window complete, so that all means have the same divisor
     ends = [
         builtins.max((count - 1) * step + width - length - 2 * side, 0)
         for count, step, width, length, side in zip(counts, steps, size, x.shape[2:], sides, strict=True)
@@ -53,7 +53,7 @@ def _sums(x: Expr, size: Ints, steps: Ints, sides: Ints, ceil_mode: bool) -> Exp
 
 
 def _sizes(x: Expr, output_size: _Sizes) -> Ints:
-    """Return the number of windows along each axis; None or 0, as pnnx writes it, means the axis's own size."""
+    """Return the number of windows along each axis; None, which pnnx also writes as 0, keeps the length of the axis."""
     lengths = x.shape[2:]
     counts = output_size * len(lengths) if len(output_size) == 1 else output_size
     if len(counts) != len(lengths):
@@ -99,7 +99,7 @@ def _register(axes: int) -> None:
         count_include_pad: bool = True,
         divisor_override: int | None = None,
     ) -> Expr:
-        """Return the mean of each window, or its sum divided by divisor_override."""
+        """Return the mean of each window, or its sum divided by ``divisor_override``."""
         _check_rank(input, axes)
         window = _window(axes, kernel_size, stride, padding)
         if divisor_override is None:
@@ -112,7 +112,10 @@ def _register(axes: int) -> None:
     def norm_pool(
         input: Expr, *, norm_type: float, kernel_size: Ints, stride: Ints | None = None, ceil_mode: bool = False
     ) -> Expr:
-        """Return (Σ xᵖ)^(1/p) of each window; like torch, fill a window beyond the edge with its mean of xᵖ."""
+        """Return (Σ xᵖ)^(1/p) of each window.
+
+        Like torch, fill a window beyond the edge with its mean of xᵖ.
+        """
         _check_rank(input, axes)
         if norm_type == 0:
             raise OperandError("norm_type=0", rule="norm_type must not be 0")
@@ -122,7 +125,7 @@ def _register(axes: int) -> None:
 
     @file_operator(*types("AdaptiveAvgPool", "adaptive_avg_pool"))
     def adaptive_mean(input: Expr, *, output_size: _Sizes) -> Expr:
-        """Return the means of windows that cover the operand evenly; the size None keeps an axis."""
+        """Return the means of windows that cover the operand evenly; the size None keeps the length of an axis."""
         _check_rank(input, axes)
         return adaptive_avg_pool(input, axes, _sizes(input, output_size))
 
@@ -158,7 +161,10 @@ def even_spans(length: int, count: int) -> Array:
 
 
 def largest_indices(x: Expr, spans: list[Array]) -> Expr:
-    """Return the flat index of the largest element of each window, int64: the first of equal elements, the last NaN."""
+    """Return the flat index of the largest element of each window, int64.
+
+    It is the first of equal elements, or the last NaN.
+    """
     counts, lengths = tuple([len(each) for each in spans]), x.shape[2:]
     windows, elements = math.prod(counts), math.prod([each.shape[1] for each in spans])
     claim_constant("indices of windows", windows * elements)
@@ -172,7 +178,7 @@ def largest_indices(x: Expr, spans: list[Array]) -> Expr:
         indices = np.broadcast_to(span.reshape(shape), full_shape).reshape(windows, elements)
         table = table * lengths[axis] + indices
         inside &= indices >= 0
-    # padding is replaced by copies of the window's first element, which come first and so do not change the result
+    # Padding is replaced by copies of the window's first element. They come first, so they do not change the result.
     first = np.where(inside, table, np.iinfo(np.int64).max).min(1, keepdims=True)
     table = np.sort(np.where(inside, table, first), 1)
     values = take(reshape(x, (*x.shape[:2], math.prod(lengths))), table, 2)
