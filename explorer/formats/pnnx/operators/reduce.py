@@ -142,8 +142,7 @@ def count_nonzero(input: Expr, dim: Ints | None = None) -> Expr:
 
 @file_operator("aten::trapezoid", "torch.trapezoid", "aten::trapz")
 def trapezoid(y: Expr, x: Annotated[Expr | float, Names("x", "dx")] = 1.0, dim: int = -1) -> Expr:
-    """Integrate along the axis ``dim`` with the trapezoidal rule, in steps of size ``x`` or between the points ``x``.
-    """
+    """Integrate along the axis ``dim`` with the trapezoidal rule; ``x`` is the step, or contains the points."""
     axis = normalize_axis(dim, y.ndim, "trapezoid")
     front = (slice(None),) * axis
     sums = y[(*front, slice(1, None))] + y[(*front, slice(0, -1))]
