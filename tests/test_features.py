@@ -18,7 +18,7 @@ import pytest
 
 TESTS = Path(__file__).parent
 FEATURES = TESTS.parent / "FEATURES.md"
-ROW = re.compile(r"(?P<family>[CIPTVUH]|M-[DOLE])-?(?P<number>[1-9]\d*)")
+ROW = re.compile(r"(?P<family>[CIPTVUQH]|M-[DOLE])-?(?P<number>[1-9]\d*)")
 FAMILIES = {
     "M-D": "data",
     "M-O": "operations and expressions",
@@ -30,6 +30,7 @@ FAMILIES = {
     "P": "planning",
     "V": "what people see",
     "U": "numbers",
+    "Q": "an engineer's questions",
     "H": "hosts",
 }
 """The families of row ids, in the order of the table."""

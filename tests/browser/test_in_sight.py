@@ -1,5 +1,6 @@
 """After a step something that changed is in sight, and nothing lies over it; titles lie over edges."""
 
+from contextlib import nullcontext
 from itertools import product
 
 import pytest
@@ -143,3 +144,28 @@ def bring_to(view, item, edge):
     view.page.mouse.down()
     view.page.mouse.move(start + by, top, steps=4)
     view.page.mouse.up()
+
+
+CHANGED = """() => {
+    const { view } = window;
+    const { first, last } = view.timeline.stages[view.now.stage];
+    const nodes = view.trace.decisions.slice(first, last).filter(({ verdict }) => verdict === "applied").flatMap(({ produced }) => produced);
+    const rects = nodes.map((node) => view.placement.shows(view.trace.slotOf[node])).filter(Boolean);
+    return [rects.length, rects.filter(([x, y, wide, high]) => view.camera.shows([x, y, x + wide, y + high])).length];
+}"""  # noqa: E501
+
+
+@pytest.mark.spec("V-25", headline=True)
+def test_a_stage_that_is_entered_shows_what_it_changed(page):
+    """Show the new kernels and replacements of a stage that is entered: all if the graph fits legibly, else some."""
+    resize(page, 1000, 560)
+    recording = ex.open(MODELS / "resnet18.pnnx.param").preview_plan().recording
+    for opened in (False, True):
+        with opened_wide() if opened else nullcontext():
+            mount(page, payload(recording))
+        page.evaluate("view.camera.pan(0, -3000)")
+        page.evaluate("view.goStage('fuse')")
+        drawn(page)
+        changed, seen = page.evaluate(CHANGED)
+        assert changed > 4
+        assert seen > 0

@@ -206,9 +206,10 @@ def test_the_header_is_one_line_at_every_width(show):
     expect(view.get_by_role("group", name="more tools")).to_be_hidden()
 
 
+@pytest.mark.spec("V-26", headline=True)
 @pytest.mark.parametrize("wide", [1440, 1280, 1000, 600])
 def test_the_canvas_has_most_of_the_view(show, wide):
-    """At least 60 % of a view of usual height, also in a cell of 600 px."""
+    """Give the graph at least 60 % of a view of usual height, also in a cell that is 600 px wide."""
     view = show(sample.resnet())
     resize(view.page, wide, 560)
     stage, outer = view.locator(".ex-stage").bounding_box(), view.bounding_box()
@@ -236,8 +237,9 @@ def test_the_panel_of_a_narrow_view_is_a_drawer_that_a_selection_opens(show):
         expect(panel).to_be_hidden()
 
 
+@pytest.mark.spec("V-27", headline=True)
 def test_the_wheel_stops_at_the_edge_of_the_graph(show):
-    """It pans a graph that is larger than the canvas; at the edge, and if all is in sight, the page scrolls."""
+    """Let the wheel pan a graph that is larger than its canvas, up to its edge, and otherwise scroll the page."""
     view = show(sample.resnet(), whole=True)
     moved = """(stage, y) => {
         const event = new WheelEvent("wheel", { deltaY: y, bubbles: true, cancelable: true });

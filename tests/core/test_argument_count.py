@@ -48,7 +48,7 @@ def test_too_many_arguments_are_counted_with_the_fix(call, said: str) -> None:
         (lambda x: ex.scan(lambda s: s, x, x), "step must take 2 arguments: state, element"),
         (lambda x: ex.cond(ex.sum(x) > 0, lambda: x, lambda x: x, x), "then must take 1 argument: x0"),
         (lambda x: ex.cond(ex.sum(x) > 0, lambda: x, lambda x: x), "otherwise must take 0 arguments"),
-        (lambda x: module().add_node(lambda a, b: a + b), "a node's function must take one expression"),
+        (lambda x: module().add_node(lambda a, b: a + b), "a node's function must have one argument"),
     ],
 )
 def test_a_function_with_the_wrong_number_of_parameters_raises_an_error_before_the_call(call, said: str) -> None:

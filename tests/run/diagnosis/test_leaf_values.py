@@ -37,9 +37,9 @@ def test_displaying_a_weight_keeps_nothing_in_memory() -> None:
     plan = ex.open(ASSETS / "digits.pnnx.param").preview_plan()
     leaf_values(plan.planned)
     weights = [node.storage for node in expressions(plan.planned) if isinstance(node, ex.Tensor)]
-    held = [storage._held for storage in weights if isinstance(storage, FileStorage)]
-    assert len(held) == 12
-    assert held == [None] * 12
+    arrays = [storage._array for storage in weights if isinstance(storage, FileStorage)]
+    assert len(arrays) == 12
+    assert arrays == [None] * 12
 
 
 def test_a_weight_with_a_missing_file_reports_it(tmp_path: Path) -> None:

@@ -75,8 +75,8 @@ function cut(trace, nodes, others, final) {
     const path = pathTo(trace, readers.map(resolved), new Set(sources.map(resolved)), resolved);
     for (let at = 0; at + 1 < path.length; at++) {
       const [node, reader] = [path[at], path[at + 1]];
-      const kernels = [trace.kernelOf[node], trace.kernelOf[reader]];
-      if (Math.min(...kernels) < 0 || kernels[0] === kernels[1]) continue;
+      const [kernel, next] = [trace.kernelOf[node], trace.kernelOf[reader]];
+      if (kernel < 0 || next < 0 || kernel === next) continue;
       const words = { first: trace.label(node), second: trace.label(reader) };
       const index = declinedFusion(trace, node, reader, final);
       const reason = index >= 0 ? trace.plainSentence(index) : worded(reads, { node: words.first, reader: words.second });

@@ -1,0 +1,41 @@
+"""The boxes that are open at first: as many levels as fit legibly into a cell or a picture."""
+
+from __future__ import annotations
+
+import pytest
+
+import explorer as ex
+from explorer.view.layout.placed_model import CELL, PICTURE, draw
+from explorer.view.layout.placement import compose
+from tests.support.cells import MODELS
+from tests.view import sample
+
+
+def fits(size: tuple[int, int], frame: tuple[int, int, float]) -> bool:
+    return all(length * frame[2] <= room for length, room in zip(size, frame[:2], strict=True))
+
+
+@pytest.mark.spec("V-24", headline=True)
+@pytest.mark.parametrize(
+    "name", ["encoder.onnx", "lstm.onnx", "mobilenet_v2.onnx", "resnet18.onnx", "convbn.pnnx.param"]
+)
+def test_a_model_opens_on_as_many_levels_as_fit_legibly(name: str) -> None:
+    """Open boxes level by level, as long as the whole graph fits legibly; of a larger one show the outermost parts."""
+    drawing = draw(ex.open(MODELS / name).preview_plan().recording)
+    for frame in (CELL, PICTURE):
+        opened = drawing.open_boxes(frame)
+        is_whole = fits(compose(drawing.model, drawing.layouts, opened).size, frame)
+        assert is_whole or opened == set(drawing.model.tree.bodies)
+        wider = drawing.layouts.opened()
+        assert opened <= wider
+        if opened != wider:
+            assert not fits(compose(drawing.model, drawing.layouts, wider).size, frame)
+
+
+def test_a_small_graph_is_open_as_a_whole() -> None:
+    """All boxes of a program that fits are open; depth and boxes that a reader chooses are not changed."""
+    drawing = draw(sample.transformer(1))
+    if fits(compose(drawing.model, drawing.layouts, drawing.layouts.opened()).size, PICTURE):
+        assert drawing.open_boxes(PICTURE) == drawing.layouts.opened()
+    view = ex.explore(ex.tanh(ex.tensor([1.0])), run=False, depth=0)
+    assert view.depth == 0
