@@ -1,7 +1,7 @@
 """Operations: functions that record one or a few nodes, such as ``ex.tanh``. The same names are in ``ex``.
 
-``help(ex.ops.tanh)`` shows an operation's formula, shapes, dtypes, gradient and an example. A star import imports
-nothing, because ``all``, ``any``, ``max``, ``min`` and ``sum`` would hide Python's own.
+For each operation, help shows its formula, shapes, dtypes, gradient and an example: ``help(ex.ops.tanh)``. A star
+import imports no operations, because ``all``, ``any``, ``max``, ``min`` and ``sum`` would hide Python's own.
 """
 
 import inspect
@@ -15,7 +15,7 @@ from explorer.ops.catalogue import functions as _functions  # registers every fa
 from explorer.ops.catalogue.help_pages import document as _document
 
 if TYPE_CHECKING:
-    # only type checkers read these names
+    # only type checkers import these names
     from explorer.ops.catalogue.functions import *  # noqa: F403  # one name for each operation
 
 __all__: list[str] = []
@@ -47,7 +47,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """Return the names of all operations, without the other registered functions, such as ``tensor`` and ``grad``."""
+    """Return the names of all operations; other registered functions, such as ``tensor`` and ``grad``, are excluded."""
     excluded = ("explorer.core.", "explorer.data.", "explorer.gradients.", "explorer.ops.creation.")
     return sorted(
         [name for name, function in _registry.functions.items() if not function.__module__.startswith(excluded)]
@@ -56,4 +56,4 @@ def __dir__() -> list[str]:
 
 __doc__ = f"{__doc__}\n{_listing()}\n"
 _document([function for function in vars(_functions).values() if inspect.isfunction(function)])
-_number_from(1000)  # the help pages above record examples; node numbers shown to users must not depend on their count
+_number_from(1000)  # the help pages above record nodes, and the numbers of users' nodes must not depend on how many

@@ -1,4 +1,4 @@
-"""Accumulation of elements along axes: the combining operation and the dtype of partial results."""
+"""Policies for accumulation along axes: the combining operation and the dtype of partial results."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def _floating(value: Any) -> np.dtype[Any] | None:
 class AccumulationPolicy(PolicyClass):
     """Policies that set how a reduction or matrix product combines elements.
 
-    ``by`` is the operation that replaces a sum's addition. ``dtype`` is the minimum dtype of partial results; the
-    result is converted back to its own dtype. None means the result's dtype, or float32 for narrower dtypes, whose sums
-    would overflow.
+    ``by`` is the operation that a sum uses to combine elements: "sum" or "product". ``dtype`` is the minimum dtype of
+    partial results; the result is converted back to its own dtype. If ``dtype`` is None, partial results have the
+    result's dtype, but at least float32, because sums in narrower dtypes would overflow.
 
     >>> x = ex.tensor([2.0, 3.0, 4.0])
     >>> float(ex.sum(x, policies=[ex.PAccumulateByProduct]))
@@ -47,7 +47,8 @@ PAccumulateBySum, PAccumulateByProduct = AccumulationPolicy.by("sum"), Accumulat
 
 
 def PAccumulateIn(dtype: Any) -> Policy:  # noqa: N802  # named like the policies
-    """Return the policy to accumulate in this floating dtype, or in the result's dtype if that is wider.
+    """Return the policy that accumulates in ``dtype``, a floating dtype, or in the result's dtype if the result's is
+    wider.
 
     >>> ex.PAccumulateIn("float64")
     AccumulationPolicy.dtype = float64
@@ -56,7 +57,7 @@ def PAccumulateIn(dtype: Any) -> Policy:  # noqa: N802  # named like the policie
 
 
 def rounded_once(function: _Function) -> _Function:
-    """Decorate a function composed of operations so that half-precision operands are computed in float32.
+    """Decorate a function that is composed of operations, so that it computes half-precision operands in float32.
 
     Only the final result is rounded to the operands' dtype. Without this, each operation would round its result, and
     squares of float16 numbers beyond 256 would overflow.
@@ -87,7 +88,7 @@ def _widened(value: Any) -> Any:
 
 
 def accumulating(operation: Operation, policies: Policies) -> Operation:
-    """Return an operation that accumulates in the dtype set by the policies, or the operation itself if none is set."""
+    """Return ``operation`` with the accumulation dtype that ``policies`` set, or unchanged if they set none."""
     dtype = policies.select(AccumulationPolicy).dtype
     if dtype is None:
         return operation

@@ -3,9 +3,10 @@
 Subclasses of ``Elementwise`` and ``Ufunc`` inherit type inference, batching and cost; they define only the kernel and
 the gradient.
 
-The base classes are few because they state only what a plan may do with an operation. An elementwise operation can join
-a fused kernel and run on any tile. A ufunc can also write its result over its operand. Operations that move or combine
-elements derive from ``Movement`` (manipulation/reshape.py) and ``Reduction`` (reduction/reduce.py).
+There are few base classes, because each one only declares how a plan may execute its operations. An elementwise
+operation can join a fused kernel and run on any tile. A ufunc can also write its result over its operand. Operations
+that move or combine elements derive from ``Movement`` (manipulation/reshape.py) and ``Reduction``
+(reduction/reduce.py).
 """
 
 from __future__ import annotations
@@ -24,11 +25,13 @@ from explorer.core.types.custom_dtypes import is_floating
 from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType, broadcast_shapes, whole
 
 EXPENSIVE = 10
-"""flops of one transcendental function, about its cost in additions; plans use such estimates to balance work"""
+"""flops of one transcendental function, as the equivalent number of additions; plans use this estimate to balance
+work"""
 
 
 def _clash(shapes: Sequence[Shape]) -> str:
-    """Return the last axis on which shapes do not broadcast, with its sizes: ``axis -1 has 47 and 48 elements``."""
+    """Return the last axis along which ``shapes`` do not broadcast, with its sizes: ``axis -1 has 47 and 48
+    elements``."""
     for axis in range(-1, -1 - max(map(len, shapes)), -1):
         sizes = list(dict.fromkeys(shape[axis] for shape in shapes if len(shape) >= -axis and shape[axis] != 1))
         if len(sizes) > 1:
@@ -40,7 +43,7 @@ def _clash(shapes: Sequence[Shape]) -> str:
 class Elementwise(Operation, abstract=True):
     """Operation on each element of broadcast operands; subclasses define ``kernel`` and ``gradient``.
 
-    The gradient may have the result's shape, because the backward pass sums over broadcast axes.
+    ``gradient`` may return gradients of the result's shape, because the backward pass sums them over broadcast axes.
 
     >>> class Cube(ex.Elementwise):
     ...     "x³."
@@ -70,11 +73,11 @@ class Elementwise(Operation, abstract=True):
         return TensorType(shape, self.result_dtype(*[type_.dtype for type_ in types]), types[0].device)
 
     def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
-        """Return the result's dtype: by default the promoted dtype of the operands, as in NumPy."""
+        """Return the result's dtype. By default it is the dtype to which NumPy promotes the operands' dtypes."""
         return np.result_type(*dtypes)
 
     def refuse_dtypes(self, dtypes: tuple[np.dtype[Any], ...], rule: str, fix: str = "") -> OperandError:
-        """Return the error for operand dtypes that the operation does not support."""
+        """Return an OperandError stating that the operation does not support operands of ``dtypes``."""
         names = ", ".join([dtype.name for dtype in dtypes])
         return OperandError(f"{self.label} of dtype {names}", rule=rule, fix=fix)
 
@@ -99,7 +102,7 @@ class Ufunc(Elementwise, abstract=True):
 
     def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
         try:
-            # looks up NumPy's loops without calling one; None represents the result
+            # finds NumPy's loop without calling it; None is for the result
             return self.ufunc.resolve_dtypes((*dtypes, None))[-1]
         except TypeError:
             raise self.refuse_dtypes(dtypes, f"NumPy's {self.ufunc.__name__} is not defined for these dtypes") from None
@@ -107,12 +110,12 @@ class Ufunc(Elementwise, abstract=True):
     def operands_of(self, values: tuple[Any, ...]) -> tuple[Expr, ...]:
         """Convert operands to expressions.
 
-        An int outside the range of the other operand's dtype is accepted if the ufunc computes in a wider dtype.
+        If the ufunc computes in a wider dtype than the other operand's, an int may exceed the other operand's dtype.
         """
         try:
             return as_operands(values)
         except OperandError as error:
-            # resolve_dtypes treats the class int as a weak Python number, as array operators do
+            # resolve_dtypes treats the class int as a weak Python number, like the array operators
             dtypes = [type(value) if type(value) is int else getattr(value, "dtype", None) for value in values]
             if len(values) != 2 or int not in dtypes or None in dtypes:
                 raise
@@ -125,9 +128,10 @@ class Ufunc(Elementwise, abstract=True):
             return as_operands(tuple([number if i == index else value for i, value in enumerate(values)]))
 
     def beyond(self, number: int, computed: np.dtype[Any]) -> np.generic | None:
-        """Return an int that exceeds the other operand's dtype, converted to the dtype in which the ufunc computes.
+        """Convert ``number``, an int that exceeds the other operand's dtype, to the dtype ``computed`` of the ufunc's
+        loop.
 
-        Return None if the ufunc computes in integers, or if the int exceeds that dtype too.
+        Return None if ``computed`` is an integer dtype, or if the number exceeds ``computed`` too.
         """
         if computed.kind in "iu":
             return None
@@ -160,8 +164,10 @@ def float_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def align(batched: tuple[bool, ...], operands: tuple[Expr, ...]) -> list[Expr]:
-    """Insert axes of size 1 after the batch axis, so that broadcasting aligns the operands' other axes."""
-    # broadcasting aligns the last axes, so a batch axis could be aligned with another operand's first axis
+    """Insert axes of size 1 after the batch axes of ``operands``, so that broadcasting aligns the operands' other
+    axes."""
+    # broadcasting aligns shapes at the last axis, so without these axes a batch axis could meet another operand's own
+    # axis
     own_ranks = [node.ndim - is_batched for node, is_batched in zip(operands, batched, strict=True)]
     rank = max(own_ranks)
     aligned = []
@@ -172,8 +178,8 @@ def align(batched: tuple[bool, ...], operands: tuple[Expr, ...]) -> list[Expr]:
     return aligned
 
 
-# Operations use the following functions, which record nothing if there is nothing to do. The public functions with the
-# same names always record a node, and the plan reports that it does nothing.
+# Operations use the following functions. They record nothing if the operand already has the requested shape or dtype.
+# The public functions with the same names always record a node, which the plan then reports as having no effect.
 
 
 def reshape(x: Expr, shape: Shape) -> Expr:
@@ -183,19 +189,19 @@ def reshape(x: Expr, shape: Shape) -> Expr:
 
 
 def broadcast_to(x: Expr, shape: Shape) -> Expr:
-    """Record ``x`` broadcast to a shape; return ``x`` if it already has the shape."""
+    """Record ``x`` broadcast to ``shape``; return ``x`` if it already has the shape."""
     result: Expr = x if x.shape == shape else function("broadcast_to")(x, shape)
     return result
 
 
 def cast(x: Expr, dtype: np.dtype[Any]) -> Expr:
-    """Record ``x`` converted to a dtype; return ``x`` if it already has the dtype."""
+    """Record ``x`` converted to ``dtype``; return ``x`` if it already has this dtype."""
     result: Expr = x if x.dtype == dtype else function("cast")(x, dtype)
     return result
 
 
 def sum_to(x: Expr, shape: Shape) -> Expr:
-    """Sum ``x`` over the axes along which broadcasting from ``shape`` to x.shape repeats elements."""
+    """Sum ``x`` over the axes along which broadcasting would repeat a tensor of ``shape`` to give x.shape."""
     if x.shape == shape:
         return x
     extra = x.ndim - len(shape)
@@ -210,7 +216,8 @@ def sum_to(x: Expr, shape: Shape) -> Expr:
 
 
 def check_axes(function: str, axes: str, **operands: Expr) -> None:
-    """Raise OperandError for the first operand whose number of axes differs from ``axes``, such as "N, C, H, W"."""
+    """Raise OperandError for the first operand whose number of axes differs from ``axes``, a list such as "N, C, H,
+    W"."""
     count = axes.count(",") + 1
     for name, operand in operands.items():
         if operand.ndim != count:
@@ -222,7 +229,7 @@ def check_axes(function: str, axes: str, **operands: Expr) -> None:
 
 
 def check_groups(function: str, x: Expr, groups: Any) -> int:
-    """Return the number of groups as an int; raise OperandError unless it divides the channels of x (N, C, …)."""
+    """Return ``groups`` as an int; raise OperandError unless it divides the number of channels of ``x`` (N, C, …)."""
     count = whole(groups, f"{function}: groups")
     if x.ndim < 2 or count < 1 or x.shape[1] % count:
         raise OperandError(

@@ -1,4 +1,4 @@
-"""Random numbers as pure functions of a seed and a counter: a draw does not depend on execution order.
+"""Random numbers as pure functions of a seed and a counter, so a draw does not depend on the order of execution.
 
 Generator: Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3, 2011 (NumPy's Philox).
 """
@@ -22,7 +22,7 @@ _FLOAT32 = np.dtype("float32")
 
 
 class RandomUniform(Operation):
-    """Uniformly distributed numbers in [low, high) for a seed and a counter."""
+    """Uniformly distributed numbers in [low, high), determined by a seed and a counter."""
 
     name = "random_uniform"
     shape: Shape
@@ -48,7 +48,7 @@ class RandomUniform(Operation):
 
 
 class RandomNormal(Operation):
-    """Normally distributed numbers for a seed and a counter."""
+    """Normally distributed numbers, determined by a seed and a counter."""
 
     name = "random_normal"
     shape: Shape
@@ -74,7 +74,8 @@ class RandomNormal(Operation):
 
 
 class RandomUniformAt(Operation):
-    """Uniformly distributed numbers in [0, 1) for a seed and computed counters, such as the step in a training loop."""
+    """Uniformly distributed numbers in [0, 1), determined by a seed and by counters that are operands, such as the step
+    number."""
 
     name = "random_uniform_at"
     shape: Shape
@@ -92,9 +93,9 @@ class RandomUniformAt(Operation):
     def kernel(self, out: Array, counter: Array) -> Array:
         for index in np.ndindex(counter.shape):
             step = int(counter[index]) & (1 << 64) - 1
-            # Each step of each stream has its own range of 2¹²⁸ numbers, like each counter of the draws above.
+            # For each step of each stream there are 2¹²⁸ separate numbers, as for each counter of the operations above.
             draws = np.random.Philox(key=self.seed, counter=[0, 0, step, self.stream])
-            # NumPy generates the numbers for every device, which receives a copy.
+            # NumPy generates the numbers; for other devices they are copied.
             out[index] = np.asarray(np.random.Generator(draws).random(self.shape), like=out)
         return out
 
@@ -107,7 +108,7 @@ class RandomUniformAt(Operation):
 
 
 def _generator(seed: int, counter: int) -> np.random.Generator:
-    # The counter fills the upper half, so that each draw has its own range of 2¹²⁸ numbers.
+    # The counter is the upper half of Philox's counter, so for each draw there are 2¹²⁸ separate numbers.
     return np.random.Generator(np.random.Philox(key=seed, counter=[0, 0, counter & (1 << 64) - 1, counter >> 64]))
 
 
@@ -117,7 +118,7 @@ def random_uniform(
 ) -> Expr:
     """Draw uniformly distributed numbers in [low, high); the same seed and counter give the same numbers.
 
-    Give each draw its own counter: two draws with the same seed and counter are one value.
+    Use a different counter for each draw: two draws with the same seed and counter are the same value.
 
     >>> a, b = (ex.random_uniform((3,), seed=1, counter=n) for n in (0, 1))
     >>> bool((ex.evaluate(a) != ex.evaluate(b)).all())
@@ -133,7 +134,7 @@ def random_normal(
 ) -> Expr:
     """Draw normally distributed numbers; the same seed and counter give the same numbers.
 
-    Give each draw its own counter: two draws with the same seed and counter are one value.
+    Use a different counter for each draw: two draws with the same seed and counter are the same value.
 
     >>> ex.random_normal((2, 3), seed=1).shape
     (2, 3)
@@ -146,10 +147,10 @@ def random_normal(
 
 @public
 def random_uniform_at(counter: Any, shape: Any, *, seed: int = 0, stream: int = 0, dtype: Any = "float32") -> Expr:
-    """Draw uniformly distributed numbers in [0, 1) for each counter: integers (…) → (…, *shape).
+    """Draw uniformly distributed numbers in [0, 1) for each element of ``counter``: integers (…) → (…, *shape).
 
-    The counter is an operand, such as the training step: each step draws different numbers, and a repeated step draws
-    the same ones. Give each draw within a step its own ``stream``.
+    The counter is an operand, such as the number of the training step. Different steps draw different numbers, and
+    repeating a step draws the same numbers again. Use a different ``stream`` for each draw within a step.
 
     >>> first, again, second = (ex.evaluate(ex.random_uniform_at(step, (3,), seed=1)) for step in (0, 0, 1))
     >>> bool((first == again).all()), bool((first == second).any())

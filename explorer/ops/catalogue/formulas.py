@@ -16,7 +16,7 @@ _MAX_OPERATIONS = 10
 
 
 def formula(expression: Expr, names: Mapping[int, str]) -> str:
-    """Return the formula of an expression; ``names`` maps uids of known values to their names."""
+    """Return the formula of ``expression``; ``names`` maps the uids of known nodes to the names used in the formula."""
     nodes = reachable([expression], stop=lambda node: node.uid in names)
     size = sum(bool(node.operands) for node in nodes if node.uid not in names)
     if size > _MAX_OPERATIONS:

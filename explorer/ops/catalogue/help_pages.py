@@ -1,7 +1,8 @@
 """Help pages of operations: shapes, dtypes, gradient, laws and an example.
 
-Except for the docstring, everything is obtained from the operation itself: types from ``infer``, the recorded gradient,
-and values from the kernel. User-defined operations therefore have a help page too, which reports a method that fails.
+The facts are obtained by calling the operation: ``infer`` returns the types, ``gradient`` the gradient's formula, and
+the kernel the example's values. User-defined operations therefore have help pages too. If one of their methods fails,
+the page shows the error.
 """
 
 from __future__ import annotations
@@ -37,15 +38,15 @@ _LAWS = (
     ("defined_everywhere", "NaN only for NaN"),
     ("view", "a view of its operand, which moves no elements"),
 )
-"""class attribute → the law that it declares"""
+"""class attribute → text of the law that the attribute declares"""
 _RANGES = {"nonnegative": "results ≥ 0", "positive": "results > 0", "unit": "results from 0 to 1"}
 _MAX_ELEMENTS = 32
-"""maximum number of elements of an operand that an example lists"""
+"""maximum number of elements of each operand in an example"""
 _COMPOSITION = "It is composed of other operations and uses their gradients and batching rules."
 
 
 def page(operation: Operation) -> str:
-    """Return the help page of an operation without attributes: signature, docstring, facts and an example."""
+    """Return the help page of ``operation``, which has no attributes: signature, docstring, facts and an example."""
     cls = type(operation)
     names = operand_names(operation)
     text = [f"{cls.name}({', '.join(names)}) → expression", "", inspect.cleandoc(cls.__doc__ or ""), "", facts(cls)]
@@ -53,7 +54,10 @@ def page(operation: Operation) -> str:
 
 
 def document(functions: Iterable[Callable[..., Any]]) -> None:
-    """Append its operation's facts to each recording function's docstring, or a note that it is a composition."""
+    """Append the facts about its operation to each recording function's docstring.
+
+    For a composition, which has no operation class, append a note instead.
+    """
     for function in functions:
         cls = registry.operations.get(function.__name__)
         own = facts(cls) if cls is not None else _COMPOSITION
@@ -61,7 +65,7 @@ def document(functions: Iterable[Callable[..., Any]]) -> None:
 
 
 def facts(cls: type[Operation]) -> str:
-    """Return one paragraph each about an operation class's shapes, dtypes, gradient and laws."""
+    """Return a text about an operation class: its shapes, dtypes, gradient and laws, in one paragraph each."""
     rows = {"Shapes": _shapes, "Dtypes": _dtypes, "Gradient": _gradient, "Laws": _laws}
     return "\n".join(
         textwrap.fill(_row_text(partial(row, cls)), _WIDTH, initial_indent=f"{title:10}", subsequent_indent=" " * 10)
@@ -70,7 +74,7 @@ def facts(cls: type[Operation]) -> str:
 
 
 def operand_names(operation: Operation) -> tuple[str, ...]:
-    """Return the operands' names from the signature of the kernel, the gradient or ``infer``."""
+    """Return the operands' names, taken from the signature of the kernel, the gradient or ``infer``."""
     cls = type(operation)
     count = cls.count_operands()
     for method, skipped in ((cls.kernel, 2), (cls.gradient, 3), (cls.infer, 1)):
@@ -81,7 +85,7 @@ def operand_names(operation: Operation) -> tuple[str, ...]:
 
 
 def _row_text(row: Callable[[], str]) -> str:
-    """Return a row's text, or the error message if a user-defined method fails."""
+    """Return the text that ``row`` returns, or the error message if it fails because of a user-defined method."""
     try:
         return row()
     except Exception as error:
@@ -94,7 +98,7 @@ def _operation(cls: type[Operation], example: Example) -> Operation:
 
 
 def _arrays(example: Example, shape: tuple[int, ...] | None = None) -> list[Array]:
-    """Return an example's operands, evenly spaced from the lowest to the highest value, with few digits."""
+    """Return an example's operands as arrays. Their values are evenly spaced and rounded to two digits."""
     arrays = []
     for operand in example.operands:
         size = int(np.prod(shape or operand.shape))
@@ -124,7 +128,7 @@ def _shapes(cls: type[Operation]) -> str:
 
 
 def _dtypes(cls: type[Operation]) -> str:
-    """Return the result's dtype for each operand dtype; operands that are integers in the example stay integers."""
+    """Return the result's dtype for each operand dtype. Operands that are integers in the example keep their dtype."""
     if not cls.examples:
         return "the same as its operands'"
     example = cls.examples[0]
@@ -184,7 +188,7 @@ def _laws(cls: type[Operation]) -> str:
 
 
 def _example(operation: Operation, names: tuple[str, ...]) -> str:
-    """Return the first declared example with its result; elementwise operations use three elements."""
+    """Return the source and the result of the first declared example; elementwise operations get three elements."""
     example = next(iter(operation.examples), None)
     if example is None:
         return ""

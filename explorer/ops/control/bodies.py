@@ -1,7 +1,7 @@
-"""Bodies of branches and loops, recorded from functions with operands in nested containers, and shared if equal.
+"""Bodies of branches and loops, recorded by calling functions with nested containers of operands.
 
-Bodies are attributes of control-flow operations and are compared by identity. Equal bodies must therefore be the same
-object for operations to be equal, which the shared table ensures.
+Control-flow operations have their bodies as attributes, and attributes are compared by identity. For equal operations
+to compare equal, equal bodies must be the same object. The shared table ensures this.
 """
 
 from __future__ import annotations
@@ -21,24 +21,26 @@ from explorer.core.tracing.trace import trace
 from explorer.record.reasons import counted_text
 
 _shared: WeakValueDictionary[Any, Body] = WeakValueDictionary()
-"""nodes of a body with their source lines → the body that was recorded first"""
+"""nodes of a body with their source lines → the first body that was recorded with them"""
 
 
 def recorded_body(
     function: Callable[..., Any], name: str, *arguments: Any, titles: Sequence[str] | None = None
 ) -> tuple[Body, tuple[Expr, ...]]:
-    """Record a function's body with parameters for the expressions in its arguments; return it and the captured values.
+    """Call ``function`` once to record a body; return the body and the captured values.
 
-    Captured values become parameters too, so that the body is independent of a program. A body that was recorded before
-    from the same lines, with the same operations, is reused. A branch or loop that is recorded a thousand times is
-    therefore planned once, and equal operations are merged. ``titles`` are the parameters' names.
+    The expressions in ``arguments`` become parameters of the body. Captured values become parameters too, so the body
+    is independent of a program. If a body with the same operations was recorded before from the same source lines, it
+    is reused. A branch or loop that is recorded a thousand times is therefore planned once, and equal operations are
+    merged. ``titles`` are the parameters' names.
     """
     body = trace(function, name, "function", arguments, {}, flatten(arguments)[0], titles)
     return closed_body(body, body.captured), body.captured
 
 
 def closed_body(body: Body, captured: tuple[Expr, ...]) -> Body:
-    """Return a body with parameters for captured values in this order, or an equal body that was built before."""
+    """Return ``body`` with additional parameters for the values ``captured``, in this order; return an equal earlier
+    body if there is one."""
     inputs, outputs = close_over(body, captured)
     closed = make_body(body.name, inputs, (), outputs, body.scope, body.structure)
     number = {node.uid: index for index, node in enumerate(inputs)}
@@ -56,9 +58,9 @@ def closed_body(body: Body, captured: tuple[Expr, ...]) -> Body:
 
 
 def as_operand_tree(value: Any, what: str) -> Any:
-    """Return nested containers whose number and array leaves are converted to expressions.
+    """Convert the numbers and arrays in nested containers to expressions; return the same containers.
 
-    Raises OperandError for a leaf that is not an operand, and for containers without leaves.
+    Raises OperandError if a leaf is not an operand, or if the containers have no leaves.
     """
     leaves, structure = flatten(value)
     if not leaves:
@@ -73,13 +75,13 @@ def as_operand_tree(value: Any, what: str) -> Any:
                 fix="pass a setting in a closure: lambda x: f(x, setting)",
             )
         operand = leaf if isinstance(leaf, Expr) else convert(leaf, ())
-        operand.tensor_type  # noqa: B018  # raises an error for a value with several outputs
+        operand.tensor_type  # noqa: B018 # raises an error if the operand has several outputs
         operands.append(operand)
     return unflatten(structure, operands)
 
 
 def check_callable(function: Any, what: str, arguments: Sequence[str]) -> None:
-    """Raise DeclarationError unless ``function`` can be called with arguments of these names."""
+    """Raise DeclarationError unless ``function`` can be called with as many arguments as ``arguments`` names."""
     if not callable(function):
         raise DeclarationError(
             f"{what}={function!r}", rule=f"{what} must be a function of expressions", fix="lambda x: x + 1"
@@ -95,7 +97,7 @@ def check_callable(function: Any, what: str, arguments: Sequence[str]) -> None:
 
 
 def check_same_containers(before: Any, after: Any, names: tuple[str, str], what: str) -> None:
-    """Raise OperandError unless two structures of values are the same."""
+    """Raise OperandError unless ``before`` and ``after`` are the same structure of containers."""
     if before != after:
         raise OperandError(
             f"{what}: {names[0]} and {names[1]} have different containers",
@@ -105,7 +107,7 @@ def check_same_containers(before: Any, after: Any, names: tuple[str, str], what:
 
 
 def check_same_types(before: Sequence[Expr], after: Sequence[Expr], names: tuple[str, str], what: str) -> None:
-    """Raise OperandError for the first difference unless both have the same number of values with the same types."""
+    """Raise OperandError unless ``before`` and ``after`` have the same number of values, of the same types."""
     if len(before) != len(after):
         raise OperandError(
             f"{what}: {names[0]} has {counted_text(len(before), 'value')}, {names[1]} has {len(after)}",

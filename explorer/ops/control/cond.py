@@ -1,7 +1,7 @@
 """Conditional with two branches, of which only one runs, depending on a condition computed at run time.
 
-Its body is the choice as dataflow, ``where(condition, then(…), otherwise(…))``. Graphs show both branches, and a batch
-whose elements have different conditions computes both.
+The body expresses the choice without control flow, as ``where(condition, then(…), otherwise(…))``. Graphs therefore
+show both branches. A batch computes both branches if its elements have different conditions.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ __all__ = ["cond"]
 
 
 class Cond(Call):
-    """Conditional that runs one of the two calls of its body, depending on its first operand."""
+    """Conditional whose body contains two calls; the first operand selects the call that runs."""
 
     name = "cond"
     inlinable: ClassVar[bool] = False
 
     @property
     def branches(self) -> tuple[Call, Call]:
-        """Calls of the branches for a true and a false condition."""
-        # cached with the body, because worker processes receive a planned body, which contains no calls
+        """Calls of the two branches: the first runs if the condition is true, the second if it is false."""
+        # cached with the body, because worker processes receive the planned body, in which the calls no longer exist
         known: tuple[Call, Call] | None = self.body.derived.get("branches")
         if known is None:
             then, otherwise = [node.operation for node in self.body.nodes if type(node.operation) is Call]
@@ -58,7 +58,7 @@ class Cond(Call):
     def wanted_gradients(
         self, upstream: Any, result: Expr, operands: tuple[Expr, ...], wanted: tuple[bool, ...]
     ) -> list[Expr | None]:
-        """Return the operands' gradients as a conditional of the branches' gradients."""
+        """Return the operands' gradients, recorded as one conditional between the gradients of the two branches."""
         condition, *rest = operands
         seeds = [upstream] if isinstance(upstream, Expr) else list(upstream)
         indices = [i for i, node in enumerate(rest) if wanted[i + 1] and _is_real(node)]
@@ -90,7 +90,7 @@ class Cond(Call):
         return [None, *[by_index.get(index) for index in range(len(rest))]]
 
     def batch(self, size: int, batched: tuple[bool, ...], *operands: Expr) -> Expr:
-        if batched[0]:  # batch elements use different branches, so both are computed and selected per element
+        if batched[0]:  # each batch element has its own condition: compute both branches and select
             return call_rules.batch(Call(self.body), size, batched, operands)
 
         def batch_of(call: Call) -> Callable[..., tuple[Expr, ...]]:
@@ -110,9 +110,9 @@ def cond(
 ) -> Any:
     """Record ``then(*operands)`` if the condition is true, else ``otherwise(*operands)``; only one of them runs.
 
-    ``condition`` is a scalar of dtype bool. Operands are tensors or nested containers of them. Both functions must
-    return the same containers, shapes and dtypes; they may capture outer values, which become operands. Use
-    ``ex.where`` to choose for each element. The gradient is the gradient of the branch that runs.
+    ``condition`` is a scalar of dtype bool. The operands are tensors or nested containers of tensors. Both functions
+    must return the same containers, shapes and dtypes. They may use tensors from outside, which then become operands.
+    Use ``ex.where`` to choose for each element. The gradient is the gradient of the branch that runs.
 
     >>> def root(x):
     ...     return ex.cond(x >= 0, lambda x: ex.sqrt(x), lambda x: -ex.sqrt(-x), x)
@@ -136,7 +136,7 @@ def cond(
 
 
 def _record(condition: Expr, then: Any, otherwise: Any, trees: tuple[Any, ...], name: str) -> tuple[Body, Expr]:
-    """Record the node; return the first branch, which has the result's containers, and the node."""
+    """Record the conditional; return the body of ``then``, whose structure the result has, and the recorded node."""
     branches = [
         trace(function, title, "function", trees, {}, flatten(trees)[0])
         for function, title in ((then, "then"), (otherwise, "otherwise"))
@@ -145,7 +145,7 @@ def _record(condition: Expr, then: Any, otherwise: Any, trees: tuple[Any, ...], 
     names = "the result of then", "the result of otherwise"
     check_same_types(first.outputs, second.outputs, names, name)
     check_same_containers(first.structure, second.structure, names, name)
-    # both branches have the same operands in the same order
+    # both branches get the same captured values in the same order
     by_uid = {node.uid: node for body in branches for node in body.captured}
     captured = tuple([by_uid[uid] for uid in sorted(by_uid)])
     calls = [Call(closed_body(body, captured)) for body in branches]
@@ -165,5 +165,6 @@ def _is_real(node: Expr) -> bool:
 
 
 def _or_zeros(gradient: Expr | None, operand: Expr) -> Expr:
-    """Return an operand's gradient, or zeros if the branch does not depend on it."""
+    """Return ``gradient``, or zeros of the operand's type if it is None because the branch does not depend on the
+    operand."""
     return zeros(operand.shape, operand.dtype, operand.device) if gradient is None else gradient

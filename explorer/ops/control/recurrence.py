@@ -1,8 +1,8 @@
-"""Recurrence: a scan of a named cell, which is computed in one kernel.
+"""Recurrence: a scan whose step is a named cell, computed by one kernel.
 
-Its body is the cell as expressions, which graphs show; gradients and batching are the scan's. Gates, state and order
-are as in PyTorch. The caller computes the product with the inputs once for all steps, because it does not depend on the
-state. Each step then needs only the product h · W.
+The body contains the cell as expressions, so graphs show it, and the scan's gradient and batching rule apply. Gates,
+states and their order are as in PyTorch. The product of inputs and weights does not depend on the state, so the caller
+computes it once for all steps. Each step then needs only the product h · W.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from explorer.ops.elementwise.unary import relu, sigmoid, tanh
 from explorer.ops.manipulation.reshape import reshape
 
 Cell: TypeAlias = Callable[..., tuple[Expr, ...]]
-"""(input part of the gates (N, gates · H), weights of the state (H, gates · H), their bias, state…) → new state"""
+"""(inputs times weights (N, gates · H), weights of the state (H, gates · H), their bias, state…) → new state"""
 
 
 def lstm_cell(x: Expr, weights: Expr, bias: Expr | None, h: Expr, c: Expr) -> tuple[Expr, ...]:
-    """Compute the next state h, c of an LSTM with the gates entry, forget, candidate, exit.
+    """Compute the next state h, c of an LSTM; the order of its gates is input, forget, candidate, output.
 
-    c′ = σ(forget) · c + σ(entry) · tanh(candidate), and h′ = σ(exit) · tanh(c′).
+    c′ = σ(forget) · c + σ(input) · tanh(candidate), and h′ = σ(output) · tanh(c′).
     """
     entry, forget, candidate, exit = gates(affine(h, weights, bias) + x, 4)
     memory = sigmoid(forget) * c + sigmoid(entry) * tanh(candidate)
@@ -37,15 +37,15 @@ def lstm_cell(x: Expr, weights: Expr, bias: Expr | None, h: Expr, c: Expr) -> tu
 
 
 def gru_cell(x: Expr, weights: Expr, bias: Expr | None, h: Expr) -> tuple[Expr, ...]:
-    """Compute the next state of a GRU with the gates reset, update, candidate.
+    """Compute the next state of a GRU; the order of its gates is reset, update, candidate.
 
-    h′ = (1 − z) · n + z · h with z = σ(update) and n = tanh(candidate + σ(reset) · (h · W)).
+    h′ = (1 − z) · n + z · h, where z = σ(update) and n = tanh(candidate + σ(reset) · (h · W)).
     """
     reset, update, candidate = gates(x, 3)
     reset_h, update_h, candidate_h = gates(affine(h, weights, bias), 3)
     kept = sigmoid(update + update_h)
     new_h = tanh(candidate + sigmoid(reset + reset_h) * candidate_h)
-    # kept · h + (1 − kept) · fresh with one product fewer
+    # equals kept · h + (1 − kept) · new_h, with one multiplication fewer
     return (new_h + kept * (h - new_h),)
 
 
@@ -78,13 +78,15 @@ CELLS: dict[str, Cell] = {
     "rnn": rnn_cell,
     "relu rnn": relu_cell,
 }
-"""name → cell with its own kernel"""
+"""name → cell"""
 
 
 class Recurrence(Scan):
-    """Scan of a cell in ``CELLS``: states, input parts of the gates, weights and bias → last states, sequence.
+    """Scan of a cell in ``CELLS``: states, inputs times weights, state weights and bias → last states, output
+    sequence.
 
-    If sequences have different lengths, the step numbers follow the inputs, and the lengths come last.
+    If ``has_lengths`` is true, the operand after the inputs contains the step numbers, and the last operand contains
+    the sequences' lengths.
     """
 
     cell: str
@@ -103,11 +105,12 @@ def recurrence(
     reverse: bool = False,
     lengths: Expr | None = None,
 ) -> tuple[Expr, tuple[Expr, ...]]:
-    """Record a recurrence over ``x`` along an axis; return the sequence of outputs (first states) and the last state.
+    """Record a recurrence over ``x`` along ``axis``; return the sequence of outputs and the last state.
 
-    ``x`` contains the input parts of the gates (steps, N, gates · H). ``weights`` (H, gates · H) and ``bias`` (gates ·
-    H) belong to the state. ``lengths`` (N) are integers; after its length a sequence keeps its state, and its output is
-    0. Raises OperandError if a step changes the shapes or dtypes of the state.
+    The output of a step is the first tensor of its state. ``x`` (steps, N, gates · H) contains the inputs, already
+    multiplied by their weights. ``weights`` (H, gates · H) and ``bias`` (gates · H) are applied to the state.
+    ``lengths`` (N) are integers. At steps beyond its length, a sequence keeps its state, and its output is 0. Raises
+    OperandError if a step changes the shapes or dtypes of the state.
     """
     rest = {"weights": weights, **({} if bias is None else {"bias": bias})}
     sequences: dict[str, Expr] = {"x": x}
@@ -140,12 +143,12 @@ def recurrence(
 
 
 def affine(x: Expr, weights: Expr, bias: Expr | None) -> Expr:
-    """Compute x · W + b, or x · W if the bias is None."""
+    """Compute x · W + b, or x · W if ``bias`` is None."""
     product = x @ weights
     return product if bias is None else product + bias
 
 
 def gates(x: Expr, count: int) -> list[Expr]:
-    """Split the last axis into ``count`` equal parts."""
+    """Split ``x`` along the last axis into ``count`` equal parts."""
     size = x.shape[-1] // count
     return [x[..., i * size : (i + 1) * size] for i in range(count)]

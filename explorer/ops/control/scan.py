@@ -1,7 +1,7 @@
 """Scan: a loop over the elements of sequences that updates a state and stacks outputs.
 
-The body is one step. The gradient is a scan in the opposite direction, which recomputes each step from its input state.
-Only these states are stored by the forward scan, not the intermediate values of each step.
+The body is one step. The gradient is a scan in the opposite direction. It recomputes each step from the state before
+the step, so the forward scan stores only these states, not the intermediate values.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ __all__ = ["scan"]
 
 
 class Scan(Call):
-    """Loop of ``length`` steps from states, sequences and captured values to last states and stacked outputs."""
+    """Loop of ``length`` steps: initial states, sequences and captured values → last states and stacked outputs."""
 
     length: int
     states: int
-    """number of values passed from step to step"""
+    """number of tensors in the state, which is passed from step to step"""
     axes: tuple[int, ...]
-    """axis of the steps in each sequence"""
+    """for each sequence, the axis of the steps"""
     out_axes: tuple[int, ...]
-    """axis of the steps in each stacked output"""
+    """for each stacked output, the axis of the steps"""
     reverse: bool
     name = "scan"
     inlinable: ClassVar[bool] = False
@@ -64,18 +64,20 @@ class Scan(Call):
         return self.length * self.body.flops
 
     def parts(self, operands: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
-        """Split operands (or flags for them) into states, sequences and captured values."""
+        """Split ``operands``, or one flag for each operand, into states, sequences and captured values."""
         sequences = self.states + len(self.axes)
         return [*operands[: self.states]], [*operands[self.states : sequences]], [*operands[sequences:]]
 
     def wanted_gradients(
         self, upstream: Any, result: Expr, operands: tuple[Expr, ...], wanted: tuple[bool, ...]
     ) -> list[Expr | None]:
-        """Return the operands' gradients, computed by a scan of a step's gradients in the opposite direction."""
+        """Return the operands' gradients, computed by a scan in the opposite direction over the gradients of each
+        step."""
         states, sequences, captured = self.parts(operands)
         step = Call(self.body)
         seeds = [upstream] if isinstance(upstream, Expr) else list(upstream)
-        # Only floating values have gradients. Counters and indices in the state are recomputed without a gradient.
+        # Only floating values have gradients. Integers in the state, such as counters, are recomputed and have no
+        # gradient.
         is_differentiable = [_is_real(node) for node in self.body.outputs]
         carried = [index for index in range(self.states) if is_differentiable[index]]
         stacked = [
@@ -90,8 +92,8 @@ class Scan(Call):
             [index in (*carried, *requested_sequences, *requested_captured) for index in range(len(operands))]
         )
 
-        # Another forward scan that also stacks each step's input states, because the recorded scan keeps only the last
-        # states.
+        # Record another forward scan that also stacks the states before each step, because the recorded scan keeps only
+        # the last states.
         def with_input_states(states: list[Expr], elements: list[Expr]) -> tuple[list[Expr], list[Expr]]:
             outputs = outputs_of(record(step, (*states, *elements, *captured)), len(is_differentiable))
             return outputs[: self.states], [*outputs[self.states :], *states]
@@ -105,7 +107,7 @@ class Scan(Call):
         def gradient_step(gradients: list[Expr], elements: list[Expr]) -> tuple[list[Expr], list[Expr]]:
             own = [*elements[: len(operands) - len(captured)], *captured]
             forward = record(step, tuple(own))
-            # Gradients of states come first, followed by the sums for captured values.
+            # The state's gradients come first. The sums of the captured values' gradients follow.
             upstream = dict(zip(carried, gradients, strict=False))
             upstream.update(zip(stacked, elements[len(own) - len(captured) :], strict=True))
             step_seeds = [upstream.get(index) for index in range(len(is_differentiable))]
@@ -139,7 +141,7 @@ class Scan(Call):
     def batch(self, size: int, batched: tuple[bool, ...], *operands: Expr) -> Expr:
         states, sequences, captured = self.parts(operands)
         state_flags, sequence_flags, captured_flags = self.parts(batched)
-        # states that are initially shared by all batch elements differ after a step
+        # states that are the same for all batch elements before the first step differ after it
         states = [
             node if is_batched else broadcast_to(node, (size, *node.shape))
             for node, is_batched in zip(states, state_flags, strict=True)
@@ -169,11 +171,11 @@ def scan(
 ) -> Any:
     """Record a loop over the first axis of ``sequences``: ``state, output = step(state, element)``.
 
-    Returns the last state, and the outputs of all steps stacked along a new first axis; a step returns None for no
-    output. States, elements and outputs are tensors or nested containers of them. A step must keep the shapes and
-    dtypes of the state; it may capture outer values, which become operands. Without sequences there are ``length``
-    steps, whose ``element`` is None. ``reverse`` begins with the last element; outputs keep the positions of their
-    elements.
+    Returns the last state, and the outputs of all steps, stacked along a new first axis. A step without an output
+    returns None in its place. States, elements and outputs are tensors or nested containers of tensors. ``step`` must
+    keep the shapes and dtypes of the state. It may use tensors from outside, which then become operands. If
+    ``sequences`` is None, there are ``length`` steps, and ``element`` is None. If ``reverse`` is true, the loop begins
+    with the last element, and each output is stacked at the position of its element.
 
     >>> x = ex.tensor([1.0, 2.0, 3.0])
     >>> total, sums = ex.scan(lambda total, x: (total + x, total + x), ex.tensor(0.0), x)
@@ -201,7 +203,7 @@ def scan(
         after, after_structure = flatten(as_operand_tree(result[0], "the next state"))
         check_same_containers(state_structure, after_structure, ("the state", "the next state"), name)
         outputs, output_structure = flatten(() if result[1] is None else as_operand_tree(result[1], "an output"))
-        # This function is called while tracing, so the structure of the output is passed through this list.
+        # Tracing calls this function and returns only the outputs, so the list passes their structure out.
         output_structures[:] = [result[1] is None, output_structure]
         return after, outputs
 
@@ -226,9 +228,10 @@ def scan_operands(
     length: int | None = None,
     titles: Sequence[str] | None = None,
 ) -> list[Expr]:
-    """Record a scan over lists of states and sequences along ``axes``; return last states and stacked outputs.
+    """Record a scan over lists of states and sequences; return a list of the last states and the stacked outputs.
 
-    ``out_axes`` default to 0; ``titles`` are the names of states and elements in the body.
+    ``axes`` are the axes of the steps in the sequences, and ``out_axes`` the axes of the steps in the outputs, by
+    default 0. ``titles`` are the names of states and elements in the body.
     """
     steps = sequences[0].shape[axes[0]] if length is None else length
     result = _record(step, states, sequences, axes, out_axes, reverse, name, steps, titles)
@@ -289,7 +292,7 @@ def _length(elements: Sequence[Expr], length: int | None, name: str) -> int:
 
 
 def element_type(type_: TensorType, axis: int) -> TensorType:
-    """Return the type of the elements of a sequence along an axis."""
+    """Return the type of one element of a sequence, which is ``type_`` without ``axis``."""
     return type_.with_shape((*type_.shape[:axis], *type_.shape[axis + 1 :]))
 
 

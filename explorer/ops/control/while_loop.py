@@ -1,7 +1,7 @@
 """While loop, which tests a condition on its state before each iteration.
 
-The body is one iteration, which computes the next state and whether to continue. The first test is recorded before the
-loop, where a plan may evaluate it.
+The body is one iteration. It computes the next state and whether to continue. The first test is recorded before the
+loop, so a plan can evaluate it in advance.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["while_loop"]
 
 
 class WhileLoop(Call):
-    """Loop over its body; operands are the condition, the state and captured values, results the last state."""
+    """Loop over its body: condition, initial state and captured values → last state."""
 
     name = "while_loop"
     inlinable: ClassVar[bool] = False
@@ -39,7 +39,7 @@ class WhileLoop(Call):
 
     @property
     def state_size(self) -> int:
-        """Number of values in the state."""
+        """Number of tensors in the state."""
         return len(self.body.outputs) - 1
 
     def infer(self, *types: AnyType) -> AnyType:
@@ -47,7 +47,7 @@ class WhileLoop(Call):
         return parts[0] if len(parts) == 1 else TupleType(parts)  # type: ignore[arg-type]  # parts are never tuples
 
     def flops(self, result: AnyType, *types: AnyType) -> int:
-        """Return the operations of one iteration, because the number of iterations is unknown."""
+        """Return the flops of one iteration, because the number of iterations is unknown."""
         return self.body.flops
 
 
@@ -55,11 +55,12 @@ class WhileLoop(Call):
 def while_loop(
     condition: Callable[..., Any], turn: Callable[..., Any], initial: Any, *, name: str = "while_loop"
 ) -> Any:
-    """Record a loop that computes ``state = turn(state)`` while ``condition(state)`` is true; return the last state.
+    """Record a loop that computes ``state = turn(state)`` while ``condition(state)`` is true; return the last
+    state.
 
-    The state is a tensor or nested containers of tensors, whose shapes and dtypes ``turn`` must keep. ``condition``
-    returns a scalar of dtype bool. Both may capture outer values, which become operands. There is no gradient; if the
-    number of iterations is known, use ``ex.scan``, which has one.
+    The state is a tensor or nested containers of tensors. ``turn`` must keep their shapes and dtypes. ``condition``
+    returns a scalar of dtype bool. Both functions may use tensors from outside, which then become operands. The loop
+    has no gradient. If the number of iterations is known, use ``ex.scan``, which has a gradient.
 
     >>> def collatz(state):
     ...     number, steps = state

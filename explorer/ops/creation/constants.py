@@ -1,7 +1,8 @@
-"""Structured tensors, which are described instead of stored: constants, zeros, one-hot vectors and short lists.
+"""Structured tensors: constants, zeros, one-hot vectors and short lists, described by attributes instead of stored
+elements.
 
-Rewrite rules read the description, so they can drop an addition of zeros or a multiplication by one without reading
-elements. Kernels return broadcast views, so that a large constant allocates nothing.
+Rewrite rules read the attributes, so they can remove an addition of zeros or a multiplication by one without reading
+elements. Kernels return broadcast views, so a large constant allocates no memory.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ __all__ = ["as_expr"]
 
 
 class Structured(Operation, abstract=True):
-    """Base class of tensors that are described instead of stored."""
+    """Base class of tensors that are described by attributes instead of stored elements."""
 
-    # a broadcast number or the listed numbers, without memory of the result's size
+    # the result is a broadcast number or the listed numbers, so no memory of its size is allocated
     view = True
     nondifferentiable = "a constant has no operands"
     unbatchable = "a constant has no operands to batch"
@@ -73,7 +74,7 @@ class Zero(Structured):
     shape: Shape
     dtype: np.dtype[Any]
     cause: str = ""
-    """"unreached" for the gradient of a value that the loss does not depend on"""
+    """"unreached" if the tensor is the gradient of a value that the loss does not depend on"""
     device: Device = cpu
     examples = (Example(shape=(2, 3), dtype=np.dtype("float64")),)
 
@@ -85,7 +86,7 @@ class Zero(Structured):
 
 
 class OneHot(Structured):
-    """Vector of zeros except for one element (MetaNN: BiasVector); positions count from zero."""
+    """Vector of zeros except for one element (MetaNN: BiasVector); ``position`` is the element's index."""
 
     name = "one_hot_vector"
     length: int
@@ -93,7 +94,7 @@ class OneHot(Structured):
     value: Number
     dtype: np.dtype[Any]
     device: Device = cpu
-    view: ClassVar[bool] = False  # a broadcast cannot differ in one element
+    view: ClassVar[bool] = False  # the elements of a broadcast view are equal
     examples = (Example(length=5, position=2, value=1.0, dtype=np.dtype("float64")),)
 
     def infer(self) -> TensorType:
@@ -112,7 +113,7 @@ class OneHot(Structured):
 
 
 class Literal(Structured):
-    """Small tensor whose elements are listed in row-major order; plans create it from constants."""
+    """Small tensor whose elements are listed in row-major order; plans compute it from constants."""
 
     elements: tuple[Number, ...]
     shape: Shape
@@ -135,20 +136,20 @@ class Literal(Structured):
 
 
 def full(shape: Shape, value: Number, dtype: Any = np.float32, device: Device | None = None) -> Expr:
-    """Record a tensor filled with ``value``; it stores one number."""
+    """Record a tensor of ``shape`` in which each element is ``value``; only one number is stored."""
     element_dtype = as_dtype(dtype)
     return Full(_converted(value, element_dtype), as_shape(shape, "full"), element_dtype, device or state.device)()
 
 
 def zeros(shape: Shape, dtype: Any = np.float32, device: Device | None = None) -> Expr:
-    """Record an algebraic zero of a shape; it stores nothing."""
+    """Record a tensor of zeros with ``shape``; no elements are stored."""
     return Zero(as_shape(shape, "zeros"), as_dtype(dtype), "", device or state.device)()
 
 
 def one_hot_vector(
     length: int, position: int, value: Number = 1.0, dtype: Any = np.float32, device: Device | None = None
 ) -> Expr:
-    """Record a vector of zeros except for ``value`` at index ``position``; it stores three numbers."""
+    """Record a vector of zeros except for ``value`` at index ``position``; only three numbers are stored."""
     element_dtype, device = as_dtype(dtype), device or state.device
     return OneHot(
         whole(length, "length"), whole(position, "position"), _converted(value, element_dtype), element_dtype, device
@@ -159,9 +160,9 @@ def _converted(value: Any, dtype: np.dtype[Any]) -> Number:
     if value is None:
         raise OperandError("None as an element", rule="the value must be a number", fix="0.0 in place of None")
     try:
-        if isinstance(value, np.generic):  # Python ints out of range raise OverflowError themselves
+        if isinstance(value, np.generic):  # NumPy raises OverflowError for Python ints that are out of range
             refuse_beyond(np.asarray(value), dtype)
-        with np.errstate(over="ignore"):  # a number out of range of a floating dtype becomes infinite
+        with np.errstate(over="ignore"):  # beyond a floating dtype's range, a number becomes ∞
             number: Number = numbers_of(converted(value, dtype)).item()
     except (OverflowError, TypeError, ValueError) as error:
         raise OperandError(
@@ -174,33 +175,34 @@ def _converted(value: Any, dtype: np.dtype[Any]) -> Number:
 
 _constants: dict[Any, Full] = {}
 _MAX_CONSTANTS = 1024
-"""maximum number of cached scalar constants, which make recording ``2 * x`` fast"""
+"""maximum number of cached scalar constants; the cache makes recording ``2 * x`` fast"""
 
 
 @public
 def as_expr(value: Any, dtypes: tuple[np.dtype[Any], ...], device: Device = cpu) -> Expr:
-    """Convert an operand that is not an expression, for use with operands of ``dtypes`` on a device.
+    """Convert ``value``, an operand that is not an expression, for use with operands of ``dtypes`` on ``device``.
 
-    Python numbers are weak: they get the dtype to which NumPy promotes them with the other operands. An object with
-    ``__expr__()`` becomes the expression that this method returns. Any other value becomes a tensor on the device.
+    Python numbers are weakly typed: they get the dtype to which NumPy promotes them together with ``dtypes``. An object
+    with an ``__expr__()`` method is replaced by the expression that this method returns. Any other value is converted
+    to a tensor.
     """
     cls = type(value)
     if cls not in WEAK:
-        # an explicit name, because the variable assigned on the user's line names the whole expression
+        # the name is explicit, because the variable that the user's line assigns names the whole expression
         if stands_for_expression(value):
             operand: Expr = as_written(value)
             return operand
         return tensor(value, name="tensor", device=device)
-    # cls distinguishes 1, 1.0 and True; repr distinguishes 0.0 and −0.0
+    # 1, 1.0 and True have different classes; 0.0 and −0.0 have different reprs
     key = (cls, value or repr(value), dtypes, device)
     constant = _constants.get(key)
     if constant is not None:
         return record(constant, ())
-    # NumPy cannot promote user-defined dtypes, so a number with such an operand gets its dtype
+    # NumPy cannot promote user-defined dtypes, so a number gets the user-defined dtype of the other operand
     element = next((dtype for dtype in dtypes if element_of(dtype) is not None), None)
-    # nor can it promote string dtypes; the operation itself rejects numbers with strings
+    # NumPy cannot promote string dtypes with numbers either; the operation itself rejects that combination
     numeric = [dtype for dtype in dtypes if not is_text(dtype)]
-    # nor does NumPy's result_type, unlike its ufuncs, treat numbers as weak with bfloat16
+    # unlike NumPy's ufuncs, result_type does not treat numbers as weakly typed if the other dtype is bfloat16
     is_weak = cls is not complex and any(dtype.kind == "V" and is_floating(dtype) for dtype in numeric)
     operands = numeric if is_weak else [*numeric, value]
     dtype = np.result_type(*operands) if element is None else element

@@ -1,7 +1,7 @@
 """Elementwise arithmetic and comparisons of two or more tensors.
 
-Most are NumPy ufuncs, whose classes contain only the gradient and the flags that rewrite rules read. Gradients are
-composed of the same operations, so that they can be differentiated again.
+Most operations are NumPy ufuncs. Their classes define only the gradient, and the flags that rewrite rules read.
+Gradients are composed of these operations too, so they can be differentiated again.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _NONDIFFERENTIABLE = "comparisons are constant wherever they have a derivative"
 
 
 class Add(Ufunc):
-    """Sum, a + b; as in NumPy, integers wrap around, and booleans are combined with or."""
+    """Sum, a + b. As in NumPy, integers wrap around, and the sum of booleans is their logical or."""
 
     ufunc, linear, commutative, associative = np.add, True, True, True
     examples = (*PAIRS, Example(integers(3), integers(3)))
@@ -95,10 +95,10 @@ class Divide(Ufunc):
 
 
 class Power(Ufunc):
-    """Power, aᵇ; the gradient for b requires a ≥ 0 and is 0 if a is 0 and b is not negative.
+    """Power, aᵇ. The gradient of b requires a ≥ 0; it is 0 if a is 0 and b is not negative.
 
-    The gradients are g · b · aᵇ⁻¹ and g · aᵇ · log a. A constant b has no gradient and becomes a number in the gradient
-    of a, which rules then simplify (2 · a for a²), and no logarithm is computed.
+    The gradients are g · b · aᵇ⁻¹ and g · aᵇ · log a. A constant b has no gradient, so no logarithm is computed. In the
+    gradient of a it is then a number, and rules can simplify the power (2 · a for a²).
     """
 
     ufunc, weight, examples = np.power, 2 * EXPENSIVE, POSITIVE_PAIRS
@@ -106,24 +106,24 @@ class Power(Ufunc):
     def gradient(self, g: Expr, y: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr | None]:
         if isinstance(b.operation, Full):
             return g * _power_slope(a, b.operation.value), None
-        lower = where(logical_and(a == 0, b == 0), 1, b - 1)  # 0 to the power of −1 would make the gradient of 0⁰ NaN
-        # aᵇ · log a tends to 0, but 0 · log 0 would be NaN. ``where`` computes both operands, so the logarithm's
-        # operand is replaced with 1
+        lower = where(logical_and(a == 0, b == 0), 1, b - 1)  # 0⁻¹ would make the gradient of 0⁰ NaN
+        # aᵇ · log a tends to 0 as a tends to 0, but 0 · log 0 would be NaN. ``where`` computes both of its operands, so
+        # the logarithm gets 1 instead of 0.
         zero = logical_and(a == 0, b >= 0)
         return g * b * a**lower, where(zero, 0, g * y * function("log")(where(zero, 1, a)))
 
 
 def _power_slope(a: Expr, exponent: Number) -> Expr:
-    """Record the derivative of a to a constant power; the derivative of a⁰ is 0 even if a is 0."""
+    """Record the derivative of a to the power of the number ``exponent``; the derivative of a⁰ is 0 even at a = 0."""
     if exponent == 2:
         return 2 * a
     return exponent * a ** (exponent - 1) if exponent else full((), 0, a.dtype, a.device)
 
 
 class Maximum(Ufunc):
-    """Maximum of a and b; NaN if either is NaN. If they are equal, each gets half of the gradient.
+    """Maximum of a and b; NaN if either is NaN. If a and b are equal, each gets half of the gradient.
 
-    Half is the mean of the one-sided derivatives, and makes the gradient of max(x, x) = x equal to g.
+    One half is the mean of the one-sided derivatives. It also gives max(x, x), which is x, the correct gradient g.
     """
 
     ufunc, commutative, associative, idempotent, monotone, examples = np.maximum, True, True, True, True, APART
@@ -133,7 +133,7 @@ class Maximum(Ufunc):
 
 
 class Minimum(Ufunc):
-    """Minimum of a and b; NaN if either is NaN. If they are equal, each gets half of the gradient."""
+    """Minimum of a and b; NaN if either is NaN. If a and b are equal, each gets half of the gradient."""
 
     ufunc, commutative, associative, idempotent, monotone, examples = np.minimum, True, True, True, True, APART
 
@@ -149,15 +149,15 @@ def _max_gradients(g: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr]:
 
 
 class Comparison(Ufunc, abstract=True):
-    """Base class of comparisons, whose results are booleans."""
+    """Base class of comparisons; their results are booleans."""
 
     nondifferentiable = _NONDIFFERENTIABLE
     examples = (*PAIRS, Example(integers(3), integers(3)))
     reuses_operand = False
 
     def beyond(self, number: int, computed: np.dtype[Any]) -> np.generic:
-        # NumPy compares ints out of range exactly; a dtype that can represent the int, or else ±∞, gives the same
-        # result
+        # NumPy compares an int exactly even if it exceeds the other dtype. The same result follows if the int is
+        # converted to a dtype that can represent it, or to ±∞ if there is none.
         smallest_dtype = np.min_scalar_type(number)
         return np.float64(math.copysign(math.inf, number)) if smallest_dtype.hasobject else smallest_dtype.type(number)
 
@@ -211,7 +211,7 @@ class LogicalAnd(Logic):
 
 
 class LogicalOr(Logic):
-    """Whether a or b is true, or both."""
+    """Whether at least one of a and b is true."""
 
     ufunc, commutative, associative, idempotent, examples = np.logical_or, True, True, True, _BOOLEANS
 
@@ -230,11 +230,11 @@ class LogicalNot(Logic):
 
 
 _BITS = {np.dtype(name).char: np.dtype(f"i{np.dtype(name).itemsize}") for name in ("f2", "f4", "f8", "i2", "i4", "i8")}
-"""dtype character → integer dtype of the same size"""
+"""dtype character → signed integer dtype of the same size"""
 
 
 class Select(Elementwise):
-    """Selection of a where the condition is true, and of b elsewhere."""
+    """Elements of a where the condition is true, and of b elsewhere."""
 
     takes_text, text_operands = True, slice(1, None)
     name = "where"
@@ -251,8 +251,8 @@ class Select(Elementwise):
         if bits is None or not a.dtype == b.dtype == out.dtype or condition.dtype != np.bool_:
             np.copyto(out, np.where(condition, a, b), casting="same_kind")
             return out
-        # Computed on the elements' bits, which is exact. NumPy's where branches for each element, which is ten times as
-        # slow for irregular conditions, as in the gradient of relu.
+        # Select with arithmetic on the elements' bits, which is exact. NumPy's where branches for each element. This is
+        # ten times as slow if the condition is irregular, as in the gradient of relu.
         selected, other = a.view(bits), b.view(bits)
         if not other.ndim and not other:
             np.multiply(selected, condition.astype(bits), out=out.view(bits))
@@ -283,19 +283,21 @@ class Select(Elementwise):
 
 @public
 def where(condition: Any, a: Any, b: Any) -> Expr:
-    """Select elements of a where the condition is true (or nonzero), and of b elsewhere; all three are broadcast.
+    """Select elements of a where the condition is true (or nonzero), and elements of b elsewhere.
 
-    Numbers get the dtype of the other operand. Example: ``ex.where(x > 0, x, 0.0)``.
+    The condition, a and b are broadcast. A Python number gets the dtype of the other operand. Example: ``ex.where(x >
+    0, x, 0.0)``.
 
-    Both operands are computed everywhere. A NaN in the unselected operand does not affect the value, but its gradient
-    is 0 times its derivative, which is NaN for an infinite derivative. (ONNX: Where; PNNX: torch.where.)
+    Both operands are computed everywhere. A NaN in an unselected element does not affect the result. The gradient of an
+    unselected element is 0 times its derivative, so it is NaN if the derivative is infinite. (ONNX: Where; PNNX:
+    torch.where.)
 
     >>> x = ex.tensor([-1.0, 2.0])
     >>> ex.evaluate(ex.where(x > 0, x, 0.0))
     array([0., 2.])
     """
     dtype = getattr(condition, "dtype", None)
-    # np.where accepts numeric conditions too; Select handles other dtypes
+    # np.where accepts numeric conditions too; Select rejects other dtypes
     if type(condition) in WEAK:
         condition = np.asarray(bool(condition))
     elif isinstance(dtype, np.dtype) and dtype.kind in "iufc":
@@ -306,8 +308,8 @@ def where(condition: Any, a: Any, b: Any) -> Expr:
 class AddN(Elementwise):
     """Sum of any number of tensors, added from left to right.
 
-    The backward pass uses it to sum the gradients of a value with many consumers. One kernel computes one result,
-    whereas a chain of additions would store each partial sum.
+    If several operations use a value, the backward pass adds their gradients with this operation. One kernel computes
+    the whole sum, whereas a chain of additions would store each partial sum.
     """
 
     linear, commutative, associative = True, True, True
@@ -322,7 +324,7 @@ class AddN(Elementwise):
         if len(terms) == 1:
             np.copyto(out, terms[0])
             return out
-        # from left to right, which gives exactly the same result as a chain of +
+        # from left to right, so that the result is exactly the same as for a chain of +
         np.add(terms[0], terms[1], out=out)
         for term in terms[2:]:
             np.add(out, term, out=out)

@@ -1,9 +1,9 @@
-"""Error function, which NumPy does not have.
+"""Error function.
 
-SciPy has it, but is too large a dependency for one function. Double precision uses the piecewise approximations of
-fdlibm, as C libraries do. Single precision uses one tanh of a polynomial, because masks and exponentials cost more than
-arithmetic. Integers become floating. erf(±∞) = ±1, erf(NaN) = NaN; the gradient is g · 2/√π · e^(−x²). (ONNX: Erf;
-PNNX: torch.erf.)
+NumPy does not have one, and SciPy is too large a dependency for one function. Double precision uses the piecewise
+approximations of fdlibm, as C libraries do. Single precision uses the tanh of one polynomial, because piecewise masks
+and exponentials would cost more than its arithmetic. Integers become floating. erf(±∞) = ±1, erf(NaN) = NaN; the
+gradient is g · 2/√π · e^(−x²). (ONNX: Erf; PNNX: torch.erf.)
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from explorer.ops.elementwise.unary import exp, square
 
 __all__ = ["erf"]
 
-# Rational approximations on |x| < 0.84375, < 1.25, < 1 / 0.35 and < 6, lowest power first (fdlibm, s_erf.c).
+# Rational approximations for |x| up to 0.84375, 1.25, 1 / 0.35 and 6. The lowest power comes first (fdlibm, s_erf.c).
 _P0 = (
     1.28379167095512558561e-01, -3.25042107247001499370e-01, -2.84817495755985104766e-02, -5.77027029648944159157e-03,
     -2.37630166566501626084e-05,
@@ -56,17 +56,17 @@ _Q3 = (
     3.19985821950859553908e03, 2.55305040643316442583e03, 4.74528541206955367215e02, -2.24409524465858183362e01,
 )  # fmt: skip
 _AT_ONE = 8.45062911510467529297e-01
-"""erf(1) to 24 bits, to which the second approximation is added"""
+"""erf(1) rounded to 24 bits; the second approximation is added to it"""
 
 
 def _singles(*coefficients: float) -> tuple[Array, ...]:
-    """Return coefficients as 0-d arrays, which ufuncs convert faster than numbers."""
+    """Return the coefficients as 0-d arrays, because ufuncs convert these faster than numbers."""
     return tuple([np.array(coefficient, np.float32) for coefficient in coefficients])
 
 
-# In single precision erf(x) = tanh(x · P(x²)). P is smooth, so that degree 6 suffices for all x, and tanh saturates
-# where erf does. P is a minimax fit to artanh(erf x) / x below 4.2 for the relative error of erf (iteratively
-# reweighted least squares). Its highest coefficient is positive, so that the argument tends to ±∞ with x.
+# In single precision erf(x) = tanh(x · P(x²)). P is so smooth that degree 6 suffices for all x, and tanh saturates for
+# the same x as erf. P is a minimax fit to artanh(erf x) / x for x below 4.2. It minimizes the relative error of erf
+# (iteratively reweighted least squares). The highest coefficient is positive, so the argument tends to ±∞ with x.
 _P = _singles(
     1.128379225730896, 0.10276905447244644, -0.00019183152471669018, -0.0006197840557433665, 8.763711957726628e-05,
     -5.66844346394646e-06, 1.4185047803039197e-07,
@@ -91,10 +91,10 @@ class Erf(Elementwise):
             return _single(x, out)
         exact = np.atleast_1d(x).astype(np.float64)
         size = np.abs(exact)
-        # the function is odd, and ±1 beyond ±6 up to rounding
+        # the function is odd, and rounds to ±1 beyond ±6
         values = np.copysign(1.0, exact)
         values[np.isnan(exact)] = np.nan
-        # comparisons with NaN are false, so NaN stays NaN
+        # comparisons with NaN are false, so the masks below exclude NaN
         near = size < 0.84375
         if near.any():
             z = exact[near] ** 2
@@ -117,8 +117,8 @@ class Erf(Elementwise):
 
 
 def _single(x: Array, out: Array) -> Array:
-    """Compute the function in single precision into ``out``."""
-    # atleast_1d, because results are written into slices
+    """Compute the function of ``x`` in single precision and write the result into ``out``."""
+    # atleast_1d, because ufuncs write their results into these arrays
     values = np.atleast_1d(x).astype(np.float32, copy=False)
     # ufuncs of other devices accept NumPy scalars, but not NumPy arrays
     argument = _horner(_P if isinstance(x, np.ndarray) else _P_NUMBERS, values * values)
@@ -128,7 +128,7 @@ def _single(x: Array, out: Array) -> Array:
 
 
 def _horner(coefficients: tuple[Any, ...], x: Array) -> Array:
-    """Evaluate a polynomial whose coefficients start with the lowest power."""
+    """Evaluate a polynomial at ``x``; ``coefficients`` starts with the coefficient of the lowest power."""
     result: Array = np.multiply(x, coefficients[-1])
     for coefficient in coefficients[-2:0:-1]:
         np.add(result, coefficient, result)
@@ -138,7 +138,7 @@ def _horner(coefficients: tuple[Any, ...], x: Array) -> Array:
 
 
 def _ratio(numerator: tuple[float, ...], denominator: tuple[float, ...], x: Array) -> Array:
-    """Evaluate the quotient of two polynomials whose coefficients start with the lowest power."""
+    """Evaluate the quotient of two polynomials at ``x``; their coefficients start with the lowest power."""
     result: Array = np.divide(_horner(numerator, x), _horner(denominator, x))
     return result
 

@@ -21,15 +21,16 @@ _NONDIFFERENTIABLE = "integers have no derivative"
 
 
 def over(x: Expr, length: Expr) -> Expr:
-    """Record x divided by a length, or 0 if the length is 0."""
+    """Record ``x`` divided by ``length``, or 0 if the length is 0."""
     is_zero = length == 0
     return where(is_zero, 0, x / where(is_zero, 1, length))
 
 
 class Hypot(Ufunc):
-    """√(a² + b²), without overflow; the first and second gradients at (0, 0) are 0.
+    """√(a² + b²), without overflow.
 
-    The gradients are g · (a / y) and g · (b / y). The function is not differentiable at (0, 0), so 0 is used for 0 / 0.
+    The first and second derivatives at (0, 0) are 0. The gradients are g · (a / y) and g · (b / y). The function is not
+    differentiable at (0, 0). There the gradient uses 0 for the quotient 0 / 0.
     """
 
     ufunc, commutative, range, weight, examples = np.hypot, True, "nonnegative", 8, _AWAY
@@ -57,7 +58,10 @@ class Heaviside(Ufunc):
 
 
 class Fmax(Ufunc):
-    """Maximum of a and b, ignoring NaN if the other is a number. If they are equal, a gets the gradient."""
+    """Maximum of a and b, or the other operand if one of them is NaN.
+
+    If a and b are equal, a gets the whole gradient.
+    """
 
     ufunc, commutative, associative, idempotent, monotone, examples = np.fmax, True, True, True, True, APART
 
@@ -66,7 +70,10 @@ class Fmax(Ufunc):
 
 
 class Fmin(Ufunc):
-    """Minimum of a and b, ignoring NaN if the other is a number. If they are equal, a gets the gradient."""
+    """Minimum of a and b, or the other operand if one of them is NaN.
+
+    If a and b are equal, a gets the whole gradient.
+    """
 
     ufunc, commutative, associative, idempotent, monotone, examples = np.fmin, True, True, True, True, APART
 
@@ -75,7 +82,7 @@ class Fmin(Ufunc):
 
 
 def _selected_gradients(g: Expr, first: Expr) -> tuple[Expr, Expr]:
-    """Return the gradients of a and b; ``first`` is True where a is selected."""
+    """Return the gradients of a and b for the upstream gradient ``g``; ``first`` is True where a is selected."""
     return where(first, g, 0), where(first, 0, g)
 
 
@@ -95,7 +102,7 @@ class Gcd(Ufunc):
 class Lcm(Ufunc):
     """Least common multiple of integers."""
 
-    # not associative, because an intermediate multiple may overflow in only one of the orders
+    # not associative, because intermediate multiples may overflow in one order and not in another
     ufunc, commutative, weight, nondifferentiable, examples = np.lcm, True, 20, _NONDIFFERENTIABLE, _INTEGERS
 
 

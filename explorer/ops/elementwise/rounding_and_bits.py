@@ -84,19 +84,21 @@ class RoundHalfEven(Ufunc):
 class Division(Ufunc, abstract=True):
     """Base class of division with remainder: a = b · quotient + remainder, where the remainder has the sign of b.
 
-    NumPy computes both from fmod, which is exact. CuPy computes ⌊a / b⌋ first and the remainder from it, which gives
-    −7e13 for 1e30 and 2.5, and a quotient of ∞ instead of NaN for ∞. Other devices therefore use NumPy's algorithm.
+    NumPy computes both with fmod, which is exact. CuPy computes ⌊a / b⌋ first and then the remainder. For a = 1e30 and
+    b = 2.5 its remainder is −7e13, and for a = ∞ its quotient is ∞ instead of NaN. On devices other than the CPU, these
+    classes therefore implement NumPy's algorithm.
     """
 
     def kernel(self, out: Any, *operands: Array) -> Array:
         result: Array = out
         if isinstance(out, np.ndarray) or out.dtype.kind != "f":
             return super().kernel(out, *operands)
-        # like NumPy, divide half precision in single precision and round once
+        # like NumPy, divide half precision in single precision and round only the result
         dtype = np.result_type(out.dtype, np.float32)
         a, b = [operand.astype(dtype, copy=False) for operand in operands]
         rest = np.fmod(a, b)
-        # fmod has the sign of a; if b has the other sign, add b to the remainder and subtract 1 from the quotient
+        # the result of fmod has the sign of a. If b has the opposite sign, b must be added to the remainder, and 1
+        # subtracted from the quotient.
         is_other = (rest != 0) & ((b < 0) != (rest < 0))
         self._finish(result, a, b, rest, is_other)
         return result
@@ -105,8 +107,10 @@ class Division(Ufunc, abstract=True):
         return functools.partial(self.ufunc, *operands, out=out)
 
     def _finish(self, out: Any, a: Array, b: Array, rest: Array, is_other: Array) -> None:
-        """Write the result for the remainder ``rest`` from fmod; ``is_other`` is True where its sign differs from
-        b's."""
+        """Write the result into ``out``.
+
+        ``rest`` is the remainder from fmod, and ``is_other`` is True where its sign differs from the sign of b.
+        """
         raise NotImplementedError
 
 
@@ -118,7 +122,7 @@ class FloorDivide(Division):
     def _finish(self, out: Any, a: Array, b: Array, rest: Array, is_other: Array) -> None:
         quotient = (a - rest) / b - is_other
         floored = np.floor(quotient)
-        # a − rest is a multiple of b up to rounding
+        # without rounding, a − rest would be a multiple of b, so the nearest integer is correct
         floored = floored + (quotient - floored > 0.5)
         floored = np.where(quotient != 0, floored, np.copysign(quotient * 0, a / b))
         np.copyto(out, np.where(b != 0, floored, a / b), casting="same_kind")
@@ -126,7 +130,7 @@ class FloorDivide(Division):
 
 @public
 def divmod(a: Any, b: Any) -> tuple[Expr, Expr]:
-    """Record the quotient ⌊a / b⌋ and the remainder a − b · ⌊a / b⌋.
+    """Record the quotient ⌊a / b⌋ and the remainder a − b · ⌊a / b⌋; return both.
 
     >>> ex.evaluate(ex.divmod(np.array([7, -7]), 3))
     (array([ 2, -3]), array([1, 2]))
@@ -140,7 +144,8 @@ class Fmod(Ufunc):
     ufunc, weight, examples = np.fmod, 4, _QUOTIENTS
 
     def gradient(self, g: Expr, y: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr]:
-        # y = a − b · n, and the integer quotient n is piecewise constant; rounding a / b could give one too many
+        # y = a − b · n, where the integer n is piecewise constant; n is computed from y, because truncating a / b could
+        # give an n that is too large by 1
         return g, -g * round_half_even((a - y) / b)
 
 

@@ -174,7 +174,7 @@ class Cbrt(Ufunc):
 
 
 class Deg2rad(Ufunc):
-    """An angle in radians, from degrees."""
+    """Degrees converted to radians."""
 
     ufunc, linear, monotone, examples = np.deg2rad, True, True, _ANY
     defined_everywhere = True
@@ -184,7 +184,7 @@ class Deg2rad(Ufunc):
 
 
 class Rad2deg(Ufunc):
-    """An angle in degrees, from radians."""
+    """Radians converted to degrees."""
 
     ufunc, linear, monotone, examples = np.rad2deg, True, True, _ANY
     defined_everywhere = True
@@ -200,7 +200,7 @@ class Logaddexp2(Ufunc):
     examples = (Example(real(2, 3), real(3)),)
 
     def gradient(self, g: Expr, y: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr]:
-        # 2ᵃ / (2ᵃ + 2ᵇ) as a sigmoid, because the quotient of powers would overflow
+        # 2ᵃ / (2ᵃ + 2ᵇ) computed as a sigmoid, because the powers could overflow
         sigmoid, scaled = function("sigmoid"), (a - b) * math.log(2)
         return g * sigmoid(scaled), g * sigmoid(-scaled)
 
@@ -219,8 +219,8 @@ class Logaddexp(Ufunc):
 class Rsqrt(Elementwise):
     """1 / √x; ∞ at 0 (−∞ at −0), NaN below.
 
-    It is an operation because normalization layers divide by roots, and multiplying by it is cheaper than dividing each
-    element. The gradient is −½ · g · y / x.
+    Normalization layers divide by square roots. Multiplying each element by this result is cheaper than dividing it.
+    The gradient is −½ · g · y / x.
     """
 
     reuses_operand = True

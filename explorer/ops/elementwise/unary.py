@@ -1,11 +1,11 @@
-"""Elementwise functions of one number.
+"""Elementwise functions of one operand.
 
-Most are NumPy ufuncs. Gradients use the result if that saves work (tanh, sigmoid, exp), so that the operand need not be
-kept for the backward pass.
+Most operations are NumPy ufuncs. If it saves work (tanh, sigmoid, exp), the gradient is computed from the result, so
+the operand need not be kept for the backward pass.
 
-Outside their domain (√−1, log 0, 1 / 0) functions return the same NaN or ±∞ as NumPy, but without a warning, because
-later nodes may handle these values. Real functions of integers return the same floating dtype as NumPy. Functions of
-real numbers reject complex numbers (``float_dtype``).
+Outside their domain (√−1, log 0, 1 / 0), functions return NaN or ±∞ as in NumPy, but without a warning, because later
+nodes may handle these values. Real functions of integers return the same floating dtype as in NumPy. Functions that are
+defined only for real numbers reject complex numbers (``float_dtype``).
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Negative(Ufunc):
 
 
 class Positive(Ufunc):
-    """+x, which leaves elements unchanged."""
+    """+x; the elements are unchanged."""
 
     ufunc, linear, monotone, idempotent, examples = np.positive, True, True, True, ANY
 
@@ -222,9 +222,9 @@ class Sigmoid(Elementwise):
         return float_dtype(*dtypes)
 
     def kernel(self, out: Array, x: Array) -> Array:
-        wide = accumulator_dtype(out.dtype)  # e⁻ˣ overflows in float16 although the sigmoid is not 0
+        wide = accumulator_dtype(out.dtype)  # e⁻ˣ can overflow in float16 when the sigmoid is not 0
         y = out if wide == out.dtype else np.empty_like(out, wide)
-        with np.errstate(over="ignore"):  # e⁻ˣ = ∞ gives 0, which is correct
+        with np.errstate(over="ignore"):  # the result for e⁻ˣ = ∞ is 0, which is correct
             np.exp(np.negative(x, out=y, dtype=wide), out=y)
         np.reciprocal(np.add(y, 1, out=y), out=y)
         if y is not out:
@@ -245,7 +245,7 @@ class SigmoidGradient(Elementwise):
         return float_dtype(np.result_type(*dtypes))
 
     def kernel(self, out: Array, g: Array, y: Array) -> Array:
-        # compute temporaries first, because out may share memory with g or y
+        # compute the temporary arrays first, because out may share memory with g or y
         np.multiply(g * y, 1 - y, out=out)
         return out
 
@@ -280,7 +280,7 @@ class Relu(Elementwise):
         )
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
-        # uses the result instead of x, so that the operand need not be kept
+        # depends on y instead of x, so the operand need not be kept
         return (where(y > 0, g, 0),)
 
 
@@ -295,8 +295,8 @@ class Softplus(Elementwise):
         return float_dtype(*dtypes)
 
     def kernel(self, out: Array, x: Array) -> Array:
-        # max(x, 0) + log(1 + e^−|x|) uses three vectorized functions, whereas NumPy's logaddexp is not vectorized. Half
-        # precision is rounded once, at the end.
+        # max(x, 0) + log(1 + e^−|x|) is faster than NumPy's logaddexp, which is not vectorized. For half precision,
+        # only the final result is rounded.
         rest = np.absolute(x, dtype=np.result_type(out.dtype, np.float32))
         for function in (np.negative, np.exp, np.log1p):
             rest = function(rest, out=rest if rest.ndim else None)
@@ -316,7 +316,7 @@ _EXAMPLES = (Example(real(2, 3)), Example(real()), Example(integers(3)))
 
 
 class Predicate(Ufunc, abstract=True):
-    """Base class of tests of each element, whose results are booleans."""
+    """Base class of tests that are applied to each element; their results are booleans."""
 
     nondifferentiable = "booleans have no derivative"
     reuses_operand = False

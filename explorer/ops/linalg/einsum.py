@@ -1,9 +1,9 @@
 """Einstein summation: products of tensors with named axes, recorded as matrix products.
 
-For each pair of operands, letters are divided into shared letters that are kept (batch), shared letters that are summed
-(inner), and letters of one operand. Transposed and reshaped into that order, the pair is one matrix product, so
-gradients, batching and tiles are those of ``matmul``. Longer equations are not reordered; opt_einsum finds cheaper
-orders, in which users can write their operands. (ONNX: Einsum; PNNX: torch.einsum.)
+For each pair of operands there are three kinds of letters: shared letters that are kept (batch), shared letters that
+are summed (inner), and letters of one operand. The operands are transposed and reshaped so that ``matmul`` can compute
+their product. Gradients, batching and tiles are therefore matmul's. Three or more operands are combined in the given
+order. To find a cheaper order, users can call opt_einsum. (ONNX: Einsum; PNNX: torch.einsum.)
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from explorer.ops.reduction.reduce import sum
 __all__ = ["einsum"]
 
 _FIRST_ELLIPSIS_LETTER = 0x4E00
-"""first letter for the axes of an ellipsis, beyond the letters that equations may contain"""
+"""first letter for the axes of an ellipsis; equations cannot contain this and the following letters"""
 
 
 class _Named(NamedTuple):
-    """Tensor with one letter per axis."""
+    """Tensor with one letter for each axis."""
 
     x: Expr
     letters: str
@@ -45,10 +45,10 @@ class _Named(NamedTuple):
 def einsum(equation: str, *operands: Any, policies: Items = ()) -> Expr:
     """Sum products over named axes: ``einsum("bij,bjk->bik", a, b)`` sums over letters that are not in the result.
 
-    Without ``->`` the result has the letters that occur once, in alphabetical order. An ellipsis represents axes
-    without letters, and a letter repeated within an operand selects the diagonal. Axes of size 1 are broadcast.
-    Operands are combined from left to right, each pair as one matrix product. Raises OperandError for an equation that
-    does not fit the operands.
+    If the equation has no ``->``, the result's letters are the letters that occur once, in alphabetical order. An
+    ellipsis represents all axes without letters. A letter that occurs twice in one operand selects the diagonal. Axes
+    of size 1 are broadcast. Operands are combined from left to right, with one matrix product for each pair. Raises
+    OperandError if the equation does not fit the operands.
 
     >>> a, b = ex.tensor(np.ones((5, 2, 3))), ex.tensor(np.ones((3, 4)))
     >>> ex.einsum("bij,jk->bik", a, b).shape, float(ex.einsum("ii->", np.eye(3)))
@@ -56,7 +56,7 @@ def einsum(equation: str, *operands: Any, policies: Items = ()) -> Expr:
     """
     expressions = as_operands(operands)
     dtypes = {x.dtype for x in expressions}
-    if len(dtypes) > 1:  # converted first, as in NumPy, because operands may be summed before they are multiplied
+    if len(dtypes) > 1:  # convert before operands are summed, as NumPy does
         # NumPy cannot promote bfloat16 and integers
         common = np.result_type(*[accumulator_dtype(dtype) if dtype.kind == "V" else dtype for dtype in dtypes])
         expressions = tuple([cast(x, common) for x in expressions])
@@ -65,7 +65,7 @@ def einsum(equation: str, *operands: Any, policies: Items = ()) -> Expr:
 
 @rounded_once
 def _combine(equation: str, *expressions: Expr) -> Expr:
-    """Combine operands of equal dtype from left to right."""
+    """Combine the operands, which have the same dtype, from left to right."""
     terms, result = _parse(equation, expressions)
     sizes: dict[str, int] = {}
     for x, letters in terms:
@@ -81,7 +81,7 @@ def _combine(equation: str, *expressions: Expr) -> Expr:
     terms = [_diagonal(_without_broadcast_axes(term, sizes)) for term in terms]
     combined = terms[0]
     for index, term in enumerate(terms[1:], 2):
-        # letters of later operands or the result must not be summed yet
+        # letters that occur in later operands or in the result must not be summed yet
         needed = set(result).union(*[letters for _, letters in terms[index:]])
         combined = _product(combined, term, needed, sizes)
     combined = _sum_unneeded(combined, set(result))
@@ -89,7 +89,7 @@ def _combine(equation: str, *expressions: Expr) -> Expr:
 
 
 def _product(a: _Named, b: _Named, needed: set[str], sizes: dict[str, int]) -> _Named:
-    """Return the product of two tensors, summed over shared axes that are not ``needed`` later."""
+    """Multiply two tensors and sum the product over shared axes whose letters are not ``needed`` later."""
     a, b = _sum_unneeded(a, needed | set(b.letters)), _sum_unneeded(b, needed | set(a.letters))
     shared = [letter for letter in a.letters if letter in b.letters]
     batch, inner = ("".join(filter(lambda c: (c in needed) == kept, shared)) for kept in (True, False))
@@ -105,39 +105,41 @@ def _product(a: _Named, b: _Named, needed: set[str], sizes: dict[str, int]) -> _
     if inner:
         y = matmul(ordered(a, batch, left, inner), ordered(b, batch, inner, right))
     else:
-        # without summed axes, a broadcast product
+        # no axes are summed, so the product is elementwise with broadcasting
         y = ordered(a, batch, left, "") * ordered(b, batch, "", right)
     letters = batch + left + right
     return _Named(reshape(y, tuple([sizes[c] for c in letters])), letters)
 
 
 def _sum_unneeded(term: _Named, needed: set[str]) -> _Named:
-    """Sum a tensor over the axes that are not needed."""
+    """Sum ``term`` over the axes whose letters are not ``needed``."""
     axes = tuple([axis for axis, letter in enumerate(term.letters) if letter not in needed])
     if not axes:
         return term
-    # sum widens narrow integers but products do not, so cast back: all results here are sums of products
+    # ``sum`` widens narrow integers, but products do not. Cast back, so that the result's dtype does not depend on
+    # which axes are summed here.
     return _Named(
         cast(sum(term.x, axes), term.x.dtype), "".join([letter for letter in term.letters if letter in needed])
     )
 
 
 def _without_broadcast_axes(term: _Named, sizes: dict[str, int]) -> _Named:
-    """Remove the axes of size 1 that are longer in other operands, because the product broadcasts them."""
+    """Remove the axes of size 1 whose letter has a larger size in other operands, because the product broadcasts
+    them."""
     kept = [axis for axis, letter in enumerate(term.letters) if term.x.shape[axis] == sizes[letter]]
     shape = tuple([term.x.shape[axis] for axis in kept])
     return _Named(reshape(term.x, shape), "".join([term.letters[axis] for axis in kept]))
 
 
 def _diagonal(term: _Named) -> _Named:
-    """Return a tensor with unique letters; axes with the same letter are replaced with their diagonal."""
+    """Replace axes with the same letter by their diagonal; the result has unique letters."""
     x, letters = term
     while len(set(letters)) < len(letters):
         repeated = next(letter for letter in letters if letters.count(letter) > 1)
         first, second = [axis for axis, letter in enumerate(letters) if letter == repeated][:2]
         rest = [axis for axis in range(x.ndim) if axis not in (first, second)]
         size, outer = x.shape[first], tuple([x.shape[axis] for axis in rest])
-        # every (n + 1)-th of n × n flattened elements is on the diagonal, so it is a slice
+        # of n × n flattened elements, every (n + 1)-th is on the diagonal, so a slice selects the diagonal
         square = reshape(transpose(x, (*rest, first, second)), (*outer, size * size))
         x = part_of(square, (..., slice(None, None, size + 1)))
         letters = "".join([letters[axis] for axis in rest]) + repeated
@@ -145,7 +147,10 @@ def _diagonal(term: _Named) -> _Named:
 
 
 def _parse(equation: str, operands: tuple[Expr, ...]) -> tuple[list[_Named], str]:
-    """Return the operands with their letters, and the result's letters; ellipsis axes are aligned at the last axis."""
+    """Return the operands with their letters, and the result's letters.
+
+    The axes of an ellipsis are aligned at the last one.
+    """
     text = equation.replace(" ", "") if isinstance(equation, str) else ""
     inputs, arrow, result = text.partition("->")
     parts = inputs.split(",")

@@ -20,7 +20,7 @@ __all__ = ["inverse"]
 
 
 class Inverse(Operation):
-    """Inverses of the matrices in the last two axes; singular matrices raise RunError at run time."""
+    """Inverses of the matrices in the last two axes. A singular matrix raises RunError when the kernel runs."""
 
     accumulates = True
     examples = (

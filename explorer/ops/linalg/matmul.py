@@ -1,10 +1,11 @@
 """Matrix products.
 
-One operation handles all ranks, with NumPy's rules. BLAS computes it. Tiles, the gradient and the batching rule merge
-leading axes into rows if possible, because one product with many rows is much faster than many products with few rows.
+One operation handles operands of all ranks, with NumPy's rules. BLAS computes the products. One product with many rows
+is much faster than many products with few rows, so the kernel, the gradient and the batching rule merge leading axes
+into rows if possible.
 
-For an upstream gradient G the gradients are G Bᵀ and Aᵀ G, summed over broadcast axes. An empty contracted axis gives
-zeros. (ONNX: MatMul, Gemm; PNNX: torch.matmul, nn.Linear, F.linear.)
+For an upstream gradient G the gradients are G Bᵀ and Aᵀ G, summed over broadcast axes. If the contracted axis is empty,
+the result is zeros. (ONNX: MatMul, Gemm; PNNX: torch.matmul, nn.Linear, F.linear.)
 """
 
 from __future__ import annotations
@@ -30,25 +31,28 @@ from explorer.ops.manipulation.reshape import Transpose
 __all__ = ["matmul"]
 
 _MIN_FLOPS = 1 << 24
-"""minimum arithmetic operations per tile, about 0.2 ms of BLAS on one core"""
+"""minimum flops of a tile, about 0.2 ms of BLAS on one core"""
 _MIN_ROWS, _MIN_COLUMNS = 128, 256
-"""minimum size of a tile, because BLAS packs both operands for each tile, and fused operations run row by row"""
+"""minimum rows and columns of a tile; BLAS packs both operands for each tile, and fused operations run row by row"""
 
 _FEW_ROWS = range(3, 33)
-"""numbers of rows of the left operand for which the product with a transposed matrix is faster if transposed"""
+"""if the right operand is a transposed matrix and the left operand has this many rows, computing the transposed product
+is faster"""
 _MIN_CONTRACTED, _MIN_TRANSPOSED = 128, 1 << 16
-"""minimum contracted axis and minimum size of such a matrix; below them, copying the product costs more than is
-saved"""
+"""minimum size of the contracted axis, and minimum number of elements of such a matrix; for smaller matrices, copying
+the product takes longer than the transposed product saves"""
 
 _MIN_INTEGER_FLOPS = 1 << 17
-"""minimum arithmetic operations for which converting integers to double precision pays off"""
+"""minimum flops for which converting integers to double precision saves time"""
 _LARGEST_EXACT = 1 << 53
-"""largest sum of integers that double precision represents exactly in any order"""
+"""largest integer sum that double precision represents exactly in any order of addition"""
 
 
 class Matmul(Adjustable):
-    """Matrix product a @ b: (…, n, k), (…, k, m) → (…, n, m); a vector is a row on the left and a column on the
-    right."""
+    """Matrix product a @ b: (…, n, k), (…, k, m) → (…, n, m).
+
+    A vector is treated as a row on the left, and as a column on the right.
+    """
 
     linear = accumulates = True
     policies = (AccumulationPolicy.dtype,)
@@ -85,7 +89,8 @@ class Matmul(Adjustable):
 
     def tiles(self, out: Array, prepared: None, a: Array, b: Array) -> list[Tile]:
         whole = tuple([slice(0, size) for size in out.shape])
-        # enough tiles for parallel work, and for each tile's result to fit the cache for fused operations
+        # choose enough tiles for parallel work, and so many that a tile's result fits the cache, where fused operations
+        # read it
         tile_count = max(2 * out.size * a.shape[-1] // _MIN_FLOPS, out.nbytes // TILE_BYTES)
         if tile_count < 2 or min(a.ndim, b.ndim) < 2:
             return [Tile(whole, _product(out, a, b))]
@@ -121,8 +126,8 @@ class Matmul(Adjustable):
         left, right = reshape(a, _as_left(a.shape)), reshape(b, _as_right(b.shape))
         upstream = reshape(g, _product_shape(left.shape, right.shape))
         to_left = sum_to(upstream @ swap(right), left.shape)
-        # for a shared weight matrix, one product over all rows, whereas Aᵀ G would compute one matrix per batch element
-        # and sum them
+        # if all matrices share one weight matrix, compute one product over all rows. Aᵀ G would compute one matrix for
+        # each batch element and sum these matrices.
         if right.ndim == 2 and left.ndim > 2:
             rows = math.prod(left.shape[:-1])
             to_right = swap(reshape(left, (rows, left.shape[-1]))) @ reshape(upstream, (rows, upstream.shape[-1]))
@@ -145,7 +150,7 @@ class Matmul(Adjustable):
         return reshape(left @ right, (size, *single))
 
     def under(self, policies: Policies) -> Operation:
-        """Return the product for the policies, which may set the accumulation dtype."""
+        """Return the product with the accumulation dtype that ``policies`` set, if they set one."""
         return accumulating(self, policies)
 
     def flops(self, result: AnyType, *types: TensorType) -> int:
@@ -157,20 +162,20 @@ class Matmul(Adjustable):
         assert isinstance(result, TensorType)
         a, b = types
         if b.rank == 2 and a.rank > 1 and _is_worth_transposing(math.prod(a.shape[:-1]), b.shape, result.dtype.char):
-            return result.nbytes  # the transposed product, if the weights are transposed in memory
+            return result.nbytes  # for the transposed product, which is used if the weights are transposed in memory
         if result.dtype.kind not in "iu" or self.flops(result, *types) < _MIN_INTEGER_FLOPS:
             return 0
-        # both operands and the product in double precision, and the product as int64
+        # memory for both operands and the product in double precision, and for the product as int64
         return 8 * (sum([type_.size for type_ in types]) + 2 * result.size)
 
 
 def _product(out: Array, a: Array, b: Array) -> Callable[[], Any]:
-    """Return a function that multiplies two arrays into ``out``."""
+    """Return a function that multiplies ``a`` and ``b`` and writes the result into ``out``."""
     if b.ndim == 2 < a.ndim and a.flags.c_contiguous and out.flags.c_contiguous:
-        # one product over all rows, because NumPy would compute one per stacked matrix
+        # compute one product over all rows, because NumPy would compute one product for each stacked matrix
         rows = math.prod(a.shape[:-1])
         a, out = a.reshape(rows, a.shape[-1]), out.reshape(rows, out.shape[-1])
-    elif b.ndim == 2 < a.ndim and math.prod(a.shape[:-2]) == 1:  # columns of a result, which are not contiguous
+    elif b.ndim == 2 < a.ndim and math.prod(a.shape[:-2]) == 1:  # a tile of columns is not contiguous
         first = (0,) * (a.ndim - 2)
         a, out = a[first], out[first]
     if out.dtype.kind in "iu" and isinstance(out, np.ndarray) and 2 * out.size * a.shape[-1] >= _MIN_INTEGER_FLOPS:
@@ -181,12 +186,11 @@ def _product(out: Array, a: Array, b: Array) -> Callable[[], Any]:
 
 
 def _is_faster_transposed(a: Array, b: Array) -> bool:
-    """Return whether the product of few rows and a transposed matrix is faster as the transpose of matrix times
-    columns.
+    """Return whether computing a @ b as (bᵀ @ aᵀ)ᵀ is faster, for few rows ``a`` and a transposed matrix ``b``.
 
-    BLAS packs the right operand of a product, which is slowest if it must be transposed. For a linear layer's weights
-    w, x @ w.T with shapes 16 × 512 and 512 × 512 takes 132 µs, and (w @ x.T).T takes 74 µs. In float64 both take
-    equally long.
+    BLAS packs the right operand of a product. Packing is slowest if this operand must be transposed. For the weights w
+    of a linear layer, x @ w.T with shapes 16 × 512 and 512 × 512 takes 132 µs, and (w @ x.T).T takes 74 µs. In float64
+    both take equally long.
     """
     if not isinstance(b, np.ndarray) or a.dtype != b.dtype or a.ndim != 2 or b.ndim != 2:
         return False
@@ -194,12 +198,12 @@ def _is_faster_transposed(a: Array, b: Array) -> bool:
 
 
 def _is_worth_transposing(rows: int, right: Shape, char: str) -> bool:
-    """Return whether the right operand is large enough, and the rows are few enough, for a transposed product."""
+    """Return whether the shape ``right`` is large enough, and ``rows`` small enough, for a transposed product."""
     return char == "f" and rows in _FEW_ROWS and right[0] >= _MIN_CONTRACTED and math.prod(right) >= _MIN_TRANSPOSED
 
 
 def _transposed_product(columns: Array, matrix: Array, out: Array) -> Array:
-    """Compute (matrix @ columns)ᵀ into ``out``."""
+    """Compute (matrix @ columns)ᵀ and write it into ``out``."""
     shape = (len(matrix), columns.shape[1])
     product, transposed = scratch(("turned", shape), [(shape, np.float32)], lambda memory: (memory, memory.T))
     np.matmul(matrix, columns, product)
@@ -208,15 +212,15 @@ def _transposed_product(columns: Array, matrix: Array, out: Array) -> Array:
 
 
 def _integer_product(a: Array, b: Array, out: Array) -> Array:
-    """Multiply integers with BLAS in double precision if every sum is exact, otherwise with NumPy.
+    """Multiply integer matrices: in double precision with BLAS if every sum is exact, otherwise with NumPy.
 
-    NumPy does not use BLAS for integers and takes ten times as long.
+    NumPy does not use BLAS for integers, and takes ten times as long.
     """
     largest = [max(-int(array.min()), int(array.max())) for array in (a, b)]
     if a.shape[-1] * largest[0] * largest[1] > _LARGEST_EXACT:
         np.matmul(a, b, out)
     else:
-        # converted through int64, so that overflow of narrow dtypes wraps around as in NumPy
+        # convert to int64 first, so that overflow of narrow dtypes wraps around as in NumPy
         total = np.matmul(a.astype(np.float64), b.astype(np.float64)).astype(np.int64)
         np.copyto(out, total, casting="unsafe")
     return out

@@ -1,6 +1,6 @@
-"""Products of two tensors, summed over given axes, as one matrix product.
+"""Tensor products that sum over given axes, recorded as one matrix product.
 
-Contracted axes are moved to the end of a and to the front of b, and merged into one axis each.
+The contracted axes are moved to the end of a and to the front of b. In each operand they are then merged into one axis.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ __all__ = ["dot", "tensordot"]
 
 @public
 def tensordot(a: Any, b: Any, axes: Any = 2, *, policies: Items = ()) -> Expr:
-    """Sum products over ``axes``: a number k for the last k axes of a and the first k of b, or a pair of axis lists.
+    """Sum products over ``axes``: either a number k for the last k axes of a and the first k axes of b, or a pair of
+    lists of axes.
 
-    The result has the other axes of a, then the other axes of b (MetaNN: Dot). Raises OperandError for contracted axes
-    of different sizes.
+    The result has the other axes of a, followed by the other axes of b (MetaNN: Dot). Raises OperandError if the
+    contracted axes have different sizes.
 
     >>> ex.tensordot(np.ones((2, 3, 4)), np.ones((3, 4, 5)), 2).shape
     (2, 5)
@@ -51,7 +52,8 @@ def tensordot(a: Any, b: Any, axes: Any = 2, *, policies: Items = ()) -> Expr:
 
 @public
 def dot(a: Any, b: Any, *, policies: Items = ()) -> Expr:
-    """Sum products over the last axis of a and the second-last (or only) axis of b, as in NumPy; scalars multiply.
+    """Sum products over the last axis of a and the second-last (or only) axis of b, as in NumPy; scalars are
+    multiplied.
 
     >>> ex.evaluate(ex.dot(np.array([1, 2, 3]), np.array([4, 5, 6])))
     array(32)
@@ -68,7 +70,7 @@ def _transposed(x: Expr, axes: tuple[int, ...]) -> Expr:
 
 
 def _contracted_axes(a: Expr, b: Expr, axes: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the contracted axes of each operand, in matching order."""
+    """Return the contracted axes of a, and the contracted axes of b in the corresponding order."""
     if not isinstance(axes, (tuple, list)):
         count = whole(axes, "tensordot: axes")
         if not 0 <= count <= min(a.ndim, b.ndim):

@@ -1,7 +1,8 @@
 """Reductions and products whose partial results have a wider dtype than the result.
 
-AccumulationPolicy.dtype selects it. A wrapper is used instead of an attribute of each operation, so that sums, means,
-products and matrix products need no code for it, and rewrite rules that match their classes ignore wrapped operations.
+AccumulationPolicy.dtype selects the wider dtype. A wrapper is used instead of an attribute of each operation. Sums,
+means, products and matrix products therefore need no code for wider dtypes. Rewrite rules match the classes of
+operations, so they ignore wrapped operations.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from explorer.ops.reduction.reduce import Mean, Sum
 
 
 class AccumulatedIn(Operation):
-    """Operation with partial results in a wider dtype; the result is converted to its own dtype.
+    """Operation whose partial results have a wider dtype; the final result has the operation's own dtype.
 
-    Reductions convert elements when reading them; operands of matrix products are converted first.
+    Reductions convert elements as they read them. For matrix products, the operands are converted first.
     """
 
     operation: Operation
@@ -62,7 +63,7 @@ class AccumulatedIn(Operation):
         return self.operation.combine_ufunc
 
     def partial_dtype(self, result: np.dtype[Any]) -> np.dtype[Any]:
-        """Return the policy's dtype, or the result's dtype if it is wider or not floating."""
+        """Return the policy's dtype, or the dtype ``result`` if that is wider or not floating."""
         return (
             np.result_type(result, self.dtype)
             if is_floating(result) or result.kind == "c"
@@ -79,7 +80,7 @@ class AccumulatedIn(Operation):
         with under({**state.policies, AccumulationPolicy.dtype: AccumulationPolicy.dtype(self.dtype)}):
             return self.operation.gradient(
                 upstream, result, *operands
-            )  # sums in the gradient accumulate in this dtype too
+            )  # the gradient's sums accumulate in this dtype too
 
     def batch(self, size: int, batched: tuple[bool, ...], *operands: Expr) -> Expr:
         with under({**state.policies, AccumulationPolicy.dtype: AccumulationPolicy.dtype(self.dtype)}):

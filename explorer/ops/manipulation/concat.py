@@ -1,7 +1,7 @@
 """Joining of tensors: stacking along a new axis and concatenation along an existing one.
 
-The batching pass records ``GatherStack``, which collects elements of several batches into one operand without copying
-any element twice.
+The batching pass uses ``GatherStack`` to collect elements of several batches into one operand. Each element is copied
+only once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["concatenate", "stack"]
 
 
 class Stack(Movement):
-    """Stack of equally shaped tensors along a new first axis."""
+    """Stack of tensors of equal shape along a new first axis."""
 
     takes_text = True
     examples = (Example(real(2, 3), real(2, 3)), Example(real(), real(), real()))
@@ -58,12 +58,13 @@ class Stack(Movement):
 class GatherStack(Movement):
     """Stack of elements of batched operands, and of single tensors, along a new first axis.
 
-    ``runs`` are (operand, start, stop) in the order of the result; start = stop means the whole operand as one element.
+    ``runs`` are (operand, start, stop) in the order of the result. A run contains the elements start … stop − 1 of the
+    operand; start = stop means that the whole operand is one element.
 
-    A batch reads operands computed by earlier batches: some are elements of one result, others are single values. With
-    slices and a Stack, each element would need its own node and copy. Here consecutive elements are one run, which is
-    copied at once. The gradient scatters each run back. Users do not record this operation; the batching pass does,
-    with ``of``, which merges runs.
+    A batch reads results of earlier batches. Some of its operands are elements of one result, others are single
+    tensors. With slices and a Stack, each element would need its own node and its own copy. Here consecutive elements
+    are one run, which is copied at once. The gradient scatters each run back. The batching pass records this operation
+    with ``of``, which finds the runs. Users do not record it.
     """
 
     runs: tuple[tuple[int, int, int], ...]
@@ -105,7 +106,7 @@ class GatherStack(Movement):
         return tuple([terms[0] if len(terms) == 1 else add_n(*terms) for terms in terms_of])
 
     def batch(self, size: int, batched: tuple[bool, ...], *values: Expr) -> Expr:
-        # runs index the first axis, so the batch axis is moved to axis 1 and, in the result, back to the front
+        # runs index the first axis, so the batch axis is moved to axis 1. In the result it is moved back to the front.
         sliced = {at for at, start, stop in self.runs if start < stop}
         transposed = []
         for at, (value, is_batched) in enumerate(zip(values, batched, strict=True)):
@@ -121,8 +122,10 @@ class GatherStack(Movement):
 
     @classmethod
     def of(cls, members: Sequence[tuple[Expr, int | None]]) -> Expr:
-        """Record a stack of (value, index) elements, or whole values for index None; consecutive elements form one
-        run."""
+        """Record a stack of elements (value, index); the index None means the whole value.
+
+        Consecutive elements of a value form one run.
+        """
         indices: dict[int, int] = {}
         operands: list[Expr] = []
         runs: list[tuple[int, int, int]] = []
@@ -133,7 +136,8 @@ class GatherStack(Movement):
                 operands.append(value)
             if index is None:
                 runs.append((at, 0, 0))
-            # extend the run by the next element of the same value (a run with start = stop is a whole operand)
+            # if the element follows the last one of the current run, extend the run (a run with start = stop is a whole
+            # operand)
             elif runs and runs[-1][0] == at and runs[-1][2] == index > runs[-1][1]:
                 runs[-1] = at, runs[-1][1], index + 1
             else:
@@ -185,7 +189,7 @@ class Concatenate(Movement):
 
 @public
 def stack(arrays: Any, axis: int = 0) -> Expr:
-    """Stack equally shaped tensors along a new axis: n tensors (…) → (n, …) for axis 0.
+    """Stack tensors of equal shape along a new axis: n tensors (…) → (n, …) for axis 0.
 
     >>> ex.stack([np.ones(3), np.ones(3)], axis=1).shape
     (3, 2)
@@ -199,9 +203,9 @@ def stack(arrays: Any, axis: int = 0) -> Expr:
 
 @public
 def concatenate(arrays: Any, axis: int | None = 0) -> Expr:
-    """Concatenate tensors along an existing axis; for None, flatten them first.
+    """Concatenate tensors along an existing axis; if ``axis`` is None, the tensors are flattened first.
 
-    Dtypes are promoted as in NumPy. Raises OperandError if shapes differ along other axes. (ONNX: Concat; PNNX:
+    Dtypes are promoted as in NumPy. Raises OperandError if the shapes differ along another axis. (ONNX: Concat; PNNX:
     torch.cat.)
 
     >>> ex.concatenate((np.ones((2, 3)), np.ones((1, 3)))).shape

@@ -1,10 +1,10 @@
-"""Gathering at indices that are operands: rows of a table and elements along an axis.
+"""Gathering at indices that are operands: rows of a table, and elements along an axis.
 
-Indices that are known when an expression is recorded become slices instead (``slicing``). Here the range of indices is
-checked when the kernel runs, because their values are not known earlier.
+If the indices are known when an expression is recorded, ``slicing`` is used instead. Here the values of the indices are
+known only when the kernel runs, so their range is checked then.
 
-The gradient of a gather adds each part to zeros at its index, because indices may repeat. Indices have no gradient.
-(ONNX: Gather, GatherElements, GatherND; PNNX: torch.gather, torch.index_select, nn.Embedding, F.embedding.)
+If an index occurs several times, the gradients of all gathered parts with this index are added. Indices have no
+gradient. (ONNX: Gather, GatherElements, GatherND; PNNX: torch.gather, torch.index_select, nn.Embedding, F.embedding.)
 """
 
 from __future__ import annotations
@@ -28,31 +28,34 @@ __all__ = ["embedding", "take", "take_along_axis"]
 
 
 def checked_indices(indices: Array, length: int) -> Array:
-    """Return indices as 0 … length − 1 (negative ones count from the end); raise ValueError if out of range."""
+    """Return ``indices`` in 0 … length − 1; negative ones count from the end.
+
+    Raise ValueError for an index out of range.
+    """
     if not indices.size:
         return indices
     if indices.dtype.kind == "i" and indices.dtype.isnative:
-        # the usual case needs one pass: as unsigned integers, negative indices are the largest
+        # the usual case needs one pass, because a negative index is a very large number when read as unsigned
         unsigned = indices.view(f"u{indices.dtype.itemsize}")
         if int(unsigned.max()) < min(length, np.iinfo(indices.dtype).max + 1):
             return indices
-    # two passes allocate nothing, whereas elementwise comparisons would allocate two arrays; Python ints, because
-    # −length may not fit an unsigned dtype
+    # min and max allocate nothing, whereas elementwise comparisons would allocate two arrays. The limits are Python
+    # ints, because −length may not fit an unsigned dtype.
     smallest, largest = int(indices.min()), int(indices.max())
     if smallest < -length or largest >= length:
         wrong = smallest if smallest < -length else largest
         raise ValueError(f"row {wrong} of a table with rows 0 … {length - 1}")
     if smallest >= 0:
         return indices
-    # the length may not fit a narrow dtype
+    # the indices' dtype may be too narrow for the length
     wide = indices.astype(np.int64, copy=False)
     return np.where(wide < 0, wide + length, wide)
 
 
 def flat_indices(indices: Array, shape: Shape, axis: int) -> Array:
-    """Return flat indices into a contiguous array for indices along one axis.
+    """Return flat indices into a contiguous array of ``shape`` for ``indices`` along ``axis``.
 
-    The indices have the array's shape except along the axis. Raises ValueError for an index out of range.
+    ``indices`` has this shape too, except along the axis. Raises ValueError for an index out of range.
     """
     before, length, after = math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
     rows = checked_indices(indices, length).astype(np.intp, copy=False).reshape(before, indices.shape[axis], after)
@@ -66,20 +69,21 @@ def flat_indices(indices: Array, shape: Shape, axis: int) -> Array:
 
 
 def flat_indices_bytes(indices: TensorType) -> int:
-    """Return the number of bytes that ``flat_indices`` allocates for indices of a type."""
+    """Return the number of bytes that ``flat_indices`` allocates for indices of type ``indices``."""
     index_dtype = np.dtype(np.intp)
     return indices.size * index_dtype.itemsize * (1 if indices.dtype == index_dtype else 2)
 
 
 def take_valid(table: Array, rows: Array, axis: int, out: Array | None) -> Array:
-    """Return the parts of a table at valid indices, in ``out`` if it is given."""
+    """Return the parts of ``table`` at the valid indices ``rows`` along ``axis``; write them into ``out`` unless it is
+    None."""
     if isinstance(table, np.ndarray):
-        return table.take(rows, axis, out, "clip")  # "raise" would buffer the result
+        return table.take(rows, axis, out, "clip")  # the mode "raise" would buffer the result
     return np.take(table, rows, axis, out)  # GPU arrays do not support modes
 
 
 class Take(Operation):
-    """Parts of a tensor at integer indices along one axis; the indices' shape replaces that axis.
+    """Parts of a tensor at integer indices along one axis. In the result, the indices' shape replaces this axis.
 
     Negative indices count from the end.
     """
@@ -110,7 +114,7 @@ class Take(Operation):
     def batch(self, size: int, batched: tuple[bool, ...], table: Expr, indices: Expr) -> Expr:
         if not batched[1]:
             return Take(self.axis + 1)(table, indices)
-        # the indices' axes replace axis 0, so their batch axis is already first
+        # the indices' axes replace axis 0, so a batch axis of the indices is already the first axis of the result
         if not batched[0] and self.axis == 0:
             return self(table, indices)
         return _loop(self, size, batched, table, indices)
@@ -120,7 +124,7 @@ class Take(Operation):
 
 
 class TakeGradient(Operation):
-    """Adjoint of Take: zeros to which each part of g is added at the index from which it was taken."""
+    """Adjoint of Take: adds each part of g to zeros, at the index from which Take read this part."""
 
     axis: int
     shape: Shape
@@ -141,9 +145,9 @@ class TakeGradient(Operation):
         parts = g.reshape(*self.shape[: self.axis], rows.size, *self.shape[self.axis + 1 :])
         table, added = np.moveaxis(out, self.axis, 0), np.moveaxis(parts, self.axis, 0)
         if rows.size and np.bincount(rows, minlength=1).max() > 1:
-            # add.at, because table[rows] += added would add only the last of equal rows
+            # add.at, because table[rows] += added would add only the last part if an index occurs twice
             np.add.at(table, rows, added)
-        else:  # ten times as fast
+        else:  # without repeated indices, this is ten times as fast
             table[rows] = added
         return out
 
@@ -160,7 +164,7 @@ class TakeGradient(Operation):
 
 
 def _loop(operation: Operation, size: int, batched: tuple[bool, ...], *operands: Expr) -> Expr:
-    """Record one operation per batch element and stack the results."""
+    """Record ``operation`` once for each batch element, and stack the results."""
     results = [
         operation(*[Index0(i)(x) if is_batched else x for x, is_batched in zip(operands, batched, strict=True)])
         for i in range(size)
@@ -169,7 +173,10 @@ def _loop(operation: Operation, size: int, batched: tuple[bool, ...], *operands:
 
 
 class TakeAlong(Movement):
-    """Elements along one axis: each index selects along the axis, at its own position along the other axes."""
+    """Elements along one axis.
+
+    Each index selects an element along the axis; the positions along the other axes are the index's own.
+    """
 
     takes_text, text_operands = True, slice(1)
     name = "take_along"
@@ -210,7 +217,7 @@ class TakeAlong(Movement):
 
 
 class TakeAlongGradient(Movement):
-    """Adjoint of TakeAlong: zeros to which each element of g is added at the index from which it was taken."""
+    """Adjoint of TakeAlong: adds each element of g to zeros, at the index from which TakeAlong read this element."""
 
     axis: int
     length: int
@@ -257,13 +264,15 @@ def _without(shape: Shape, axis: int) -> Shape:
 
 
 def _with_int64(indices: Any) -> Any:
-    """Convert indices; a Python int becomes int64, whatever the dtype of the table."""
+    """Convert a Python int to int64, whatever the dtype of the table; return other indices unchanged."""
     return np.asarray(indices) if type(indices) is int else indices
 
 
 @public
 def embedding(table: Any, numbers: Any) -> Expr:
-    """Take rows of ``table`` (rows, …) at integer indices ``numbers``; the shape is numbers.shape + table.shape[1:].
+    """Take rows of ``table`` (rows, …) at the integer indices ``numbers``.
+
+    The result has the shape numbers.shape + table.shape[1:].
 
     >>> ex.evaluate(ex.embedding(np.array([[0, 1], [2, 3], [4, 5]]), [2, 0]))
     array([[4, 5],
@@ -274,10 +283,10 @@ def embedding(table: Any, numbers: Any) -> Expr:
 
 @public
 def take(x: Any, indices: Any, axis: int | None = None) -> Expr:
-    """Take the parts of ``x`` at indices along an axis, or of the flattened ``x`` for None.
+    """Take the parts of ``x`` at ``indices`` along ``axis``; if the axis is None, ``x`` is flattened first.
 
-    The indices' shape replaces the axis; negative indices count from the end. Raises OperandError for indices that are
-    not integers.
+    In the result, the indices' shape replaces the axis. Negative indices count from the end. Raises OperandError if the
+    indices are not integers.
 
     An index out of range raises RunError when the kernel runs, because its value is not known earlier.
 
@@ -293,7 +302,8 @@ def take(x: Any, indices: Any, axis: int | None = None) -> Expr:
 
 @public
 def take_along_axis(x: Any, indices: Any, axis: int) -> Expr:
-    """Take elements of ``x`` along ``axis``: each index selects along it, at its own position along the other axes.
+    """Take elements of ``x`` along ``axis``. Each index selects an element along the axis; the positions along the
+    other axes are the index's own.
 
     >>> x = ex.tensor([[1.0, 2.0], [3.0, 4.0]])
     >>> ex.evaluate(ex.take_along_axis(x, np.array([[1], [0]]), 1))

@@ -36,7 +36,7 @@ class OneHotEncoding(Operation):
     def kernel(self, out: Array, labels: Array) -> Array:
         _check_labels(labels, self.classes)
         if self._is_cached(labels):
-            # copies a cached row for each label, instead of computing and converting each element
+            # copy a cached row for each label, instead of comparing and converting each element
             return _rows(self.classes, out.dtype).take(labels, 0, out, "clip")
         return np.equal(labels[..., None], np.arange(self.classes, like=labels), out=out, casting="unsafe")
 
@@ -53,7 +53,7 @@ class OneHotEncoding(Operation):
         return encode
 
     def _is_cached(self, labels: Array) -> bool:
-        # cached rows are NumPy arrays, and other devices read only their own arrays
+        # cached rows are NumPy arrays, but kernels on other devices read only their devices' arrays
         return self.classes <= _MAX_CACHED_CLASSES and type(labels) is np.ndarray and np.can_cast(labels.dtype, np.intp)
 
     def batch(self, size: int, batched: tuple[bool, ...], labels: Expr) -> Expr:
@@ -64,10 +64,10 @@ class OneHotEncoding(Operation):
 
 
 class Labels(Operation):
-    """Class labels, checked to be less than the number of classes.
+    """Class labels that are checked to be less than the number of classes.
 
-    Rewrite rules insert it before a gather when they remove a one-hot encoding, so that labels out of range are still
-    rejected.
+    Rewrite rules that replace a one-hot encoding by a gather insert this operation before the gather, so labels out of
+    range are still rejected.
     """
 
     classes: int
@@ -93,12 +93,15 @@ class Labels(Operation):
 
 @functools.lru_cache(maxsize=16)
 def _rows(classes: int, dtype: np.dtype[Any]) -> Array:
-    """Return the one-hot rows of all classes."""
+    """Return an identity matrix, whose rows are the one-hot vectors of all classes."""
     return np.eye(classes, dtype=dtype)
 
 
 def _unsigned(labels: Array) -> Array:
-    """Return a view of integers as unsigned, so that one maximum finds labels that are negative or too large."""
+    """Return ``labels`` viewed as unsigned integers.
+
+    A negative label is then a very large number, so the maximum alone detects all labels that are out of range.
+    """
     return labels.view(f"u{labels.itemsize}")
 
 

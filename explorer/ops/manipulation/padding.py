@@ -1,6 +1,7 @@
 """Padding: elements added before and after the elements of each axis.
 
-Constant padding is an operation. The other modes are composed of slices and concatenations, so they need no gradient.
+Padding with a constant is an operation. The other modes are composed of slices and concatenations, so they need no
+gradient of their own.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from explorer.ops.manipulation.slicing import Slice, part_of
 __all__ = ["pad"]
 
 Widths: TypeAlias = tuple[tuple[int, int], ...]
-"""numbers of elements added before and after, for each axis"""
+"""for each axis, the numbers of elements added before and after it"""
 MODES = ("constant", "reflect", "edge", "wrap")
 
 
@@ -49,14 +50,14 @@ class Pad(Operation):
         inner = self.inner(x.shape)
         for axis, (before, after) in enumerate(self.widths):
             ends: tuple[slice, ...] = slice(before), slice(out.shape[axis] - after, None)
-            # restricted to the inner part of earlier axes, so that no element is written twice
+            # along earlier axes, only the inner part is written, so no element is written twice
             for end in ends:
                 out[(*inner[:axis], end)] = self.value
         out[inner] = x
         return out
 
     def inner(self, shape: Shape) -> tuple[slice, ...]:
-        """Return the slices of the result that contain the elements of an operand of this shape."""
+        """Return the slices of the result that contain an operand of ``shape``."""
         return tuple([slice(before, before + size) for size, (before, _) in zip(shape, self.widths, strict=True)])
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
@@ -77,11 +78,11 @@ class Pad(Operation):
 def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Number = 0) -> Expr:
     """Pad ``x`` at both ends of each axis; negative widths remove elements.
 
-    ``pad_width`` is one number, one pair, or a pair for each axis. Modes are named as in NumPy: ``constant``,
-    ``reflect`` (mirrored without the outermost element), ``edge`` (the outermost element repeated), ``wrap`` (elements
-    of the other end).
+    ``pad_width`` is one number, one pair (before, after), or one pair for each axis. Modes are named as in NumPy:
+    ``constant``, ``reflect`` (mirrored without the outermost element), ``edge`` (the outermost element repeated),
+    ``wrap`` (elements of the other end).
 
-    Raises OperandError if the mode cannot provide as many elements. (ONNX: Pad; PNNX: F.pad, nn.ZeroPad2d and similar.)
+    Raises OperandError if ``x`` has too few elements for the mode. (ONNX: Pad; PNNX: F.pad, nn.ZeroPad2d and similar.)
 
     >>> ex.evaluate(ex.pad(np.array([1.0, 2.0, 3.0]), (1, 1), mode="reflect"))
     array([2., 1., 2., 3., 2.])
@@ -94,7 +95,7 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Number 
 
 
 def padded(x: Expr, pad_width: Any, mode: str = "constant", constant_values: Number = 0) -> Expr:
-    """Record ``x`` padded; return ``x`` if nothing is added or removed."""
+    """Record ``x`` padded; return ``x`` if all widths are 0."""
     widths = _widths(pad_width, x.ndim)
     if mode not in MODES:
         raise OperandError(
@@ -119,11 +120,12 @@ def padded(x: Expr, pad_width: Any, mode: str = "constant", constant_values: Num
 
 
 def _extended(x: Expr, axis: int, sides: tuple[int, int], mode: str) -> Expr:
-    """Extend ``x`` at both ends of an axis from its own elements."""
+    """Extend ``x`` at both ends of ``axis`` with its own elements; ``sides`` are the numbers of elements to add."""
     (before, after), size = sides, x.shape[axis]
     if not before and not after:
         return x
-    # available elements: all but the outermost for reflect; any number for edge if there is an element to repeat
+    # number of elements that can be added: for reflect, all but the outermost; for edge, any number if there is an
+    # element to repeat
     available = {"reflect": size - 1, "wrap": size, "edge": max(sides) if size else 0}[mode]
     if max(sides) > available:
         raise OperandError(
@@ -159,10 +161,10 @@ def _extended(x: Expr, axis: int, sides: tuple[int, int], mode: str) -> Expr:
 
 
 def _is_representable(dtype: np.dtype[Any], value: Number) -> bool:
-    """Return whether a dtype can represent a number up to rounding."""
+    """Return whether ``dtype`` can represent ``value``, possibly rounded."""
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)
-        # an integer in the dtype's range; NaN and ∞ fail the comparisons
+        # accept integers in the dtype's range; NaN and ∞ fail the comparisons
         return isinstance(value, (int, float)) and value == value // 1 and limits.min <= value <= limits.max
     if dtype.kind == "b":
         return value in (0, 1)

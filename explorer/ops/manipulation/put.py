@@ -1,7 +1,7 @@
-"""Writing of elements at indices that are operands: the counterparts of ``take_along_axis``.
+"""Writing of elements at indices that are operands, the counterpart of ``take_along_axis``.
 
-If an index occurs twice, the last element in row-major order is kept; ``add_along_axis`` adds all of them. (ONNX:
-ScatterElements, ScatterND; PNNX: torch.scatter, torch.scatter_add, Tensor.index_put.)
+If an index occurs twice, ``put_along_axis`` keeps the last value in row-major order, and ``add_along_axis`` adds both.
+(ONNX: ScatterElements, ScatterND; PNNX: torch.scatter, torch.scatter_add, Tensor.index_put.)
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["add_along_axis", "put_along_axis"]
 
 
 class PutAlong(Movement):
-    """x with elements replaced at indices along one axis, each at its own position along the other axes."""
+    """x with elements replaced at indices along one axis. The positions along the other axes are the index's own."""
 
     name = "put_along"
     axis: int
@@ -79,11 +79,12 @@ class PutAlong(Movement):
 
 @public
 def put_along_axis(x: Any, indices: Any, values: Any, axis: int) -> Expr:
-    """Replace elements of ``x`` at indices along ``axis``, each at its own position along the other axes.
+    """Replace elements of ``x`` at ``indices`` along ``axis``. The positions along the other axes are the index's
+    own.
 
-    Along the other axes ``indices`` may be shorter than ``x``; they then refer to its first rows. ``values`` is one
-    number or has the indices' shape. Negative indices count from the end. If an index occurs twice, the last value is
-    kept. (ONNX: ScatterElements; PNNX: torch.scatter.)
+    Along the other axes ``indices`` may be shorter than ``x``; the indices then refer to the first positions of ``x``.
+    ``values`` is one number or has the indices' shape. Negative indices count from the end. If an index occurs twice,
+    the last value is kept. (ONNX: ScatterElements; PNNX: torch.scatter.)
 
     >>> ex.evaluate(ex.put_along_axis(np.zeros((2, 3)), np.array([[1], [2]]), 5.0, 1))
     array([[0., 5., 0.],
@@ -93,7 +94,7 @@ def put_along_axis(x: Any, indices: Any, values: Any, axis: int) -> Expr:
     rows = (*indices.shape[:normalized], x.shape[normalized], *indices.shape[normalized + 1 :])
     y = PutAlong(normalized)(part_of(x, tuple(map(slice, rows))), indices, values)
     for axis in reversed(range(x.ndim)):
-        # append the remaining rows of x, axis by axis
+        # append the positions of x that the indices do not reach, axis by axis
         if rows[axis] < x.shape[axis]:
             rest = part_of(x, (*map(slice, rows[:axis]), slice(rows[axis], None)))
             y = concatenate([y, rest], axis)
@@ -102,7 +103,8 @@ def put_along_axis(x: Any, indices: Any, values: Any, axis: int) -> Expr:
 
 @public
 def add_along_axis(x: Any, indices: Any, values: Any, axis: int) -> Expr:
-    """Add values to elements of ``x`` at indices along ``axis``, each at its own position along the other axes.
+    """Add ``values`` to elements of ``x`` at ``indices`` along ``axis``. The positions along the other axes are the
+    index's own.
 
     The operands are the same as in ``put_along_axis``. If an index occurs twice, both values are added. (ONNX:
     ScatterElements with reduction add; PNNX: torch.scatter_add.)
@@ -118,11 +120,12 @@ def add_along_axis(x: Any, indices: Any, values: Any, axis: int) -> Expr:
 
 
 _KIND_RANKS = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
-"""rank of dtype kinds: each kind can represent the numbers of lower ranks"""
+"""rank of each dtype kind; a kind can represent the numbers of kinds with lower ranks"""
 
 
 def _converted(values: Any, dtype: np.dtype[Any]) -> Any:
-    """Return plain values converted to a dtype if it can represent them, otherwise unchanged."""
+    """Convert plain ``values`` to ``dtype`` if it can represent them; otherwise return them as an array of their own
+    dtype."""
     array = np.asarray(values)
     rank = _KIND_RANKS.get(dtype.kind, 2)
     if _KIND_RANKS.get(array.dtype.kind, len(_KIND_RANKS)) > rank:
@@ -133,7 +136,8 @@ def _converted(values: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def _checked(name: str, x: Any, indices: Any, values: Any, axis: int) -> tuple[Expr, Expr, Expr, int]:
-    """Return x, indices, values with the indices' shape, and the axis; raise OperandError if they do not fit."""
+    """Return x, indices, values with the indices' shape, and the axis; raise OperandError if their shapes do not
+    match."""
     x, indices = as_operands((x, np.asarray(indices) if type(indices) is int else indices))
     normalized = normalize_axis(axis, x.ndim, name)
     fits = indices.ndim == x.ndim and all(

@@ -1,6 +1,6 @@
 """Reordering and repetition of elements, composed of operations that move elements.
 
-They need no kernel or gradient, and plans see the slices, reshapes and concatenations that they are composed of.
+These functions are recorded as slices, reshapes and concatenations, so they need no kernel or gradient.
 
 (ONNX: Tile, Trilu, DepthToSpace, SpaceToDepth; PNNX: torch.flip, torch.roll, nn.PixelShuffle and similar.)
 """
@@ -41,7 +41,7 @@ __all__ = [
 
 @public
 def flip(x: Any, axis: int | tuple[int, ...] | None = None) -> Expr:
-    """Reverse the order of elements along axes, or along all axes for None.
+    """Reverse the order of elements along ``axis``: one axis, several axes, or all axes if it is None.
 
     >>> ex.evaluate(ex.flip(np.array([1, 2, 3])))
     array([3, 2, 1])
@@ -88,7 +88,8 @@ def _total(shift: Any) -> int:
 
 @public
 def tile(x: Any, reps: int | tuple[int, ...]) -> Expr:
-    """Repeat ``x`` as a whole ``reps[i]`` times along axis i; ``reps`` is aligned with the last axes.
+    """Repeat ``x`` as a whole, ``reps[i]`` times along axis i; if ``reps`` has fewer entries, they apply to the last
+    axes.
 
     >>> ex.evaluate(ex.tile(np.array([1, 2]), 2))
     array([1, 2, 1, 2])
@@ -102,14 +103,14 @@ def tile(x: Any, reps: int | tuple[int, ...]) -> Expr:
     counts = [1] * (rank - len(counts)) + counts
     sizes = [1] * (rank - x.ndim) + list(x.shape)
     paired = list(zip(counts, sizes, strict=True))
-    # insert an axis of size 1 before each axis, broadcast it and merge both: whole copies
+    # insert an axis of size 1 before each axis, broadcast it and merge both axes, which repeats the whole tensor
     wide = broadcast_to(reshape(x, tuple([n for _, size in paired for n in (1, size)])), _merged(paired))
     return reshape(wide, tuple([count * size for count, size in paired]))
 
 
 @public
 def repeat(x: Any, repeats: int, axis: int | None = None) -> Expr:
-    """Repeat each element of ``x`` along an axis, or of the flattened ``x`` for None.
+    """Repeat each element of ``x`` along ``axis``; if the axis is None, ``x`` is flattened first.
 
     >>> ex.evaluate(ex.repeat(np.array([1, 2]), 2))
     array([1, 1, 2, 2])
@@ -122,7 +123,7 @@ def repeat(x: Any, repeats: int, axis: int | None = None) -> Expr:
     if count == 1:
         return movement.broadcast_to(x, x.shape)
     front, size, back = x.shape[:position], x.shape[position], x.shape[position + 1 :]
-    # insert an axis of size 1 after the axis, broadcast it and merge both: each element is repeated
+    # insert an axis of size 1 after the axis, broadcast it and merge both axes, which repeats each element
     wide = broadcast_to(reshape(x, (*front, size, 1, *back)), (*front, size, count, *back))
     return reshape(wide, (*front, size * count, *back))
 
@@ -176,11 +177,12 @@ def _triangle(x: Any, k: int, operation: str, lower: bool) -> Expr:
         )
     offset = whole(k, f"{operation}: the diagonal")
     rows, columns = x.shape[-2:] if x.ndim > 1 else x.shape * 2
-    # beyond these limits the triangle is empty or full, and NumPy's tri computes with platform integers
+    # beyond these limits the triangle is empty or full; without them k could overflow NumPy's tri, which uses platform
+    # integers
     offset = min(max(offset, -rows), columns + 1)
     claim_constant(f"{operation} of {x.type}", rows * columns, 1)
     inside = np.tri(rows, columns, offset, bool) if lower else ~np.tri(rows, columns, offset - 1, bool)
-    # a selection, because multiplying by 0 would turn NaN and ∞ outside the triangle into NaN
+    # select instead of multiplying by 0, because 0 times NaN or ∞ would be NaN
     return where(inside, x, False if x.dtype.kind == "b" else 0)
 
 
@@ -218,10 +220,10 @@ def moveaxis(x: Any, source: int | tuple[int, ...], destination: int | tuple[int
 
 @public
 def pixel_shuffle(x: Any, factor: int) -> Expr:
-    """Rearrange channels into r × r squares of pixels for ``factor`` r: (N, C·r², H, W) → (N, C, H·r, W·r).
+    """Rearrange channels into squares of r × r pixels, where r is ``factor``:
 
-    Channel c · r² + i · r + j of the operand becomes pixel (i, j) of the squares in channel c. (ONNX: DepthToSpace in
-    mode CRD; PNNX: nn.PixelShuffle.)
+    (N, C·r², H, W) → (N, C, H·r, W·r). The elements of channel c · r² + i · r + j become the pixels (i, j) of the
+    squares in channel c. (ONNX: DepthToSpace in mode CRD; PNNX: nn.PixelShuffle.)
 
     >>> ex.evaluate(ex.pixel_shuffle(ex.tensor(np.arange(4.0).reshape(1, 4, 1, 1)), 2))
     array([[[[0., 1.],
@@ -262,7 +264,8 @@ def pixel_unshuffle(x: Any, factor: int) -> Expr:
 
 @public
 def channel_shuffle(x: Any, groups: int) -> Expr:
-    """Interleave the channels of (N, C, …): channel i of every group, then channel i + 1 of every group.
+    """Interleave the channels of ``x`` (N, C, …): the first channel of every group, then the second of every group, and
+    so on.
 
     >>> ex.evaluate(ex.channel_shuffle(np.arange(4).reshape(1, 4, 1), 2)).ravel()
     array([0, 2, 1, 3])

@@ -1,7 +1,8 @@
 """Reshaping, transposition, broadcasting and dtype conversion.
 
-Reshape, Transpose and BroadcastTo are views whose kernels allocate nothing. The exception is a reshape that strides
-cannot express; the plan gives it memory to copy into (plan/memory/copied_reshapes.py).
+Reshape, Transpose and BroadcastTo return views, so their kernels allocate nothing. The exception is a reshape that
+strides cannot express. For such a reshape, the plan allocates memory into which the elements are copied
+(plan/memory/copied_reshapes.py).
 
 (ONNX: Reshape, Flatten, Squeeze, Unsqueeze, Transpose, Expand, Cast; PNNX: torch.reshape, Tensor.view, torch.permute,
 Tensor.expand and similar.)
@@ -49,7 +50,7 @@ __all__ = [
 
 
 class Movement(Operation, abstract=True):
-    """Base of linear operations that move elements without arithmetic."""
+    """Base class of linear operations that move elements without arithmetic."""
 
     linear: ClassVar[bool] = True
 
@@ -58,7 +59,7 @@ class Movement(Operation, abstract=True):
 
 
 class Reshape(Movement):
-    """Same elements in row-major order with another shape."""
+    """The same elements, in row-major order, with another shape."""
 
     shape: Shape
     takes_text = True
@@ -135,7 +136,7 @@ class BroadcastTo(Movement):
         return (base.sum_to(g, x.shape),)
 
     def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
-        # new axes follow the batch axis, whereas plain broadcasting would put them in front of it
+        # new axes must follow the batch axis, but broadcasting without a reshape would put them in front of it
         ones = (1,) * (len(self.shape) - (x.ndim - 1))
         return BroadcastTo((size, *self.shape))(reshape(x, (size, *ones, *x.shape[1:])))
 
@@ -165,7 +166,7 @@ class Cast(Movement):
         return out
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr | None]:
-        # integers have no gradient, so a cast from them stops it
+        # integers have no gradient, so the gradient stops at a cast from integers
         return (base.cast(g, x.dtype) if is_floating(x.dtype) or x.dtype.kind == "c" else None,)
 
     def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
@@ -173,7 +174,7 @@ class Cast(Movement):
 
 
 class StopGradient(Movement):
-    """Identity through which no gradient flows."""
+    """Identity function whose gradient is not propagated."""
 
     view = True
     elementwise = True
@@ -196,12 +197,12 @@ stop_gradient = StopGradient()
 
 
 def vector_of_scalar(x: Expr, axis: Any) -> Expr:
-    """Return ``x``, or a scalar as a vector of one element if the axis is 0 or −1, as in NumPy."""
+    """Return ``x``; if it is a scalar and ``axis`` is 0 or −1, return it as a vector of one element, as NumPy does."""
     return Reshape((1,))(x) if x.ndim == 0 and axis in (0, -1) else x
 
 
 def inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the permutation that undoes ``axes``."""
+    """Return the permutation that is the inverse of ``axes``."""
     return tuple(sorted(range(len(axes)), key=axes.__getitem__))
 
 
@@ -239,7 +240,7 @@ def reshape(x: Any, shape: int | Shape) -> Expr:
 
 @public
 def transpose(x: Any, axes: tuple[int, ...] | None = None) -> Expr:
-    """Permute the axes of ``x``, or reverse their order for None.
+    """Permute the axes of ``x``; if ``axes`` is None, reverse their order.
 
     >>> ex.transpose(np.zeros((2, 3, 4))).shape
     (4, 3, 2)
@@ -250,7 +251,7 @@ def transpose(x: Any, axes: tuple[int, ...] | None = None) -> Expr:
 
 @public
 def inverse_transpose(x: Any, axes: tuple[int, ...]) -> Expr:
-    """Undo ``transpose(…, axes)``: axis i of ``x`` becomes axis axes[i] (MetaNN: PermuteInv).
+    """Invert ``transpose(…, axes)``: axis i of ``x`` becomes axis axes[i] (MetaNN: PermuteInv).
 
     >>> ex.inverse_transpose(ex.transpose(np.zeros((2, 3, 4)), (1, 2, 0)), (1, 2, 0)).shape
     (2, 3, 4)
@@ -260,7 +261,8 @@ def inverse_transpose(x: Any, axes: tuple[int, ...]) -> Expr:
 
 
 def _order(x: Expr, axes: Any, operation: str) -> tuple[int, ...]:
-    """Return a permutation of all axes, counted from the front; raise OperandError for any other argument."""
+    """Return ``axes`` with negative axes counted from the front; raise OperandError unless it is a permutation of all
+    axes."""
     if not isinstance(axes, (tuple, list)):
         raise OperandError(
             f"{operation} of {x.type} with the axes {axes!r}",
@@ -279,7 +281,7 @@ def _order(x: Expr, axes: Any, operation: str) -> tuple[int, ...]:
 
 @public
 def broadcast_to(x: Any, shape: Shape) -> Expr:
-    """Broadcast ``x`` to a shape.
+    """Broadcast ``x`` to ``shape``.
 
     >>> ex.evaluate(ex.broadcast_to(np.array([1, 2]), (2, 2)))
     array([[1, 2],
@@ -294,8 +296,8 @@ def cast(x: Any, dtype: Any) -> Expr:
     """Convert the elements of ``x`` to another dtype.
 
     Numbers are cast with NumPy's "unsafe" rule: fractions are truncated and integers wrap around. User-defined dtypes
-    are converted by their ``decode`` and ``encode``. The gradient is cast back; integers have none. Raises OperandError
-    for complex to real.
+    are converted with their ``decode`` and ``encode`` methods. The gradient is cast back to the operand's dtype;
+    integers have no gradient. Raises OperandError if ``x`` is complex and the dtype is real.
 
     >>> ex.evaluate(ex.cast(np.array([1.7, -1.7]), "int64"))
     array([ 1, -1])
@@ -306,7 +308,7 @@ def cast(x: Any, dtype: Any) -> Expr:
 
 @public
 def expand_dims(x: Any, axis: int | tuple[int, ...]) -> Expr:
-    """Insert axes of size 1 at one or more positions of the result.
+    """Insert axes of size 1; ``axis`` is one position or several positions in the result's shape.
 
     >>> ex.expand_dims(np.zeros((2, 3)), 1).shape
     (2, 1, 3)
@@ -320,7 +322,7 @@ def expand_dims(x: Any, axis: int | tuple[int, ...]) -> Expr:
 
 @public
 def squeeze(x: Any, axis: int | tuple[int, ...] | None = None) -> Expr:
-    """Remove one or more axes of size 1, or all of them for None.
+    """Remove axes of size 1: the one or several given by ``axis``, or all of them if it is None.
 
     >>> ex.squeeze(np.zeros((2, 1, 3, 1))).shape
     (2, 3)
@@ -328,7 +330,7 @@ def squeeze(x: Any, axis: int | tuple[int, ...] | None = None) -> Expr:
     (x,) = as_operands((x,))
     if axis is None:
         return Reshape(tuple([size for size in x.shape if size != 1]))(x)
-    # NumPy accepts axis 0 or −1 of a scalar
+    # NumPy accepts the axes 0 and −1 for a scalar
     positions = normalize_axes(() if x.ndim == 0 and axis in (0, -1) else axis, x.ndim, "squeeze")
     if any(x.shape[position] != 1 for position in positions):
         raise OperandError(
@@ -341,7 +343,7 @@ def squeeze(x: Any, axis: int | tuple[int, ...] | None = None) -> Expr:
 
 @public
 def flatten(x: Any, start: int = 0, end: int = -1) -> Expr:
-    """Merge the axes start … end (both included) of ``x`` into one.
+    """Merge the axes ``start`` to ``end``, both included, of ``x`` into one axis.
 
     >>> ex.flatten(np.zeros((2, 3, 4)), 1).shape
     (2, 12)

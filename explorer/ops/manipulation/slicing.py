@@ -1,11 +1,11 @@
-"""Basic indexing: slices of tensors, and the adjoint, which writes a slice into zeros.
+"""Basic indexing: slices of tensors, and the adjoint operation, which writes a slice into zeros.
 
-``x[index]`` is translated to canonical spans when it is recorded, so that equal parts are equal operations however the
-index was written. Index arrays are handled by ``gather``.
+When ``x[index]`` is recorded, the index is converted to canonical spans. Equal parts are therefore equal operations,
+however the index was written. Index arrays are handled by ``gather``.
 
-A canonical span is an int (the axis is removed) or (start, stop, step) within the axis, as ``slice.indices`` returns
-it. ``Slice`` reads a part and ``SliceScatter`` writes it back; each is the other's gradient. ``Index0`` is the frequent
-case of one index along the first axis, which batching rules look for. (ONNX: Slice, Gather with a constant; PNNX:
+A canonical span is either an int, which removes the axis, or (start, stop, step) as returned by ``slice.indices``.
+``Slice`` reads a part, and ``SliceScatter`` writes a part into zeros. Each is the other's gradient. ``Index0`` is the
+frequent case of one index along the first axis; batching rules look for it. (ONNX: Slice, Gather with a constant; PNNX:
 Tensor.slice, Tensor.select.)
 """
 
@@ -27,7 +27,7 @@ __all__ = ["getitem"]
 
 
 class Slice(Movement):
-    """Part of x at one index or range per axis: an int removes the axis, (start, stop, step) keeps part of it."""
+    """Part of x, given by one span for each axis: an int removes the axis, (start, stop, step) keeps part of it."""
 
     spans: tuple[Any, ...]
     takes_text = True
@@ -46,7 +46,7 @@ class Slice(Movement):
         return x.with_shape(tuple([len(range(*span)) for span in self.spans if not isinstance(span, int)]))
 
     def kernel(self, out: None, x: Array) -> Array:
-        # with the Ellipsis an index that consists only of ints gives an array instead of a scalar
+        # with the Ellipsis, the result is an array instead of a scalar if the index consists only of ints
         part: Array = x[(*index_of(self.spans), ...)]
         return part
 
@@ -58,7 +58,7 @@ class Slice(Movement):
 
 
 class SliceScatter(Movement):
-    """Zeros with x written at the indices and ranges that ``Slice`` would read."""
+    """Tensor of zeros into which x is written, at the elements that ``Slice`` would read."""
 
     spans: tuple[Any, ...]
     shape: Shape
@@ -106,7 +106,7 @@ class Index0(Movement):
 
 
 def _ends(span: Any) -> tuple[int, int]:
-    """Return the first and the last index of a span, or start and stop if it is empty."""
+    """Return the first and the last index in ``span``, or its start and stop if it is empty."""
     if isinstance(span, int):
         return span, span
     index_arrays = range(*span)
@@ -114,13 +114,13 @@ def _ends(span: Any) -> tuple[int, int]:
 
 
 def index_of(spans: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the NumPy index for canonical spans; a negative stop means "through index 0"."""
+    """Return the NumPy index for canonical spans; a negative stop means that index 0 is included."""
     return tuple([s if isinstance(s, int) else slice(s[0], s[1] if s[1] >= 0 else None, s[2]) for s in spans])
 
 
 @public
 def getitem(x: Expr, index: Any) -> Expr:
-    """Index ``x`` as in NumPy with ints, slices, None, Ellipsis and integer arrays.
+    """Index ``x`` as in NumPy; the index consists of ints, slices, None, Ellipsis and integer arrays.
 
     >>> ex.evaluate(ex.tensor([[1, 2], [3, 4]])[:, 1])
     array([2, 4])
@@ -130,14 +130,14 @@ def getitem(x: Expr, index: Any) -> Expr:
 
 
 def whole_of(x: Expr) -> Expr:
-    """Record all of ``x`` as a slice, so that the plan can report that it does nothing."""
+    """Record a slice that contains all of ``x``, so that the plan can report that indexing has no effect."""
     return Slice(tuple([(0, size, 1) for size in x.shape]))(x)
 
 
 def part_of(x: Expr, index: Any) -> Expr:
-    """Record the part of ``x`` at an index; return ``x`` if the index selects all of it."""
+    """Record the part of ``x`` at ``index``; return ``x`` if the index selects all of it."""
     entries = index if isinstance(index, tuple) else (index,)
-    # loops are faster than comprehensions here, and every recorded x[…] calls this function
+    # loops are faster than comprehensions here, and this function runs for every recorded x[…]
     count = ellipses = 0
     for entry in entries:
         if entry is Ellipsis:
@@ -175,7 +175,7 @@ def part_of(x: Expr, index: Any) -> Expr:
             # all empty parts use the same span, so that they are equal operations
             spans.append(span if length else (0, 0, 1))
             shape.append(length)
-        # True is an int in Python but a mask in NumPy, so it is rejected like masks
+        # True is an int in Python but a mask in NumPy, so it is rejected, like masks
         elif isinstance(entry, (int, np.integer)) and not isinstance(entry, bool):
             spans.append(_position(int(entry), x, axis))
         else:
@@ -189,9 +189,10 @@ def part_of(x: Expr, index: Any) -> Expr:
 
 
 def _at_index_arrays(x: Expr, entries: tuple[Any, ...]) -> Expr:
-    """Record the elements at integer arrays, which are broadcast together; their shape replaces the indexed axes.
+    """Record the elements of ``x`` at integer arrays, which are broadcast together.
 
-    As in NumPy, the new axes replace the first indexed axis, or come first if other axes are between the indexed ones.
+    In the result, their shape replaces the indexed axes. As in NumPy, the new axes are at the position of the first
+    indexed axis, or come first if other axes are between the indexed axes.
     """
     ellipses = [position for position, entry in enumerate(entries) if entry is Ellipsis]
     consumed = sum([entry is not None and entry is not Ellipsis for entry in entries])
@@ -205,7 +206,7 @@ def _at_index_arrays(x: Expr, entries: tuple[Any, ...]) -> Expr:
     index_arrays = [_index_array(entries[position], x, position) for position in indexed]
     front = indexed[0]
     sizes = tuple([x.shape[position] for position in indexed])
-    # as in NumPy, if other axes are between the indexed ones, the new axes come first
+    # as in NumPy, if other axes are between the indexed axes, the new axes come first
     if indexed[-1] - front >= len(indexed):
         front, rest = 0, [axis for axis in range(x.ndim) if axis not in indexed]
         x = function("transpose")(x, (*indexed, *rest))
@@ -227,7 +228,8 @@ def _at_index_arrays(x: Expr, entries: tuple[Any, ...]) -> Expr:
             rule="index arrays must have shapes that broadcast together",
             fix="ex.take for one axis at a time, or index[:, None] together with index",
         ) from None
-    # merge the indexed axes and index arrays, so that one gather suffices and its gradient adds at repeated indices
+    # merge the indexed axes, and the index arrays too, so that one gather suffices; its gradient adds the parts if an
+    # index occurs twice
     strides = [math.prod(sizes[position + 1 :]) for position in range(len(sizes))]
     linear = sum([indices * stride for indices, stride in zip(broadcast, strides, strict=True)], np.intp(0))
     joined = Reshape((*x.shape[:front], math.prod(sizes), *x.shape[front + len(sizes) :]))(x)
@@ -235,7 +237,7 @@ def _at_index_arrays(x: Expr, entries: tuple[Any, ...]) -> Expr:
 
 
 def _index_array(entry: Any, x: Expr, axis: int) -> Any:
-    """Return concrete indices along an axis, counted from the front; return expressions unchanged."""
+    """Return an index array with indices counted from the front; return an expression unchanged."""
     indices: Any = entry if isinstance(entry, Operators) else np.asarray(entry)
     # NumPy converts [] to a floating array, but accepts it as an index
     if isinstance(indices, np.ndarray) and isinstance(entry, list) and not indices.size:

@@ -1,7 +1,7 @@
-"""``ex.fold_trees``: one value per tree, computed from the leaves up, with all nodes of a level at once.
+"""``ex.fold_trees``: computes one value for each tree, from the leaves to the root, one level of nodes at a time.
 
-It is meant for recursive networks over parse trees (Socher et al. 2011; TensorFlow Fold batches them by levels too).
-Calling a function at each node would record one call per node; here each level is one mapped call.
+It is meant for recursive networks over parse trees (Socher et al. 2011). Calling a function at each node would record
+one call for each node. Here all nodes of a level are one mapped call; TensorFlow Fold batches by levels too.
 """
 
 from __future__ import annotations
@@ -33,13 +33,14 @@ __all__ = ["fold_trees"]
 
 @public
 def fold_trees(node: Callable[..., Any], trees: Sequence[Any], leaf: Callable[..., Any] | None = None) -> Any:
-    """Record the values of trees, which are nested tuples or lists; a node's value is ``node(*values of its
+    """Record the values of ``trees``, which are nested tuples or lists; a node's value is ``node(*values of its
     children)``.
 
-    A leaf is an array, expression or number; its value is ``leaf(it)``, or the leaf itself without ``leaf``. All values
-    must have the same shape and dtype, or be containers with the same structure, such as the state and the memory of a
-    TreeLSTM. All nodes of a level, counted from the leaves, are one mapped call (see ``map``), and so are all leaves.
-    Returns a sequence of the trees' values in order. Raises OperandError if the shapes of leaves or results differ.
+    A leaf is an array, expression or number. Its value is ``leaf(it)``, or the leaf itself if ``leaf`` is None. All
+    values must have the same shape and dtype, or be containers with the same structure, such as the state and the
+    memory of a TreeLSTM. All leaves are one mapped call (see ``map``), and so are all nodes of each level, counted from
+    the leaves. Returns a sequence of the trees' values in order. Raises OperandError if the shapes of leaves or results
+    differ.
 
     >>> table = ex.tensor([[1.0, 2.0], [10.0, 20.0], [100.0, 200.0]])
     >>> trees = [((0, 1), 2), (1, 1), 2]
@@ -60,7 +61,7 @@ def fold_trees(node: Callable[..., Any], trees: Sequence[Any], leaf: Callable[..
         structure, values = _leaves(steps_of_trees, leaf)
         leaves = [_rows(value, steps_of_trees.order) for value in values]
         pool: list[list[Expr]] = [[] for _ in leaves]
-        """pieces of values that later steps read, for each part of a value"""
+        """for each tensor of a value, the parts of the pool, whose rows later steps read"""
         finished = [[_part(value, len(steps_of_trees.order) - steps_of_trees.single, None)] for value in leaves]
         for step in steps_of_trees.steps:
             _compute(node, step, structure, leaves, pool, finished)
@@ -69,7 +70,7 @@ def fold_trees(node: Callable[..., Any], trees: Sequence[Any], leaf: Callable[..
 
 
 def _leaves(steps_of_trees: Forest, leaf: Callable[..., Any] | None) -> tuple[Any, list[Expr]]:
-    """Return the structure of the leaves' values and their stacked parts."""
+    """Return the structure of the leaves' values, and the stacked tensors of these values."""
     leaf_groups = groups([column(steps_of_trees.leaves, "ex.fold_trees")])
     if len(leaf_groups) > 1:
         raise OperandError(
@@ -92,9 +93,10 @@ def _compute(
     pool: list[list[Expr]],
     finished: list[list[Expr]],
 ) -> None:
-    """Record one step, and update the pool and the finished trees.
+    """Record one step; append its results to ``pool`` and ``finished``.
 
-    The next pool contains the step's results without roots, then the rows that the step did not read.
+    The new pool contains the step's results except for roots, followed by the rows that the step did not read. The
+    roots are appended to ``finished``.
     """
     ordered_values = [
         _rows(_joined([*parts, _part(value, *step.leaves)]), step.rows)
@@ -124,14 +126,14 @@ def _types(types: list[Any]) -> str:
 
 
 def _rows(value: Expr, rows: Rows) -> Expr:
-    """Return rows of a value; return the value itself if they are all its rows in order."""
+    """Return the given rows of ``value``; return ``value`` itself if these are all of its rows, in order."""
     if len(rows) == value.shape[0] and np.array_equal(rows, np.arange(len(rows))):
         return value
     return Take(0)(value, tensor(rows, name="rows", device=value.device))
 
 
 def _part(value: Expr, start: int, stop: int | None) -> Expr:
-    """Return consecutive rows of a value."""
+    """Return the rows ``start`` … ``stop`` − 1 of ``value``."""
     stop = value.shape[0] if stop is None else stop
     if (start, stop) == (0, value.shape[0]):
         return value
@@ -139,7 +141,7 @@ def _part(value: Expr, start: int, stop: int | None) -> Expr:
 
 
 def _joined(parts: list[Expr]) -> Expr:
-    """Return the concatenated parts, without empty ones."""
+    """Return the concatenation of the parts that are not empty."""
     filled = [part for part in parts if part.shape[0]]
     return filled[0] if len(filled) == 1 else Concatenate(0)(*filled)
 
@@ -150,49 +152,49 @@ Rows: TypeAlias = Array
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Nodes of equal height and with equal numbers of children."""
+    """Nodes of equal height that have equal numbers of children."""
 
     count: int
     """number of nodes"""
     roots: int
     """number of nodes that are roots of trees; they come last"""
     arity: int
-    """number of children of each node"""
+    """range (start, stop) of the leaves that the step reads; their rows follow the pool's rows"""
     leaves: tuple[int, int]
     """range (start, stop) of the leaves that the step reads, which follow the pool"""
     rows: Rows
-    """rows of pool and leaves: the first child of each node, then the second child of each, …, then all remaining
-    rows"""
+    """row indices into pool and leaves: the first child of each node, then the second child of each node, and so on,
+    then all rows that the step does not read"""
 
 
 @dataclass(frozen=True, slots=True)
 class Forest:
-    """Steps that compute the values of trees from the leaves up.
+    """Steps that compute the values of trees from the leaves to the roots.
 
-    After each step the pool contains its results without roots, then the rows that it did not read. Values of trees are
-    the leaves that no step reads, then the roots of each step.
+    After each step, the pool contains the step's results except for roots, followed by the rows that the step did not
+    read. The finished values are the leaves that no step reads, followed by the roots of each step.
     """
 
     leaves: list[Any]
-    """distinct leaves (by identity, or by value for numbers)"""
+    """distinct leaves; numbers are compared by value, other leaves by identity"""
     order: Rows
-    """indices of distinct leaves in the order in which they are read, with leaves that are trees at the end"""
+    """indices of distinct leaves, in the order in which steps read them; leaves that are trees come last"""
     steps: list[Step]
     single: int
-    """number of trees that are leaves"""
+    """number of trees that consist of one leaf"""
     roots: Rows
     """row of each tree's value among the finished values"""
 
 
 def forest(trees: Sequence[Any]) -> Forest:
-    """Return the steps that compute trees; raise OperandError for a node without children."""
+    """Return the steps that compute the values of ``trees``; raise OperandError for a node without children."""
     parent, leaves, leaf_nodes = _nodes(trees)
     arity = np.bincount(parent[len(trees) :], minlength=len(parent))
     first = len(trees) + np.cumsum(arity) - arity
-    """index of a node's first child; see _nodes"""
+    """number of a node's first child; see _nodes"""
     groups = [*_groups(parent, arity, leaf_nodes)]
     reader = np.full(len(parent), len(groups))
-    """step that reads a node's value; the number of steps for roots"""
+    """for each node, the step that reads its value; for a root, the number of steps"""
     for number, nodes in enumerate(groups):
         reader[first[nodes][:, None] + np.arange(arity[nodes[0]])] = number
     distinct, leaf_indices = _distinct(leaves)
@@ -204,7 +206,7 @@ def forest(trees: Sequence[Any]) -> Forest:
     row_of = np.zeros(len(parent), np.int64)
     for nodes, end in zip(groups, map(int, ends), strict=True):
         is_root = parent[nodes] < 0
-        # Roots come last: their values leave the pool immediately, and the other values are one slice.
+        # Put roots last. Their values are not added to the pool, so the other values must be one slice.
         nodes = np.concatenate([nodes[~is_root], nodes[is_root]])
         roots = int(is_root.sum())
         available = np.concatenate([pool, leaf_nodes[begin:end]])
@@ -224,7 +226,7 @@ def forest(trees: Sequence[Any]) -> Forest:
 
 
 def _nodes(trees: Sequence[Any]) -> tuple[Rows, list[Any], Rows]:
-    """Number all nodes in breadth-first order, so that the children of a node are consecutive.
+    """Number all nodes in breadth-first order, so that the children of a node have consecutive numbers.
 
     Returns the parent of each node (−1 for roots), the leaves, and the leaves' node numbers.
     """
@@ -252,14 +254,14 @@ def _nodes(trees: Sequence[Any]) -> tuple[Rows, list[Any], Rows]:
 
 
 def _groups(parent: Rows, arity: Rows, leaves: Rows) -> Iterator[Rows]:
-    """Yield the nodes of each height and number of children, starting with the lowest height."""
+    """Yield groups of nodes that have the same height and number of children; the lowest height comes first."""
     unfinished = arity.copy()
-    """number of children that were not reached yet"""
+    """for each node, the number of children that were not reached yet"""
     reached = leaves
     while True:
         parents = parent[reached]
         parents = parents[parents >= 0]
-        # subtract.at, because each parent is repeated once per child, and indexing would count it only once
+        # subtract.at, because a parent occurs once for each child, and indexing would subtract only 1
         np.subtract.at(unfinished, parents, 1)
         reached = np.unique(parents[unfinished[parents] == 0])
         if not len(reached):
@@ -270,7 +272,7 @@ def _groups(parent: Rows, arity: Rows, leaves: Rows) -> Iterator[Rows]:
 
 
 def _distinct(leaves: list[Any]) -> tuple[list[Any], Rows]:
-    """Return the distinct leaves, and the index of each leaf among them.
+    """Return the distinct leaves, and for each leaf the index of its distinct leaf.
 
     Numbers are compared by type and value, other leaves by identity.
     """

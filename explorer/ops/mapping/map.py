@@ -1,8 +1,8 @@
-"""``ex.map``: a function mapped over many samples, recorded as one node per sample shape.
+"""``ex.map``: maps a function over many samples, recorded as one node for each shape of samples.
 
-Calling a function in a loop records one call per sample; planning then finds the calls and stacks their operands
-(plan/batching). Here the samples are stacked while recording, so that the cost of recording and planning does not
-depend on their number.
+Calling a function in a loop would record one call for each sample. Planning would then have to find the calls and stack
+their operands (plan/batching). Here the samples are stacked while recording, so the cost of recording and planning does
+not depend on the number of samples.
 """
 
 from __future__ import annotations
@@ -35,16 +35,17 @@ __all__ = ["map"]
 
 @public
 def map(function: Callable[..., Any], *samples: Any) -> Any:
-    """Record a function mapped over many samples as one node, which computes all samples at once.
+    """Map ``function`` over many samples, recorded as one node that computes all samples at once.
 
-    Samples are either the rows of an array or expression (n, …), and each output of the function is also (n, …); or
-    they are a sequence of arrays, expressions, numbers, lists of numbers, or nested tuples, lists and dicts of these,
-    and the result is a sequence of expressions in the same order (``evaluate`` returns a list), with one node per
-    sample shape. With several ``samples``, which must have equal lengths, the function receives one argument from each.
-    Captured values are shared by all samples, and their gradients are summed.
+    Samples have one of two forms. If they are the rows of an array or expression (n, …), each output of the function is
+    stacked to (n, …) too. Otherwise they are a sequence of arrays, expressions, numbers, lists of numbers, or nested
+    tuples, lists and dicts of these. The result is then a sequence of expressions in the same order, which ``evaluate``
+    returns as a list, and one node is recorded for each shape of samples. If several ``samples`` are given, they must
+    have equal lengths, and the function receives one argument from each. Values captured by the function are shared by
+    all samples, and their gradients are summed.
 
-    An ``ex.function`` is traced once per shape, any other function at each ``map``. Raises OperandError for invalid
-    samples and for different lengths.
+    An ``ex.function`` is traced once for each shape, any other function at each ``map``. Raises OperandError if the
+    samples are invalid or have different lengths.
 
     >>> w = ex.tensor([[1.0], [2.0]])
     >>> @ex.function
@@ -100,7 +101,7 @@ def map(function: Callable[..., Any], *samples: Any) -> Any:
 
 
 def mapped(function: Callable[..., Any], group: Group) -> tuple[Any, list[Expr]]:
-    """Record a function mapped over a group of samples; return the result's structure and outputs."""
+    """Map ``function`` over the samples in ``group``; return the structure and the outputs of the result."""
     leaves = [leaf for _, stacked in group.arguments for leaf in stacked]
     with recording_at(None, None):
         members = iter([Parameter(leaf.tensor_type.with_shape(leaf.shape[1:]), "member")() for leaf in leaves])
@@ -117,13 +118,13 @@ def mapped(function: Callable[..., Any], group: Group) -> tuple[Any, list[Expr]]
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """Return the name of a function, a traced function or a layer."""
+    """Return the name of ``function``, which is a Python function, a traced function or a layer."""
     name: str = getattr(function, "name", "") or getattr(function, "__name__", "function")
     return name
 
 
 def check_function(function: object, caller: str) -> None:
-    """Raise DeclarationError unless the first argument is a function."""
+    """Raise DeclarationError unless ``function``, the first argument of ``caller``, is callable."""
     if not callable(function):
         raise DeclarationError(
             f"{caller} of {class_text(function)}",
@@ -134,24 +135,26 @@ def check_function(function: object, caller: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Positions of members in stacked values; calling it with values returns the members."""
+    """Positions of members in stacked values. Calling a Rows object with the values returns the members."""
 
     indices: tuple[tuple[int, int], ...] | range
-    """(index of the value, row) of each member, or a range for all rows of one value in order"""
+    """for each member, (index of the value, row in this value); a range if the members are all rows of one value, in
+    order"""
 
     def __call__(self, values: Sequence[Any]) -> Any:
         if all(isinstance(value, Expr) for value in values):
             return Members(values, self.indices)
-        # the index … returns a scalar as an array
+        # with the Ellipsis, indexing returns a 0-d array instead of a scalar
         if isinstance(self.indices, range):
             return [*values[0]] if np.ndim(values[0]) > 1 else [values[0][row, ...] for row in self.indices]
         return [values[value][row, ...] for value, row in self.indices]
 
 
 class Members(Container):
-    """Sequence of a mapped function's results; indexing and iteration record the rows that they read.
+    """Sequence of a mapped function's results; indexing and iterating record reads of single rows.
 
-    ``ex.evaluate`` returns a list of arrays. ``stacked`` is one expression of all members if they have the same shape.
+    ``ex.evaluate`` returns a list of arrays. If all members have the same shape, ``stacked`` is one expression that
+    contains all of them.
 
     >>> members = ex.map(lambda x: x.sum(), [np.ones(2), np.ones(3)])
     >>> len(members), members[1].shape, members.stacked.shape
@@ -204,7 +207,7 @@ class Members(Container):
 
     @property
     def stacked(self) -> Expr:
-        """All members as the rows of one expression: n of (…) → (n, …); raises OperandError if shapes differ."""
+        """All n members as the rows of one expression (n, …); raises OperandError if their shapes differ."""
         indices = self.layout.indices
         if isinstance(indices, range):
             return self.leaves[0]
@@ -231,7 +234,8 @@ _RULE = (
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Samples of equal shape: their indices among all samples, and each argument's structure and stacked leaves."""
+    """Samples of equal shape: their indices among all samples, and for each argument its structure and its stacked
+    leaves."""
 
     indices: list[int] | range
     arguments: list[tuple[Any, list[Expr]]]
@@ -239,18 +243,18 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Samples for one argument: either ``stacked``, or individual ``samples`` with their types in ``keys``."""
+    """Samples for one argument: either ``stacked``, or listed in ``samples``, with their types in ``keys``."""
 
     length: int
     stacked: Expr | None = None
     samples: tuple[Any, ...] | list[Any] = ()
     keys: tuple[Any, ...] | list[Any] = ()
-    """structure and leaf types of each sample"""
+    """for each sample, its structure and the types of its leaves"""
     is_uniform: bool = False
     """whether the keys are known to be the same for all samples"""
 
     def argument(self, indices: list[int] | range) -> tuple[Any, list[Expr]]:
-        """Return the structure and the stacked leaves of the samples at indices, which must have equal types."""
+        """Return the structure and the stacked leaves of the samples at ``indices``, which must have equal types."""
         all_indices = len(indices) == self.length
         if self.stacked is not None:
             rows = None if all_indices else tensor(np.array(indices), name="rows", device=self.stacked.device)
@@ -264,7 +268,7 @@ class Column:
 
 
 def column(value: Any, function: str) -> Column:
-    """Return the samples for one argument; raise OperandError if the value has no samples."""
+    """Return the samples in ``value`` for one argument; raise OperandError if there are none."""
     if isinstance(value, Members) and isinstance(value.layout.indices, range):
         return Column(len(value), value.leaves[0])
     if isinstance(value, Members):
@@ -281,7 +285,7 @@ def column(value: Any, function: str) -> Column:
     samples = value if isinstance(value, (list, tuple)) else [*value]
     types = {type(sample) for sample in samples}
     if len(types) == 1 and types <= {*WEAK, np.ndarray} and samples:
-        # fast path: arrays and numbers need no flattening, and share one key if they are alike
+        # fast path: arrays and numbers need no flattening, and one key is enough if all have the same shape and dtype
         key = None, _leaf_key(samples[0], function)
         if types <= {*WEAK} or all((sample.shape, sample.dtype) == key[1] for sample in samples):
             return Column(len(samples), None, samples, [key] * len(samples), True)
@@ -291,7 +295,10 @@ def column(value: Any, function: str) -> Column:
 
 
 def groups(columns: list[Column]) -> list[Group]:
-    """Divide samples into groups of equal shape, structure and dtype, in the order of their first samples."""
+    """Divide samples into groups of equal shape, structure and dtype.
+
+    Groups are in the order of their first samples.
+    """
     listed = [each for each in columns if each.stacked is None]
     all_indices = range(columns[0].length)
     if all(each.is_uniform or len(set(each.keys)) == 1 for each in listed):
@@ -303,12 +310,13 @@ def groups(columns: list[Column]) -> list[Group]:
 
 
 def _as_array(sample: list[Any]) -> Any:
-    """Convert a nested list of numbers to an array, as ex.tensor does; return any other list unchanged."""
+    """Convert ``sample`` to an array if it is a nested list of numbers, as ex.tensor does; otherwise return it
+    unchanged."""
     return np.array(sample) if {type(leaf) for leaf in flatten(sample)[0]} <= {*WEAK} else sample
 
 
 def _key(sample: Any, function: str) -> Any:
-    """Return a sample's structure and leaf types, by which samples are grouped."""
+    """Return the structure and the leaf types of ``sample``, which determine the group of the sample."""
     leaves, structure = flatten(sample)
     types = tuple([_leaf_key(leaf, function) for leaf in leaves])
     return structure, types if structure is not None else types[0]
@@ -330,8 +338,8 @@ def _leaf_key(leaf: Any, function: str) -> Any:
 
 
 def _stack(leaves: Any) -> Expr:
-    """Return samples of equal type as the rows of one expression; arrays are copied together, not recorded
-    separately."""
+    """Return ``leaves``, samples of equal type, as the rows of one expression; arrays are copied together into one
+    tensor."""
     arrays: Any = leaves
     types = {type(leaf) for leaf in leaves}
     if len(types) == 1 and types <= {*WEAK}:

@@ -1,10 +1,10 @@
-"""Activation functions besides relu, sigmoid and tanh: operations first, then compositions.
+"""Activation functions except relu, sigmoid and tanh.
 
-Frequently used activations have their own kernels. The others are compositions, which the plan fuses into one kernel
-and which need no gradient rule.
+Frequently used activations are operations, which have their own kernels. The others are compositions. The plan fuses
+them into one kernel, and they need no gradient rule.
 
-At a kink (relu at 0, the limits of clip, the hard sigmoid at ±3) the gradient is a one-sided derivative; the conditions
-``<`` and ``≤`` below determine the side. All activations propagate NaN.
+At a kink (relu at 0, clip at its limits, the hard sigmoid at ±3) the gradient is a one-sided derivative. The
+comparisons ``<`` and ``≤`` below determine its side. All activations propagate NaN.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ _WIDE = (
 
 
 class Clip(Elementwise):
-    """Elements limited to low … high, one of which may be None; NaN stays NaN.
+    """Elements limited to low … high, where one limit may be None; NaN stays NaN.
 
-    The gradient is g between the limits and 0 outside. At the limits it is g, or 0 if ``is_open``.
+    The gradient is g between the limits, and 0 outside them. At the limits it is g, or 0 if ``is_open``.
     """
 
     low: Number | None
@@ -80,7 +80,7 @@ class Clip(Elementwise):
             )
 
     def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
-        if is_floating(dtypes[0]) and dtypes[0].kind != "f":  # limits do not widen bfloat16
+        if is_floating(dtypes[0]) and dtypes[0].kind != "f":  # limits do not widen bfloat16, so its dtype is kept
             return dtypes[0]
         return np.result_type(*dtypes, *[limit for limit in (self.low, self.high) if limit is not None])
 
@@ -110,7 +110,7 @@ class Silu(Elementwise):
         return float_dtype(*dtypes)
 
     def kernel(self, out: Array, x: Array) -> Array:
-        with np.errstate(over="ignore"):  # e⁻ˣ = ∞ gives 0, which is correct
+        with np.errstate(over="ignore"):  # the result for e⁻ˣ = ∞ is 0, which is correct
             powers = np.exp(np.negative(x, dtype=accumulator_dtype(out.dtype)))
         np.divide(x, 1 + powers, out=out, casting="same_kind")
         return out
@@ -121,7 +121,7 @@ class Silu(Elementwise):
 
 
 class Hardsigmoid(Elementwise):
-    """Hard sigmoid: x/6 + 1/2, limited to 0 … 1. The gradient at ±3 is 0."""
+    """Hard sigmoid: x/6 + 1/2, limited to the range 0 … 1. The gradient at ±3 is 0."""
 
     reuses_operand = True
     range, monotone, weight, examples = "unit", True, 3, _WIDE
@@ -139,7 +139,7 @@ class Hardsigmoid(Elementwise):
 
 
 class Hardswish(Elementwise):
-    """x times the hard sigmoid of x. The gradient at −3 is 0, at 3 it is g."""
+    """x times the hard sigmoid of x. The gradient at −3 is 0; the gradient at 3 is g."""
 
     weight, examples = 4, _WIDE
     reuses_operand = True
@@ -168,7 +168,8 @@ class LeakyRelu(Elementwise):
 
     def kernel(self, out: Array, x: Array) -> Array:
         scaled: Array = np.multiply(x, out.dtype.type(self.slope), dtype=out.dtype)
-        # The maximum is vectorized. It is wrong for slope 0, because 0 · ∞ is NaN, and for slopes above 1 or below 0.
+        # np.maximum is vectorized. Its result would be wrong for the slope 0, because 0 · ∞ is NaN, and for slopes
+        # above 1 or below 0.
         if 0 < self.slope <= 1:
             np.maximum(x, scaled, out=out)
         else:
@@ -180,7 +181,7 @@ class LeakyRelu(Elementwise):
 
 
 class Gelu(Elementwise):
-    """x · Φ(x), where Φ is the normal distribution function or its tanh approximation."""
+    """x · Φ(x), where Φ is the distribution function of the standard normal distribution, or its tanh approximation."""
 
     reuses_operand = True
     approximate: bool = False
@@ -209,28 +210,29 @@ class Gelu(Elementwise):
 
 
 _SLOPE = math.sqrt(2 / math.pi)
-"""slope at 0 of erf(x / √2) and of its tanh approximation, which uses 0.044715 as fitted by Hendrycks and Gimpel,
-Gaussian Error Linear Units, 2016"""
+"""derivative at 0 of erf(x / √2), used in the tanh approximation; the approximation's second constant, 0.044715, is
+from Hendrycks and Gimpel, Gaussian Error Linear Units, 2016"""
 
 silu, hardsigmoid, hardswish = Silu(), Hardsigmoid(), Hardswish()
 
 
 @public
 def clip(x: Any, low: Any = None, high: Any = None) -> Expr:
-    """Limit the elements of ``x`` to low … high, which are numbers or broadcast tensors; one of them may be None.
+    """Limit the elements of ``x`` to low … high.
 
-    Integers with a floating limit give a floating result. NaN stays NaN. If low exceeds high, the result is high, as in
-    NumPy. The gradient is g at and between the limits, and 0 outside. (ONNX: Clip; PNNX: torch.clamp.)
+    The limits are numbers or tensors, which are broadcast; one of them may be None. If a limit is floating, the result
+    is floating too. NaN stays NaN. If low exceeds high, the result is high, as in NumPy. The gradient is g between the
+    limits and at the limits, and 0 outside them. (ONNX: Clip; PNNX: torch.clamp.)
 
     >>> ex.evaluate(ex.clip(np.array([-2.0, 0.5, np.nan]), 0, 1))
     array([0. , 0.5, nan])
     """
-    # limits that are numbers are attributes of one operation; tensors are operands of two
+    # limits that are numbers are attributes of one Clip operation; limits that are tensors need one selection each
     numbers = [limit is None or type(limit) in WEAK or isinstance(limit, np.number) for limit in (low, high)]
     if all(numbers):
         return Clip(low, high)(*as_operands((x,)))
     y: Expr = x
-    # at a limit x is selected, so that it receives the gradient; maximum and minimum propagate NaN
+    # at a limit, x is selected, so the gradient of x there is g; maximum and minimum propagate NaN
     if low is not None:
         y = where(y >= low, y, maximum(y, low))
     return y if high is None else where(y <= high, y, minimum(y, high))
@@ -248,7 +250,7 @@ def relu6(x: Any) -> Expr:
 
 @public
 def leaky_relu(x: Any, slope: float = 0.01) -> Expr:
-    """Return x if positive, else slope · x, elementwise; shape as ``x``. The gradient at 0 is slope · g.
+    """Return x if it is positive, else slope · x, for each element; shape as ``x``. The gradient at 0 is slope · g.
 
     >>> ex.evaluate(ex.leaky_relu(np.array([-1.0, 0.0, 2.0])))
     array([-0.01,  0.  ,  2.  ])
@@ -258,7 +260,8 @@ def leaky_relu(x: Any, slope: float = 0.01) -> Expr:
 
 @public
 def gelu(x: Any, approximate: bool = False) -> Expr:
-    """Compute x · Φ(x), or its tanh approximation; shape as ``x``.
+    """Compute x · Φ(x), where Φ is the standard normal distribution function or its tanh approximation; shape as
+    ``x``.
 
     >>> ex.evaluate(ex.gelu(np.array([-1.0, 0.0, 1.0]))).round(3)
     array([-0.159,  0.   ,  0.841])
@@ -267,18 +270,19 @@ def gelu(x: Any, approximate: bool = False) -> Expr:
 
 
 _SELU_SCALE, _SELU_ALPHA = 1.0507009873554804934193349852946, 1.6732632423543772848170429916717
-"""values that preserve mean 0 and variance 1 (Klambauer et al., Self-Normalizing Neural Networks, 2017)"""
+"""constants for which activations keep the mean 0 and the variance 1 (Klambauer et al., Self-Normalizing Neural
+Networks, 2017)"""
 
 
 @public
 def elu(x: Any, alpha: float = 1.0) -> Expr:
-    """Compute x if positive, else α · (eˣ − 1); shape as ``x``. The gradient at 0 is α · g.
+    """Compute x if it is positive, else α · (eˣ − 1); shape as ``x``. The gradient at 0 is α · g.
 
     >>> ex.evaluate(ex.elu(np.array([-1.0, 0.0, 2.0]))).round(3)
     array([-0.632,  0.   ,  2.   ])
     """
     (x,) = as_operands((x,))
-    below = expm1(clip(x, None, 0))  # without clip the unused exponential above 0 could overflow
+    below = expm1(clip(x, None, 0))  # without clip, the exponential could overflow for x > 0, where it is not used
     return where(x > 0, x, below if alpha == 1 else below * alpha)
 
 
@@ -294,7 +298,7 @@ def selu(x: Any, alpha: float = _SELU_ALPHA, scale: float = _SELU_SCALE) -> Expr
 
 @public
 def celu(x: Any, alpha: float = 1.0) -> Expr:
-    """Compute x if positive, else α · (e^(x/α) − 1); shape as ``x``. The gradient at 0 is g.
+    """Compute x if it is positive, else α · (e^(x/α) − 1); shape as ``x``. The gradient at 0 is g.
 
     >>> ex.evaluate(ex.celu(np.array([-1.0, 0.0, 2.0]))).round(3)
     array([-0.632,  0.   ,  2.   ])
@@ -340,7 +344,8 @@ def log_sigmoid(x: Any) -> Expr:
 
 @public
 def prelu(x: Any, slope: Any) -> Expr:
-    """Compute x if positive, else slope · x, with one slope or one per channel (axis 1).
+    """Compute x if it is positive, else slope · x. There is one slope for all channels, or one for each channel (axis
+    1).
 
     The gradient at 0 is slope · g.
 
@@ -360,9 +365,9 @@ def prelu(x: Any, slope: Any) -> Expr:
 
 @public
 def glu(x: Any, axis: int = -1) -> Expr:
-    """Multiply the first half of an axis by the sigmoid of its second half: (…, 2n, …) → (…, n, …).
+    """Multiply the first half of ``x`` along ``axis`` by the sigmoid of the second half:
 
-    Raises OperandError for an odd length. (PNNX: nn.GLU, F.glu.)
+    (…, 2n, …) → (…, n, …). Raises OperandError if the axis has an odd length. (PNNX: nn.GLU, F.glu.)
 
     >>> ex.evaluate(ex.glu(np.array([2.0, 0.0])))
     array([1.])

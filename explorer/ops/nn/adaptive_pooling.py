@@ -1,7 +1,7 @@
-"""Adaptive pooling: a given number of windows that cover images evenly and may overlap.
+"""Adaptive pooling: a given number of windows covers each image evenly; the windows may overlap.
 
-Window i of h along an axis of length H covers ⌊i·H/h⌋ (included) to ⌈(i+1)·H/h⌉ (excluded). Each result is computed
-only from the pixels of its window, so that ∞ and NaN do not affect other windows.
+Window i of h along an axis of length H covers ⌊i·H/h⌋ … ⌈(i+1)·H/h⌉ − 1. Each result is computed only from the pixels
+of its window, so ∞ and NaN do not affect other windows.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ __all__ = ["adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool"]
 
 
 class AdaptiveAvgPool2d(Operation):
-    """Means of ``output`` windows that cover the image evenly: window i covers ⌊i·H/h⌋ … ⌈(i+1)·H/h⌉ − 1."""
+    """Means of windows that cover the image evenly; ``output`` is their number along each axis.
+
+    For h windows along an axis of length H, window i covers ⌊i·H/h⌋ … ⌈(i+1)·H/h⌉ − 1.
+    """
 
     output: Lengths
     linear: ClassVar[bool] = True
@@ -49,14 +52,14 @@ class AdaptiveAvgPool2d(Operation):
         return _result_type(self, x, self.output, rule)
 
     def kernel(self, out: Array, x: Array) -> Array:
-        # each window is one pixel
+        # each window is a single pixel
         if x.shape == out.shape:
             np.copyto(out, x)
             return out
         n, channels, height, width = x.shape
-        # axis by axis, because the mean of a rectangle is the mean of its column means
+        # pool axis by axis, because the mean of a rectangle is the mean of its column means
         rows = np.empty((n, channels, self.output[0], width), out.dtype, like=out)
-        if height % self.output[0] == 0:  # disjoint windows of equal length need only one product
+        if height % self.output[0] == 0:  # for disjoint windows of equal length, one product is enough
             step = height // self.output[0]
             pixels = x.reshape(n, channels, self.output[0], step, width).astype(out.dtype, copy=False)
             np.matmul(_weights(slice(0, step), out), pixels, out=rows)
@@ -83,7 +86,7 @@ class AdaptiveAvgPool2d(Operation):
 
 
 class AdaptiveAvgPool2dGradient(Operation):
-    """Adjoint of adaptive pooling for images of ``size``: each window's gradient is divided among its pixels."""
+    """Adjoint of adaptive pooling for images of ``size``: divides each window's gradient equally among its pixels."""
 
     size: Lengths
     linear: ClassVar[bool] = True
@@ -121,37 +124,38 @@ class AdaptiveAvgPool2dGradient(Operation):
 
 
 def _result_type(operation: Operation, x: TensorType, size: Lengths, rule: str) -> TensorType:
-    """Return the result type (N, C, *size); raise OperandError if x or the result has no pixels."""
+    """Return the result type (N, C, *size); raise OperandError if ``x`` or the result has no pixels."""
     if x.rank != 4 or min(size) < 1 or min(x.shape[2:]) < 1:
         raise operation.refuse((x,), rule)
     return TensorType((*x.shape[:2], *size), float_dtype(x.dtype))
 
 
 def _windows(length: int, count: int) -> Iterator[tuple[int, slice]]:
-    """Yield the index and the slice of each window along an axis."""
+    """Yield (index, slice of pixels) for each of ``count`` windows along an axis of ``length`` pixels."""
     for index in range(count):
         yield (
             index,
             slice(index * length // count, -(-(index + 1) * length // count)),
-        )  # floor and ceiling, exact for integers
+        )  # floor and ceiling; both are exact for integers
 
 
 def _weights(window: slice, like: Array) -> Array:
-    """Return the weight of each pixel in a window's mean, with the dtype and device of an array."""
+    """Return the weight of each pixel in the mean of ``window``, with the dtype and device of ``like``."""
     weights: Array = np.empty(window.stop - window.start, like.dtype, like=like)
     weights.fill(1 / weights.size)
     return weights
 
 
 def _apply_merged(operation: Operation, size: int, x: Expr) -> Expr:
-    """Apply an operation to ``size`` batches of images, merged into one batch."""
+    """Apply ``operation`` to ``x``, which contains ``size`` batches of images; the batches are merged into one."""
     result = operation(reshape(x, (size * x.shape[1], *x.shape[2:])))
     return reshape(result, (size, x.shape[1], *result.shape[1:]))
 
 
 @public
 def adaptive_avg_pool2d(x: Any, output: int | Lengths) -> Expr:
-    """Average output[0] × output[1] windows that cover each image evenly: (N, C, H, W) → (N, C, *output).
+    """Average the pixels of windows that cover each image evenly: (N, C, H, W) → (N, C, *output). ``output`` is the
+    number of windows along each axis.
 
     Integers become floating. Each window's gradient is divided equally among its pixels. (PNNX: nn.AdaptiveAvgPool2d,
     F.adaptive_avg_pool2d.)
@@ -168,10 +172,11 @@ def adaptive_avg_pool2d(x: Any, output: int | Lengths) -> Expr:
 @composition
 @rounded_once
 def adaptive_avg_pool3d(x: Any, output: int | Lengths, *, policies: Items = ()) -> Expr:
-    """Average windows that cover each volume evenly: (N, C, D, H, W) → (N, C, *output).
+    """Average the elements of windows that cover each volume evenly:
 
-    It is recorded as slices, means and concatenations, axis by axis. Integers become floating. (PNNX:
-    nn.AdaptiveAvgPool3d, F.adaptive_avg_pool3d.)
+    (N, C, D, H, W) → (N, C, *output). ``output`` is the number of windows along each axis. The function records slices,
+    means and concatenations, axis by axis. Integers become floating. (PNNX: nn.AdaptiveAvgPool3d,
+    F.adaptive_avg_pool3d.)
 
     >>> ex.adaptive_avg_pool3d(np.ones((1, 2, 4, 6, 8)), (3, 1, 5)).shape
     (1, 2, 3, 1, 5)
@@ -182,7 +187,8 @@ def adaptive_avg_pool3d(x: Any, output: int | Lengths, *, policies: Items = ()) 
 
 
 def adaptive_avg_pool(x: Any, axes: int, output: int | Lengths) -> Expr:
-    """Average windows that cover one to three axes evenly; sequences (N, C, L) are treated as images of height 1."""
+    """Average the elements of windows that cover the last ``axes`` axes (1 to 3) evenly; sequences (N, C, L) are
+    treated as images of height 1."""
     if axes == 1:
         return squeeze(adaptive_avg_pool2d(expand_dims(x, 2), (1, *for_each(output, 1, "output size"))), 2)
     return adaptive_avg_pool2d(x, output) if axes == 2 else adaptive_avg_pool3d(x, output)
@@ -190,11 +196,12 @@ def adaptive_avg_pool(x: Any, axes: int, output: int | Lengths) -> Expr:
 
 @public
 def adaptive_max_pool(x: Any, output: int | tuple[int, ...]) -> Expr:
-    """Return the maximum of each of ``output`` windows along the last axes.
+    """Return the maxima of windows that cover the last axes evenly.
 
-    Window i of l along an axis of length L covers ⌊i·L/l⌋ … ⌈(i+1)·L/l⌉ − 1. The operation is recorded as slices,
-    maxima and concatenations, axis by axis, because the maximum of a rectangle is the maximum of its row maxima. The
-    gradient goes to each window's first maximum. (ONNX has no such operator; PNNX: nn.AdaptiveMaxPool1d to 3d.)
+    ``output`` is the number of windows along each axis. Window i of l along an axis of length L covers ⌊i·L/l⌋ …
+    ⌈(i+1)·L/l⌉ − 1. The function records slices, maxima and concatenations, axis by axis. This is correct because the
+    maximum of a rectangle is the maximum of its row maxima. The gradient goes to each window's first maximum. (ONNX has
+    no such operator; PNNX: nn.AdaptiveMaxPool1d to 3d.)
 
     >>> ex.evaluate(ex.adaptive_max_pool(np.arange(6.0).reshape(1, 1, 6), 3))
     array([[[1., 3., 5.]]])
@@ -204,12 +211,13 @@ def adaptive_max_pool(x: Any, output: int | tuple[int, ...]) -> Expr:
 
 
 def _first_max(x: Expr, axis: int, keepdims: bool) -> Expr:
-    """Take the maxima along an axis by their indices, so that the gradient goes to the first of equal elements."""
+    """Take the maxima along ``axis`` at their indices, so that the gradient goes to the first of equal elements."""
     return TakeAlong(axis)(x, argmax(x, axis, keepdims))
 
 
 def _axis_by_axis(name: str, x: Expr, sizes: Sequence[Any], reduce: Callable[..., Expr]) -> Expr:
-    """Reduce the windows along each of the last axes."""
+    """Apply ``reduce`` to the windows along each of the last axes; ``sizes`` are the numbers of windows along these
+    axes."""
     counts = [whole(count, f"{name}: a number of windows") for count in sizes]
     if len(counts) > x.ndim or any(count < 1 for count in counts) or 0 in x.shape[x.ndim - len(counts) :]:
         raise OperandError(
@@ -218,7 +226,7 @@ def _axis_by_axis(name: str, x: Expr, sizes: Sequence[Any], reduce: Callable[...
             fix="use 1 to pool the whole axis",
         )
     y: Expr = x
-    # the last axis first, so that the first of equal elements in row-major order is selected
+    # start with the last axis, so that the first of equal elements in row-major order is selected
     for axis, count in reversed([*enumerate(counts, x.ndim - len(counts))]):
         length = y.shape[axis]
         if count == length:

@@ -1,7 +1,7 @@
 """Attention: averages of values, weighted by the similarity of queries and keys.
 
-It is recorded as products, a softmax and a selection, which the plan batches, fuses and tiles. A fused kernel that
-never stores the scores would reimplement all of them.
+Attention is recorded as matrix products, a softmax and a selection. The plan can batch, fuse and tile them. A special
+fused kernel would not store the scores, but it would have to implement all of this again.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def attention_weights(
 ) -> Expr:
     """Compute softmax(query · keyᵀ · scale + mask) over the keys: (…, L, E), (…, S, E) → (…, L, S).
 
-    ``scale`` is 1/√E for None. A boolean mask is True for visible keys; a query without visible keys gives NaN.
-    ``causal`` hides the keys after each query. Raises OperandError for shapes that do not fit.
+    If ``scale`` is None, 1/√E is used. A boolean mask is True for visible keys; the weights of a query without visible
+    keys are NaN. ``causal`` hides the keys after each query's position. Raises OperandError if the shapes do not match.
 
     >>> q, k = ex.tensor([[1.0, 0.0]]), ex.tensor([[1.0, 0.0], [0.0, 1.0]])
     >>> ex.evaluate(ex.attention_weights(q, k, scale=0.0))
@@ -49,11 +49,12 @@ def attention_weights(
             fix="ex.transpose or x @ W, so that both last axes have the same size",
         )
     factor = 1 / math.sqrt(max(query.shape[-1], 1)) if scale is None else scale
-    # scale the queries instead of the scores: each query has E elements and S scores (for E = 0 the factor is 1)
+    # scale the queries, which have E elements each, instead of the scores, which are S for each query (for E = 0 the
+    # factor is 1)
     scores = matmul(query * factor, swap(key))
     if mask is not None:
         (mask,) = as_operands((mask,))
-        # −∞ gives hidden keys a weight of exactly 0, whereas a large negative number would leave a small weight
+        # with −∞, the weight of a hidden key is exactly 0; with a large negative number, a small weight would remain
         scores = where(mask, scores, -np.inf) if mask.dtype.kind == "b" else scores + mask
     if causal:
         claim_constant("a causal mask", query.shape[-2] * key.shape[-2], 1)
@@ -76,8 +77,8 @@ def attention(
 ) -> Expr:
     """Compute scaled dot-product attention: (…, L, E), (…, S, E), (…, S, V) → (…, L, V); see ``attention_weights``.
 
-    If the queries have more heads (axis −3) than keys and values, consecutive heads share one. A query whose boolean
-    mask is False for every key gets zeros.
+    If the queries have more heads (axis −3) than the keys and values, consecutive query heads share one key and value
+    head. If the boolean mask is False for every key of a query, the query's result is zeros.
 
     >>> x = ex.tensor(np.ones((2, 8, 10, 16), "float32"))
     >>> ex.attention(x, x, x, causal=True).shape

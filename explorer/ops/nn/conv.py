@@ -1,15 +1,15 @@
 """Convolution (cross-correlation, as in deep learning) along one to three axes, and its two adjoints.
 
-The operations are two-dimensional: ``conv`` treats sequences as images of height 1 and adds the convolutions of a
-volume's planes. The three operations share windows, shapes and checks. Their gradients are convolutions or adjoints
-again, so that gradients of any order exist. The kernels (``kernels``) split a result into tiles of matrix products
-instead of unfolding the whole image, which would need h · w times its memory. A GPU computes one product of unfolded
-images, because many small products are slow.
+The operations are two-dimensional. ``conv`` treats sequences as images of height 1; for volumes, it adds convolutions
+of planes. The three operations share windows, shapes and checks. Their gradients are convolutions or adjoints too, so
+gradients of any order exist. Unfolding whole images would need h · w times their memory, so the kernels (``kernels``)
+divide a result into tiles and compute matrix products for each tile. On a GPU, many small products are slow, so one
+product of unfolded images is computed.
 
 For filters w and images x, y[n, o, i, j] = Σ x[n, c, i · s − p + a · d, j · s − p + b · d] · w[o, c, a, b] over c, a,
-b, with stride s, padding p and dilation d; pixels outside the image are 0. A NaN or ∞ affects only the results of its
-own windows. Images without pixels, channels or filters give empty results or zeros, the value of an empty sum. (ONNX:
-Conv; PNNX: nn.Conv2d, F.conv2d.)
+b, with stride s, padding p and dilation d; pixels outside the image are 0. A NaN or ∞ affects only the results whose
+windows contain it. If there are no pixels, channels or filters, results are empty or zeros, the value of an empty sum.
+(ONNX: Conv; PNNX: nn.Conv2d, F.conv2d.)
 """
 
 from __future__ import annotations
@@ -49,8 +49,9 @@ _NONE: Padding = ((0, 0), (0, 0))
 class Convolution(Operation, abstract=True):
     """Base class of convolution and its adjoints: images (N, C, H, W), filters (O, C / groups, h, w).
 
-    With an upstream gradient g, all three are derivatives of one sum over windows, Σ g · w · x, by one of its factors.
-    They therefore share one check of shapes (``result_shape``), and the gradients of each are the other two.
+    For an upstream gradient g, each of the three operations is the derivative of the same sum over windows, Σ g · w ·
+    x, with respect to one factor. They therefore share one check of shapes (``result_shape``), and the gradients of
+    each operation are the other two operations.
     """
 
     strides: Lengths = _ONE
@@ -61,19 +62,19 @@ class Convolution(Operation, abstract=True):
     accumulates: ClassVar[bool] = True
 
     def window(self, filters: Shape) -> Window:
-        """Return the window of the filters."""
+        """Return the window for filters of shape ``filters``."""
         return Window((filters[2], filters[3]), self.strides, self.padding, self.dilation)
 
     @property
     def options(self) -> tuple[Lengths, Padding, Lengths, int]:
-        """Attributes that convolution and its adjoints share."""
+        """Attributes that convolution and its adjoints have in common."""
         return self.strides, self.padding, self.dilation, self.groups
 
     def result_shape(self, images: Shape, filters: Shape, types: tuple[TensorType, ...]) -> Shape:
-        """Return (N, O, H′, W′); raise OperandError for images and filters that do not fit."""
+        """Return (N, O, H′, W′); raise OperandError if the shapes of images and filters do not match."""
         if len(images) != 4 or len(filters) != 4 or any(type_.dtype.kind == "b" for type_ in types):
             raise self.refuse(types, "images must be (N, C, H, W) and filters (O, C / groups, h, w), both numeric")
-        # groups are checked first, because the last condition divides by them
+        # check groups first, because the last condition divides by them
         if self.groups < 1 or images[1] != filters[1] * self.groups or filters[0] % self.groups:
             raise self.refuse(
                 types,
@@ -92,8 +93,8 @@ class Convolution(Operation, abstract=True):
 class ConvolutionPolicy(PolicyClass):
     """Policy that selects the algorithm of a convolution.
 
-    "priced" lets the plan choose Winograd's algorithm if its estimated cost is lower; "direct" multiplies pixels by
-    weights, so that a NaN or ∞ affects only the results of its own windows.
+    With "priced", the plan chooses Winograd's algorithm if its estimated cost is lower. With "direct", pixels are
+    multiplied by weights, so a NaN or ∞ affects only the results whose windows contain it.
 
     >>> ex.ConvolutionPolicy.algorithm("direct")
     ConvolutionPolicy.algorithm = 'direct'
@@ -103,7 +104,7 @@ class ConvolutionPolicy(PolicyClass):
 
 
 class Conv2d(Adjustable, Convolution):
-    """Cross-correlation of images (N, C, H, W) with filters (O, C / groups, h, w): (N, O, H′, W′)."""
+    """Cross-correlation of images (N, C, H, W) and filters (O, C / groups, h, w) → (N, O, H′, W′)."""
 
     policies: ClassVar[tuple[Minor, ...]] = (ConvolutionPolicy.algorithm,)
     packed_operand = 1
@@ -122,7 +123,7 @@ class Conv2d(Adjustable, Convolution):
         return self.convolving(images.shape, filters.shape).workspace(images.dtype.itemsize)
 
     def convolving(self, images: Shape, filters: Shape) -> ConvForwardPlan:
-        """Return the tiling of the convolution for operands of these shapes."""
+        """Return the tiling of the convolution for operands of shapes ``images`` and ``filters``."""
         return ConvForwardPlan(self.window(filters), self.groups, images, filters)
 
     def pack_operand(self, filters: Array) -> Array:
@@ -138,7 +139,8 @@ class Conv2d(Adjustable, Convolution):
         return out
 
     def kept_axes(self, operand: int, images: TensorType, filters: TensorType) -> tuple[tuple[int, int], ...]:
-        # a factor per image scales that image's results; a factor per filter scales its channel of the result
+        # a factor of an image scales the image's results; a factor of a filter scales the filter's channel in the
+        # result
         return ((0, 1),) if operand else ((0, 0),)
 
     def gradient(self, g: Expr, y: Expr, images: Expr, filters: Expr) -> tuple[Expr, Expr]:
@@ -158,7 +160,7 @@ class Conv2d(Adjustable, Convolution):
         return 2 * result.size * math.prod(types[1].shape[1:])
 
     def under(self, policies: Policies) -> Operation:
-        """Return the convolution for the policies' algorithm."""
+        """Return the convolution that uses the algorithm set by ``policies``."""
         return DirectConv2d(*self.options) if policies.select(ConvolutionPolicy).algorithm == "direct" else self
 
 
@@ -172,10 +174,10 @@ class DirectConv2d(Conv2d):
 
 
 class Conv2dImageGradient(Convolution):
-    """Adjoint of convolution in the images: (N, O, H′, W′), filters (O, C / groups, h, w) → ``shape`` (N, C, H, W).
+    """Adjoint of convolution for images: (N, O, H′, W′), filters (O, C / groups, h, w) → ``shape`` (N, C, H, W).
 
-    ``shape`` is an attribute because the operands do not determine it: with a stride of 2, images with 5 and 6 rows
-    have results of equal size. Transposed convolutions are this operation.
+    The operands do not determine ``shape``, so it is an attribute: with a stride of 2, results have equal sizes for
+    images of 5 and 6 rows. Transposed convolutions are recorded as this operation.
     """
 
     shape: Shape = ()
@@ -195,7 +197,7 @@ class Conv2dImageGradient(Convolution):
         return self.gradient_of(filters.shape).workspace(np.result_type(g.dtype, filters.dtype).itemsize)
 
     def gradient_of(self, filters: Shape) -> ImageGradient:
-        """Return the tiling of the adjoint of a convolution with filters of this shape."""
+        """Return the tiling of the adjoint of a convolution with filters of shape ``filters``."""
         return ImageGradient(self.window(filters), self.groups, self.shape, filters)
 
     def pack_operand(self, filters: Array) -> list[Array]:
@@ -212,7 +214,7 @@ class Conv2dImageGradient(Convolution):
 
     def kept_axes(self, operand: int, g: TensorType, filters: TensorType) -> tuple[tuple[int, int], ...]:
         if operand:
-            return ((1, 1),) if self.groups == 1 else ()  # the groups' channels are concatenated
+            return ((1, 1),) if self.groups == 1 else ()  # the channels of all groups are concatenated
         return ((0, 0),)
 
     def gradient(self, upstream: Expr, y: Expr, g: Expr, filters: Expr) -> tuple[Expr, Expr]:
@@ -235,7 +237,7 @@ class Conv2dImageGradient(Convolution):
 
 
 class Conv2dFilterGradient(Convolution):
-    """Adjoint of convolution in the filters: (N, O, H′, W′), images (N, C, H, W) → ``shape`` (O, C / groups, h, w)."""
+    """Adjoint of convolution for filters: (N, O, H′, W′), images (N, C, H, W) → ``shape`` (O, C / groups, h, w)."""
 
     shape: Shape = ()
     examples = (
@@ -254,7 +256,7 @@ class Conv2dFilterGradient(Convolution):
         return self.gradient_of(images.shape).workspace(np.result_type(g.dtype, images.dtype).itemsize)
 
     def gradient_of(self, images: Shape) -> FilterGradient:
-        """Return the tiling of the adjoint of a convolution of images of this shape."""
+        """Return the tiling of the adjoint of a convolution of images of shape ``images``."""
         return FilterGradient(self.window(self.shape), self.groups, images, self.shape)
 
     def tiles(self, out: Array, prepared: None, g: Array, images: Array) -> list[Tile]:
@@ -281,7 +283,7 @@ class Conv2dFilterGradient(Convolution):
 
 
 def _batch_filters(operation: Convolution, size: int, batched: tuple[bool, ...], first: Expr, second: Expr) -> Expr:
-    """Record one convolution per batch element, because each has its own filters."""
+    """Record one convolution for each batch element, because each element has its own filters."""
 
     def part(node: Expr, is_batched: bool, index: int) -> Expr:
         return Index0(index)(node) if is_batched else node
@@ -303,9 +305,10 @@ def conv1d(
     groups: int = 1,
     policies: Items = (),
 ) -> Expr:
-    """Convolve (N, C, L) with filters (O, C / groups, l) and add a bias (O,): → (N, O, L′).
+    """Convolve ``x`` (N, C, L) with filters (O, C / groups, l) and add a bias (O,); the result is (N, O, L′).
 
-    Strides, padding, dilation and groups are as in ``conv2d``. Raises OperandError for other ranks.
+    Strides, padding, dilation and groups are as in ``conv2d``. Raises OperandError if ``x`` or the filters have another
+    rank.
 
     >>> x, filters = ex.tensor([[[1.0, 2.0, 4.0, 8.0]]]), ex.tensor([[[-1.0, 1.0]]])
     >>> ex.evaluate(ex.conv1d(x, filters))
@@ -326,10 +329,11 @@ def conv2d(
     groups: int = 1,
     policies: Items = (),
 ) -> Expr:
-    """Convolve (N, C, H, W) with filters (O, C / groups, h, w) and add a bias (O,): → (N, O, H′, W′).
+    """Convolve ``x`` (N, C, H, W) with filters (O, C / groups, h, w) and add a bias (O,); the result is (N, O, H′,
+    W′).
 
-    The filters are not flipped (cross-correlation). H′ = ⌊(H + padding − dilation · (h − 1) − 1) / stride⌋ + 1 with the
-    padding of both sides; W′ is computed likewise. Raises OperandError for shapes that do not fit.
+    The filters are not flipped (cross-correlation). H′ = ⌊(H + padding − dilation · (h − 1) − 1) / stride⌋ + 1, where
+    padding is the sum of both sides; W′ is computed likewise. Raises OperandError if the shapes do not match.
 
     >>> x, filters = ex.tensor(np.ones((1, 1, 4, 4))), ex.tensor(np.ones((1, 1, 3, 3)))
     >>> ex.evaluate(ex.conv2d(x, filters))
@@ -354,11 +358,11 @@ def conv3d(
     groups: int = 1,
     policies: Items = (),
 ) -> Expr:
-    """Convolve (N, C, D, H, W) with filters (O, C / groups, d, h, w) as one 2D convolution for each plane of the
-    filters.
+    """Convolve volumes ``x`` (N, C, D, H, W) with filters (O, C / groups, d, h, w); the result is (N, O, D′, H′,
+    W′).
 
-    Strides, padding and dilation are one number for all three axes or one per axis; padding may also be one pair
-    (before, after) per axis.
+    One 2D convolution is recorded for each plane of the filters. Strides, padding and dilation are one number for all
+    three axes or one number for each axis; padding may also be one pair (before, after) for each axis.
 
     >>> ex.conv3d(np.ones((1, 2, 5, 6, 7)), np.ones((4, 2, 3, 3, 3)), padding=1).shape
     (1, 4, 5, 6, 7)
@@ -377,14 +381,16 @@ def conv(
     groups: int = 1,
     policies: Items = (),
 ) -> Expr:
-    """Convolve (N, C, …) with filters (O, C / groups, …) along one to three axes and add a bias (O,).
+    """Convolve ``x`` (N, C, …) with filters (O, C / groups, …) along ``axes`` axes, one to three, and add a bias
+    (O,).
 
-    Strides, padding and dilation are one number for all axes or one per axis; padding may also be one pair (before,
-    after) per axis. The kernel convolves images: a sequence is an image of height 1, and a volume is a sum over the
-    planes of its filters. Policies apply to images only. Raises OperandError for operands of other ranks.
+    Strides, padding and dilation are one number for all axes or one number for each axis; padding may also be one pair
+    (before, after) for each axis. The kernel convolves images. A sequence is treated as an image of height 1. The
+    convolution of a volume is a sum over the planes of its filters. Policies apply only to images. Raises OperandError
+    if an operand has another rank.
     """
     x, filters = as_operands((x, filters))
-    # for images the operation checks the ranks
+    # for images, the operation itself checks the ranks
     if axes != 2:
         check_ranks(f"conv{axes}d", x, filters, axes, "O, C / groups")
     window = window_of(1, axes, strides, padding, dilation)
@@ -400,11 +406,12 @@ def conv(
 
 @rounded_once
 def _conv_by_planes(x: Expr, filters: Expr, bias: Any, *, window: Window, groups: int) -> Expr:
-    """Convolve volumes by adding the convolutions of their planes with each plane of the filters."""
+    """Convolve volumes: convolve their planes with each plane of the filters, and add the results."""
     depths = filters.shape[2]
     step, sides, gap, plane = window.strides[0], window.padding[0], window.dilation[0], window.plane()
     problem = window.problem()
-    # only the depth is padded here, because the convolutions pad the other two axes
+    # compute the number of planes of the result; only the depth is padded here, because the convolutions pad the other
+    # two axes
     count = 0 if problem or not depths else (x.shape[2] + sum(sides) - gap * (depths - 1) - 1) // step + 1
     if count < 1:
         raise OperandError(
@@ -417,7 +424,7 @@ def _conv_by_planes(x: Expr, filters: Expr, bias: Any, *, window: Window, groups
 
     def convolve_plane(depth: int) -> Expr:
         first = depth * gap
-        # the planes of the volume that this plane of the filters multiplies, one per plane of the result
+        # for each plane of the result, the plane of the volume that this plane of the filters multiplies
         layers = part_of(padded_volume, (slice(None), slice(None), slice(first, first + (count - 1) * step + 1, step)))
         images = transpose(layers, (0, 2, 1, 3, 4))  # (N, D′, C, H, W), where each plane is an image
         images = reshape(images, (images.shape[0] * count, *images.shape[2:]))
@@ -425,14 +432,14 @@ def _conv_by_planes(x: Expr, filters: Expr, bias: Any, *, window: Window, groups
         y = conv(images, part, None, 2, plane.strides, plane.padding, plane.dilation, groups)
         return reshape(y, (x.shape[0], count, *y.shape[1:]))
 
-    # each plane of the filters records a convolution, and a file can declare more planes than a plan supports
+    # a convolution is recorded for each plane of the filters, and a file can declare more planes than a plan supports
     claim_steps("a convolution of volumes", depths)
     total = add_n(*[convolve_plane(depth) for depth in range(depths)])
     return plus_bias(transpose(total, (0, 2, 1, 3, 4)), bias)
 
 
 def plus_bias(y: Expr, bias: Any) -> Expr:
-    """Add a bias (O,), if any, to a result (N, O, …); raise OperandError if its size does not fit."""
+    """Add ``bias`` (O,), unless it is None, to ``y`` (N, O, …); raise OperandError if it does not have O elements."""
     if bias is None:
         return y
     (bias,) = as_operands((bias,))
@@ -451,11 +458,12 @@ _SPATIAL = {1: "L", 2: "H, W", 3: "D, H, W"}
 
 
 def as_images(x: Expr, filters: Expr) -> tuple[Expr, Expr]:
-    """Return sequences (N, C, L) and their filters as images of height 1."""
+    """Return sequences (N, C, L) as images of height 1, and their filters likewise."""
     return expand_dims(x, 2), expand_dims(filters, 2)
 
 
 def check_ranks(function: str, x: Expr, filters: Expr, axes: int, channels: str) -> None:
-    """Raise OperandError unless x has ``axes`` axes after N and C, and filters have them after ``channels``."""
+    """Raise OperandError unless ``x`` has ``axes`` axes after N and C, and ``filters`` has as many after
+    ``channels``."""
     check_axes(function, f"N, C, {_SPATIAL[axes]}", x=x)
     check_axes(function, f"{channels}, {_SPATIAL[axes].lower()}", filters=filters)

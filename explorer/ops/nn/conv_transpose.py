@@ -1,11 +1,12 @@
-"""Transposed convolutions: the adjoints of convolutions, as in other frameworks' ``conv_transpose2d``.
+"""Transposed convolutions: the adjoints of convolutions, as in PyTorch's ``conv_transpose2d``.
 
-The gradient of a convolution's images is a transposed convolution of the upstream gradient, so both use one operation.
+The gradient of a convolution's images is a transposed convolution of the upstream gradient, so both are the same
+operation.
 
-Filters are (C, O / groups, h, w), from input to output channels. The adjoint convolution's output channels are C, so
-these are exactly its filters (O, C / groups, h, w). As in ``conv``, sequences are images of height 1, and volumes are
-sums over the planes of their filters. (ONNX: ConvTranspose; PNNX: nn.ConvTranspose1d and 2d, F.conv_transpose1d and
-2d.)
+Filters are (C, O / groups, h, w), with input channels first. In the corresponding convolution, the roles of C and O are
+exchanged, so the filters have its usual layout (output channels, input channels / groups, h, w). As in ``conv``,
+sequences are treated as images of height 1, and volumes as sums over the planes of their filters. (ONNX: ConvTranspose;
+PNNX: nn.ConvTranspose1d and 2d, F.conv_transpose1d and 2d.)
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from explorer.ops.nn.kernels.window import Lengths, Padding, Pair, Window, for_e
 __all__ = ["conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
 
 _PHASE = 16
-"""number of operations that each phase of a transposed convolution counts as, because each is a convolution"""
+"""number of steps counted for each phase of a transposed convolution, because each phase is a convolution"""
 
 
 @public
@@ -66,11 +67,11 @@ def conv_transpose2d(
 ) -> Expr:
     """Compute the adjoint of ``conv2d``: (N, C, H, W), filters (C, O / groups, h, w) → (N, O, H′, W′).
 
-    H′ = (H − 1) · stride − padding + dilation · (h − 1) + 1 + output_padding, where output_padding is smaller than the
-    stride or the dilation.
+    H′ = (H − 1) · stride − padding + dilation · (h − 1) + 1 + output_padding, where padding is the sum of both sides.
+    ``output_padding`` must be smaller than the stride or the dilation.
 
-    Each pixel of the result is the sum of the products to which it would contribute in a convolution with these
-    filters. A bias (O,) is added. Raises OperandError if the result has no pixels.
+    Each pixel of ``x`` is multiplied by the filters, and the products are added to one window of the result. A bias
+    (O,) is added. Raises OperandError if the result has no pixels.
 
     >>> x, filters = ex.tensor(np.ones((1, 1, 2, 2))), ex.tensor(np.ones((1, 1, 2, 2)))
     >>> ex.evaluate(ex.conv_transpose2d(x, filters))
@@ -95,9 +96,9 @@ def conv_transpose3d(
 ) -> Expr:
     """Compute the adjoint of ``conv3d``: (N, C, D, H, W), filters (C, O / groups, d, h, w) → (N, O, D′, H′, W′).
 
-    Each option is one number for all three axes or one per axis; padding may also be one pair (before, after) per axis.
-    ``output_padding`` must be smaller than the stride or the dilation. Raises OperandError if the result is empty.
-    (ONNX: ConvTranspose; PNNX: nn.ConvTranspose3d, F.conv_transpose3d.)
+    Each option is one number for all three axes or one number for each axis; padding may also be one pair (before,
+    after) for each axis. ``output_padding`` must be smaller than the stride or the dilation. Raises OperandError if the
+    result is empty. (ONNX: ConvTranspose; PNNX: nn.ConvTranspose3d, F.conv_transpose3d.)
 
     >>> ex.conv_transpose3d(np.ones((1, 2, 3, 4, 5)), np.ones((2, 6, 2, 2, 2)), strides=2).shape
     (1, 6, 6, 8, 10)
@@ -116,11 +117,11 @@ def conv_transpose(
     dilation: int | Lengths = 1,
     groups: int = 1,
 ) -> Expr:
-    """Compute the adjoint of ``conv`` along one to three axes: (N, C, …), filters (C, O / groups, …), and add a bias
-    (O,).
+    """Compute the adjoint of ``conv`` along one to three axes, and add a bias (O,).
 
-    The arguments are as in ``conv``; ``output_padding`` is one number for all axes or one per axis. Raises OperandError
-    for operands of other ranks and if the result is empty.
+    ``x`` is (N, C, …) and ``filters`` is (C, O / groups, …). The arguments are as in ``conv``; ``output_padding`` is
+    one number for all axes or one number for each axis. Raises OperandError if an operand has another rank, or if the
+    result is empty.
     """
     x, filters = as_operands((x, filters))
     name, count = f"conv_transpose{axes}d", whole(groups, "groups")
@@ -169,16 +170,17 @@ def conv_transpose(
 
 
 def _transposed(x: Expr, filters: Expr, window: Window, extra: Lengths, size: list[int], groups: int) -> Expr:
-    """Compute the adjoint of a convolution of images; ``size`` is the result's height and width."""
+    """Compute the adjoint of a convolution of images; ``size`` is the height and width of the result."""
     steps, sides, zeros = window.strides, [*window.padding], [0, 0]
-    # if output_padding ≥ stride, a convolution of the result would have more windows than x has pixels; reduce the
-    # padding at the end instead, and append zeros
+    # if output_padding ≥ stride, a convolution of the result would have more windows than x has pixels. In this case,
+    # reduce the padding at the end instead, and append zeros.
     for axis, (extra_length, step, (before, after)) in enumerate(zip(extra, steps, window.padding, strict=True)):
         if extra_length >= step:
             reduced = min(extra_length, after)
             sides[axis], zeros[axis] = (before, after - reduced), extra_length - reduced
     size = [length - added for length, added in zip(size, zeros, strict=True)]
-    # the kernel creates a convolution per phase, and a tap per row and column; claim both before creating any
+    # the kernel creates one convolution for each phase, and one tap for each row and column. Check their number before
+    # creating any.
     phases = [min(step, length) for step, length in zip(steps, size, strict=True)]
     taps = [phase * min(step, tap_count) for phase, step, tap_count in zip(phases, steps, window.size, strict=True)]
     claim_steps("a transposed convolution", _PHASE * math.prod(phases) + sum(taps))
@@ -191,10 +193,11 @@ def _transposed(x: Expr, filters: Expr, window: Window, extra: Lengths, size: li
 def _transposed_by_planes(
     x: Expr, filters: Expr, bias: Any, *, window: Window, extra: Lengths, length: int, groups: int
 ) -> Expr:
-    """Compute the adjoint of a volume convolution with ``length`` planes as a sum over the planes of the filters.
+    """Compute the adjoint of a volume convolution as a sum over the planes of the filters; the result has ``length``
+    planes.
 
-    The result planes are spread ``strides`` apart along the depth and shifted by the filter plane's index. Their sum is
-    cropped to the result's depth.
+    For each plane of the filters, the resulting planes are placed ``strides`` apart along the depth, and shifted by the
+    plane's index. Their sum is cropped to the depth of the result.
     """
     batch_size, channels, depth = x.shape[:3]
     step, (low, high), gap, plane = window.strides[0], window.padding[0], window.dilation[0], window.plane()
@@ -207,7 +210,7 @@ def _transposed_by_planes(
         y = conv_transpose(images, part, None, 2, plane.strides, plane.padding, extra[1:], plane.dilation, groups)
         rest = y.shape[1:]
         even = ((0, 0),) * len(rest)
-        # insert zeros between the planes, then around them
+        # insert zeros between the planes, then before and after them
         spread = padded(reshape(y, (batch_size, depth, 1, *rest)), ((0, 0), (0, 0), (0, step - 1), *even))
         between = reshape(spread, (batch_size, depth * step, *rest))
         filled = part_of(between, (slice(None), slice(step * (depth - 1) + 1)))

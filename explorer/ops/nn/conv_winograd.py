@@ -1,16 +1,18 @@
-"""Winograd's minimal filtering F(2×2, 3×3): 16 instead of 36 products per tile of four pixels and channel pair.
+"""Winograd's minimal filtering F(2×2, 3×3): 16 instead of 36 products for each tile of 2×2 pixels and pair of
+channels.
 
 Source: A. Lavin, S. Gray, Fast Algorithms for Convolutional Neural Networks, 2015.
 
-Four adjacent results of a 3×3 filter read 4×4 pixels. Fixed matrices of 0, ±1 and ±½ transform pixels and filters into
-16 numbers each. Their products, summed over channels and transformed back, are the four results: Y = Aᵀ [(G g Gᵀ) ⊙ (Bᵀ
-d B)] A, where G is ``_FILTERS``, Bᵀ is written out in ``_differences``, and Aᵀ in ``_first`` and ``_second``. So 16
-matrix products (tiles, C) × (C, O) replace 36, but two transforms read and write more memory. The plan compares the
-costs and replaces a ``Conv2d`` with ``WinogradConv2d`` if that is cheaper.
+A tile of 2×2 results of a 3×3 filter depends on 4×4 pixels. Fixed matrices of 0, ±1 and ±½ transform the pixels into 16
+numbers, and the filter too. These numbers are multiplied, the products are summed over channels, and the sums are
+transformed back: Y = Aᵀ [(G g Gᵀ) ⊙ (Bᵀ d B)] A. G is ``_FILTERS``; ``_differences`` computes Bᵀ, and ``_first`` and
+``_second`` compute Aᵀ. The algorithm thus needs 16 matrix products (tiles, C) × (C, O) instead of 36, but the two
+transforms read and write more memory. The plan compares the costs and replaces ``Conv2d`` by ``WinogradConv2d`` if this
+is cheaper.
 
 The larger F(4×4, 3×3) would save more products, but its matrices contain 4, 5 and 8, which lose more digits in single
-precision. A NaN or ∞ in a tile affects all four of its results, not only the results whose windows contain it, because
-∞ − ∞ is NaN.
+precision. Because ∞ − ∞ is NaN, a NaN or ∞ in a tile affects all four results of the tile, not only the results whose
+windows contain it.
 """
 
 from __future__ import annotations
@@ -31,19 +33,20 @@ from explorer.ops.nn.kernels.im2col import padded
 _FILTERS = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
 """matrix (4, 3) that multiplies a filter from both sides"""
 _BLOCK = 8 * TILE_BYTES
-"""bytes of scratch memory per tile, more than for elementwise tiles, because products with few rows are slow"""
+"""bytes of scratch memory for each tile; it is more than for elementwise tiles, because products with few rows are
+slow"""
 _MIN_TILES = 4
-"""minimum number of tiles, so that several threads have work even if everything fits into one tile"""
+"""minimum number of tiles; several tiles give several threads work, even if everything would fit into one tile"""
 
 
 def _tiles(length: int) -> int:
-    return -(-length // 2)  # for an odd length the last tile computes one extra row or column
+    return -(-length // 2)  # for an odd length, the last tile computes one row or column too many
 
 
 class WinogradConv2d(Conv2d):
     """Convolution with 3×3 filters and stride 1, computed in tiles of 2×2 pixels.
 
-    Its rounding differs from Conv2d's, because each tile is a sum of differences of pixels.
+    Results are rounded differently from Conv2d's, because each tile is computed from differences of pixels.
     """
 
     packed_operand: ClassVar[int] = 1
@@ -63,7 +66,7 @@ class WinogradConv2d(Conv2d):
         return result_type
 
     def unfit(self, images: Shape, filters: Shape) -> str:
-        """Return the rule that these shapes and attributes violate, or ""."""
+        """Return the rule that the shapes or the attributes violate, or ""."""
         if filters[2:] != (3, 3):
             return "filters must be 3×3"
         if self.strides != (1, 1) or self.dilation != (1, 1):
@@ -82,12 +85,12 @@ class WinogradConv2d(Conv2d):
 
     def pack_operand(self, filters: Array) -> Array:
         dtype = np.result_type(filters.dtype)
-        # in double precision, so that transformed weights, which all tiles use, are rounded once
+        # compute in double precision, so that the transformed weights, which all tiles use, are rounded only once
         transformed = np.einsum("ia,ocab,jb->ijco", _FILTERS, filters.astype(np.float64), _FILTERS, optimize=True)
         return np.ascontiguousarray(transformed.astype(dtype)).reshape(16, *filters.shape[1::-1])
 
     def tiles(self, out: Array, prepared: Array, images: Array, filters: Array) -> list[Tile]:
-        if not (images.size and out.size):  # an empty sum
+        if not (images.size and out.size):  # the result is the value of an empty sum
             return [Tile(tuple([slice(0, size) for size in out.shape]), lambda: out.fill(0))]
         top, left = self.padding[0][0], self.padding[1][0]
 
@@ -104,7 +107,7 @@ class WinogradConv2d(Conv2d):
 
 
 def _indices(shape: Shape, channels: int, itemsize: int) -> list[Index]:
-    """Return the indices of the parts of a result (N, O, H′, W′), each of whole tiles."""
+    """Return the indices of the parts of a result of ``shape`` (N, O, H′, W′); each part consists of whole tiles."""
     n, o, rows, width = shape
     image_parts, band_parts = _counts(shape, channels, itemsize)
     return [
@@ -115,18 +118,20 @@ def _indices(shape: Shape, channels: int, itemsize: int) -> list[Index]:
 
 
 def _counts(shape: Shape, channels: int, itemsize: int) -> tuple[int, int]:
-    """Return the numbers of parts into which the images and the rows of tiles are divided."""
+    """Return the number of parts into which the images are divided, and the number into which rows of tiles are
+    divided."""
     n, o, rows, width = shape
     tile_rows, row_bytes = _tiles(rows), 16 * _tiles(width) * (channels + o) * itemsize
-    # rows of tiles per part: whole images if they fit, otherwise bands of one image
+    # number of tile rows in a part; a part consists of whole images if they fit, otherwise of rows of one image
     block = max(1, min(_BLOCK // row_bytes, -(-n * tile_rows // _MIN_TILES)))
     return (count(n, block // tile_rows), 1) if block >= tile_rows else (count(n, 1), count(tile_rows, block))
 
 
 def _memory(n: int, tile_rows: int, tile_columns: int, channels: int, filters: int) -> tuple[Shape, ...]:
-    """Return the shapes of a part's scratch arrays.
+    """Return the shapes of the scratch arrays for one part.
 
-    They are padded pixels, differences of rows, differences of rows and columns, products, and sums of rows.
+    The arrays contain the padded pixels, the differences of rows, the differences of rows and columns, the products,
+    and the sums over rows.
     """
     tiles = n * tile_rows * tile_columns
     return (
@@ -139,7 +144,7 @@ def _memory(n: int, tile_rows: int, tile_columns: int, channels: int, filters: i
 
 
 class _Scratch(NamedTuple):
-    """Views of a part's scratch memory, used by its steps."""
+    """Views of the scratch memory for one part, in the order in which the computation uses them."""
 
     slab: Array
     before: list[tuple[np.ufunc, Array, Array, Array]]
@@ -171,7 +176,7 @@ def _tile_function(out: Array, images: Array, filters: Array, index: Index, top:
     shapes = tuple([(shape, out.dtype) for shape in _memory(count, tile_rows, tile_columns, *filters.shape[1:])])
     copies, zeros = padded(shapes[0][0], images.transpose(0, 2, 3, 1)[n], rows.start - top, -left)
     into = out.transpose(0, 2, 3, 1)[n, rows]
-    # the four results of each tile: even and odd rows and columns
+    # the four results of each tile are at even and odd rows and columns
     parts = [[into[:, row::2, column::2] for column in (0, 1)] for row in (0, 1)]
 
     def compute() -> None:
@@ -186,7 +191,8 @@ def _tile_function(out: Array, images: Array, filters: Array, index: Index, top:
         for step, a, b, c in memory.after:
             step(a, b, c)
         for tiles, (even_columns, odd_columns) in zip(memory.tiles, parts, strict=True):
-            # an odd length has one odd row or column less, so the extra results of the last tiles are dropped
+            # if a length is odd, there is one odd row or column fewer, so the surplus results of the last tiles are
+            # dropped
             last = [*tiles[:, :, : even_columns.shape[1]]]
             shorter = [each[:, :, : odd_columns.shape[2]] for each in last]
             for step, a, b, c in _first(last, even_columns) + _second(shorter, odd_columns):
@@ -199,7 +205,7 @@ _Steps: TypeAlias = list[tuple[np.ufunc, Array, Array, Array]]
 
 
 def _differences(d: list[Array], into: list[Array]) -> _Steps:
-    """Return the steps of Bᵀ d: (d₀ − d₂, d₁ + d₂, d₂ − d₁, d₁ − d₃)."""
+    """Return the steps that compute Bᵀ d: (d₀ − d₂, d₁ + d₂, d₂ − d₁, d₁ − d₃)."""
     return [
         (np.subtract, d[0], d[2], into[0]),
         (np.add, d[1], d[2], into[1]),
@@ -209,10 +215,10 @@ def _differences(d: list[Array], into: list[Array]) -> _Steps:
 
 
 def _first(m: list[Array], into: Array) -> _Steps:
-    """Return the steps of the first row of Aᵀ m: m₀ + m₁ + m₂."""
+    """Return the steps that compute the first row of Aᵀ m: m₀ + m₁ + m₂."""
     return [(np.add, m[0], m[1], into), (np.add, into, m[2], into)]
 
 
 def _second(m: list[Array], into: Array) -> _Steps:
-    """Return the steps of the second row of Aᵀ m: m₁ − m₂ − m₃."""
+    """Return the steps that compute the second row of Aᵀ m: m₁ − m₂ − m₃."""
     return [(np.subtract, m[1], m[2], into), (np.subtract, into, m[3], into)]

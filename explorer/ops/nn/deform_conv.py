@@ -1,7 +1,7 @@
-"""Deformable convolution: each filter tap reads the image at a position shifted by its own offset.
+"""Deformable convolution: a convolution in which each filter tap is shifted by its own offset.
 
-The pixels are sampled as in `grid_sample`; the convolution is then one product with the filters. (Dai et al.,
-Deformable Convolutional Networks, 2017; masks: Zhu et al., Deformable ConvNets v2, 2019.)
+The pixels at the shifted positions are sampled as in `grid_sample`, and then multiplied by the filters in one product.
+(Dai et al., Deformable Convolutional Networks, 2017; masks: Zhu et al., Deformable ConvNets v2, 2019.)
 """
 
 from __future__ import annotations
@@ -44,12 +44,13 @@ def deform_conv2d(
     groups: int = 1,
     policies: Items = (),
 ) -> Expr:
-    """Convolve (N, C, H, W) with filters (O, C / groups, h, w) whose taps are shifted: → (N, O, H′, W′).
+    """Convolve ``x`` (N, C, H, W) with filters (O, C / groups, h, w) whose taps are shifted; the result is (N, O, H′,
+    W′).
 
     ``offset`` (N, G · h · w · 2, H′, W′) contains the rows and columns by which each tap is shifted, for each of G
-    groups of channels. ``mask`` (N, G · h · w, H′, W′) contains factors of the taps, 1 for None. Positions between
-    pixels are interpolated bilinearly; pixels outside the image are 0. Raises OperandError for shapes that do not fit.
-    (ONNX: DeformConv; PNNX: torchvision.ops.DeformConv2d.)
+    groups of channels. ``mask`` (N, G · h · w, H′, W′) contains a factor for each tap; if it is None, all factors are
+    1. Positions between pixels are interpolated bilinearly; pixels outside the image are 0. Raises OperandError if the
+    shapes do not match. (ONNX: DeformConv; PNNX: torchvision.ops.DeformConv2d.)
 
     >>> x, filters = ex.tensor(np.ones((1, 1, 4, 4))), ex.tensor(np.ones((1, 1, 2, 2)))
     >>> ex.evaluate(ex.deform_conv2d(x, filters, np.full((1, 8, 3, 3), 0.5)))[0, 0, 0]
@@ -81,13 +82,13 @@ def deform_conv2d(
     for axis, (size, count, gap, step, pads) in enumerate(
         zip(window.size, (rows, columns), window.dilation, window.strides, window.padding, strict=True)
     ):
-        # (h, w, H′, W′): positions of the taps along this axis without offsets
+        # (h, w, H′, W′): positions of the unshifted taps along this axis
         shape = [1, 1, 1, 1]
         shape[axis], shape[axis + 2] = size, count
         fixed = np.add.outer(np.arange(size) * gap - pads[0], np.arange(count) * step).reshape(shape)
         fixed = np.broadcast_to(fixed, (height, width, rows, columns)).reshape(taps, rows, columns)
         position = shifts[:, :, axis] + tensor(fixed.astype(offset.dtype), device=x.device)
-        # limit positions, so that a tap shifted infinitely far reads zero
+        # limit the positions, so that a tap whose offset is infinite reads zero
         positions.append(minimum(maximum(position, -2), lengths[axis] + 1))
     pixels = sampled(reshape(x, (images * parts, channels // parts, *lengths)), positions)
     if mask is not None:
@@ -107,7 +108,7 @@ def deform_conv2d(
 
 
 def _check(x: Expr, filters: Expr, offset: Expr, groups: int) -> None:
-    """Raise OperandError if the shapes of images, filters and offsets do not fit."""
+    """Raise OperandError if the shapes of ``x``, ``filters`` and ``offset`` do not match."""
     rule = ""
     if x.ndim != 4 or filters.ndim != 4 or offset.ndim != 4:
         rule = "images, filters and offsets must have four axes"

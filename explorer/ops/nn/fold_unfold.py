@@ -1,7 +1,7 @@
 """Unfolding of image windows into columns, and folding of columns into images, along any number of axes.
 
-Unfold gathers each element of a column from the padded image. Fold is its adjoint and adds one image per tap of the
-window.
+``unfold`` gathers the elements of each column from the padded image. ``fold`` is the adjoint of ``unfold``; for each
+tap of the window, it adds one image.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ Sides: TypeAlias = "int | tuple[int | tuple[int, int], ...]"
 
 
 class _Axis(NamedTuple):
-    """Windows along one axis: axis length, number of windows, taps, stride, dilation and padding at both ends."""
+    """Windows along one axis: the axis length, the number of windows, taps, stride, dilation, and the padding at both
+    ends."""
 
     length: int
     windows: int
@@ -50,10 +51,11 @@ class _Axis(NamedTuple):
 def unfold(
     x: Any, window: Numbers, strides: Numbers = 1, padding: Sides = 0, dilation: Numbers = 1, policies: Items = ()
 ) -> Expr:
-    """Arrange the windows of images (N, C, D₁ …) as columns: (N, C · taps, windows).
+    """Arrange the windows of images ``x`` (N, C, D₁ …) as columns: (N, C · taps, windows).
 
-    ``window`` is the window's size. ``window``, ``strides``, ``padding`` (with zeros, or a pair for both sides) and
-    ``dilation`` are one number or one per axis. Raises OperandError for a window that does not fit. (PNNX: nn.Unfold.)
+    ``window`` is the size of the window. ``window``, ``strides``, ``padding`` and ``dilation`` are one number for all
+    axes or one number for each axis. Padding is with zeros, and may also be one pair (before, after) for each axis.
+    Raises OperandError if the window is larger than the padded image. (PNNX: nn.Unfold.)
 
     >>> ex.evaluate(ex.unfold(np.arange(6.0).reshape(1, 1, 2, 3), (2, 2)))
     array([[[0., 1.],
@@ -65,7 +67,7 @@ def unfold(
     axes = _axes("unfold", x.shape[2:], window, strides, padding, dilation)
     claim_constant("indices of windows", prod([axis.taps * axis.windows for axis in axes]))
     padded_x = padded(x, ((0, 0), (0, 0), *[(axis.before, axis.after) for axis in axes]))
-    # (taps of each axis …, windows of each axis …): flat index of each element in the padded image
+    # (taps of each axis …, windows of each axis …): the flat index of each element in the padded image
     indices: Any = np.zeros((1,) * (2 * len(axes)), np.int64)
     for number, (axis, length) in enumerate(zip(axes, padded_x.shape[2:], strict=True)):
         shape = [1] * (2 * len(axes))
@@ -91,8 +93,8 @@ def fold(
 ) -> Expr:
     """Add columns (N, C · taps, windows) to images (N, C, *size) at the positions of their windows.
 
-    The other arguments are as in `unfold`, whose adjoint this is. Raises OperandError for columns that do not fit the
-    windows. (ONNX: Col2Im; PNNX: nn.Fold.)
+    This is the adjoint of `unfold`, and the other arguments are as in `unfold`. Raises OperandError if the columns do
+    not match the windows. (ONNX: Col2Im; PNNX: nn.Fold.)
 
     >>> ex.evaluate(ex.fold(np.ones((1, 4, 2)), (2, 3), (2, 2)))
     array([[[[1., 2., 1.],
@@ -132,7 +134,7 @@ def fold(
 def _axes(
     function: str, lengths: Shape, window: Numbers, strides: Numbers, padding: Sides, dilation: Numbers
 ) -> list[_Axis]:
-    """Return the windows along each axis; raise OperandError for options that give no valid window."""
+    """Return the windows along each axis; raise OperandError if the options give no valid window."""
     if not lengths:
         raise OperandError(
             f"{function} of an operand without axes after N and C",

@@ -1,6 +1,6 @@
-"""Checks of the hyperparameters of update rules and learning-rate policies, which are plain numbers.
+"""Checks of hyperparameters, the plain numbers that are fields of update rules and learning-rate policies.
 
-A field's annotation determines its type; the class attribute ``ranges`` maps fields to their limits.
+The annotation of a field determines its type. The class attribute ``ranges`` maps field names to ranges.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from explorer.core.errors import DeclarationError
 
 
 class Range(NamedTuple):
-    """Range of a number; the limits are included, except for the upper one if ``is_open``."""
+    """Range of a number. The limits are included, except for the upper limit if ``is_open`` is true."""
 
     low: float
     high: float
     rule: str
-    """completes the sentence "the number must be …" """
+    """end of the sentence "the number must be …" """
     is_open: bool = False
 
     def contains(self, value: float) -> bool:
-        """Return whether a number is within the limits."""
+        """Return whether ``value`` is within the limits."""
         return self.low <= value and (value < self.high if self.is_open else value <= self.high)
 
 
@@ -39,16 +39,18 @@ FIELDS: dict[str, tuple[tuple[type, ...], str, str]] = {
     "float": ((int, float), "a finite number", "0.1"),
     "bool": ((bool,), "True or False", "True"),
 }
-"""field annotation → accepted types, and the rule and the fix of the error"""
+"""field annotation → accepted types, and the rule and the fix in the error"""
 
 
 def check_numbers(owner: Any, name: str = "") -> None:
-    """Raise DeclarationError for a hyperparameter that is not a finite number of its field's type within its range.
+    """Raise DeclarationError unless each field of ``owner`` is a finite number of the annotated type within its
+    range.
 
-    ``name`` is the name of the class that was called, if it is not the owner's class.
+    ``name`` is the name of the class that the user called, if it is not the owner's class.
     """
     for field in fields(owner):
-        # a string in modules that postpone the evaluation of annotations, a class in notebook cells
+        # the annotation is a string in modules that postpone the evaluation of annotations, and a class in notebook
+        # cells
         annotation = field.type if isinstance(field.type, str) else field.type.__name__
         if annotation not in FIELDS:
             raise DeclarationError(
@@ -64,21 +66,21 @@ def check_numbers(owner: Any, name: str = "") -> None:
 
 
 def plain(value: Any) -> Any:
-    """Return a NumPy number as a Python number, whose dtype is weak; return other values unchanged."""
+    """Convert a NumPy number to a Python number, so that its dtype is weak; return other values unchanged."""
     return value.item() if isinstance(value, (np.floating, np.integer, np.bool)) else value
 
 
 def check_number(owner: str, name: str, annotation: str, value: Any, limits: Range | None) -> Any:
-    """Return a hyperparameter, with NumPy numbers converted to Python numbers so that they can be saved.
+    """Return the hyperparameter ``value``; a NumPy number is converted to a Python number, so that it can be saved.
 
-    Raises DeclarationError unless it is a finite number of the annotated type within its range; ``owner`` is the name
-    of the class that was called.
+    Raises DeclarationError unless it is a finite number of the type ``annotation`` within ``limits``. ``owner`` is the
+    name of the class that the user called.
     """
     value = plain(value)
     types, rule, example = FIELDS[annotation]
     is_right = isinstance(value, types) and isinstance(value, bool) == (bool in types)
     if is_right and isinstance(value, (int, float)):
-        # by comparison, because an int may be too large to convert to float
+        # compare instead of converting, because an int may be too large to convert to float
         is_right = abs(value) <= sys.float_info.max and (annotation != "int" or value > 0)
     if is_right and limits is not None:
         is_right, rule = limits.contains(value), limits.rule

@@ -1,7 +1,7 @@
 """Learning-rate policies: the rate as an expression of the step number.
 
-A policy is recorded into the training step, so that the plan computes the rate. Optimizers, operators of nets and
-``policy.at(100)`` all use the same formula.
+The expression is part of the recorded training step, so the plan computes the rate. Optimizers, nets and
+``policy.at(100)`` all use the same expression.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ from explorer.ops.nn.hyperparameters import FIELDS, NOT_NEGATIVE, Range, check_n
 
 @dataclass(frozen=True)
 class LearningRate:
-    """Base class of learning-rate policies; ``record`` returns the rate at a step, a float64 scalar.
+    """Base class of learning-rate policies; ``record`` returns the rate at step ``iteration``.
 
-    ``iteration`` is a float64 scalar, 0 at the first step. A subclass is a frozen dataclass of numbers:
+    The rate and ``iteration`` are float64 scalars; ``iteration`` is 0 at the first step. A subclass is a frozen
+    dataclass of numbers:
 
     >>> ex.train.Step(0.1, size=10, gamma=0.5).at(25)
     0.025
@@ -41,7 +42,7 @@ class LearningRate:
         check_numbers(self)
 
     def record(self, iteration: Expr) -> Expr:
-        """Record the rate at a step."""
+        """Record the rate at step ``iteration``."""
         raise DeclarationError(
             f"the learning-rate policy {type(self).__name__} without record",
             rule="a policy must define record(iteration)",
@@ -49,7 +50,7 @@ class LearningRate:
         )
 
     def at(self, iteration: int) -> float:
-        """Compute the rate at a step, counted from 0; raise OperandError for a negative step."""
+        """Compute the rate at step ``iteration``, counted from 0; raise OperandError if it is negative."""
         if whole(iteration, "at() of a learning-rate policy") < 0:
             raise OperandError(f"at({iteration})", rule="steps must be counted from 0", fix="policy.at(0)")
         return float(hooks.evaluate(self.record(tensor(float(iteration)))))
@@ -65,14 +66,14 @@ class Fixed(LearningRate):
     base: float
 
     def record(self, iteration: Expr) -> Expr:
-        """Record the rate at a step."""
+        """Record the rate at step ``iteration``."""
         return full((), self.base, iteration.dtype)
 
 
 @named_methods
 @dataclass(frozen=True)
 class Step(LearningRate):
-    """base · gamma^⌊t / size⌋: after each ``size`` steps the rate is multiplied by ``gamma`` (Caffe2: step)."""
+    """base · gamma^⌊t / size⌋: after every ``size`` steps, the rate is multiplied by ``gamma`` (Caffe2: step)."""
 
     ranges: ClassVar[Mapping[str, Range]] = {"gamma": NOT_NEGATIVE}
     base: float
@@ -80,7 +81,7 @@ class Step(LearningRate):
     gamma: float = 0.1
 
     def record(self, iteration: Expr) -> Expr:
-        """Record the rate at a step."""
+        """Record the rate at step ``iteration``."""
         return power(self.gamma, floor(iteration / self.size)) * self.base
 
 
@@ -93,7 +94,7 @@ class Exp(LearningRate):
     gamma: float
 
     def record(self, iteration: Expr) -> Expr:
-        """Record the rate at a step."""
+        """Record the rate at step ``iteration``."""
         return power(self.gamma, iteration) * self.base
 
 
@@ -107,30 +108,31 @@ class Inv(LearningRate):
     power: float
 
     def record(self, iteration: Expr) -> Expr:
-        """Record the rate at a step."""
+        """Record the rate at step ``iteration``."""
         return power(iteration * self.gamma + 1.0, -self.power) * self.base
 
 
 @named_methods
 @dataclass(frozen=True)
 class Poly(LearningRate):
-    """base · (1 − t / steps)^power, and 0 from step ``steps`` on (Caffe2: poly)."""
+    """base · (1 − t / steps)^power, and 0 for t ≥ ``steps`` (Caffe2: poly)."""
 
     base: float
     steps: int
     power: float = 1.0
 
     def record(self, iteration: Expr) -> Expr:
-        """Record the rate at a step."""
+        """Record the rate at step ``iteration``."""
         rate = power(1.0 - minimum(iteration / self.steps, 1.0), self.power) * self.base
-        # 0 to the power of 0 is 1, and 0 to a negative power is infinite.
+        # 0⁰ is 1, and 0 to a negative power is infinite.
         return rate if self.power > 0 else where(less(iteration, float(self.steps)), rate, 0.0)
 
 
 @named_methods
 @dataclass(frozen=True)
 class Cosine(LearningRate):
-    """end + (base − end) · (1 + cos(π · t / steps)) / 2, and ``end`` after ``steps`` (Loshchilov and Hutter, 2017)."""
+    """end + (base − end) · (1 + cos(π · t / steps)) / 2, and ``end`` for t > ``steps`` (Loshchilov and Hutter,
+    2017)."""
 
     ranges: ClassVar[Mapping[str, Range]] = {"end": NOT_NEGATIVE}
     base: float
@@ -138,7 +140,7 @@ class Cosine(LearningRate):
     end: float = 0.0
 
     def record(self, iteration: Expr) -> Expr:
-        """Record the rate at a step."""
+        """Record the rate at step ``iteration``."""
         share = minimum(iteration / self.steps, 1.0)
         return (cos(share * math.pi) + 1.0) * ((self.base - self.end) / 2) + self.end
 
@@ -146,7 +148,7 @@ class Cosine(LearningRate):
 @named_methods
 @dataclass(frozen=True)
 class LinearWarmup(LearningRate):
-    """Rate of ``then``, multiplied by start + (1 − start) · t / steps for the first ``steps`` (Caffe2:
+    """Rate of ``then``, multiplied by start + (1 − start) · t / steps during the first ``steps`` steps (Caffe2:
     linearWarmup)."""
 
     ranges: ClassVar[Mapping[str, Range]] = {"start": NOT_NEGATIVE}
@@ -155,7 +157,7 @@ class LinearWarmup(LearningRate):
     start: float = 0.0
 
     def record(self, iteration: Expr) -> Expr:
-        """Record the rate at a step."""
+        """Record the rate at step ``iteration``."""
         share = minimum(iteration / self.steps, 1.0)
         return self.then.record(iteration) * (share * (1.0 - self.start) + self.start)
 
@@ -163,7 +165,7 @@ class LinearWarmup(LearningRate):
 @named_methods
 @dataclass(frozen=True)
 class ConstantWarmup(LearningRate):
-    """Rate of ``then``, multiplied by ``share`` for the first ``steps`` (Caffe2: constantWarmup)."""
+    """Rate of ``then``, multiplied by ``share`` during the first ``steps`` steps (Caffe2: constantWarmup)."""
 
     ranges: ClassVar[Mapping[str, Range]] = {"share": NOT_NEGATIVE}
     then: LearningRate
@@ -171,5 +173,5 @@ class ConstantWarmup(LearningRate):
     share: float = 0.1
 
     def record(self, iteration: Expr) -> Expr:
-        """Record the rate at a step."""
+        """Record the rate at step ``iteration``."""
         return self.then.record(iteration) * where(less(iteration, float(self.steps)), self.share, 1.0)

@@ -1,10 +1,10 @@
 """Negative log likelihood of probabilities, and its gradient.
 
-It is computed as in the textbook formula, so the logarithm of a probability 0 is −∞. The plan's rewrite rules replace
-the composition with a softmax by its stable form and record the decision.
+The kernel computes the textbook formula, so the logarithm of a probability of 0 is −∞. If the probabilities come from a
+softmax, rewrite rules of the plan replace both operations by a numerically stable form, and record this decision.
 
-The truth is given as weights of all classes, such as one-hot rows. The operation therefore has gradients for both
-operands and needs no second form for integer class labels, which ``ex.one_hot`` converts.
+The truth is given as one weight for each class, such as a one-hot row, so both operands have gradients. Integer class
+labels need no operation of their own, because ``ex.one_hot`` converts them.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ __all__ = ["nll_loss", "nll_loss_gradient"]
 
 
 class NllLoss(Operation):
-    """Negative log likelihood −Σ t·log p / Σ t of probabilities p with truth or weights t (MetaNN: NLLLoss).
+    """Negative log likelihood −Σ t·log p / Σ t, where p are probabilities and t are the truth's weights (MetaNN:
 
-    As in the formula, a probability 0 gives ∞ for a truth above 0, and 0 · ∞ = NaN for a truth 0. The gradients are −g
-    · (log p + y) / Σ t for the truth and −g · t / (p · Σ t) for the probabilities.
+    NLLLoss). For a probability p = 0, the loss is ∞ if t > 0, and NaN, which is 0 · ∞, if t = 0. The gradients are −g ·
+    (log p + y) / Σ t for the truth and −g · t / (p · Σ t) for the probabilities.
     """
 
     accumulates = True
@@ -60,7 +60,7 @@ class NllLoss(Operation):
 
 
 class NllLossGradient(Operation):
-    """Gradient of NllLoss for p: −g·t / (p·Σ t) (MetaNN: NLLLossGrad)."""
+    """Gradient of NllLoss for the probabilities p: −g·t / (p·Σ t) (MetaNN: NLLLossGrad)."""
 
     accumulates = True
     examples = (Example(real(), real(2, 3, low=0.1), real(2, 3, low=0.1)),)
@@ -99,7 +99,7 @@ class NllLossGradient(Operation):
 
 @rounded_once
 def _batch_losses(truth: Expr, prediction: Expr) -> Expr:
-    # each batch element has its own Σ t, so that one call of the operation is not enough
+    # each batch element has its own Σ t, but the operation would compute one Σ t for all
     axes = tuple(range(1, truth.ndim))
     return -(truth * log(prediction)).sum(axis=axes) / truth.sum(axis=axes)
 
@@ -116,4 +116,5 @@ def _batch_gradients(g: Expr, truth: Expr, prediction: Expr) -> Expr:
 
 
 nll_loss, nll_loss_gradient = NllLoss(), NllLossGradient()
-"""``nll_loss(truth, prediction)`` is a scalar; ``nll_loss_gradient(g, truth, prediction)`` has prediction's shape."""
+"""``nll_loss(truth, prediction)`` is a scalar; ``nll_loss_gradient(g, truth, prediction)`` has the shape of
+``prediction``."""

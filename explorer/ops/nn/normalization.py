@@ -1,4 +1,4 @@
-"""Normalization of batches with stored statistics, and of layers, groups, instances and vectors."""
+"""Normalization: of batches with stored statistics, and of layers, groups, instances and vectors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "local_res
 @composition
 @rounded_once
 def normalize(x: Any, order: float = 2, axis: int = 1, epsilon: float = 1e-12, *, policies: Items = ()) -> Expr:
-    """Divide ``x`` by the maximum of ε and its norm along an axis; shape as ``x``.
+    """Divide ``x`` by its norm along ``axis``, or by ε if the norm is smaller; shape as ``x``.
 
     (ONNX: LpNormalization; PNNX: F.normalize.)
 
@@ -41,7 +41,7 @@ def normalize(x: Any, order: float = 2, axis: int = 1, epsilon: float = 1e-12, *
     array([[0.6, 0.8]])
     """
     (x,) = as_operands((x,))
-    if order == 2:  # clipping the square at ε² keeps the gradient of the root finite at 0
+    if order == 2:  # limiting the square to ε² or more keeps the gradient of the root finite at 0
         axes = normalize_axes(axis, x.ndim, "normalize")
         length = sqrt(clip(sum(square(x), axes, True), epsilon**2, None))
     else:
@@ -51,7 +51,7 @@ def normalize(x: Any, order: float = 2, axis: int = 1, epsilon: float = 1e-12, *
 
 
 def _last_axes(x: Expr, count: int) -> tuple[int, ...]:
-    """Return the last ``count`` axes."""
+    """Return the last ``count`` axes of ``x``."""
     return tuple(range(x.ndim - whole(count, "axes: the number of last axes"), x.ndim))
 
 
@@ -61,10 +61,10 @@ def _last_axes(x: Expr, count: int) -> tuple[int, ...]:
 def layer_norm(
     x: Any, scale: Any = None, shift: Any = None, *, axes: int = 1, epsilon: float = 1e-5, policies: Items = ()
 ) -> Expr:
-    """Compute (x − mean) / √(variance + ε) · scale + shift over the last ``axes`` axes, the shape of scale and shift.
+    """Compute (x − mean) / √(variance + ε) · scale + shift, with statistics over the last ``axes`` axes.
 
-    The variance is divided by the number of elements (no Bessel correction). (ONNX: LayerNormalization; PNNX:
-    nn.LayerNorm, F.layer_norm.)
+    ``scale`` and ``shift`` have the shape of these axes. The variance is the mean of the squared deviations, without
+    Bessel's correction. (ONNX: LayerNormalization; PNNX: nn.LayerNorm, F.layer_norm.)
 
     >>> ex.evaluate(ex.layer_norm(np.array([[1.0, 3.0]]), epsilon=0.0))
     array([[-1.,  1.]])
@@ -72,7 +72,7 @@ def layer_norm(
     (x,) = as_operands((x,))
     last = _last_axes(x, axes)
     centred = x - mean(x, last, keepdims=True)
-    # in two passes, because mean x² − (mean x)² loses precision if the mean is much larger than the deviation
+    # use two passes, because mean x² − (mean x)² would lose precision if the mean is much larger than the deviation
     y: Expr = centred * rsqrt(mean(square(centred), last, keepdims=True) + epsilon)
     y = y if scale is None else y * scale
     return y if shift is None else y + shift
@@ -82,14 +82,16 @@ def layer_norm(
 @composition
 @rounded_once
 def rms_norm(x: Any, scale: Any = None, *, axes: int = 1, epsilon: float | None = None, policies: Items = ()) -> Expr:
-    """Compute x / √(mean x² + ε) · scale over the last ``axes`` axes; ε is the dtype's machine epsilon for None.
+    """Compute x / √(mean x² + ε) · scale, with the mean over the last ``axes`` axes.
+
+    If ``epsilon`` is None, ε is the machine epsilon of the dtype.
 
     >>> ex.evaluate(ex.rms_norm(np.array([3.0, 4.0]))).round(3)
     array([0.849, 1.131])
     """
     (x,) = as_operands((x,))
     last = _last_axes(x, axes)
-    # as in PyTorch for eps=None; ONNX's RMSNormalization specifies a number
+    # like PyTorch for eps=None; ONNX's RMSNormalization always specifies a number
     epsilon = float(np.finfo(x.dtype).eps) if epsilon is None else epsilon
     y: Expr = x * rsqrt(mean(square(x), last, keepdims=True) + epsilon)
     return y if scale is None else y * scale
@@ -101,14 +103,16 @@ def rms_norm(x: Any, scale: Any = None, *, axes: int = 1, epsilon: float | None 
 def group_norm(
     x: Any, groups: int, scale: Any = None, shift: Any = None, *, epsilon: float = 1e-5, policies: Items = ()
 ) -> Expr:
-    """Compute (x − mean) / √(variance + ε) over each group of channels of (N, C, …); scale and shift are (C,).
+    """Compute (x − mean) / √(variance + ε) · scale + shift for each group of channels.
+
+    ``x`` is (N, C, …); ``scale`` and ``shift`` are (C,).
 
     >>> ex.evaluate(ex.group_norm(np.array([[[1.0], [3.0], [5.0], [9.0]]]), 2)).round(2).ravel()
     array([-1.,  1., -1.,  1.])
     """
     (x,) = as_operands((x,))
     count = check_groups("group_norm", x, groups)
-    # a group's channels and pixels are adjacent, so layer_norm normalizes them as one last axis
+    # the channels and pixels of a group are adjacent, so they are merged into one axis, and layer_norm normalizes it
     split = reshape(x, (x.shape[0], count, math.prod(x.shape[1:]) // count))
     y = reshape(layer_norm(split, epsilon=epsilon), x.shape)
     for value, combine in ((scale, multiply), (shift, add)):
@@ -122,7 +126,9 @@ def group_norm(
 @composition
 @rounded_once
 def instance_norm(x: Any, scale: Any = None, shift: Any = None, *, epsilon: float = 1e-5, policies: Items = ()) -> Expr:
-    """Compute (x − mean) / √(variance + ε) for each channel of each image of (N, C, …); scale and shift are (C,).
+    """Compute (x − mean) / √(variance + ε) · scale + shift for each channel of each image.
+
+    ``x`` is (N, C, …); ``scale`` and ``shift`` are (C,).
 
     >>> ex.evaluate(ex.instance_norm(np.array([[[1.0, 3.0], [5.0, 9.0]]]))).round(2)
     array([[[-1.,  1.],
@@ -135,7 +141,9 @@ def instance_norm(x: Any, scale: Any = None, shift: Any = None, *, epsilon: floa
 @public
 @rounded_once
 def local_response_norm(x: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Expr:
-    """Compute x / (bias + α · mean of x² over ``size`` adjacent channels)^β for (N, C, …); channels outside are 0.
+    """Compute x / (bias + α · mean of x² over ``size`` adjacent channels)^β.
+
+    ``x`` is (N, C, …). Channels before the first and after the last count as 0.
 
     >>> ex.evaluate(ex.local_response_norm(np.ones((1, 3, 1)), 3, alpha=3.0)).round(2).ravel()
     array([0.44, 0.35, 0.44])
@@ -158,10 +166,10 @@ def local_response_norm(x: Any, size: int, alpha: float = 1e-4, beta: float = 0.
 
 @public
 def batch_norm(x: Any, mean: Any, variance: Any, scale: Any = None, shift: Any = None, epsilon: float = 1e-5) -> Expr:
-    """Compute (x − mean) / √(variance + ε) · scale + shift for each channel of (N, C, …), with stored statistics.
+    """Compute (x − mean) / √(variance + ε) · scale + shift for each channel, with the given statistics.
 
-    Mean, variance, scale and shift have C elements each. Batch statistics, as in training, are not computed. (ONNX:
-    BatchNormalization; PNNX: nn.BatchNorm1d, 2d and 3d, F.batch_norm.)
+    ``x`` is (N, C, …). ``mean``, ``variance``, ``scale`` and ``shift`` have C elements each. The statistics of the
+    batch, as in training, are not computed. (ONNX: BatchNormalization; PNNX: nn.BatchNorm1d, 2d and 3d, F.batch_norm.)
 
     >>> x, statistics = np.ones((1, 2, 1)), np.array([1.0, 0.0])
     >>> ex.evaluate(ex.batch_norm(x, statistics, np.ones(2), epsilon=0.0))
@@ -176,7 +184,8 @@ def batch_norm(x: Any, mean: Any, variance: Any, scale: Any = None, shift: Any =
     def channels(value: Expr) -> Expr:
         return reshape(value, (value.size, *trailing_ones[1:]))
 
-    # The factor is computed first, because stored statistics make it a constant of C numbers, computed before the run.
+    # Compute the factor separately. If the statistics are constants, the factor is a constant of C numbers, which the
+    # plan computes in advance.
     factor = 1 / sqrt(variance + epsilon)
     if scale is not None:
         factor = factor * rest.pop(0)

@@ -1,8 +1,8 @@
-"""Pooling over windows along one, two and three axes.
+"""Pooling over windows along one, two or three axes.
 
 The operations pool images (N, C, H, W); sequences and volumes are converted to images. The operations and their
-gradients have tiled kernels. The gradient of mean pooling is its adjoint; the gradient of max pooling searches for the
-maxima again instead of storing their indices.
+gradients have tiled kernels. The gradient of mean pooling is its adjoint. The gradient of max pooling finds the maxima
+again, so no indices are stored.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["avg_pool2d", "avg_pool3d", "max_pool2d", "max_pool3d"]
 class MaxPool2d(PoolingForward):
     """Maximum of each window, excluding padding.
 
-    A NaN in a window is its maximum. Integers keep their dtype; for them, padding has the dtype's minimum.
+    If a window contains NaN, the maximum is NaN. Integers keep their dtype, and their padding has the dtype's minimum.
     """
 
     def infer(self, x: TensorType) -> TensorType:
@@ -44,7 +44,7 @@ class MaxPool2d(PoolingForward):
 
     def workspace(self, x: TensorType) -> int:
         elements, itemsize = self.scratch_elements(x.shape, self.result_shape(x), x.dtype.itemsize), x.dtype.itemsize
-        buffered = 3 * min(elements, np.getbufsize())  # NumPy's buffers for rows that are not contiguous
+        buffered = 3 * min(elements, np.getbufsize())  # memory for NumPy's buffers, if rows are not contiguous
         return (elements + buffered) * itemsize
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
@@ -52,10 +52,10 @@ class MaxPool2d(PoolingForward):
 
 
 class MaxPool2dGradient(PoolingBackward):
-    """Gradient of max pooling, which goes to the first maximum of each window in row-major order.
+    """Gradient of max pooling: it goes to the first maximum of each window in row-major order.
 
-    Unlike ``Max``, equal pixels do not share the gradient; other frameworks select one pixel too. The pixel is found
-    again by comparison, because storing an index per window would need as much memory as the result.
+    Unlike in ``Max``, equal pixels do not share the gradient; other frameworks select one pixel too. The pixel is found
+    again by comparison, because storing an index for each window would need as much memory as the result.
     """
 
     accumulates = True
@@ -86,15 +86,15 @@ class MaxPool2dGradient(PoolingBackward):
         part.fill(0)
         for row, column, windows, chosen in self.first_largest(images, largest, rows):
             inside, into = within.overlap(row, column, (part.shape[2], part.shape[3]), rows, columns)
-            # the first maximum is determined in the whole image, and the band adds only its own windows, which begin at
-            # a later column
+            # ``chosen`` contains the windows of the whole image, and ``inside`` only those of this band, so select the
+            # latter
             first = inside[1].start - windows[1].start
             selected = chosen[:, :, first : first + inside[1].stop - inside[1].start]
             part[into] += np.where(selected, upstream[inside], zero)
 
     def workspace(self, g: TensorType, y: TensorType, x: TensorType) -> int:
         windows, itemsize = self.reached(x.shape, y.shape, g.dtype.itemsize), g.dtype.itemsize
-        buffered = min(windows, np.getbufsize())  # NumPy's buffers for where and add
+        buffered = min(windows, np.getbufsize())  # memory for NumPy's buffers in where and add
         return windows * (3 + itemsize) + buffered * (1 + 2 * itemsize)
 
     def gradient(self, upstream: Expr, result: Expr, g: Expr, y: Expr, x: Expr) -> tuple[Expr, None, None]:
@@ -112,9 +112,10 @@ class MaxPool2dGradient(PoolingBackward):
 
 
 class LargestPixels(WindowOperation):
-    """Pixels of v at the position of the first maximum of each window of the images x.
+    """Pixels of v at the position of the first maximum in each window of the images x.
 
-    This is the adjoint of the gradient of max pooling. v has the images' shape, and y is the pooling's result.
+    This operation is the adjoint of the gradient of max pooling. v has the shape of x, and y is the result of the
+    pooling.
     """
 
     examples = (
@@ -159,7 +160,7 @@ class LargestPixels(WindowOperation):
 
 
 def _batched(operation: Operation, size: int, batched: tuple[bool, ...], *operands: Expr) -> Expr:
-    """Record an operation on ``size`` batches of images as one batch."""
+    """Apply ``operation`` to ``size`` batches of images, merged into one batch."""
     all_batched = [
         v if is_batched else broadcast_to(v, (size, *v.shape)) for v, is_batched in zip(operands, batched, strict=True)
     ]
@@ -168,7 +169,7 @@ def _batched(operation: Operation, size: int, batched: tuple[bool, ...], *operan
 
 
 class MeanPooling(Pooling, abstract=True):
-    """Base class of mean pooling and its adjoint; ``count_padding`` includes padding, as zeros, in the mean."""
+    """Base class of mean pooling and its adjoint. If ``count_padding`` is true, padding counts as zeros in the mean."""
 
     count_padding: bool = True
     linear: ClassVar[bool] = True
@@ -176,25 +177,25 @@ class MeanPooling(Pooling, abstract=True):
 
     @property
     def options(self) -> tuple[Lengths, Lengths, Padding, Lengths, bool, bool]:
-        """Attributes that mean pooling and its adjoint share."""
+        """Attributes that mean pooling and its adjoint have in common."""
         return self.size, self.strides, self.padding, self.dilation, self.ceil, self.count_padding
 
     def counts(self, height: int, width: int, like: Array) -> Array:
-        """Return the divisor (H′, W′) of each window's mean, with the dtype and device of ``like``."""
+        """Return the divisors (H′, W′) of the windows' means, with the dtype and device of ``like``."""
         along = []
         for axis, (length, windows) in enumerate(zip((height, width), self.window.output(height, width), strict=True)):
             before, after = self.padding[axis] if self.count_padding else (0, 0)
             first = np.arange(windows, like=like) * self.strides[axis] - self.padding[axis][0]
-            # ⌈(end − first) / dilation⌉ taps of the window that starts at pixel ``first`` are before ``end``
+            # a window that starts at pixel ``first`` has ⌈(end − first) / dilation⌉ taps before the pixel ``end``
             ends = [-((first - end) // self.dilation[axis]) for end in (-before, length + after)]
-            inside, outside = [np.clip(end, 0, self.size[axis]) for end in ends]  # number of taps before either end
+            inside, outside = [np.clip(end, 0, self.size[axis]) for end in ends]  # number of taps before each end
             along.append(outside - inside)
         counts: Array = np.outer(*along).astype(like.dtype)
         return counts
 
 
 class AvgPool2d(PoolingForward, MeanPooling):
-    """Mean of each window; ``count_padding`` includes padding, as zeros, in the mean."""
+    """Mean of each window. If ``count_padding`` is true, padding counts as zeros in the mean."""
 
     examples = (
         *WINDOWS,
@@ -216,7 +217,7 @@ class AvgPool2d(PoolingForward, MeanPooling):
 
 
 class AvgPool2dGradient(PoolingBackward, MeanPooling):
-    """Adjoint of mean pooling: (N, C, H′, W′) distributed over the windows of images of ``shape``."""
+    """Adjoint of mean pooling: distributes each element of (N, C, H′, W′) over its window in images of ``shape``."""
 
     shape: Shape = ()
     examples = (
@@ -271,10 +272,11 @@ def max_pool2d(
     dilation: int | Lengths = 1,
     ceil: bool = False,
 ) -> Expr:
-    """Return the maximum of each window: (N, C, H, W) → (N, C, H′, W′); strides default to the window's size.
+    """Return the maximum of each window: (N, C, H, W) → (N, C, H′, W′).
 
-    ``ceil`` includes a last window that extends beyond the image. The dtype does not change; a NaN in a window is its
-    maximum. The gradient goes to the first maximum of each window. (ONNX: MaxPool; PNNX: nn.MaxPool2d, F.max_pool2d.)
+    ``strides`` default to ``size``. If ``ceil`` is true, a last window that extends beyond the image is included. The
+    dtype does not change. If a window contains NaN, its maximum is NaN. The gradient goes to the first maximum of each
+    window. (ONNX: MaxPool; PNNX: nn.MaxPool2d, F.max_pool2d.)
 
     >>> ex.evaluate(ex.max_pool2d(np.arange(16.0).reshape(1, 1, 4, 4), 2))
     array([[[[ 5.,  7.],
@@ -292,11 +294,11 @@ def max_pool3d(
     dilation: int | Lengths = 1,
     ceil: bool = False,
 ) -> Expr:
-    """Return the maximum of each window: (N, C, D, H, W) → (N, C, D′, H′, W′); strides default to its size.
+    """Return the maximum of each window: (N, C, D, H, W) → (N, C, D′, H′, W′).
 
-    Sizes, strides, padding and dilation are one number for all three axes or one per axis; padding may also be one pair
-    (before, after) per axis. ``ceil`` includes a last window that extends beyond the volume. The dtype does not change.
-    (ONNX: MaxPool; PNNX: nn.MaxPool3d, F.max_pool3d.)
+    ``strides`` default to ``size``. Size, strides, padding and dilation are one number for all three axes or one number
+    for each axis; padding may also be one pair (before, after) for each axis. If ``ceil`` is true, a last window that
+    extends beyond the volume is included. The dtype does not change. (ONNX: MaxPool; PNNX: nn.MaxPool3d, F.max_pool3d.)
 
     >>> ex.max_pool3d(np.ones((1, 2, 4, 6, 8)), 2).shape
     (1, 2, 2, 3, 4)
@@ -313,10 +315,11 @@ def avg_pool2d(
     ceil: bool = False,
     count_padding: bool = True,
 ) -> Expr:
-    """Average each window: (N, C, H, W) → (N, C, H′, W′); strides default to the window's size.
+    """Average the pixels of each window: (N, C, H, W) → (N, C, H′, W′).
 
-    ``count_padding`` includes padding, as zeros, in the mean; otherwise a window's sum is divided by the number of its
-    pixels inside the image. Integers become floating. (ONNX: AveragePool; PNNX: nn.AvgPool2d, F.avg_pool2d.)
+    ``strides`` default to ``size``. If ``count_padding`` is true, padding counts as zeros in the mean; otherwise the
+    sum is divided by the number of the window's pixels inside the image. Integers become floating. (ONNX: AveragePool;
+    PNNX: nn.AvgPool2d, F.avg_pool2d.)
 
     >>> ex.evaluate(ex.avg_pool2d(np.arange(16.0).reshape(1, 1, 4, 4), 2))
     array([[[[ 2.5,  4.5],
@@ -334,12 +337,12 @@ def avg_pool3d(
     ceil: bool = False,
     count_padding: bool = True,
 ) -> Expr:
-    """Average each window: (N, C, D, H, W) → (N, C, D′, H′, W′); strides default to the window's size.
+    """Average the elements of each window: (N, C, D, H, W) → (N, C, D′, H′, W′).
 
-    Sizes, strides and padding are one number for all three axes or one per axis; padding may also be one pair (before,
-    after) per axis. ``count_padding`` includes padding, as zeros, in the mean; otherwise a window's sum is divided by
-    the number of its elements inside the volume. Integers become floating. (ONNX: AveragePool; PNNX: nn.AvgPool3d,
-    F.avg_pool3d.)
+    ``strides`` default to ``size``. Size, strides and padding are one number for all three axes or one number for each
+    axis; padding may also be one pair (before, after) for each axis. If ``count_padding`` is true, padding counts as
+    zeros in the mean; otherwise the sum is divided by the number of the window's elements inside the volume. Integers
+    become floating. (ONNX: AveragePool; PNNX: nn.AvgPool3d, F.avg_pool3d.)
 
     >>> ex.avg_pool3d(np.ones((1, 2, 4, 6, 8)), (2, 3, 4)).shape
     (1, 2, 2, 2, 2)
@@ -350,7 +353,7 @@ def avg_pool3d(
 def max_pool(
     x: Any, axes: int, size: Any, strides: Any = None, padding: Any = 0, dilation: Any = 1, ceil: bool = False
 ) -> Expr:
-    """Return the maximum of each window along one to three axes; see ``max_pool3d``."""
+    """Return the maximum of each window along the last ``axes`` axes; see ``max_pool3d``."""
     window = window_of(size, axes, size if strides is None else strides, padding, dilation, ceil)
     return _pooled(f"max_pool{axes}d", x, window, lambda step: MaxPool2d(*step))
 
@@ -364,19 +367,19 @@ def avg_pool(
     ceil: bool = False,
     count_padding: bool = True,
 ) -> Expr:
-    """Average each window along one to three axes; see ``avg_pool3d``."""
+    """Average the elements of each window along the last ``axes`` axes; see ``avg_pool3d``."""
     window = window_of(size, axes, size if strides is None else strides, padding, 1, ceil)
 
-    # only volumes are pooled in two steps, which would round twice
+    # only volumes are pooled in two steps, which would round the result twice
     pooled = rounded_once(_pooled) if axes == 3 else _pooled
     return pooled(f"avg_pool{axes}d", x, window, lambda step: AvgPool2d(*step, count_padding))
 
 
 def _pooled(name: str, x: Any, window: Window, pooling: Callable[[Window], Operation]) -> Expr:
-    """Record a pooling of images, sequences or volumes.
+    """Record the pooling of ``x``: images, sequences or volumes.
 
-    Sequences are images of height 1. Volumes are pooled plane by plane, then along the depth; this is correct because
-    the maximum of maxima is the maximum, and the mean of equally weighted means is the mean.
+    Sequences are treated as images of height 1. Volumes are pooled plane by plane, then along the depth. This is
+    correct because the maximum of maxima is the maximum, and the mean of equally weighted means is the mean.
     """
     axes = len(window.size)
     if axes == 2:
@@ -388,6 +391,6 @@ def _pooled(name: str, x: Any, window: Window, pooling: Callable[[Window], Opera
     n, channels, depth, height, width = x.shape
     pooled_planes = pooling(window.plane())(reshape(x, (n, channels * depth, height, width)))
     height, width = pooled_planes.shape[2:]
-    # pool along the depth with windows of size 1 along the flattened pixels
+    # pool along the depth; the pixels of a plane are flattened, and the window has size 1 along them
     pooled_depth = pooling(window.along(0))(reshape(pooled_planes, (n, channels, depth, height * width)))
     return reshape(pooled_depth, (n, channels, pooled_depth.shape[2], height, width))

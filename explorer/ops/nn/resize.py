@@ -1,11 +1,12 @@
 """Resizing of images axis by axis: each new element is a weighted sum of a few old elements.
 
-Resampling each axis separately needs a few products per element, whereas a two-dimensional kernel needs their square.
-Resampling is linear, so its gradient is its adjoint.
+If each axis is resampled separately, an element needs t products along each axis, where t is 1, 2 or 4. A
+two-dimensional kernel would need t² products. Resampling is linear, so its gradient is its adjoint.
 
-Options are as in ONNX (Resize, since opset 11): ``coordinates`` is coordinate_transformation_mode, ``coefficient`` is
-cubic_coeff_a, and rounding methods are nearest_mode. PNNX's F.interpolate and nn.Upsample are converted to them.
-Antialiasing (ONNX's antialias, opset 18) is not supported, because its filters grow with the factor.
+Options are as in ONNX (Resize, since opset 11): ``coordinates`` is ONNX's coordinate_transformation_mode,
+``coefficient`` is cubic_coeff_a, and the rounding methods are the values of nearest_mode. PNNX's F.interpolate and
+nn.Upsample are converted to them. Antialiasing (ONNX's antialias, opset 18) is not supported, because its filters grow
+with the factor.
 """
 
 from __future__ import annotations
@@ -38,17 +39,18 @@ _ROUNDING = {
     "round_prefer_floor": (-0.5, True),
     "round_prefer_ceil": (0.5, False),
 }
-"""rounding method → offset added to a position, and whether to round up"""
+"""rounding method → offset added to a position, and whether the sum is rounded up"""
 NEAREST = tuple(_ROUNDING)
 METHODS = (*NEAREST, "linear", "cubic")
 COORDINATES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")
 
 
 class Resample(Operation):
-    """Resampling of one axis to another length; ``coordinates`` define positions of new elements, as in ONNX.
+    """Resampling of one axis to another length. As in ONNX, ``coordinates`` determine the positions of new
+    elements.
 
-    ``step`` is the distance between new elements in units of old elements. Methods are "linear", "cubic" (with its
-    coefficient), and rounding to the nearest element. Beyond the ends the outermost elements are repeated.
+    ``step`` is the distance between new elements in units of old elements. Methods are "linear", "cubic" with
+    ``coefficient``, and rounding to the nearest element. Beyond the ends, the outermost elements are repeated.
     """
 
     axis: int
@@ -73,7 +75,8 @@ class Resample(Operation):
         return type_.with_shape((*x.shape[: self.axis], self.length, *x.shape[self.axis + 1 :]))
 
     def taps(self, length: int) -> tuple[Array, Array]:
-        """Return the indices (taps, new length) of old elements, and their weights, for an axis of a length."""
+        """Return the indices (taps, new length) and the weights of old elements, for an axis of ``length`` old
+        elements."""
         return _taps(length, self.length, self.method, self.coordinates, self.step, self.coefficient)
 
     def kernel(self, out: Array, x: Array) -> Array:
@@ -83,7 +86,7 @@ class Resample(Operation):
     def tiles(self, out: Array, prepared: None, x: Array) -> list[Tile]:
         indices, weights = self.taps(x.shape[self.axis])
         indices, weights = np.asarray(indices, like=x), np.asarray(weights, out.dtype, like=out)
-        # other devices compute the whole result at once
+        # on other devices, one tile computes the whole result
         tile_indices = (
             self._tile_indices(out.shape, out.itemsize) if isinstance(out, np.ndarray) else [(slice(None),) * out.ndim]
         )
@@ -99,17 +102,18 @@ class Resample(Operation):
         ]
 
     def _make(self, out: Array, x: Array, indices: Array, weights: Array) -> None:
-        """Resample one tile."""
-        # methods with one tap copy elements without a product, which preserves integers and NaN
+        """Resample ``x`` and write the result into ``out``, a tile."""
+        # methods with one tap copy elements without multiplying them, so integers and NaN are preserved
         if len(indices) == 1:
-            # avoid NumPy's buffering of results that are not contiguous
+            # this avoids NumPy's buffering, which a result that is not contiguous would need
             if out.flags.c_contiguous:
                 take_valid(x, indices[0], self.axis, out)
             else:
                 out[...] = take_valid(x, indices[0], self.axis, None)
             return
         broadcast_shape = (-1, *[1] * (x.ndim - self.axis - 1))
-        # tap by tap over the whole tile, because a matrix product with mostly zero weights would spread NaN
+        # add tap by tap for the whole tile; a matrix product, whose weights are mostly zero, would spread NaN to other
+        # elements
         part = _scratch_like(out)
         for index, (tap_indices, weight) in enumerate(zip(indices, weights, strict=True)):
             values = take_valid(x, tap_indices, self.axis, part if x.dtype == out.dtype else None)
@@ -118,8 +122,10 @@ class Resample(Operation):
                 np.add(out, part, out=out)
 
     def _tile_indices(self, shape: Shape, itemsize: int) -> list[Index]:
-        """Divide a result into blocks of ``TILE_BYTES`` along the axes that are not resampled, starting with the
-        first."""
+        """Divide a result of ``shape`` into blocks of ``TILE_BYTES``.
+
+        Blocks divide the axes that are not resampled, starting with the first axis.
+        """
         parts = [[slice(0, size)] for size in shape]
         nbytes = math.prod(shape) * itemsize
         for axis, size in enumerate(shape):
@@ -153,7 +159,8 @@ class Resample(Operation):
 
 
 class ResampleGradient(Operation):
-    """Adjoint of resampling an axis of ``old`` elements: each new element's gradient is added to its old elements."""
+    """Adjoint of resampling an axis of ``old`` elements: distributes each new element's gradient to the old elements it
+    was computed from."""
 
     axis: int
     length: int
@@ -179,7 +186,8 @@ class ResampleGradient(Operation):
 
     def kernel(self, out: Array, g: Array) -> Array:
         indices, weights = _taps(self.old, self.length, self.method, self.coordinates, self.step, self.coefficient)
-        # at the ends several taps may refer to one old element; add.at adds all of them, plain indexing only the last
+        # at the ends, several taps may refer to one old element; add.at adds all of their weights, but plain indexing
+        # would add only the last
         matrix = np.zeros((self.old, self.length), out.dtype)
         np.add.at(matrix, (indices, np.arange(self.length)), weights.astype(out.dtype))
         axis_last = np.moveaxis(g.astype(out.dtype, copy=False), self.axis, -1)
@@ -201,7 +209,7 @@ class ResampleGradient(Operation):
 
 
 def _scratch_like(part: Array) -> Array:
-    """Return scratch memory with an array's shape, dtype and device."""
+    """Return scratch memory with the shape, dtype and device of ``part``."""
     if not isinstance(part, np.ndarray):
         return np.empty_like(part)
     key = "resampled", part.shape, part.dtype
@@ -220,7 +228,7 @@ def _options(operation: Resample | ResampleGradient) -> tuple[int, int, str, str
 
 
 def _check(operation: Resample | ResampleGradient, x: TensorType) -> None:
-    """Raise OperandError for invalid attributes."""
+    """Raise OperandError if an attribute of ``operation`` is invalid for ``x``."""
     if operation.method not in METHODS:
         raise operation.refuse((x,), f"the method must be one of {', '.join(METHODS)}, not {operation.method!r}")
     if operation.coordinates not in COORDINATES:
@@ -238,16 +246,16 @@ def _taps(old: int, new: int, method: str, coordinates: str, step: float, coeffi
     index = np.arange(new)
     half = 0.5 if "half_pixel" in coordinates else 0.0
     if coordinates == "align_corners":
-        # first and last elements are aligned; avoid 0 / 0 for a single element
+        # first and last elements are aligned; a single new element would give 0 / 0
         positions = index * ((old - 1) / (new - 1) if new > 1 else 0.0)
     elif coordinates == "asymmetric":
         positions = index * step
     else:
-        # PyTorch aligns a single new element with the first old element instead of the centre
+        # PyTorch aligns a single new element with the first old element, not with the centre
         positions = np.zeros(new) if coordinates == "pytorch_half_pixel" and new == 1 else (index + 0.5) * step - 0.5
     if method in NEAREST:
         shifted, rounds_up = _ROUNDING[method]
-        positions = (positions + half).astype(np.float32) - half  # removes rounding errors of integer positions
+        positions = (positions + half).astype(np.float32) - half  # removes rounding errors from integer positions
         rounded = np.ceil(positions + shifted) if rounds_up else np.floor(positions + shifted)
         indices, weights = rounded[None], np.ones((1, new))
     else:
@@ -260,14 +268,14 @@ def _taps(old: int, new: int, method: str, coordinates: str, step: float, coeffi
             weights = np.stack(cubic_weights(t, coefficient))
     # beyond the ends the outermost elements are repeated
     indices = np.clip(indices, 0, old - 1).astype(np.intp)
-    # the cache returns the same arrays to every caller
+    # the arrays are cached and returned to every caller, so they are made read-only
     for array in (indices, weights):
         array.flags.writeable = False
     return indices, weights
 
 
 def cubic_weights(t: T, a: float) -> list[T]:
-    """Return the cubic-convolution weights of four elements at −1, 0, 1, 2 for a point at t in 0 … 1."""
+    """Return the cubic-convolution weights of the four elements at −1, 0, 1 and 2, for a point at ``t`` in 0 … 1."""
 
     def near(t: Any) -> Any:
         return ((a + 2) * t - (a + 3)) * t * t + 1
@@ -297,12 +305,13 @@ def resize(
     steps: float | tuple[float, ...] | None = None,
     coefficient: float = -0.75,
 ) -> Expr:
-    """Resize axes of ``x``, or the last axes for None, to other lengths; see ``Resample`` for the methods.
+    """Resize ``axes`` of ``x`` to the lengths ``size``; if ``axes`` is None, the last axes are resized.
 
-    ``steps`` are the distances between new elements in units of old elements; the default is old length / new length.
+    ``Resample`` describes the methods. ``steps`` are the distances between new elements in units of old elements, by
+    default old length / new length.
 
-    Rounding methods keep the dtype; other methods give a floating result. Raises OperandError for a size below 1, an
-    axis without elements, or an unknown method.
+    Rounding methods keep the dtype; other methods give a floating result. Raises OperandError if a size is below 1, an
+    axis has no elements, or the method is unknown.
 
     >>> ex.evaluate(ex.resize(np.array([0.0, 1.0]), 4))
     array([0.  , 0.25, 0.75, 1.  ])
@@ -338,7 +347,7 @@ def resize(
         for axis, length, step in zip(indices, sizes, distances, strict=True)
     ]
     y: Expr = x
-    # resample shrinking axes first, so that the other axes have fewer elements
+    # resample shrinking axes first, so that fewer elements remain for the other axes
     for axis, length, step in sorted(
         resamplings, key=lambda resampling: (resampling[1] > x.shape[resampling[0]], -resampling[0])
     ):

@@ -1,8 +1,9 @@
 """Interpolation of images at arbitrary points, for grids and for the taps of deformable convolutions.
 
-An image becomes a table with one row of channels per element. Each point gathers the rows around it and adds them with
-weights. The plan fuses these gathers and products, whose gradients and batching rules apply. Elements outside an image
-are read from a ring around it, so that weights need no special cases.
+An image is converted to a table that has one row of channels for each element. For each point, the rows of the elements
+around it are gathered, multiplied by weights and added. The plan fuses these operations, and their gradients and
+batching rules apply. Elements outside an image are read from a ring of elements around it, so the weights need no
+special cases.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ PADDINGS = ("zeros", "border", "reflection")
 _CUBIC = -0.75
 """coefficient of the cubic convolution, as in PyTorch and ONNX's GridSample"""
 _REACH = {"linear": 1, "nearest": 1, "cubic": 2}
-"""number of elements that a point may read beyond the element at or below it"""
+"""number of elements that a point can read beyond the last element at or below it"""
 
 
 @public
@@ -55,12 +56,13 @@ def grid_sample(
     align_corners: bool = False,
     policies: Items = (),
 ) -> Expr:
-    """Sample images (N, C, D₁ … Dᵣ) at the points of ``grid`` (N, P₁ …, r): → (N, C, P₁ …).
+    """Sample images ``x`` (N, C, D₁ … Dᵣ) at the points in ``grid`` (N, P₁ …, r); the result is (N, C, P₁ …).
 
-    A point has one coordinate per axis, in reverse order of the axes; −1 and 1 are the outer edges of the first and the
-    last element, or their centres with ``align_corners``. Methods are "linear", "nearest" (half to even) and "cubic".
-    Outside the image, ``padding`` gives zeros ("zeros"), the nearest element ("border") or the mirrored image
-    ("reflection"). Raises OperandError for shapes that do not fit. (ONNX: GridSample; PNNX: F.grid_sample.)
+    A point has one coordinate for each axis, in reverse order of the axes. The coordinates −1 and 1 are the outer edges
+    of the first and the last element, or their centres if ``align_corners`` is true. Methods are "linear", "nearest"
+    (half to even) and "cubic". ``padding`` determines the values outside the image: zeros ("zeros"), the nearest
+    element ("border") or the mirrored image ("reflection"). Raises OperandError if the shapes do not match. (ONNX:
+    GridSample; PNNX: F.grid_sample.)
 
     >>> image = np.array([[[[0.0, 1.0], [2.0, 3.0]]]])
     >>> ex.evaluate(ex.grid_sample(image, np.array([[[[0.0, 0.0]], [[-0.5, 0.5]]]])))
@@ -98,10 +100,11 @@ def grid_sample(
 @public
 @composition
 def affine_grid(matrix: Any, size: int | tuple[int, ...], align_corners: bool = False, policies: Items = ()) -> Expr:
-    """Compute an affine map's grid for `grid_sample`: matrices (N, r, r + 1) → (N, D₁ … Dᵣ, r).
+    """Compute the points of affine maps for `grid_sample`:
 
-    ``size`` (D₁ … Dᵣ) contains the lengths of the axes; points and ``align_corners`` are as in `grid_sample`. Raises
-    OperandError for shapes that do not fit. (ONNX: AffineGrid; PNNX: F.affine_grid.)
+    ``matrix`` (N, r, r + 1) → (N, D₁ … Dᵣ, r). ``size`` (D₁ … Dᵣ) contains the lengths of the axes. Points and
+    ``align_corners`` are as in `grid_sample`. Raises OperandError if the shapes do not match. (ONNX: AffineGrid; PNNX:
+    F.affine_grid.)
 
     >>> ex.evaluate(ex.affine_grid(np.array([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.5]]]), (1, 2)))
     array([[[[-0.5,  0.5],
@@ -123,7 +126,7 @@ def affine_grid(matrix: Any, size: int | tuple[int, ...], align_corners: bool = 
             fix="matrices (1, 2, 3) and size=(32, 32)",
         )
     claim_constant("the points of a grid", math.prod(lengths) * (rank + 1), matrix.dtype.itemsize)
-    # a single element is at the centre
+    # if an axis has a single element, its point is at the centre
     ends = [0.0 if length == 1 else 1.0 if align_corners else 1 - 1 / length for length in lengths]
     axes = [np.linspace(-end, end, length) for end, length in zip(ends, lengths, strict=True)]
     points = np.stack([*np.meshgrid(*axes, indexing="ij")[::-1], np.ones(lengths)], -1).reshape(-1, rank + 1)
@@ -134,7 +137,10 @@ def affine_grid(matrix: Any, size: int | tuple[int, ...], align_corners: bool = 
 def sampled(
     x: Expr, positions: Sequence[Expr], method: str = "linear", padding: str = "zeros", align_corners: bool = False
 ) -> Expr:
-    """Sample images (N, C, D₁ …) at positions (N, P₁ …) along each axis, in units of elements: → (N, C, P₁ …)."""
+    """Sample images ``x`` (N, C, D₁ …) at ``positions``; the result is (N, C, P₁ …).
+
+    ``positions`` has one expression (N, P₁ …) for each axis, in units of elements.
+    """
     images, channels = x.shape[:2]
     dtype = x.dtype if method == "nearest" else float_dtype(x.dtype)
     ring = _REACH[method] if padding == "zeros" else 0
@@ -144,7 +150,7 @@ def sampled(
         _taps(position, length - 2 * ring, ring, method, padding, align_corners)
         for position, length in zip(positions, x.shape[2:], strict=True)
     ]
-    # One row of channels per element, so that one index reads all channels. The rows of all images form one table.
+    # The table has one row of channels for each element of each image, so that one index reads all channels.
     elements = math.prod(x.shape[2:])
     table = reshape(moveaxis(x, 1, -1), (images * elements, channels))
     claim_steps("elements around a point", math.prod([len(along) for along in taps]))
@@ -164,48 +170,48 @@ def sampled(
 
 
 class _Tap(NamedTuple):
-    """Elements along one axis that points read: indices, and weights or None for 1."""
+    """Elements along one axis that points read: indices, and weights; None means that all weights are 1."""
 
     position: Expr
     weight: Expr | None
 
 
 def _taps(position: Expr, length: int, ring: int, method: str, padding: str, aligned: bool) -> list[_Tap]:
-    """Return the taps along an axis of ``length`` elements, which has ``ring`` more elements at each end."""
+    """Return the taps along an axis of ``length`` elements; the axis has ``ring`` additional elements at each end."""
     if padding != "zeros" and method != "cubic":
         position = _inside(position, length, padding, aligned)
     if method == "nearest":
         return [_Tap(_index(round_half_even(_near(position, length, ring)), length, ring), None)]
     low = floor(position)
-    # as in PyTorch, this is NaN for positions that are NaN or infinite
+    # as in PyTorch, t is NaN if a position is NaN or infinite
     t = position - low
     low = _near(low, length, ring)
     weights = [1 - t, t] if method == "linear" else cubic_weights(t, _CUBIC)
     reach = _REACH[method]
     tap_positions = [low + offset if offset else low for offset in range(1 - reach, reach + 1)]
     if method == "cubic" and padding != "zeros":
-        # PyTorch and ONNX Runtime move the taps of a cubic inside, instead of the point
+        # PyTorch and ONNX Runtime move the taps of a cubic into the image, not the point
         tap_positions = [_inside(tap, length, padding, aligned) for tap in tap_positions]
     return [_Tap(_index(tap, length, ring), weight) for tap, weight in zip(tap_positions, weights, strict=True)]
 
 
 def _near(position: Expr, length: int, ring: int) -> Expr:
-    """Limit positions to one element beyond the ring, where the value is also zero."""
+    """Limit positions to one element beyond the ring, where values are zero too."""
     return minimum(maximum(position, -ring - 1), length + ring) if ring else position
 
 
 def _index(position: Expr, length: int, ring: int) -> Expr:
-    """Convert integer positions to indices into an axis with its ring."""
+    """Convert integer positions to indices into an axis that includes its ring."""
     return minimum(maximum(cast(position, "int64"), -ring), length - 1 + ring) + ring
 
 
 def _inside(position: Expr, length: int, padding: str, aligned: bool) -> Expr:
-    """Move positions into an axis: clip them to its ends, or reflect them there repeatedly."""
+    """Move positions into an axis: clip them to its ends, or reflect them at its ends repeatedly."""
     if padding == "reflection":
-        # reflect at the centres of the outermost elements if aligned, otherwise at their outer edges
+        # if ``aligned`` is true, reflect at the centres of the outermost elements, otherwise at their outer edges
         low, span = (0.0, length - 1.0) if aligned else (-0.5, float(length))
         distance = remainder(position - low, 2 * span) if span else position * 0
         position = minimum(distance, 2 * span - distance) + low
-    # as in PyTorch, NaN becomes the first position, and the gradient at the ends is 0
+    # as in PyTorch, NaN becomes position 0, and the gradient at the ends is 0
     position = where(position > 0, position, 0)
     return where(position < length - 1, position, length - 1)

@@ -1,4 +1,4 @@
-"""Shrinking activations, which reduce or zero elements near 0 or below a limit; NaN stays NaN."""
+"""Shrinking activations: elements near 0, or below a limit, are reduced or replaced; NaN stays NaN."""
 
 from __future__ import annotations
 
@@ -14,25 +14,28 @@ __all__ = ["hardshrink", "softshrink", "tanhshrink", "threshold"]
 
 @public
 def threshold(x: Any, limit: float, value: float) -> Expr:
-    """Keep elements above a limit and replace the others with a value; NaN stays NaN. The gradient at the limit is 0.
+    """Keep the elements above ``limit`` and replace the others with ``value``; NaN stays NaN. The gradient at the limit
+    is 0.
 
     >>> ex.evaluate(ex.threshold(np.array([-1.0, 0.5, 2.0]), 0.6, 0.0))
     array([0., 0., 2.])
     """
     (x,) = as_operands((x,))
-    # ≤ instead of >, because comparisons with NaN are false and NaN must be kept
+    # test ≤ instead of >, because comparisons with NaN are false, and NaN must be kept
     return where(x <= limit, value, x)
 
 
 @public
 def softshrink(x: Any, width: float = 0.5) -> Expr:
-    """Move x towards 0 by a width; elements within ±width become 0, and NaN stays NaN. The gradient at ±width is 0.
+    """Move the elements of ``x`` towards 0 by ``width``; elements within ±width become 0, and NaN stays NaN.
+
+    The gradient at ±width is 0.
 
     >>> ex.evaluate(ex.softshrink(np.array([-1.0, 0.2, 2.0])))
     array([-0.5,  0. ,  1.5])
     """
     (x,) = as_operands((x,))
-    # ≤ instead of >, so that NaN is kept
+    # test ≤ instead of >, so that NaN is kept
     return where(absolute(x) <= width, 0, where(x > 0, x - width, x + width))
 
 

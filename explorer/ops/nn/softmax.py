@@ -1,9 +1,9 @@
-"""Softmax, its gradient, log-softmax and log-sum-exp, which reduce whole rows.
+"""Softmax, its gradient, log-softmax and log-sum-exp.
 
-They are operations instead of compositions of exp, sum and divide, because one kernel processes a row while it is in
-the cache. They subtract a row's maximum first, so that exponentials are at most 1 and cannot overflow; the result is
-mathematically the same. The textbook formula log(softmax(x)) can overflow or lose digits, so rewrite rules replace it
-with these operations.
+All of them reduce whole rows. They are operations instead of compositions of exp, sum and divide, because a single
+kernel processes a row while it is in the cache. The kernels subtract the row's maximum first, so exponentials are at
+most 1 and cannot overflow. The result is mathematically the same. The textbook formula log(softmax(x)) can overflow or
+lose digits, so rewrite rules replace it with these operations.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _EXAMPLES = (Example(real(2, 3), axes=(1,)), Example(real(4), axes=(0,)), Exampl
 
 
 class Normalization(Operation, abstract=True):
-    """Base class of functions over all elements along ``axes`` that keep the shape."""
+    """Base class of operations that keep the shape and whose elements depend on all elements along ``axes``."""
 
     axes: tuple[int, ...]
     weight: ClassVar[int] = EXPENSIVE + 4
@@ -54,18 +54,18 @@ class Normalization(Operation, abstract=True):
 
 @functools.cache
 def _largest_finite(dtype: np.dtype[Any]) -> Any:
-    """Return the largest finite number of a dtype."""
+    """Return the largest finite number of ``dtype``."""
     return np.finfo(dtype).max
 
 
 def _finite_maximum(x: Array, axes: tuple[int, ...]) -> Array:
-    """Return the maximum over axes, with size 1 along them; ±∞ are replaced with the largest finite numbers.
+    """Return the maximum over ``axes``, with size 1 along them; ±∞ are replaced with the largest finite numbers.
 
-    Subtracting a finite number leaves ±∞ unchanged, whereas ∞ − ∞ would be NaN. In a row with ∞, the exponentials of
-    finite elements then become 0.
+    The result is subtracted from ``x``. Subtracting a finite number leaves ±∞ unchanged, whereas ∞ − ∞ would be NaN. In
+    a row that contains ∞, the exponentials of finite elements then become 0.
     """
     largest_finite = _largest_finite(x.dtype)
-    # the initial value is needed for empty rows, which have no maximum
+    # the initial value is needed because empty rows have no maximum
     largest = np.empty(_keepdims_shape(x, axes), x.dtype, like=x)
     reduce_array(np.maximum, x, axes, largest, keepdims=True, initial=-largest_finite)
     finite: Array = np.minimum(largest, largest_finite)
@@ -84,7 +84,7 @@ class Softmax(Normalization):
     def bind_kernel(self, out: Array, x: Array) -> Callable[[], Any]:
         if x.dtype != out.dtype:
             return super().bind_kernel(out, x)
-        if not isinstance(x, np.ndarray):  # other devices do not support ufunc reductions into existing memory
+        if not isinstance(x, np.ndarray):  # on other devices, ufunc reductions cannot write into existing memory
             return functools.partial(_softmax, out, x, self.axes)
         return _bound_softmax(out, x, self.axes)
 
@@ -131,10 +131,10 @@ class SoftmaxGradient(Operation):
 
 
 class LogSoftmax(Normalization):
-    """x − log Σ eˣ over axes, which is finite for finite x."""
+    """x − log Σ eˣ over axes; finite if x is finite."""
 
     def kernel(self, out: Array, x: Array) -> Array:
-        # as in the formula, a row of only −∞ has the sum 0, so log 0 = −∞ and −∞ − (−∞) = NaN
+        # as in the formula, a row that consists of −∞ has the sum 0, so log 0 = −∞ and −∞ − (−∞) = NaN
         with np.errstate(divide="ignore", invalid="ignore"):
             return _log_softmax(out, x.astype(out.dtype, copy=False), self.axes)
 
@@ -155,7 +155,7 @@ def _softmax(out: Array, x: Array, axes: tuple[int, ...]) -> Array:
 
 
 def _bound_softmax(out: Array, x: Array, axes: tuple[int, ...]) -> Callable[[], Array]:
-    """Return a function that runs ``_softmax`` on these arrays."""
+    """Return a function that runs ``_softmax`` on ``out``, ``x`` and ``axes``."""
     shift = _bound_shift(out, x, axes)
     total = np.empty(_keepdims_shape(x, axes), x.dtype)
     compute_total = functools.partial(np.add.reduce, out, axes, None, total, True)
@@ -172,7 +172,7 @@ def _bound_softmax(out: Array, x: Array, axes: tuple[int, ...]) -> Callable[[], 
 
 
 def _bound_log_softmax(out: Array, x: Array, axes: tuple[int, ...]) -> Callable[[], Array]:
-    """Return a function that runs ``_log_softmax`` on these arrays."""
+    """Return a function that runs ``_log_softmax`` on ``out``, ``x`` and ``axes``."""
     shift = _bound_shift(out, x, axes)
     total = np.empty(_keepdims_shape(x, axes), x.dtype)
     compute_total: Any = np.add.reduce
@@ -189,7 +189,8 @@ def _bound_log_softmax(out: Array, x: Array, axes: tuple[int, ...]) -> Callable[
 
 
 def _bound_shift(out: Array, x: Array, axes: tuple[int, ...]) -> Callable[[], None]:
-    """Return a function that subtracts the maximum (``_largest``) of x and writes the result to ``out``."""
+    """Return a function that subtracts the finite maximum over ``axes`` from ``x`` and writes the result into
+    ``out``."""
     largest_finite, largest = _largest_finite(x.dtype), np.empty(_keepdims_shape(x, axes), x.dtype)
     limit = np.array(largest_finite)
     find_largest = row_extremes(np.maximum, x, axes, largest, -largest_finite)
@@ -206,7 +207,7 @@ def _bound_shift(out: Array, x: Array, axes: tuple[int, ...]) -> Callable[[], No
 
 
 def _keepdims_shape(x: Array, axes: tuple[int, ...]) -> list[int]:
-    """Return the shape of a reduction with keepdims."""
+    """Return the shape of ``x`` reduced over ``axes`` with keepdims."""
     return [1 if axis in axes else size for axis, size in enumerate(x.shape)]
 
 
@@ -256,7 +257,7 @@ class LogSumExp(Operation):
         return LogSumExp(axes, True).kernel(out, x)
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
-        if not self.axes:  # log eˣ
+        if not self.axes:  # without axes, the result is log eˣ
             return (g,)
         kept_shape = tuple([1 if axis in self.axes else size for axis, size in enumerate(x.shape)])
         return (reshape(g, kept_shape) * Softmax(self.axes)(x),)
@@ -278,9 +279,9 @@ def _over(operation_class: Any, x: Any, axis: int | tuple[int, ...] | None, **op
 def softmax(x: Any, axis: int | tuple[int, ...] = -1) -> Expr:
     """Compute eˣ / Σ eˣ over axes; shape as ``x``.
 
-    Integers become floating. A row with NaN becomes NaN. ∞ gives NaN and 0 for the other elements of its row. −∞ gives
-    0, or NaN if all elements are −∞. The gradient is y · (g − Σ g · y) for the result y. (ONNX: Softmax; PNNX:
-    nn.Softmax, F.softmax.)
+    Integers become floating. If a row contains NaN, the whole row becomes NaN. An element ∞ becomes NaN, and the finite
+    elements of its row become 0. An element −∞ becomes 0, or NaN if all elements are −∞. The gradient is y · (g − Σ g ·
+    y) for the result y. (ONNX: Softmax; PNNX: nn.Softmax, F.softmax.)
 
     >>> ex.evaluate(ex.softmax(np.array([0.0, 0.0, -np.inf])))
     array([0.5, 0.5, 0. ])
@@ -290,7 +291,8 @@ def softmax(x: Any, axis: int | tuple[int, ...] = -1) -> Expr:
 
 @public
 def softmax_gradient(g: Any, y: Any, axis: int | tuple[int, ...] = -1) -> Expr:
-    """Compute y·(g − Σ g·y) for a softmax's output ``y`` and upstream gradient ``g`` over axes; shape as ``y``.
+    """Compute y·(g − Σ g·y) over axes for the result ``y`` of a softmax and its upstream gradient ``g``; shape as
+    ``y``.
 
     >>> ex.evaluate(ex.softmax_gradient(np.array([1.0, 0.0]), np.array([0.5, 0.5])))
     array([ 0.25, -0.25])
@@ -303,8 +305,8 @@ def softmax_gradient(g: Any, y: Any, axis: int | tuple[int, ...] = -1) -> Expr:
 def log_softmax(x: Any, axis: int | tuple[int, ...] = -1) -> Expr:
     """Compute the logarithm of softmax over axes in a numerically stable way; shape as ``x``.
 
-    The result is finite if ``x`` is, because no logarithm of a rounded 0 is computed. The gradient is g − eʸ · Σ g.
-    (ONNX: LogSoftmax; PNNX: nn.LogSoftmax, F.log_softmax.)
+    The result is finite if ``x`` is, because no logarithm of a rounded 0 is computed. The gradient is g − eʸ · Σ g for
+    the result y. (ONNX: LogSoftmax; PNNX: nn.LogSoftmax, F.log_softmax.)
 
     >>> ex.evaluate(ex.log_softmax(np.array([0.0, -1000.0])))
     array([    0., -1000.])
@@ -314,9 +316,9 @@ def log_softmax(x: Any, axis: int | tuple[int, ...] = -1) -> Expr:
 
 @public
 def logsumexp(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Expr:
-    """Compute log Σ eˣ over axes, or over all axes for None.
+    """Compute log Σ eˣ over axes, or over all axes if ``axis`` is None.
 
-    The result for no elements is log 0 = −∞. The gradient is g times the softmax. (ONNX: ReduceLogSumExp; PNNX:
+    Over no elements the result is log 0 = −∞. The gradient is g times the softmax. (ONNX: ReduceLogSumExp; PNNX:
     torch.logsumexp.)
 
     >>> float(ex.logsumexp(np.array([1000.0, 1000.0])))

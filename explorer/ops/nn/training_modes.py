@@ -1,6 +1,7 @@
-"""Operations that differ during training: dropout and normalization with batch statistics.
+"""Functions for operations that behave differently during training: dropout, and normalization with batch
+statistics.
 
-Operators of nets (explorer/net) and layers of modules (explorer/train) both record them.
+Nets (explorer/net) and modules (explorer/train) both record them.
 """
 
 from __future__ import annotations
@@ -25,21 +26,21 @@ from explorer.record.reasons import counted_text
 
 
 def kept_elements(step: Expr, shape: Shape, ratio: float, seed: int, name: str) -> Expr:
-    """Record a dropout mask, whose elements are True with probability 1 − ratio.
+    """Record a dropout mask of ``shape``, whose elements are True with probability 1 − ratio.
 
-    It depends only on the seed, the name and the step, an integer scalar.
+    The mask depends only on ``seed``, ``name`` and ``step``, an integer scalar.
     """
     stream = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little")
     return random_uniform_at(step, shape, seed=seed, stream=stream) >= ratio
 
 
 def dropped(x: Expr, mask: Expr, ratio: float) -> Expr:
-    """Record x / (1 − ratio) where the mask is True, which preserves the expected value, and 0 elsewhere."""
+    """Record x / (1 − ratio) where ``mask`` is True, and 0 elsewhere, which preserves the expected value of ``x``."""
     return where(mask, x / (1 - ratio), 0)
 
 
 class BatchNormalized(NamedTuple):
-    """Result of a normalization with batch statistics, the new stored statistics, and the batch statistics."""
+    """Normalized value, the updated stored statistics, and the statistics of the batch."""
 
     value: Expr
     new_mean: Expr
@@ -51,10 +52,11 @@ class BatchNormalized(NamedTuple):
 def batch_norm_by_batch(
     x: Expr, mean: Expr, variance: Expr, scale: Expr, shift: Expr, epsilon: float, momentum: float, what: str
 ) -> BatchNormalized:
-    """Record (x − mean) / √(variance + ε) · scale + shift with batch statistics of each channel of (N, C, …).
+    """Record (x − mean) / √(variance + ε) · scale + shift, with the batch's mean and variance of each channel.
 
-    The new stored statistics are momentum · stored + (1 − momentum) · batch, with the unbiased batch variance (divided
-    by n − 1). Raises OperandError, whose message contains ``what``, for channels with one element.
+    ``x`` is (N, C, …). ``mean`` and ``variance`` are the stored statistics; they become momentum · stored + (1 −
+    momentum) · batch. For this, the batch variance is unbiased (divided by n − 1). Raises OperandError if a channel has
+    fewer than two elements; ``what`` is part of the message.
     """
     axes = (0, *range(2, x.ndim))
     count = math.prod([x.shape[axis] for axis in axes])

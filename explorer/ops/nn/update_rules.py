@@ -1,8 +1,8 @@
-"""Update rules, which compute new parameter values from gradients, as expressions.
+"""Update rules: new values of parameters as expressions of their gradients.
 
-Optimizers (explorer/train) and operators of nets (explorer/net) record the same rules, so that there is one Adam. A
-rule has only numbers as fields. Its state for a parameter, such as moments, is an argument, and the new state is
-returned. The rate is positive, and a step goes against the gradient.
+Optimizers (explorer/train) and nets (explorer/net) record the same rules, so there is only one implementation of each.
+The fields of a rule are numbers. A parameter's state, such as its moments, is passed as an argument, and the new state
+is returned. The learning rate is positive, and the gradient is subtracted.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ State = Mapping[str, Expr]
 class UpdateRule:
     """Base class of update rules; ``record`` returns a parameter's new value and new state.
 
-    ``parameter``, ``gradient`` and each entry of ``state`` have the same type. ``length`` is a scalar of their dtype,
-    which the method ``length`` computes once for all parameters. A subclass is a frozen dataclass of numbers.
+    ``parameter``, ``gradient`` and each entry of ``state`` have the same type. ``length``, the step length, is a scalar
+    of their dtype. The method ``length`` computes it once for all parameters. A subclass is a frozen dataclass of
+    numbers.
     """
 
     state: ClassVar[tuple[str, ...]] = ()
-    """names of the state arrays per parameter, which are initially zeros"""
+    """names of a parameter's state arrays, which are initially zeros"""
     ranges: ClassVar[Mapping[str, Range]] = {}
     """field name → range of the number"""
 
@@ -37,11 +38,14 @@ class UpdateRule:
         check_numbers(self)
 
     def length(self, rate: Expr, iteration: Expr) -> Expr:
-        """Record a step's length from the learning rate and the number of previous steps, both float64 scalars."""
+        """Record the step length from the learning rate ``rate`` and the number of previous steps ``iteration``.
+
+        The result and both arguments are float64 scalars.
+        """
         return rate
 
     def record(self, parameter: Expr, gradient: Expr, length: Expr, state: State) -> tuple[Expr, dict[str, Expr]]:
-        """Record the new value of a parameter, and its new state by name."""
+        """Record the new value of ``parameter``, and its new state by name."""
         raise DeclarationError(
             f"the update rule {type(self).__name__} without record",
             rule="a rule must define record(parameter, gradient, length, state)",
@@ -54,13 +58,16 @@ class SGD(UpdateRule):
     """Gradient descent: p ← p − lr·g."""
 
     def record(self, parameter: Expr, gradient: Expr, length: Expr, state: State) -> tuple[Expr, dict[str, Expr]]:
-        """Record the new value of a parameter, and its new state by name."""
+        """Record the new value of ``parameter``, and its new state by name."""
         return parameter - length * gradient, {}
 
 
 @dataclass(frozen=True)
 class Momentum(UpdateRule):
-    """Gradient descent with momentum: m ← μ·m + lr·g, p ← p − m; Nesterov's p ← p − ((1 + μ)·m′ − μ·m)."""
+    """Gradient descent with momentum: m ← μ·m + lr·g, p ← p − m.
+
+    If ``nesterov`` is true, p ← p − ((1 + μ)·m′ − μ·m), where m′ is the new m.
+    """
 
     state = ("momentum",)
     ranges: ClassVar[Mapping[str, Range]] = {"momentum": NOT_NEGATIVE}
@@ -68,7 +75,7 @@ class Momentum(UpdateRule):
     nesterov: bool = False
 
     def record(self, parameter: Expr, gradient: Expr, length: Expr, state: State) -> tuple[Expr, dict[str, Expr]]:
-        """Record the new value of a parameter, and its new state by name."""
+        """Record the new value of ``parameter``, and its new state by name."""
         old = state["momentum"]
         new = old * self.momentum + length * gradient
         step = new * (1 + self.momentum) - old * self.momentum if self.nesterov else new
@@ -85,7 +92,7 @@ class Adagrad(UpdateRule):
     epsilon: float = 1e-5
 
     def record(self, parameter: Expr, gradient: Expr, length: Expr, state: State) -> tuple[Expr, dict[str, Expr]]:
-        """Record the new value of a parameter, and its new state by name."""
+        """Record the new value of ``parameter``, and its new state by name."""
         squares = state["squares"] * self.decay + gradient * gradient
         return parameter - length * gradient / (sqrt(squares) + self.epsilon), {"squares": squares}
 
@@ -94,45 +101,49 @@ class Adagrad(UpdateRule):
 class Adam(UpdateRule):
     """Adam: m ← β₁·m + (1 − β₁)·g, v ← β₂·v + (1 − β₂)·g², p ← p − lr·√(1 − β₂ᵗ) / (1 − β₁ᵗ) · m / (√v + ε).
 
-    t is 1 at the first step. As in Caffe2, ε is added to √v before the correction; PyTorch adds it afterwards.
+    t is 1 at the first step. As in Caffe2, ε is added to the uncorrected √v; PyTorch adds it to the corrected √v.
     """
 
     state: ClassVar[tuple[str, ...]] = ("mean", "squares")
-    # With 1 the corrections divide by zero, so all weights would become NaN.
+    # If β were 1, the corrections would divide by zero, and all weights would become NaN.
     ranges: ClassVar[Mapping[str, Range]] = {"beta1": BELOW_ONE, "beta2": BELOW_ONE, "epsilon": NOT_NEGATIVE}
     beta1: float = 0.9
     beta2: float = 0.999
     epsilon: float = 1e-8
 
     def length(self, rate: Expr, iteration: Expr) -> Expr:
-        """Record the rate with both corrections in float64, because 1 − 0.999ᵗ would lose four digits in float32."""
+        """Record the learning rate multiplied by both corrections, in float64.
+
+        In float32, 1 − 0.999ᵗ would lose four digits.
+        """
         t = iteration + 1.0
         return rate * sqrt(1.0 - power(self.beta2, t)) / (1.0 - power(self.beta1, t))
 
     def record(self, parameter: Expr, gradient: Expr, length: Expr, state: State) -> tuple[Expr, dict[str, Expr]]:
-        """Record the new value of a parameter, and its new state by name."""
+        """Record the new value of ``parameter``, and its new state by name."""
         moments = self.moments(gradient, state)
         return self.moved(parameter, length, moments["mean"], moments["squares"]), moments
 
     def moments(self, gradient: Expr, state: State) -> dict[str, Expr]:
-        """Record the new m and v, keyed by the names of the state."""
+        """Record the new m and v; return them by the names of the state arrays."""
         mean = state["mean"] * self.beta1 + gradient * (1 - self.beta1)
         squares = state["squares"] * self.beta2 + gradient * gradient * (1 - self.beta2)
         return {"mean": mean, "squares": squares}
 
     def moved(self, parameter: Expr, length: Expr, mean: Expr, squares: Expr) -> Expr:
-        """Record a parameter's new value from m and v, or a replacement of v."""
+        """Record the new value of ``parameter`` from ``mean`` (m) and ``squares`` (v, or the value that replaces
+        it)."""
         return parameter - length * mean / (sqrt(squares) + self.epsilon)
 
 
 @dataclass(frozen=True)
 class AMSGrad(Adam):
-    """AMSGrad: Adam whose step is divided by the root of the maximum v so far (Reddi et al., 2018)."""
+    """AMSGrad: Adam with v replaced by the maximum of all previous v (Reddi et al., 2018)."""
 
     state = ("mean", "squares", "largest")
 
     def record(self, parameter: Expr, gradient: Expr, length: Expr, state: State) -> tuple[Expr, dict[str, Expr]]:
-        """Record the new value of a parameter, and its new state by name."""
+        """Record the new value of ``parameter``, and its new state by name."""
         moments = self.moments(gradient, state)
         largest = maximum(state["largest"], moments["squares"])
         return self.moved(parameter, length, moments["mean"], largest), {**moments, "largest": largest}
@@ -143,14 +154,14 @@ class RMSProp(UpdateRule):
     """RMSProp: v ← v + (1 − decay)·(g² − v), m ← μ·m + lr·g / √(v + ε), p ← p − m."""
 
     state = ("squares", "momentum")
-    # Above 1 the mean of squares could become negative and its root NaN.
+    # If decay were above 1, v could become negative, and its root NaN.
     ranges: ClassVar[Mapping[str, Range]] = {"decay": FRACTION, "momentum": NOT_NEGATIVE, "epsilon": NOT_NEGATIVE}
     decay: float = 0.9
     momentum: float = 0.0
     epsilon: float = 1e-5
 
     def record(self, parameter: Expr, gradient: Expr, length: Expr, state: State) -> tuple[Expr, dict[str, Expr]]:
-        """Record the new value of a parameter, and its new state by name."""
+        """Record the new value of ``parameter``, and its new state by name."""
         squares = state["squares"] + (gradient * gradient - state["squares"]) * (1 - self.decay)
         scaled = length * gradient / sqrt(squares + self.epsilon)
         momentum = state["momentum"] * self.momentum + scaled
@@ -161,8 +172,8 @@ class RMSProp(UpdateRule):
 class Ftrl(UpdateRule):
     """FTRL-proximal: n′ ← n + g², z ← z + g − (√n′ − √n) / lr · p, p ← (l1·sign z − z) / ((β + √n′) / lr + l2).
 
-    p is 0 if |z| ≤ l1. A step with rate 0 changes nothing. (Source: McMahan et al., Ad Click Prediction, 2013; its α is
-    the rate.)
+    p is 0 if |z| ≤ l1. If the rate is 0, nothing changes. (Source: McMahan et al., Ad Click Prediction, 2013; lr is
+    called α there.)
     """
 
     state = ("squares", "linear")
@@ -172,14 +183,14 @@ class Ftrl(UpdateRule):
     l2: float = 0.001
 
     def record(self, parameter: Expr, gradient: Expr, length: Expr, state: State) -> tuple[Expr, dict[str, Expr]]:
-        """Record the new value of a parameter, and its new state by name."""
+        """Record the new value of ``parameter``, and its new state by name."""
         inverse = 1.0 / length
         squares = state["squares"] + gradient * gradient
         root = sqrt(squares)
         linear = state["linear"] + gradient - (root - sqrt(state["squares"])) * inverse * parameter
         shrunk = (sign(linear) * self.l1 - linear) / ((root + self.beta) * inverse + self.l2)
         new = where(greater(absolute(linear), self.l1), shrunk, 0.0)
-        # A rate of 0, with which a warm-up begins, would divide by zero, so the old values are kept.
+        # A warm-up begins with the rate 0. Dividing by it is avoided by keeping the old values.
         moves = greater(length, 0.0)
         kept = {"squares": squares, "linear": linear}
         return where(moves, new, parameter), {name: where(moves, kept[name], state[name]) for name in kept}

@@ -1,4 +1,4 @@
-"""Product tree that computes the product of all other elements of a row, for the gradient of ``Prod``."""
+"""Product tree for the gradient of ``Prod``: for each element of a row, the product of the other elements."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from explorer.ops.creation.constants import full
 def products_of_others(x: Expr) -> Expr:
     """Record, for each element along the last axis, the product of the other elements.
 
-    The quotient y / x would be NaN for x = 0. Going up, the tree multiplies halves pairwise. Going down, it multiplies
-    each parent's result by the other half. This needs 3 · n products and O(log n) nodes.
+    The quotient of the product and x would be NaN for x = 0. Instead, a tree of products is used. From the leaves to
+    the root, halves are multiplied pairwise. From the root to the leaves, the result for each parent is multiplied by
+    the other half. This needs 3 · n multiplications and O(log n) nodes.
     """
     levels = [x]
     while levels[-1].shape[-1] > 1:
@@ -20,14 +21,14 @@ def products_of_others(x: Expr) -> Expr:
     products = full(levels.pop().shape, 1, x.dtype, x.device)
     for level in reversed(levels):
         first, second = _halves(level)
-        # multiply each half's elements by their partners in the other half, and remove the appended 1
+        # multiply the results for each half by the elements of the other half, and remove the appended 1
         both = function("concatenate")((products * second, products * first), -1)
         products = both[..., : level.shape[-1]]
     return products
 
 
 def _halves(x: Expr) -> tuple[Expr, Expr]:
-    """Split the last axis into halves; a 1 is appended to the second half if the length is odd."""
+    """Split the last axis of ``x`` into two halves; if its length is odd, a 1 is appended to the second half."""
     middle = (x.shape[-1] + 1) // 2
     second = x[..., middle:]
     if x.shape[-1] % 2:

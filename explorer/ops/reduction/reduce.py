@@ -1,8 +1,8 @@
 """Reductions: sums, means and extrema over axes.
 
-Each reduction declares the ufunc that combines partial results, so that the plan can fuse elementwise producers into
-its kernel and run it block by block. Python's ``sum``, ``max`` and others are shadowed intentionally, because the
-functions have NumPy's names.
+Each reduction declares the ufunc that combines partial results. The plan can therefore run its kernel block by block,
+and fuse elementwise operands into it. The functions have NumPy's names, so they intentionally shadow Python's ``sum``,
+``max`` and others.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ def reduce_array(
     keepdims: bool = False,
     initial: Any = None,
 ) -> Array:
-    """Combine elements along axes with a ufunc on any device, starting from ``initial`` if given."""
+    """Combine the elements of ``x`` along ``axes`` with ``ufunc``, on any device; start from ``initial`` unless it is
+    None."""
     result: Array
     options: dict[str, Any] = {"axis": axes, "keepdims": keepdims}
     method = _METHODS.get(ufunc)
@@ -83,8 +84,8 @@ def reduce_array(
 class Reduction(Operation, abstract=True):
     """Base class of operations that combine elements along ``axes`` (counted from the front, ascending).
 
-    Over empty axes a sum is 0, a product is 1, ``all`` is True and ``any`` is False; extrema raise an error. (ONNX:
-    ReduceSum and similar; PNNX: torch.sum and similar.)
+    If the reduced axes have no elements, a sum is 0, a product is 1, ``all`` is True and ``any`` is False; extrema
+    raise an error. (ONNX: ReduceSum and similar; PNNX: torch.sum and similar.)
     """
 
     axes: tuple[int, ...]
@@ -93,7 +94,7 @@ class Reduction(Operation, abstract=True):
     examples: ClassVar[tuple[Example, ...]] = EXAMPLES
 
     def result_shape(self, x: TensorType) -> Shape:
-        """Return the shape without the reduced axes, or with size 1 along them if ``keepdims``."""
+        """Return the result's shape: without the reduced axes, or with size 1 along them if ``keepdims`` is true."""
         if builtins.any(not 0 <= axis < x.rank for axis in self.axes):
             raise self.refuse((x,), f"the axes {self.axes} must be in 0 … {x.rank - 1}")
         if self.keepdims:
@@ -104,7 +105,7 @@ class Reduction(Operation, abstract=True):
         return TensorType(self.result_shape(x), self.result_dtype(x.dtype), x.device)
 
     def result_dtype(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
-        """Return the result's dtype."""
+        """Return the result's dtype for an operand of ``dtype``."""
         return dtype
 
     def kernel(self, out: Array, x: Array) -> Array:
@@ -140,15 +141,15 @@ class Reduction(Operation, abstract=True):
         return types[0].size
 
     def spread(self, value: Expr, x: Expr) -> Expr:
-        """Broadcast a value of the result's shape along the reduced axes."""
+        """Broadcast ``value``, which has the result's shape, along the reduced axes to the shape of ``x``."""
         kept = tuple([1 if axis in self.axes else size for axis, size in enumerate(x.shape)])
         return broadcast_to(reshape(value, kept), x.shape)
 
 
 @functools.cache
 def sum_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the dtype of sums; as in NumPy, small integers are summed in the platform's integer."""
-    # computed with NumPy, so that it cannot differ from NumPy's rules
+    """Return the dtype of a sum of ``dtype``; as in NumPy, small integers are summed in the platform's integer."""
+    # NumPy computes it, so that it cannot differ from NumPy's rules
     dtype_of_sum: np.dtype[Any] = np.sum(np.empty(0, dtype)).dtype
     return dtype_of_sum
 
@@ -156,8 +157,8 @@ def sum_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
 class Sum(Adjustable, Reduction):
     """Sum over axes; as in NumPy, small integers are summed in the platform's integer.
 
-    A sum over no axes is its operand, including −0.0; any other sum starts from 0.0, as in NumPy. AccumulationPolicy
-    selects another combining operation or a wider dtype.
+    A sum over no axes returns the operand, where −0.0 stays −0.0; any other sum starts from 0.0, as in NumPy.
+    AccumulationPolicy selects another combining operation or a wider dtype.
     """
 
     linear = accumulates = True
@@ -169,7 +170,7 @@ class Sum(Adjustable, Reduction):
         return sum_dtype(dtype)
 
     def under(self, policies: Policies) -> Operation:
-        """Return the operation for the policies, which may select a product or a wider dtype."""
+        """Return the operation set by ``policies``, which may be a product or have a wider accumulation dtype."""
         product = policies.select(AccumulationPolicy).by == "product"
         return accumulating(Prod(self.axes, self.keepdims) if product else self, policies)
 
@@ -189,8 +190,10 @@ class Sum(Adjustable, Reduction):
 
 
 class Mean(Adjustable, Reduction):
-    """Mean over axes; integers give a floating result. The mean of no elements is NaN; over no axes it is the
-    operand."""
+    """Mean over axes; integers give a floating result.
+
+    The mean of no elements is NaN; the mean over no axes is the operand.
+    """
 
     linear = accumulates = True
     policies = (AccumulationPolicy.dtype,)
@@ -205,7 +208,7 @@ class Mean(Adjustable, Reduction):
             return out
         count = math.prod([x.shape[axis] for axis in self.axes])
         if not count:
-            # the mean of no elements, as in NumPy but without its warning
+            # the mean of no elements is NaN as in NumPy, but without NumPy's warning
             out[...] = complex(np.nan, np.nan) if out.dtype.kind == "c" else np.nan
             return out
         np.add.reduce(x, axis=self.axes, keepdims=self.keepdims, dtype=out.dtype, out=out)
@@ -224,7 +227,7 @@ class Mean(Adjustable, Reduction):
         return np.divide(joined, count, out=out, casting="unsafe")
 
     def under(self, policies: Policies) -> Operation:
-        """Return the mean for the policies, which may set the accumulation dtype."""
+        """Return the mean with the accumulation dtype that ``policies`` set, if they set one."""
         return accumulating(self, policies)
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
@@ -235,7 +238,7 @@ class Mean(Adjustable, Reduction):
 
 
 class Prod(Adjustable, Reduction):
-    """Product over axes, in the dtype of a sum; gradients are exact even if elements are 0."""
+    """Product over axes; its dtype is the dtype of a sum. Gradients are correct even if elements are 0."""
 
     ufunc = np.multiply
     accumulates = True
@@ -246,12 +249,12 @@ class Prod(Adjustable, Reduction):
         return sum_dtype(dtype)
 
     def under(self, policies: Policies) -> Operation:
-        """Return the product for the policies, which may set the accumulation dtype."""
+        """Return the product with the accumulation dtype that ``policies`` set, if they set one."""
         return accumulating(self, policies)
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
-        """Record g · the product of the other elements."""
-        # there are no other elements
+        """Record g times the product of the other elements."""
+        # an empty operand has no other elements
         if not x.size:
             return (self.spread(g, x),)
         return (_times_other_elements(self.spread(g, x), x, self.axes),)
@@ -259,8 +262,8 @@ class Prod(Adjustable, Reduction):
 
 @rounded_once
 def _times_other_elements(g: Expr, x: Expr, axes: tuple[int, ...]) -> Expr:
-    """Record g times the product of the other elements along axes."""
-    # the reduced axes become one last axis for the product tree
+    """Record ``g`` times the product of the other elements of ``x`` along ``axes``."""
+    # merge the reduced axes into one last axis for the product tree
     kept = tuple([axis for axis in range(x.ndim) if axis not in axes])
     order = kept + axes
     last = function("transpose")(x, order)
@@ -271,7 +274,7 @@ def _times_other_elements(g: Expr, x: Expr, axes: tuple[int, ...]) -> Expr:
 
 
 class TruthReduction(Reduction, abstract=True):
-    """Base class of tests whether elements along axes are nonzero."""
+    """Base class of operations that test whether elements along axes are nonzero."""
 
     nondifferentiable = "booleans have no derivative"
     idempotent = True
@@ -281,19 +284,19 @@ class TruthReduction(Reduction, abstract=True):
 
 
 class All(TruthReduction):
-    """Whether all elements over axes are nonzero."""
+    """Whether all elements along the axes are nonzero."""
 
     ufunc = np.logical_and
 
 
 class AnyOf(TruthReduction):
-    """Whether any element over axes is nonzero."""
+    """Whether any element along the axes is nonzero."""
 
     name, ufunc = "any", np.logical_or
 
 
 class Extreme(Reduction, abstract=True):
-    """Base class of maximum and minimum; equal extrema share the gradient."""
+    """Base class of maximum and minimum; elements that are equal to the extremum share the gradient."""
 
     idempotent = True
 
@@ -303,7 +306,7 @@ class Extreme(Reduction, abstract=True):
         return super().infer(x)
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
-        # an extremum of NaN equals no element, so dividing by 0 elements makes the gradient NaN
+        # if the extremum is NaN, no element equals it, so the division by 0 elements makes the gradient NaN
         chosen = cast(x == self.spread(y, x), accumulator_dtype(x.dtype))
         share = _divided(g, reshape(Sum(self.axes, True)(chosen), g.shape))
         return (cast(chosen, x.dtype) * self.spread(cast(share, x.dtype), x),)
@@ -323,7 +326,7 @@ class Min(Extreme):
 
 @rounded_once
 def _divided(g: Expr, count: Any) -> Expr:
-    """Return a gradient divided by a number of elements, which may exceed float16."""
+    """Return ``g`` divided by ``count``, a number of elements that may exceed float16."""
     divided: Expr = g / count
     return divided
 
@@ -346,7 +349,7 @@ def _reduce(
 
 
 def _over(operation_class: type[Reduction], axis: int | tuple[int, ...] | None, rank: int, keepdims: bool) -> Reduction:
-    """Return the reduction over axes of an operand with a rank."""
+    """Return the reduction over ``axis`` of an operand that has ``rank`` axes."""
     if (
         not rank and axis in (0, -1) and operation_class is not Mean
     ):  # NumPy's ufuncs treat a scalar as a vector of one element
@@ -355,16 +358,17 @@ def _over(operation_class: type[Reduction], axis: int | tuple[int, ...] | None, 
 
 
 _over_axis = functools.lru_cache(maxsize=256, typed=True)(_over)
-"""cached ``_over`` for one axis or None; typed, because True and 1 are equal keys but different attributes"""
+"""results of ``_over`` for one axis or None; the cache is typed, because True and 1 are equal keys but different
+attributes"""
 
 
 @public
 def sum(
     x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, *, policies: Items = NO_POLICIES
 ) -> Expr:
-    """Sum over axes, or over all axes for None; over no axes, (), return ``x`` itself.
+    """Sum over axes, or over all axes if ``axis`` is None; if it is (), return ``x`` itself.
 
-    ``keepdims`` keeps the axes with size 1. AccumulationPolicy can select a product or a wider dtype. Example:
+    ``keepdims`` keeps the reduced axes with size 1. AccumulationPolicy can select a product or a wider dtype. Example:
     ``ex.sum(x, axis=1)`` of (n, m) is (n,).
 
     >>> x = ex.tensor([[1.0, 2.0], [3.0, 4.0]])
@@ -378,7 +382,7 @@ def sum(
 def mean(
     x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, *, policies: Items = NO_POLICIES
 ) -> Expr:
-    """Average over axes, or over all axes for None; over no axes, (), return ``x`` itself.
+    """Average over axes, or over all axes if ``axis`` is None; if it is (), return ``x`` itself.
 
     Integers give float64; half precision is summed in single precision. The mean of no elements is NaN.
 
@@ -434,5 +438,8 @@ def all(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = Fals
 
 @public
 def any(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Expr:
-    """Test whether any element over axes, or over all axes for None, is nonzero. Example: see ``ex.all``."""
+    """Test whether any element is nonzero along axes, or along all axes if ``axis`` is None.
+
+    Example: see ``ex.all``.
+    """
     return _reduce(AnyOf, x, axis, keepdims)

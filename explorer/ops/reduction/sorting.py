@@ -1,9 +1,10 @@
 """Positions of extrema, sorting and cumulative sums.
 
-Sorting is argsort followed by a gather, whose gradient it uses; ``topk`` returns the first elements of both.
+Sorting is recorded as argsort and a gather, so its gradient is the gather's. ``topk`` returns the first elements and
+their positions.
 
-NaN is treated as larger than every number, so it is sorted last. Equal elements keep their order, so that results are
-the same on every machine. Positions are int64, as in ONNX. (ONNX: ArgMax, ArgMin, TopK, CumSum; PNNX: torch.argmax,
+NaN is treated as larger than every number, so it is sorted last. Equal elements keep their order, so results are the
+same on every machine. Positions are int64, as in ONNX. (ONNX: ArgMax, ArgMin, TopK, CumSum; PNNX: torch.argmax,
 torch.topk, torch.cumsum.)
 """
 
@@ -32,7 +33,8 @@ _EXAMPLES = (Example(real(2, 3, 4), axis=1), Example(real(5), axis=0))
 
 
 class ArgExtreme(Operation, abstract=True):
-    """Base class of positions of the first extremum along an axis; NaN counts as the extremum."""
+    """Base class of operations that return the position of the first extremum along an axis; NaN counts as the
+    extremum."""
 
     axis: int
     keepdims: bool = False
@@ -65,7 +67,7 @@ class ArgMax(ArgExtreme):
     name = "argmax"
 
     def kernel(self, out: Array, x: Array) -> Array:
-        # copied, because NumPy's out must have the platform's index dtype, which is narrower on 32-bit systems
+        # copy, because NumPy's out must have the platform's index dtype, which is narrower on 32-bit systems
         np.copyto(out, np.argmax(x, self.axis, keepdims=self.keepdims))
         return out
 
@@ -81,13 +83,14 @@ class ArgMin(ArgExtreme):
 
 
 _PARTITION_RATIO = 8
-"""minimum ratio of axis length to count for which the first elements are found without sorting the others"""
+"""if the axis is at least this many times as long as the count, the first elements are found without sorting the
+others"""
 
 
 class ArgSort(Operation):
     """Positions that sort the elements along an axis in ascending or descending order; the sort is stable.
 
-    ``count`` is the number of positions that are kept, None for all. NaN is treated as larger than all numbers.
+    ``count`` is the number of positions that are kept; None keeps all. NaN is treated as larger than all numbers.
     """
 
     name = "argsort"
@@ -124,7 +127,7 @@ class ArgSort(Operation):
             return out
         backwards = np.argsort(
             np.flip(x, self.axis), self.axis, kind="stable"
-        )  # the last of equal elements comes first
+        )  # in the flipped order, the last of equal elements comes first
         np.subtract(length - 1, np.flip(backwards, self.axis)[first], out=out)
         return out
 
@@ -137,9 +140,11 @@ class ArgSort(Operation):
 
 
 def _first_positions(x: Array, count: int, descending: bool) -> Array | None:
-    """Return the positions of the first ``count`` elements of sorted rows; return None if a row contains NaN.
+    """Return the positions of the elements that are the first ``count`` after sorting; return None if a row contains
+    NaN.
 
-    Each row is partitioned at the ``count``-th element; of the elements equal to it, the first ones are selected.
+    Each row is partitioned at the ``count``-th element. Among elements that are equal to this element, the first ones
+    are selected.
     """
     # The maximum of a row with NaN is NaN.
     if x.dtype.kind not in "iub" and np.isnan(np.maximum.reduce(x, axis=-1)).any():
@@ -183,7 +188,7 @@ class CumulativeSum(Movement):
         return np.cumsum(x, self.axis, dtype=out.dtype, out=out)
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
-        # an element is part of its own sum and all later sums, so the gradient sums from the end
+        # an element is part of its own sum and all later sums, so its gradient is the sum of their gradients
         return (flip(self(flip(g, self.axis)), self.axis),)
 
     def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
@@ -203,7 +208,7 @@ def _position(operation_class: type[ArgExtreme], x: Any, axis: int | None, keepd
 
 @public
 def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Expr:
-    """Return the position (int64) of the maximum along an axis, or of the flattened ``x`` for None.
+    """Return the position (int64) of the maximum along ``axis``; if the axis is None, ``x`` is flattened first.
 
     >>> ex.evaluate(ex.argmax(np.array([[1, 5, 2], [7, 0, 7]]), axis=1))
     array([1, 0])
@@ -213,7 +218,7 @@ def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Expr:
 
 @public
 def argmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Expr:
-    """Return the position (int64) of the minimum along an axis, or of the flattened ``x`` for None.
+    """Return the position (int64) of the minimum along ``axis``; if the axis is None, ``x`` is flattened first.
 
     >>> ex.evaluate(ex.argmin(np.array([[1, 5, 2], [7, 0, 7]]), axis=1))
     array([0, 1])
@@ -237,7 +242,7 @@ def argsort(x: Any, axis: int = -1, descending: bool = False) -> Expr:
 def sort(x: Any, axis: int = -1, descending: bool = False) -> Expr:
     """Sort the elements along an axis in ascending or descending order; NaN is treated as larger than all numbers.
 
-    Equal elements keep their order. The gradient goes to the original positions of the elements.
+    Equal elements keep their order. The gradient of each sorted element goes to its original position.
 
     >>> ex.evaluate(ex.sort(np.array([2.0, np.nan, 1.0])))
     array([ 1.,  2., nan])
@@ -270,9 +275,10 @@ def topk(x: Any, k: int, axis: int = -1, largest: bool = True) -> tuple[Expr, Ex
 
 @public
 def cumsum(x: Any, axis: int | None = None, *, exclusive: bool = False, reverse: bool = False) -> Expr:
-    """Sum cumulatively along an axis, or over the flattened ``x`` for None; ``exclusive`` omits the element itself.
+    """Compute the cumulative sum along ``axis``; if the axis is None, ``x`` is flattened first.
 
-    ``reverse`` sums from the end. Small integers are summed in the platform's integer.
+    If ``exclusive`` is true, an element is not included in its own sum. If ``reverse`` is true, the sum starts at the
+    end. Small integers are summed in the platform's integer.
 
     >>> ex.evaluate(ex.cumsum(np.array([1.0, 2.0, 3.0]), exclusive=True))
     array([0., 1., 3.])
@@ -284,6 +290,6 @@ def cumsum(x: Any, axis: int | None = None, *, exclusive: bool = False, reverse:
     normalized = normalize_axis(axis, x.ndim, "cumsum")
     y = CumulativeSum(normalized)(flip(x, normalized) if reverse else x)
     if exclusive and x.shape[normalized]:
-        # insert a 0 in front and drop the last sum, so that each element is omitted from its own sum
+        # insert a 0 in front and drop the last sum, so that each sum excludes its own element
         y = padded(y, tuple([(1, -1) if i == normalized else (0, 0) for i in range(x.ndim)]))
     return flip(y, normalized) if reverse else y

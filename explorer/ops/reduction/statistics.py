@@ -29,19 +29,19 @@ __all__ = ["std", "var", "vector_norm"]
 def var(
     x: Any, axis: int | tuple[int, ...] | None = None, ddof: int = 0, keepdims: bool = False, *, policies: Items = ()
 ) -> Expr:
-    """Compute the variance Σ |x − mean|² / (count − ddof) over axes, or over all axes for None.
+    """Compute the variance Σ |x − mean|² / (count − ddof) over axes, or over all axes if ``axis`` is None.
 
     >>> float(ex.var(np.array([1.0, 3.0]))), float(ex.var(np.array([1.0, 3.0]), ddof=1))
     (1.0, 2.0)
     """
     (x,) = as_operands((x,))
     axes, ddof = normalize_axes(axis, x.ndim, "var"), whole(ddof, "var: ddof")
-    # In two passes, because Σx² − (Σx)² / n loses precision if the mean is much larger than the deviation.
+    # Use two passes, because Σx² − (Σx)² / n would lose precision if the mean is much larger than the deviation.
     squares = _squares(x - centre(x, axes, keepdims=True))
     if not ddof:
         return mean(squares, axes, keepdims)
     count = math.prod([x.shape[single_axis] for single_axis in axes])
-    # not below 0, because NumPy gives ∞ or NaN if no degrees of freedom are left
+    # the divisor is not negative; if no degrees of freedom are left, it is 0, so the result is ∞ or NaN as in NumPy
     return sum(squares, axes, keepdims) / float(builtins.max(count - ddof, 0))
 
 
@@ -51,9 +51,9 @@ def var(
 def std(
     x: Any, axis: int | tuple[int, ...] | None = None, ddof: int = 0, keepdims: bool = False, *, policies: Items = ()
 ) -> Expr:
-    """Compute the standard deviation, the root of the variance, over axes, or over all axes for None.
+    """Compute the standard deviation, the root of the variance, over axes, or over all axes if ``axis`` is None.
 
-    The gradient is 0 if the deviation is 0.
+    If the deviation is 0, its gradient is 0.
 
     >>> ex.evaluate(ex.std(np.array([1.0, 3.0])))
     array(1.)
@@ -62,10 +62,11 @@ def std(
 
 
 def centre(x: Expr, axes: tuple[int, ...], keepdims: bool = False) -> Expr:
-    """Record the mean for deviations; for float32 it is accumulated in float64 if the last axis is not reduced.
+    """Record the mean from which deviations are computed; float32 is accumulated in float64 if the last axis is not
+    reduced.
 
-    In that case NumPy adds rows one by one, so that for values around 1e5 the mean of 20,000 rows is wrong by 15, and
-    their variance by 221. Along the last axis it uses pairwise summation.
+    In that case NumPy adds rows one by one. For 20,000 rows of values around 1e5, the error of the mean would be 15,
+    and the error of the variance 221. If the last axis is reduced, NumPy uses pairwise summation.
     """
     is_sequential = x.dtype == np.float32 and x.ndim - 1 not in axes and axes
     return mean(x, axes, keepdims, policies=[PAccumulateIn(np.float64)] if is_sequential else ())
@@ -77,18 +78,18 @@ def _squares(x: Expr) -> Expr:
 
 
 def _root(x: Expr) -> Expr:
-    """Record √x for non-negative x; the gradient at 0, where the derivative is infinite, is 0."""
+    """Record √x for non-negative ``x``; the gradient at 0, where the derivative is infinite, is defined as 0."""
     return _guarded(x, sqrt)
 
 
 def _power(x: Expr, exponent: float) -> Expr:
-    """Record x to a positive power for non-negative x; the gradient at 0 is 0."""
+    """Record ``x`` to the power of a positive exponent for non-negative ``x``; the gradient at 0 is 0."""
     return _guarded(x, lambda positive: positive**exponent)
 
 
 def _guarded(x: Expr, function: Callable[[Expr], Expr]) -> Expr:
-    # replace 0 with 1 before calling the function: ``where`` computes both operands, and 0 · ∞ in the gradient of the
-    # unused one would be NaN
+    # replace 0 with 1 before calling the function, because ``where`` computes both operands. Without this, the gradient
+    # of the unused operand would be 0 · ∞ = NaN.
     is_zero = x == 0
     return where(is_zero, 0, function(where(is_zero, 1, x)))
 
@@ -99,9 +100,10 @@ def _guarded(x: Expr, function: Callable[[Expr], Expr]) -> Expr:
 def vector_norm(
     x: Any, order: float = 2, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, *, policies: Items = ()
 ) -> Expr:
-    """Compute (Σ |x|ᵖ)^(1/p) over axes, or all axes for None; ``order`` p is ±∞ (extremum), 0 (count) or a number.
+    """Compute (Σ |x|ᵖ)^(1/p), where p is ``order``, over axes, or over all axes if ``axis`` is None.
 
-    For positive orders the gradient at 0 is 0.
+    The orders ±∞ give the largest or smallest |x|, and 0 gives the number of nonzero elements. For positive orders the
+    gradient at 0 is 0.
 
     >>> ex.evaluate(ex.vector_norm(np.array([3.0, 4.0])))
     array(5.)

@@ -1,7 +1,7 @@
 """Convolution as one matrix product of unfolded images, for any device that implements NumPy's functions.
 
-The unfolded images contain each pixel once per window that covers it, so they need h · w times the images' memory.
-Padding is 0.
+In the unfolded images, a pixel occurs once for each window that covers it, so they need h · w times the images' memory.
+Padding pixels are 0.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ def forward(out: Array, images: Array, filters: Array, window: Window, groups: i
 
 
 def image_gradient(out: Array, g: Array, filters: Array, window: Window, groups: int) -> Array:
-    """Compute the images' gradient ``out`` (N, C, H, W) from the upstream gradient g (N, O, H′, W′) and the filters."""
+    """Compute the gradient ``out`` (N, C, H, W) of the images from the upstream gradient ``g`` (N, O, H′, W′) and the
+    filters."""
     weights = filters.reshape(groups, filters.shape[0] // groups, math.prod(filters.shape[1:]))
     product = weights.swapaxes(1, 2) @ _by_group(g, groups)
     unfolded = product.reshape(*out.shape[:2], *window.size, *g.shape[2:])
@@ -37,8 +38,8 @@ def image_gradient(out: Array, g: Array, filters: Array, window: Window, groups:
 
 
 def filter_gradient(out: Array, g: Array, images: Array, window: Window, groups: int) -> Array:
-    """Compute the filters' gradient ``out`` (O, C / groups, h, w) from the upstream gradient g (N, O, H′, W′) and
-    images."""
+    """Compute the gradient ``out`` (O, C / groups, h, w) of the filters from the upstream gradient ``g`` (N, O, H′, W′)
+    and the images."""
     unfolded = _unfolded(images, window, g.shape[2:], groups)
     product = _by_group(g, groups) @ unfolded.swapaxes(2, 3)
     np.copyto(out, product.sum(axis=0).reshape(out.shape))
@@ -46,13 +47,13 @@ def filter_gradient(out: Array, g: Array, images: Array, window: Window, groups:
 
 
 def _by_group(g: Array, groups: int) -> Array:
-    """Return a gradient (N, O, H′, W′) as (N, groups, O / groups, H′ · W′)."""
+    """Return ``g`` (N, O, H′, W′) reshaped to (N, groups, O / groups, H′ · W′)."""
     n, channels, rows, columns = g.shape
     return g.reshape(n, groups, channels // groups, rows * columns)
 
 
 def _unfolded(images: Array, window: Window, windows: Shape, groups: int) -> Array:
-    """Return the pixels of all windows as (N, groups, C / groups · h · w, H′ · W′)."""
+    """Return the pixels of all windows in an array (N, groups, C / groups · h · w, H′ · W′)."""
     n, channels = images.shape[:2]
     unfolded = np.zeros((n, channels, *window.size, *windows), images.dtype, like=images)
     for row, column, inside, pixels in _taps(window, images.shape, (n, channels, *windows)):
@@ -62,6 +63,7 @@ def _unfolded(images: Array, window: Window, windows: Shape, groups: int) -> Arr
 
 
 def _taps(window: Window, images: Shape, windows: Shape) -> Iterator[tuple[int, int, Any, Any]]:
-    """Yield each tap's row and column, the windows in which it is inside the image, and its pixels."""
+    """Yield, for each tap, its row and column, the windows whose pixel at this tap is inside the image, and these
+    pixels."""
     for row, column in itertools.product(range(window.size[0]), range(window.size[1])):
         yield row, column, *window.overlap(row, column, (images[2], images[3]), slice(0, windows[2]), windows[3])

@@ -1,12 +1,14 @@
-"""Kernel of a convolution's adjoint in its filters: sums of products of upstream pixels and windows.
+"""Kernel of ``Conv2dFilterGradient``, the adjoint of convolution for filters: sums of products of upstream pixels and
+windows.
 
-``Conv2dFilterGradient`` runs it. Windows are gathered block by block into a thread's scratch memory. Blocks are summed
-in a fixed order, so that the result does not depend on the number of threads.
+Windows are gathered block by block into a thread's scratch memory. The blocks' sums are added in a fixed order, so the
+result does not depend on the number of threads.
 
-The gradient of a tap is a matrix product over all pixels of all images: (O, N · H′ · W′) × (N · H′ · W′, C). The result
-is small and the sum is long, so tiles divide the filters (output channels, input channels, rows of taps), and each tile
-computes whole sums. Dividing the sum would need a copy of the result per thread and a final addition. Pointwise windows
-are the images themselves and are multiplied in place. Depthwise filters have no matrix product and use ``einsum``.
+The gradient for one tap is a matrix product over all pixels of all images: (O, N · H′ · W′) × (N · H′ · W′, C). Its
+result is small, and its sums are long. Tiles therefore divide the filters (output channels, input channels, rows of
+taps), and each tile computes complete sums. If the sums were divided instead, each thread would need a copy of the
+result, and the copies would have to be added. 1×1 windows are the images themselves and are multiplied in place. For
+depthwise filters there is no matrix product, so ``einsum`` computes the sums.
 """
 
 from __future__ import annotations
@@ -24,21 +26,21 @@ from explorer.ops.nn.kernels.im2col import Im2col, drop_skipped_pixels, pixels, 
 from explorer.ops.nn.kernels.window import Window
 
 _MIN_FLOPS = 1 << 23
-"""minimum arithmetic operations per tile; an eighth of it without a matrix product"""
+"""minimum flops of a tile; without a matrix product, an eighth of it"""
 _MIN_TILES = 4
-"""minimum number of tiles, so that several threads have work even if everything fits into one tile"""
+"""minimum number of tiles; several tiles give several threads work, even if everything would fit into one tile"""
 _CHANNELS = 16
-"""minimum number of channels and filters per tile, because products of thinner matrices are slower"""
+"""minimum number of channels and of filters in a tile, because products of thinner matrices are slower"""
 _PIXELS = 32
-"""minimum pixels per image for one product per image, if images are not contiguous"""
+"""minimum number of pixels in an image for which each image gets its own product, if the images are not contiguous"""
 _BLOCK = 8 * TILE_BYTES
 """bytes of gathered windows that are summed at a time"""
 _Block: TypeAlias = tuple[slice, slice]
-"""images and rows of windows"""
+"""slices of images and of rows of windows"""
 
 
 class FilterGradient(NamedTuple):
-    """Tiling of a convolution's adjoint in its filters."""
+    """Tiling of the adjoint of convolution for filters."""
 
     window: Window
     groups: int
@@ -58,12 +60,13 @@ class FilterGradient(NamedTuple):
         return self.images[0], self.filters[0], *self.window.output(*self.images[2:])
 
     def indices(self) -> list[Index]:
-        """Return the tiles' indices into the result (O, C / groups, h, w), which depend only on shapes.
+        """Return the tiles' indices into the result (O, C / groups, h, w); they depend only on shapes.
 
-        No window is gathered twice if dividing channels and rows of the filters gives enough tiles.
+        If dividing channels and rows of the filters gives enough tiles, no window is gathered twice.
         """
         o, c, h, w = self.filters
-        # independent of the number of cores, so that tiles, and therefore rounding, are the same on every machine
+        # the number of tiles does not depend on the number of cores, so tiles, and therefore rounding, are the same on
+        # every machine
         flops = 2 * math.prod(self.upstream) * math.prod(self.filters[1:])
         max_tiles = min(_MIN_TILES, max(1, flops // (_MIN_FLOPS // 8 if self.depthwise else _MIN_FLOPS)))
         if self.groups > 1:
@@ -74,18 +77,18 @@ class FilterGradient(NamedTuple):
             return [(part, slice(0, c), row, slice(0, w)) for part in groups for row in rows]
         sizes, counts, least_sizes = (o, c, h), [1, 1, 1], (_CHANNELS, _CHANNELS, 1)
         while math.prod(counts) < max_tiles:
-            # input channels and rows of taps first, because their tiles gather different windows, whereas tiles of
-            # output channels gather all windows again
+            # divide input channels and rows of taps first, because their tiles gather different windows. Tiles of
+            # output channels all gather the same windows.
             divisible = [axis for axis in (1, 2, 0) if sizes[axis] >= 2 * counts[axis] * least_sizes[axis]]
             if not divisible:
                 break
-            # 1×1 windows are not gathered, so divide the larger side for squarer products
+            # 1×1 windows are not gathered, so divide the larger axis, because products of square matrices are faster
             counts[divisible[0] if h * w > 1 else max(divisible, key=lambda axis: sizes[axis] // counts[axis])] *= 2
         filters, channels, rows = [even(size, -(-size // count)) for size, count in zip(sizes, counts, strict=True)]
         return [(part, channel, row, slice(0, w)) for part in filters for channel in channels for row in rows]
 
     def workspace(self, itemsize: int) -> int:
-        """Return the bytes of scratch memory that the largest tile needs."""
+        """Return the number of bytes of scratch memory that the largest tile needs."""
         if not (math.prod(self.upstream) and math.prod(self.images)):
             return 0
         return max([self._scratch_bytes(index, itemsize) for index in self.indices()])
@@ -107,8 +110,8 @@ class FilterGradient(NamedTuple):
         return (gathered + copied + product) * itemsize
 
     def pieces(self, out: Array, upstream: Array, images: Array) -> list[Tile]:
-        """Return the tiles of the gradient in ``out``."""
-        if not (upstream.size and images.size):  # an empty sum
+        """Return the tiles that compute the gradient and write it into ``out``."""
+        if not (upstream.size and images.size):  # the result is the value of an empty sum
             return [Tile(tuple([slice(0, size) for size in out.shape]), partial(out.fill, 0))]
         window, images = drop_skipped_pixels(self.window, images)
         plain = self._replace(window=window, images=images.shape)
@@ -118,7 +121,7 @@ class FilterGradient(NamedTuple):
     # -- one tile --------------------------------------------------------------------------------------------------
 
     def _part(self, index: Index) -> _Part:
-        """Return the operands' parts that a tile reads."""
+        """Return the parts of the operands that the tile at ``index`` reads."""
         o, c, i, _ = index
         filters_of_group = self.filters[0] // self.groups
         groups = (o.stop - o.start) // filters_of_group if self.groups > 1 else 1
@@ -127,13 +130,13 @@ class FilterGradient(NamedTuple):
         (top, bottom), sides = self.window.padding
         window = self.window._replace(
             size=(i.stop - i.start, self.window.size[1]),
-            # windows of taps from row i.start on begin that many dilated rows further down
+            # if the taps begin at row i.start, their windows begin i.start dilated rows further down
             padding=((top - i.start * self.window.dilation[0], bottom), sides),
         )
         return _Part(groups, channels, Im2col(window, self.upstream[3], channels.stop - channels.start))
 
     def _blocks(self, unfolding: Im2col, itemsize: int) -> list[_Block]:
-        """Return the blocks of images and rows whose windows are summed at a time."""
+        """Return the blocks of images and rows of windows that are summed one after the other."""
         n, _, rows, _ = self.upstream
         block = max(1, _BLOCK // (math.prod(unfolding.windows(1, 1)) * itemsize))
         if block < rows:
@@ -144,7 +147,7 @@ class FilterGradient(NamedTuple):
         part = self._part(index)
         o, c, i, j = index
         shape = part.groups, (o.stop - o.start) // part.groups, c.stop - c.start, i.stop - i.start, j.stop
-        # copy=False, because results are written through this view; channels come last, as in gathered windows
+        # copy=False, because results are written through this view; channels come last, as in the gathered windows
         into = out[index].reshape(shape, copy=False).transpose(0, 1, 3, 4, 2)
         outer, inner = upstream[:, o].transpose(0, 2, 3, 1), images[:, part.channels]
         operands = self._matrices(outer, inner.transpose(0, 2, 3, 1))
@@ -152,7 +155,7 @@ class FilterGradient(NamedTuple):
             left, right = operands
 
             def multiply() -> None:
-                # the first product initializes the result, to which the others are added
+                # the first product initializes the result, and the other products are added to it
                 np.copyto(into, np.matmul(left[0].T, right[0]).reshape(into.shape))
                 for rows, others in zip(left[1:], right[1:], strict=True):
                     np.add(into, np.matmul(rows.T, others).reshape(into.shape), out=into)
@@ -175,14 +178,17 @@ class FilterGradient(NamedTuple):
         return self.groups == 1 and self.window[:3] == ((1, 1), (1, 1), ((0, 0), (0, 0)))
 
     def _matrices(self, outer: Array, inner: Array) -> tuple[Array, Array] | None:
-        """Return both as matrices (one, or one per image) if windows are single, evenly spaced pixels; else None."""
+        """Return both operands as matrices, if windows are single, evenly spaced pixels; otherwise return None.
+
+        There is one pair of matrices for all images, or one pair for each image.
+        """
         if not self._pointwise:
             return None
         left, right = pixels(outer), pixels(inner)
         if left is None or right is None:
             return None
         n = max(len(left), len(right))
-        # calls of many tiny products would cost more than gathering all images into one product
+        # many tiny products would take longer than gathering all images and computing one product
         if n > 1 and math.prod(self.upstream[2:]) < _PIXELS:
             return None
         return left.reshape(n, -1, left.shape[2], copy=False), right.reshape(n, -1, right.shape[2], copy=False)
@@ -190,7 +196,7 @@ class FilterGradient(NamedTuple):
     def _block_sum(
         self, outer: Array, inner: Array, part: _Part, block: _Block, into: Shape, dtype: Any
     ) -> Callable[[], Array]:
-        """Return a function that computes one block's sum in scratch memory."""
+        """Return a function that computes the sum for one block in scratch memory."""
         n, rows = block
         shape = part.unfolding.windows(n.stop - n.start, rows.stop - rows.start)
         count, groups = math.prod(shape[:3]), part.groups
@@ -202,7 +208,7 @@ class FilterGradient(NamedTuple):
         upstream_matrix = pixels(source)
         dense = upstream_matrix is not None and len(upstream_matrix) == 1
         if not dense:
-            # the upstream pixels are not evenly spaced, so they are copied to scratch memory too
+            # the upstream pixels are not evenly spaced in memory, so they are copied to scratch memory too
             scratch_types = *scratch_types, (source.shape, outer.dtype)
 
         def matrices(rows: Array) -> Array:
@@ -252,7 +258,7 @@ class FilterGradient(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """Operands' parts that a tile of the filters' gradient reads."""
+    """Parts of the operands that a tile reads."""
 
     groups: int
     channels: slice

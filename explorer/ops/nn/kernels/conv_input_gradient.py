@@ -1,11 +1,12 @@
-"""Kernel of a convolution's adjoint in its images: convolutions of the upstream gradient with reversed filters.
+"""Kernel of ``Conv2dImageGradient``, the adjoint of convolution for images: convolves the upstream gradient with
+reversed filters.
 
-``Conv2dImageGradient`` runs it, also for transposed convolutions. The textbook algorithm scatters each upstream pixel
-over its window; since windows overlap, threads would add to the same pixels in varying order. This kernel gathers
-instead: the gradient of a pixel is a sum over the taps that read it. With stride s, a pixel is read only by every s-th
-tap, starting at an offset that depends on the pixel's position modulo s. The pixels with equal position modulo s are a
-*phase*. Within a phase, the sum is an ordinary convolution of stride 1 with every s-th tap in reverse order, which
-``conv_forward`` computes. Dilating the upstream gradient with zeros would need s² times as many multiplications.
+Transposed convolutions use it too. The textbook algorithm adds each upstream pixel to all pixels of its window. Windows
+overlap, so threads would add to the same pixels in varying order. This kernel gathers instead: the gradient of a pixel
+is a sum over the taps that read the pixel. With stride s, only every s-th tap reads it; the first of these taps depends
+on the pixel's position modulo s. All pixels whose positions are equal modulo s form a *phase*. For one phase, the sum
+is an ordinary convolution of stride 1 with every s-th tap, in reverse order, and ``conv_forward`` computes it.
+Inserting zeros into the upstream gradient instead would need s² times as many multiplications.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from explorer.ops.nn.kernels.window import Window
 
 
 class Phase(NamedTuple):
-    """Pixels of an image that the same taps read (every stride-th pixel from an offset), or that no tap reads."""
+    """Pixels of an image that are read by the same taps, or by no tap: every stride-th pixel, starting at an offset."""
 
     pixels: Index
     """index into the images (N, C, H, W)"""
     taps: tuple[slice, slice]
     """rows and columns of the filters, in reverse order"""
     convolving: ConvForwardPlan | None
-    """convolution of the upstream gradient with these taps; None without taps, when the gradient is zero"""
+    """convolution of the upstream gradient with these taps; None if there are no taps, so that the gradient is zero"""
 
 
 class _Side(NamedTuple):
@@ -40,11 +41,11 @@ class _Side(NamedTuple):
     size: int
     dilation: int
     padding: tuple[int, int]
-    """negative if the window begins inside the image"""
+    """(before, after); negative if the window begins inside the image"""
 
 
 class ImageGradient(NamedTuple):
-    """Tiling of a convolution's adjoint in its images: a convolution with stride 1 for each phase."""
+    """Tiling of the adjoint of convolution for images: one convolution with stride 1 for each phase."""
 
     window: Window
     groups: int
@@ -54,7 +55,7 @@ class ImageGradient(NamedTuple):
     """(O, C / groups, h, w)"""
 
     def phases(self) -> list[Phase]:
-        """Return the phases with taps, and the parts of the images that no tap reads."""
+        """Return the phases that have taps, and the parts of the images that no tap reads."""
         n, c, height, width = self.images
         upstream = (n, self.filters[0], *self.window.output(height, width))
         filters = c, self.filters[0] // self.groups
@@ -76,14 +77,14 @@ class ImageGradient(NamedTuple):
         return phases
 
     def _along(self, axis: int, upstream: int) -> list[tuple[slice, slice, _Side | None]]:
-        """Return each phase's pixels and taps along an axis, and its window if it has taps."""
+        """Return, for each phase along ``axis``, its pixels, its taps, and its window or None if it has no taps."""
         size, stride, dilation = self.window.size[axis], self.window.strides[axis], self.window.dilation[axis]
         length, before = self.images[2 + axis], self.window.padding[axis][0]
-        # tap t reads pixel p if p + before − t · dilation is a multiple of the stride; such taps repeat every stride /
-        # gcd, and their windows are dilation / gcd apart
+        # tap t reads pixel p if p + before − t · dilation is a multiple of the stride. If tap t reads the pixel, so
+        # does tap t + stride / gcd, and their upstream pixels are dilation / gcd apart.
         common = math.gcd(stride, dilation)
         every, spacing = stride // common, dilation // common
-        # at most one of `every` consecutive taps solves the congruence
+        # among ``every`` consecutive taps, at most one satisfies this condition
         tapped = {(tap * dilation - before) % stride: tap for tap in range(min(size, every))}
         tapped = {phase: tapped[phase] for phase in sorted(tapped) if phase < length}
         phases: list[tuple[slice, slice, _Side | None]] = [
@@ -93,8 +94,8 @@ class ImageGradient(NamedTuple):
             pixels = slice(phase, length, stride)
             count = len(range(first, size, every))
             reach = (count - 1) * spacing
-            # padding of the upstream gradient with which its convolution gives exactly this phase's pixels; negative if
-            # the first windows do not reach the phase
+            # pad the upstream gradient so that its convolution gives exactly the pixels of this phase; the padding is
+            # negative if the first windows do not reach the phase
             front = reach - (phase + before - first * dilation) // stride
             after = len(range(phase, length, stride)) + reach - upstream - front
             last = first + (count - 1) * every
@@ -104,20 +105,22 @@ class ImageGradient(NamedTuple):
         return phases
 
     def pack(self, filters: Array) -> list[Array]:
-        """Pack filters (O, C / groups, h, w) as matrices (groups, h′ · w′ · O / groups, C / groups), one per phase."""
+        """Pack filters (O, C / groups, h, w) as one matrix (groups, h′ · w′ · O / groups, C / groups) for each
+        phase."""
         o, c, h, w = filters.shape
         spacing = filters.reshape(self.groups, o // self.groups, c, h, w).transpose(0, 3, 4, 1, 2)
         parts = [np.ascontiguousarray(spacing[:, i, j]) for _, (i, j), _ in self.phases()]
         return [part.reshape(self.groups, math.prod(part.shape[1:4]), c) for part in parts]
 
     def workspace(self, itemsize: int) -> int:
-        """Return the bytes of scratch memory that the largest tile needs."""
-        # a phase's pixels are a stride apart in the result, so BLAS cannot write them
+        """Return the number of bytes of scratch memory that the largest tile needs."""
+        # the pixels of a phase are one stride apart in the result, so BLAS cannot write them directly
         spread = self.window.strides != (1, 1)
         return max([phase.convolving.workspace(itemsize, spread) for phase in self.phases() if phase.convolving] or [0])
 
     def pieces(self, out: Array, upstream: Array, packed: list[Array]) -> list[Tile]:
-        """Return the tiles of the gradient in ``out``; ``packed`` contains the filters from ``pack``."""
+        """Return the tiles that compute the gradient and write it into ``out``; ``packed`` is the result of
+        ``pack``."""
         tiles = []
         for (pixels, _, convolving), matrices in zip(self.phases(), packed, strict=True):
             part = out[pixels]
@@ -130,9 +133,10 @@ class ImageGradient(NamedTuple):
 
 
 def _gaps(tapped: list[int], stride: int, length: int) -> list[slice]:
-    """Return the pixels along an axis in phases without taps, as one slice per phase or per run of phases.
+    """Return slices of the pixels along an axis that belong to phases without taps.
 
-    A stride much larger than the window leaves many adjacent phases without taps, which are few runs.
+    If the stride is much larger than the window, many adjacent phases have no taps. The slices are therefore one for
+    each phase, or one for each run of adjacent phases, whichever gives fewer.
     """
     phases = min(stride, length)
     ends = [-1, *tapped, phases]
@@ -149,7 +153,7 @@ def _gaps(tapped: list[int], stride: int, length: int) -> list[slice]:
 
 
 def _within(outer: slice, inner: slice) -> slice:
-    """Return the slice that selects ``inner`` from the elements of ``outer``."""
-    # Python's ranges compose slices exactly, steps included
+    """Return the slice that selects the elements ``inner`` of the elements ``outer``."""
+    # indexing a Python range composes slices exactly, including their steps
     selected = range(outer.stop)[outer][inner]
     return slice(selected.start, selected.stop, selected.step)

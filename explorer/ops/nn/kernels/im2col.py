@@ -1,7 +1,7 @@
-"""Windows of images as rows of memory (im2col): views of the images or of a padded copy in scratch memory.
+"""Windows of images as rows of memory (im2col).
 
-The copy is (N, H, W, C), so that a window's row is contiguous. The images may have either layout; only their strides
-differ.
+Windows are views of the images, or of a padded copy in scratch memory. The copy is (N, H, W, C), so that a window's row
+is contiguous. The images may be stored with channels first or channels last; only their strides differ.
 """
 
 from __future__ import annotations
@@ -19,19 +19,20 @@ from explorer.ops.nn.kernels.window import Window
 
 
 class Im2col(NamedTuple):
-    """Windows that slide over images, with ``columns`` windows per row."""
+    """Windows that slide over images; ``columns`` is the number of windows in a row."""
 
     window: Window
     columns: int
     channels: int
 
     def windows(self, images: int, rows: int) -> Shape:
-        """Return the shape of all windows (N, rows, W′, h, w, C)."""
+        """Return the shape (N, rows, W′, h, w, C) of all windows."""
         return images, rows, self.columns, *self.window.size, self.channels
 
     def slab(self, images: int, rows: int) -> Shape:
-        """Return the shape of the padded part of images (N, H, W, C) that rows of windows cover."""
-        # the last window starts (count − 1) strides after the first and extends dilation · (size − 1) further
+        """Return the shape (N, H, W, C) of the padded part of the images that ``rows`` rows of windows cover."""
+        # the last window starts (count − 1) strides after the first window, and extends dilation · (size − 1) pixels
+        # further
         size, strides, _, dilation, _ = self.window
         height, width = (
             (count - 1) * strides[axis] + dilation[axis] * (size[axis] - 1) + 1
@@ -48,12 +49,12 @@ class Im2col(NamedTuple):
         scratch_types: tuple[tuple[Shape, Any], ...],
         views: Callable[..., tuple[Array, ...]],
     ) -> Callable[[], tuple[Array, ...]]:
-        """Return a function that gathers all windows (N, rows, W′, h, w, C) and returns them with ``views`` of scratch
-        memory.
+        """Return a function that gathers all windows (N, rows, W′, h, w, C); it returns the windows and ``views``.
 
-        The windows are a view of the images if these are stored pixel by pixel and contain all windows, else of a
-        padded copy. ``scratch_types`` lists shapes and dtypes of further scratch arrays, the arguments of ``views``.
-        The views are cached per windows, ``key`` and ``scratch_types``.
+        The windows are a view of the images if these are stored with channels last and contain all windows; otherwise
+        they are a view of a padded copy. ``scratch_types`` lists the shapes and dtypes of further scratch arrays.
+        ``views`` is called with these arrays and returns the views to return. The views are cached for each combination
+        of windows, ``key`` and ``scratch_types``.
         """
         (row_step, column_step), (top, left) = self.window.strides, [sides[0] for sides in self.window.padding]
         shape, dtype = self.windows(n.stop - n.start, rows.stop - rows.start), images.dtype
@@ -67,20 +68,20 @@ class Im2col(NamedTuple):
         slab_shape = self.slab(*shape[:2])
         inside = first >= 0 and first + slab_shape[1] <= selected.shape[1]
         inside = inside and left <= 0 and slab_shape[2] - left <= selected.shape[2]
-        # a view needs adjacent channels, which make a window's row contiguous
+        # a view is possible only if channels are adjacent, so that a window's row is contiguous
         if inside and selected.strides[3] == selected.itemsize:
             part = selected[:, first:, -left:]  # left ≤ 0, so the windows skip −left pixels
             windows = as_strided(part, shape, steps(part.strides), writeable=False)
             return lambda: (windows, *scratch(key, scratch_types, views))
         copies, zeros = padded(slab_shape, selected, first, -left)
-        # the slab is allocated later, but its strides are known
+        # the padded copy is allocated later, but its strides are known
         strides = steps(_dense(slab_shape, dtype.itemsize))
 
         def all_views(slab: Array, *others: Array) -> tuple[Array, ...]:
             return slab, np.ndarray(shape, dtype, slab, strides=strides), *views(*others)
 
         def gather() -> tuple[Array, ...]:
-            # zeros are written each time, because other tiles share the memory
+            # write the zeros each time, because other tiles use the same memory
             slab, *rest = scratch(("padded", key), ((slab_shape, dtype), *scratch_types), all_views)
             for region in zeros:
                 slab[region] = 0
@@ -92,7 +93,7 @@ class Im2col(NamedTuple):
 
 
 def drop_skipped_pixels(window: Window, images: Array) -> tuple[Window, Array]:
-    """Return a window with stride 1, and images (N, C, H, W) without the pixels that 1×1 windows skip."""
+    """Drop the pixels that 1×1 windows skip; return the window with stride 1, and the remaining images (N, C, H, W)."""
     if window.size != (1, 1) or window.padding != ((0, 0), (0, 0)):
         return window, images
     row_step, column_step = window.strides
@@ -107,7 +108,7 @@ def split_groups(windows: Array, groups: int) -> Array:
 
 
 def pixels(array: Array) -> Array | None:
-    """View images (N, H, W, C) as (1, pixels, C) or (N, pixels, C); return None if that needs a copy."""
+    """View images (N, H, W, C) as (1, pixels, C), or else as (N, pixels, C); return None if both need a copy."""
     n, h, w, c = array.shape
     # rows must be contiguous; an axis of one element may have any stride
     if h > 1 and w > 1 and array.strides[1] != w * array.strides[2]:
@@ -123,8 +124,10 @@ def _dense(shape: Shape, itemsize: int) -> Shape:
 
 
 def padded(shape: Shape, images: Array, top: int, left: int) -> tuple[list[tuple[Any, Array]], list[Any]]:
-    """Return (region, source) pairs to copy and regions of zeros that fill a slab (N, H, W, C) at (top, left) of
-    images."""
+    """Return how to fill a padded copy of ``shape`` (N, H, W, C) that begins at pixel (top, left) of ``images``.
+
+    The result is a list of pairs (region, source) to copy, and a list of regions to fill with zeros.
+    """
     height, width = images.shape[1:3]
     up, row_step = min(max(-top, 0), shape[1]), max(min(height - top, shape[1]), 0)
     before, after = min(max(-left, 0), shape[2]), max(min(width - left, shape[2]), 0)
@@ -142,5 +145,6 @@ def padded(shape: Shape, images: Array, top: int, left: int) -> tuple[list[tuple
     inside = every, rows, slice(before, after)
     if images.strides[3] == images.itemsize:
         return [(inside, source)], zeros
-    # Rows of one channel are contiguous, so copying channel by channel lets NumPy's inner loop read contiguous memory.
+    # The pixels of one channel are contiguous within a row. Copy channel by channel, so that NumPy's inner loop reads
+    # contiguous memory.
     return [((*inside, channel), source[..., channel]) for channel in range(shape[3])], zeros

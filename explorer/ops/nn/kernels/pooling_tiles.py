@@ -1,10 +1,10 @@
 """Base classes of pooling operations and their gradients, computed in bands of rows.
 
-For each tap, one ufunc call combines whole rows of pixels, instead of one call per window.
+The operations are in ``ops.nn.pooling``.
 
-The operations are in ``ops.nn.pooling``. A tap is a position (row, column) within the windows. Its pixels in all
-windows of a tile are a strided view, so h · w ufunc calls compute a tile, however many windows it has. A view of all
-windows (``as_strided``) would need no loop, but NumPy reduces short inner axes slowly.
+A tap is a position (row, column) within a window. The pixels of one tap in all windows of a tile are a strided view. A
+tile is therefore computed by h · w ufunc calls, one for each tap, however many windows it has. A view of all windows
+(``as_strided``) would need no loop over taps, but NumPy reduces short inner axes slowly.
 """
 
 from __future__ import annotations
@@ -52,12 +52,13 @@ class WindowOperation(Operation, abstract=True):
         return list(itertools.product(range(self.size[0]), range(self.size[1])))
 
     def first_largest(self, images: Array, largest: Array, rows: slice) -> Iterator[tuple[int, int, Any, Array]]:
-        """Yield each tap's row and column, its windows, and a mask of the windows whose first maximum is at this tap.
+        """Yield (row, column, windows, mask) for each tap; the mask is True for windows whose first maximum is at this
+        tap.
 
         ``largest`` contains the maxima of the windows in ``rows``.
         """
-        # free: windows whose pixel was not found yet. NaN differs from itself, so if a window's maximum is NaN, the
-        # first NaN is selected instead of an equal pixel
+        # ``free`` is True for windows whose maximum was not found yet. If a window's maximum is NaN, which does not
+        # equal itself, the first NaN is selected.
         free, missing = np.ones_like(largest, bool), largest != largest
         has_nan = bool(missing.any())
         for row, column in self.taps:
@@ -78,7 +79,7 @@ class WindowOperation(Operation, abstract=True):
         if problem:
             raise self.refuse((x,), problem)
         for size, dilation, sides in zip(self.size, self.dilation, self.padding, strict=True):
-            # a window of only padding has no maximum and no mean; other frameworks have the same rule
+            # a window that contains only padding would have no maximum and no mean; other frameworks have the same rule
             if 2 * max(sides) > dilation * (size - 1) + 1:
                 raise self.refuse(
                     (x,), f"padding {max(sides)} must be at most half of the window, so that no window is only padding"
@@ -93,7 +94,7 @@ class Pooling(WindowOperation, abstract=True):
     """Base class of pooling operations whose only operand is the images."""
 
     def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
-        # images are independent, so all batch elements' images are merged into one batch
+        # images are pooled independently, so the images of all batch elements are merged into one batch
         merged_result = self(reshape(x, (size * x.shape[1], *x.shape[2:])))
         return reshape(merged_result, (size, x.shape[1], *merged_result.shape[1:]))
 
@@ -103,12 +104,12 @@ class Pooling(WindowOperation, abstract=True):
 
 
 class PoolingForward(Pooling, abstract=True):
-    """Base class of pooling operations that combine pixels tap by tap, with images in either layout."""
+    """Base class of pooling operations that combine pixels tap by tap; images may have channels first or last."""
 
     follows_format = True
 
     def make(self, out: Array, x: Array, index: Index) -> None:
-        """Compute one tile of the pooling."""
+        """Compute the tile of ``out`` at ``index``."""
         raise NotImplementedError
 
     def kernel(self, out: Array, x: Array) -> Array:
@@ -119,7 +120,8 @@ class PoolingForward(Pooling, abstract=True):
         return [Tile(index, partial(self.make, out, x, index)) for index in _bands(out.shape, out.itemsize)]
 
     def gather(self, combine: np.ufunc, out: Array, x: Array, index: Index) -> None:
-        """Combine the pixels of each window into a tile of ``out``, without padding."""
+        """Combine the pixels of each window with ``combine``, and write the results into the tile of ``out``; ignore
+        padding."""
         part, images = out[index], x[index[0]]
         for row, column in self.taps:
             windows, pixels = self.window.overlap(row, column, (x.shape[2], x.shape[3]), index[2], out.shape[3])
@@ -127,9 +129,10 @@ class PoolingForward(Pooling, abstract=True):
             combine(into, images[pixels], out=into)
 
     def gather_by_axis(self, combine: np.ufunc, identity: Any, out: Array, x: Array, index: Index) -> None:
-        """Combine the pixels of each window along rows, then columns, with a ufunc whose order does not matter.
+        """Combine the pixels of each window, first along rows, then along columns.
 
-        ``identity`` is the ufunc's neutral element. This needs h + w calls instead of h · w.
+        The result of ``combine`` must not depend on the order of elements; ``identity`` is its neutral element. This
+        needs h + w calls instead of h · w.
         """
         part, (n, _, band, _) = out[index], index
         part.fill(identity)
@@ -146,7 +149,7 @@ class PoolingForward(Pooling, abstract=True):
             )
             into = along_rows[windows]
             combine(into, images[pixels], out=into)
-        # the combined rows are an image that begins at rows.start
+        # the combined rows form an image whose first row is rows.start
         row_window = row_window._replace(padding=((self.padding[0][0] + rows.start, 0), (0, 0)))
         for row in range(self.size[0]):
             windows, pixels = row_window.overlap(row, 0, along_rows.shape[2:], band, part.shape[3])
@@ -155,7 +158,7 @@ class PoolingForward(Pooling, abstract=True):
         return None
 
     def _is_faster_by_axis(self, band: slice, rows: slice) -> bool:
-        """Return whether combining ``rows`` along rows, then columns in ``band``, needs fewer steps than tap by tap."""
+        """Return whether combining along rows and then columns needs fewer steps than combining tap by tap."""
         (height, width), results = self.size, int(band.stop - band.start)
         return height * width * results > width * int(rows.stop - rows.start) + height * results
 
@@ -175,7 +178,7 @@ class PoolingForward(Pooling, abstract=True):
         return memory
 
     def scratch_elements(self, x: Shape, result: Shape, itemsize: int) -> int:
-        """Return the elements of scratch memory that the largest tile needs for pooling by axis."""
+        """Return the number of scratch elements that the largest tile needs if pixels are combined by axis."""
         covered = [
             (n, rows)
             for n, _, band, _ in _bands(result, itemsize)
@@ -186,13 +189,15 @@ class PoolingForward(Pooling, abstract=True):
 
 
 class PoolingBackward(WindowOperation, abstract=True):
-    """Base class of pooling gradients: each band of image rows sums the contributions of the windows that overlap
-    it."""
+    """Base class of pooling gradients.
+
+    For each band of image rows, the contributions of the windows that overlap it are summed.
+    """
 
     follows_format = True
 
     def make(self, out: Array, index: Index, *operands: Any, **_: Any) -> None:
-        """Compute one tile of the gradient."""
+        """Compute the tile of ``out`` at ``index``."""
         raise NotImplementedError
 
     def kernel(self, out: Array, *operands: Any, **_: Any) -> Array:
@@ -203,24 +208,24 @@ class PoolingBackward(WindowOperation, abstract=True):
         return [Tile(index, partial(self.make, out, index, *operands)) for index in _bands(out.shape, out.itemsize)]
 
     def reaching(self, band: slice, rows: int) -> slice:
-        """Return the rows of windows, out of ``rows``, that have a pixel in a band of image rows."""
-        # window r covers the rows from r · step − top through r · step − top + dilation · (size − 1); solve for the
-        # band's ends, with ⌈a / b⌉ as −(−a // b)
+        """Return the rows of windows, among ``rows`` rows, that overlap ``band``, a band of image rows."""
+        # window r covers the rows from r · step − top through r · step − top + dilation · (size − 1). Solve for r at
+        # both ends of the band; ⌈a / b⌉ is written −(−a // b).
         top, step = self.padding[0][0], self.strides[0]
         first = -((self.dilation[0] * (self.size[0] - 1) - top - band.start) // step)
         last = min(rows, (band.stop - 1 + top) // step + 1)
         return slice(
             min(max(0, first), max(0, last)), max(0, last)
-        )  # empty, not negative, if no window has a pixel in it
+        )  # if no window overlaps the band, the slice is empty, not negative
 
     def within(self, band: slice) -> Window:
-        """Return the window restricted to a band of rows."""
+        """Return the window for images that consist only of the rows in ``band``."""
         (top, bottom), sides = self.padding
-        # row 0 of the band's part is its first row, as if band.start rows were padding
+        # the first row of the band becomes row 0, as if band.start rows were padding
         return self.window._replace(padding=((top + band.start, bottom), sides))
 
     def reached(self, shape: Shape, windows: Shape, itemsize: int) -> int:
-        """Return the maximum number of windows, counted per channel, that overlap one tile of images of a shape."""
+        """Return the maximum number of windows, summed over channels, that overlap one tile of images of ``shape``."""
         rows, columns = windows[2:]
         return max(
             [
@@ -233,7 +238,8 @@ class PoolingBackward(WindowOperation, abstract=True):
 
 
 def _bands(shape: Shape, itemsize: int) -> list[Index]:
-    """Divide images (N, C, H, W) into groups of images, or into bands of rows of one image."""
+    """Divide images of ``shape`` (N, C, H, W) into groups of whole images, or else into bands of rows of single
+    images."""
     n, c, rows, columns = shape
     block = max(1, TILE_BYTES // max(1, c * columns * itemsize))
     return [

@@ -1,8 +1,8 @@
 """Windows that slide over the last two axes of images, for convolution and pooling.
 
 Window i along an axis covers the pixels i · stride − padding + dilation · (0 … size − 1). Convolutions, pooling and
-their gradients need the number of windows (``output``) and the windows that have a given tap inside the image
-(``overlap``). Padding is never stored, because views exclude pixels outside the image.
+their gradients need the number of windows (``output``), and the windows in which a given tap is inside the image
+(``overlap``). Padding is never stored; views leave out the pixels outside the image.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ from explorer.core.errors import OperandError
 from explorer.core.types.tensor_type import whole
 
 Lengths: TypeAlias = tuple[int, ...]
-"""one number per axis"""
+"""one number for each axis"""
 Pair: TypeAlias = tuple[int, int]
 Padding: TypeAlias = tuple[Pair, ...]
-"""(before, after) per axis"""
+"""(before, after) for each axis"""
 _MAX_LENGTH, _MAX_PADDING = 2**31 - 1, 2**53
-"""maximum size, stride and dilation, and maximum padding; larger numbers, which hostile files can contain, would
-overflow pixel positions"""
+"""maximum of size, stride and dilation, and maximum of padding; larger numbers, as in hostile files, would overflow
+pixel positions"""
 
 
 class Window(NamedTuple):
-    """Size, stride, padding ((before, after) per axis) and dilation of a window along one to three axes.
+    """Size, stride, padding and dilation of a window along one to three axes; padding is (before, after) for each
+    axis.
 
     Kernels use windows along two axes, rows and columns.
     """
@@ -33,10 +34,10 @@ class Window(NamedTuple):
     padding: Padding
     dilation: Lengths = (1, 1)
     ceil: bool = False
-    """whether the last window may extend beyond the image if it starts inside the image or its front padding"""
+    """whether a last window that starts inside the image or its front padding may extend beyond the padded image"""
 
     def problem(self) -> str:
-        """Return the rule that the window violates, or ""."""
+        """Return the rule that the attributes violate, or ""."""
         if min(*self.size, *self.strides, *self.dilation) < 1:
             return "a window's size, strides and dilation must be at least 1"
         if max(*self.size, *self.strides, *self.dilation) > _MAX_LENGTH or max(map(max, self.padding)) > _MAX_PADDING:
@@ -44,15 +45,15 @@ class Window(NamedTuple):
         return "padding must not be negative" if min(map(min, self.padding)) < 0 else ""
 
     def as_image(self) -> Window:
-        """Return a window along one axis as a window over images of height 1."""
+        """Convert a window along one axis to a window over images of height 1."""
         return Window((1, *self.size), (1, *self.strides), ((0, 0), *self.padding), (1, *self.dilation), self.ceil)
 
     def plane(self) -> Window:
-        """Return the part of the window along the last two axes."""
+        """Return the window restricted to the last two axes."""
         return Window(self.size[-2:], self.strides[-2:], self.padding[-2:], self.dilation[-2:], self.ceil)
 
     def output(self, *lengths: int) -> Lengths:
-        """Return the number of windows along each axis; it is less than 1 if none fits."""
+        """Return the number of windows along each axis of ``lengths``; it is less than 1 if no window fits."""
         counts = []
         for axis, length in enumerate(lengths):
             before, after = self.padding[axis]
@@ -65,15 +66,16 @@ class Window(NamedTuple):
         return tuple(counts)
 
     def overlap(self, row: int, column: int, size: Lengths, rows: slice, columns: int) -> tuple[Any, Any]:
-        """Return the windows whose tap (row, column) is inside images of ``size``, and these pixels.
+        """Return the windows whose tap (row, column) is inside images of ``size``, and the pixels at this tap.
 
-        Both are indices into the last two axes: of windows, counted from ``rows.start``, and of images.
+        The first result is an index into the last two axes of windows, where rows are counted from ``rows.start``. The
+        second result is an index into the last two axes of images.
         """
         windows, pixels = [], []
         for axis, (tap, start, stop) in enumerate(((row, rows.start, rows.stop), (column, 0, columns))):
             step, first = self.strides[axis], tap * self.dilation[axis] - self.padding[axis][0]
-            # the tap's pixel in window i is i · step + first; low is the first i with a pixel ≥ 0, high the first i
-            # with a pixel after the end
+            # in window i, the tap reads pixel i · step + first; low is the first i whose pixel is ≥ 0, and high the
+            # first i whose pixel is beyond the end
             low = max(start, -(first // step))
             high = max(low, min(stop, (size[axis] - 1 - first) // step + 1))
             windows.append(slice(low - start, high - start))
@@ -82,7 +84,7 @@ class Window(NamedTuple):
         return (..., *windows), (..., *pixels)
 
     def along(self, axis: int) -> Window:
-        """Return the window restricted to one axis, with size 1 along the other."""
+        """Return the window restricted to ``axis``; its size along the other axis is 1."""
         size, strides, dilation = [
             (both[0], 1) if axis == 0 else (1, both[1]) for both in (self.size, self.strides, self.dilation)
         ]
@@ -90,14 +92,17 @@ class Window(NamedTuple):
         return Window(size, strides, padding, dilation, self.ceil)
 
     def covered(self, rows: slice, height: int) -> slice:
-        """Return the rows of an image of ``height`` that rows of windows cover."""
+        """Return the rows, of an image of ``height`` rows, that the windows in ``rows`` cover."""
         step, top = self.strides[0], self.padding[0][0]
         reach = self.dilation[0] * (self.size[0] - 1)
         return slice(max(0, rows.start * step - top), max(0, min(height, (rows.stop - 1) * step - top + reach + 1)))
 
 
 def window_of(size: Any, axes: int, strides: Any, padding: Any, dilation: Any, ceil: bool = False) -> Window:
-    """Return a window; each argument is one number or one per axis, and padding may also be one pair per axis."""
+    """Return a window along ``axes`` axes.
+
+    Each argument is one number for all axes or one number for each axis; padding may also be one pair for each axis.
+    """
     return Window(
         for_each(size, axes, "window"),
         for_each(strides, axes, "strides"),
@@ -108,14 +113,16 @@ def window_of(size: Any, axes: int, strides: Any, padding: Any, dilation: Any, c
 
 
 def for_each(value: Any, axes: int, what: str) -> Lengths:
-    """Return one integer per axis from one number for all axes or a tuple."""
+    """Return one integer for each axis; ``value`` is one number for all axes, or a tuple with one number for each
+    axis."""
     if type(value) is int:  # fast path for the frequent case
         return (value,) * axes
     return tuple([whole(number, what) for number in _one_per_axis(value, axes, what)])
 
 
 def both_sides(padding: Any, axes: int) -> Padding:
-    """Return padding as (before, after) per axis from one number, one number per axis, or one pair per axis.
+    """Return padding as (before, after) for each axis; ``padding`` is one number, one number for each axis, or one pair
+    for each axis.
 
     For a single axis, (1, 2) is also accepted for ((1, 2),).
     """
