@@ -1,1 +1,3 @@
-"""The foundation of the engine: errors, argument checks, policies, the registry, the memory budget, progress."""
+"""The foundation of the engine: errors, argument checks, policies, the registry, the memory budget and progress
+bars.
+"""

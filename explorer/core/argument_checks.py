@@ -1,6 +1,6 @@
-"""Checks of the arguments of public calls: option names, number of arguments, and plain values.
+"""Checks of the arguments of public functions: option names, number of arguments, and types of simple values.
 
-Public functions check their arguments before anything is recorded or computed, so that an error names the wrong
+Public functions check their arguments before they record or compute anything. An error therefore names the wrong
 argument. Python's own error for a misspelt option lists no valid names; the decorators of this module add suggestions.
 """
 
@@ -23,7 +23,7 @@ _Class = TypeVar("_Class", bound=type)
 
 
 class Plain(NamedTuple):
-    """Types that an annotated argument accepts, with the rule and the fix of the error."""
+    """Types that an argument with a certain annotation accepts, and the rule and the fix for the error message."""
 
     kinds: tuple[type, ...]
     rule: str
@@ -38,13 +38,13 @@ PLAIN = {
     "str": Plain((str,), "a string", "'…'"),
     "Items": Plain((tuple, list), "a list or a tuple of policies", "[ex.PAccumulateIn('float64')]"),
 }
-"""annotation → the types that an argument with it accepts"""
+"""annotation → the types that an argument with this annotation accepts"""
 _OPTIONS = {"dim": "axis", "keepdim": "keepdims", "input": "x", "other": "y", "lr": "rate", "learning_rate": "rate"}
-"""option of other libraries → its name here"""
+"""option name in other libraries → name of the same option in explorer"""
 _ELSEWHERE = {("prepare", "without"): "give it when the plan is made: ex.EvalPlan(without=[…])"}
-"""(function, option) → where the option belongs"""
+"""(function, option) → advice on where to give the option instead"""
 _CHECKED = "checks_options"
-"""attribute that marks functions that check their option names, so that a subclass does not wrap them again"""
+"""attribute of functions that already check their option names; a subclass does not wrap such functions again"""
 
 
 def named(function: _Function) -> _Function:
@@ -69,7 +69,7 @@ def named(function: _Function) -> _Function:
 def checked(function: _Function) -> _Function:
     """Decorate a function to reject unknown options, and wrong values of arguments with annotations in `PLAIN`.
 
-    The OperandError states the wrong argument.
+    The OperandError names the wrong argument.
     """
     parameters = inspect.signature(function).parameters
     plain = {key: PLAIN[each.annotation] for key, each in parameters.items() if each.annotation in PLAIN}
@@ -123,7 +123,7 @@ def has_options(function: Callable[..., Any]) -> bool:
 
 
 def refuse_option(name: str, function: str, known: Iterable[str]) -> None:
-    """Raise UnknownNameError, with suggestions, for an option that a function does not have."""
+    """Raise UnknownNameError for option ``name``, which ``function`` does not have; suggest similar ``known`` names."""
     raise UnknownNameError(name, kind=f"option of {function}", known=known)
 
 
@@ -142,14 +142,17 @@ def check_name(value: Any, argument: str, known: Collection[str]) -> None:
 
 
 def check_type(value: Any, argument: str, type_: type | tuple[type, ...], rule: str, fix: str) -> None:
-    """Raise OperandError unless ``value`` is of the given type; ``rule`` completes the sentence "argument must be
-    …"."""
+    """Raise OperandError unless ``value`` is an instance of ``type_``. ``rule`` completes the sentence "argument must
+    be …".
+    """
     if not isinstance(value, type_):
         raise OperandError(f"{argument}={value!r}", rule=f"{argument} must be {rule}", fix=fix)
 
 
 def check_integer(value: Any, argument: str, fix: str, minimum: int | None = None) -> int:
-    """Return a Python or NumPy integer as an int; raises OperandError for anything else, including True."""
+    """Return ``value`` as an int if it is a Python or NumPy integer; raise OperandError for anything else, including
+    True.
+    """
     is_integer = isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_))
     if not is_integer or (minimum is not None and value < minimum):
         bound = "" if minimum is None else f" of {minimum} or more"
@@ -158,9 +161,10 @@ def check_integer(value: Any, argument: str, fix: str, minimum: int | None = Non
 
 
 def takes(function: Callable[..., Any], count: int) -> bool:
-    """Return whether a function accepts this many positional arguments; True if that is unknown."""
+    """Return whether ``function`` accepts ``count`` positional arguments; True if its signature is unknown."""
     try:
-        # inspect the wrapper, which is called: functools.wraps copies a function's name, but not its arguments
+        # Inspect the wrapper, because the wrapper is called: functools.wraps copies a function's name, but not its
+        # arguments.
         inspect.signature(function, follow_wrapped=False).bind(*[None] * count)
     except ValueError:  # a builtin without a signature
         return True
@@ -170,7 +174,7 @@ def takes(function: Callable[..., Any], count: int) -> bool:
 
 
 def _accepts_any_option(parameters: Mapping[str, Parameter]) -> bool:
-    """Whether a function accepts any option, and therefore checks option names itself."""
+    """Return whether a function has ``**kwargs``, and therefore checks option names itself."""
     return any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters.values())
 
 
@@ -181,10 +185,10 @@ def _by_position(parameters: Mapping[str, Parameter]) -> list[str]:
 def _refusal(
     function: Callable[..., Any], parameters: Mapping[str, Parameter], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> ExplorerError | None:
-    """Return the error for an option that a function does not have, or for too many positional arguments.
+    """Return the error for an option that the function does not have, or for too many positional arguments.
 
-    Returns None if the call is valid, because its TypeError was raised inside the function, and if an argument is
-    missing, because Python's own error names it.
+    Returns None if the call is valid: the TypeError was then raised inside the function. Also returns None if an
+    argument is missing, because Python's own error names that argument.
     """
     # the class, if the function is a constructor
     title = function.__qualname__.split(".")[-2] if function.__name__ == "__init__" else function.__name__
@@ -212,15 +216,17 @@ def _refusal(
 
 
 def _counterpart(name: str, known: Collection[str], title: str) -> str:
-    """Return what an option of another library, or of another function, is called here; "" if there is nothing."""
+    """Return the name in ``known`` that corresponds to another library's option ``name``, or "" if there is none."""
     if _OPTIONS.get(name) in known:
         return f"{name} is called {_OPTIONS[name]} here"
     return _ELSEWHERE.get((title, name), "")
 
 
 def _check_plain(function: Callable[..., Any], parameter: Parameter, value: Any) -> None:
-    """Raise OperandError unless a value has an accepted type or is the default. 0 and 1 count as booleans, but True and
-    False do not count as numbers."""
+    """Raise OperandError unless ``value`` has a type that the parameter accepts, or is the default.
+
+    0 and 1 are accepted as booleans, but True and False are not accepted as numbers.
+    """
     plain = PLAIN[parameter.annotation]
     if bool in plain.kinds:
         allowed = isinstance(value, plain.kinds) or (type(value) is int and value in (0, 1))

@@ -1,8 +1,8 @@
-"""Attributes of user classes: look-ups that run no metaclass code, and detection of names without effect.
+"""Attributes of user classes: look-ups that run no metaclass code, and detection of misspelt names.
 
 A user's class may implement ``hasattr`` with code that fails, or that returns True for every name. All look-ups on such
-classes go through here. The checks detect misspellings, because an attribute with a misspelt name would be ignored and
-its default used.
+classes therefore use this module. The checks detect misspellings, because Python would ignore an attribute with a
+misspelt name and use the default instead.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from explorer.core.errors import DeclarationError
 
 _bases_of = type.__dict__["__mro__"].__get__
 _names_of = type.__dict__["__dict__"].__get__
-"""getters of a class's ``__mro__`` and ``__dict__`` that ignore the metaclass"""
+"""getters of a class's ``__mro__`` and ``__dict__`` that bypass the metaclass"""
 _MIN_SIMILARITY = 0.85
 """minimum similarity at which one name counts as a misspelling of another"""
 
 
 def class_attribute(cls: type, name: str) -> Any:
-    """Return the attribute from the body of a class or its first base that has it, else None.
+    """Return the attribute ``name`` from the body of ``cls`` or of the first base class that has it, else None.
 
     A metaclass's ``__getattr__`` is not called.
     """
@@ -34,17 +34,17 @@ def class_attribute(cls: type, name: str) -> Any:
 
 
 def stands_for_expression(value: Any) -> bool:
-    """Whether an object is data whose class defines ``__expr__``."""
+    """Return whether the class of ``value`` defines ``__expr__``, the conversion of user data to an expression."""
     return class_attribute(type(value), "__expr__") is not None
 
 
 def as_written(value: Any) -> Any:
-    """Return the expression of data whose class defines ``__expr__``; other values unchanged."""
+    """Return ``value.__expr__()`` if the class of ``value`` defines it; return other values unchanged."""
     return value.__expr__() if stands_for_expression(value) else value
 
 
 def check_names(cls: type, contract: type, what: str, renamed: Mapping[str, str] = MappingProxyType({})) -> None:
-    """Raise DeclarationError for an attribute in a class body whose name has no effect (see ``misnamed``).
+    """Raise DeclarationError if the body of ``cls`` contains an attribute whose name has no effect (see ``misnamed``).
 
     Explorer's own classes are checked by its tests, not at each import.
     """
@@ -60,11 +60,11 @@ def check_names(cls: type, contract: type, what: str, renamed: Mapping[str, str]
 
 
 def misnamed(cls: type, contract: type, renamed: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
-    """Return old or misspelt names of a contract in a class body, each with the correct one.
+    """Return the outdated or misspelt names in a class body, each with the correct name.
 
-    A contract consists of the names in the base class ``contract``, in its bases, and in explorer's classes between it
-    and ``cls``. ``renamed`` maps old names to current ones. Names that begin with an underscore, names of annotated
-    fields and inherited names are not checked.
+    Correct names are the names in the base class ``contract``, in its bases, and in explorer's classes between
+    ``contract`` and ``cls``. ``renamed`` maps outdated names to current ones. Names that begin with an underscore,
+    names of annotated fields and inherited names are not checked.
     """
     bases = _bases_of(cls)[1:]
     inherited = {name for base in bases for name in _declared(base)}

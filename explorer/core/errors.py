@@ -1,6 +1,6 @@
 """Errors of explorer: each states the given input, the violated rule, and the fix.
 
-Every user error is one of these classes, each of which also derives from the matching Python error, so that ``except
+Every error for users is one of these classes. Each class also derives from the matching Python error, so ``except
 ValueError`` works as with NumPy. The three parts are attributes: callers add a file, an operator and a line, and the
 panel shows the parts separately.
 """
@@ -24,8 +24,8 @@ def class_text(value: object) -> str:
 class ExplorerError(Exception):
     """Base class of all errors that explorer raises deliberately.
 
-    ``given`` describes the offending input, ``rule`` is the condition that must hold, and ``fix`` is something to type;
-    the message shows them in this order.
+    ``given`` describes the wrong input, ``rule`` is the condition that must hold, and ``fix`` is a correction that the
+    user can type. The message shows them in this order.
     """
 
     def __init__(self, given: str, *, rule: str = "", fix: str = "") -> None:
@@ -42,7 +42,7 @@ class ExplorerError(Exception):
 
 
 class OperandError(ExplorerError, ValueError):
-    """Operands or arguments that violate an operation's validity rule."""
+    """Operands or arguments that violate a rule of an operation or function."""
 
 
 class DeclarationError(ExplorerError, TypeError):
@@ -50,21 +50,23 @@ class DeclarationError(ExplorerError, TypeError):
 
 
 class StateError(ExplorerError, RuntimeError):
-    """A call at the wrong time: a value before its evaluation, or a write to a shared storage."""
+    """A call in the wrong state: reading a value before its evaluation, or writing to a tensor that expressions already
+    use.
+    """
 
 
 class RunError(ExplorerError, RuntimeError):
-    """Failure of a kernel while a plan ran; names the operation, its operands' types and the user's line."""
+    """Failure of a kernel during a plan's run; names the operation, its operands' types and the user's line."""
 
 
 class BudgetError(ExplorerError, MemoryError):
-    """Raised if a file needs more than its budget; states the demand, its size, the limit, and how to raise it."""
+    """Reading a file needs more memory than its budget; states the size, the limit, and how to raise the limit."""
 
 
 class ReaderError(ExplorerError):
     """Unexpected failure in the reader of an operator type: a defect of explorer, not of the file.
 
-    Its cause is the original error.
+    ``__cause__`` is the original error.
     """
 
 
@@ -73,7 +75,7 @@ class UnknownNameError(ExplorerError, LookupError):
 
     def __init__(self, given: str, *, kind: str, known: Iterable[str], fix: str = "") -> None:
         names = sorted(known)
-        # If a user passed a number, report it instead of failing here.
+        # If a user passed a number instead of a name, report the number instead of failing here.
         similar = _similar_names(str(given), names)
         if len(names) <= _MAX_LISTED_ALL:
             similar += [name for name in names if name not in similar]
@@ -87,8 +89,7 @@ class UnknownNameError(ExplorerError, LookupError):
 
 
 _MAX_LISTED_ALL, _MIN_SIMILARITY, _MAX_SUGGESTIONS = 16, 0.66, 5
-"""maximum number of known names for which all are listed; minimum similarity and maximum number of suggestions
-"""
+"""maximum number of known names up to which all are listed; minimum similarity and maximum number of suggestions"""
 
 
 def _similar_names(unknown: str, names: list[str]) -> list[str]:

@@ -1,7 +1,7 @@
-"""Keys that are equal only for equal types and bits: 1, 1.0 and True differ, and so do 0.0 and −0.0.
+"""Keys that are equal only if types and bits are equal: 1, 1.0 and True differ, and so do 0.0 and −0.0.
 
-Interning of operations and look-up of function bodies use these keys. With Python's equality the constants 1 and True,
-or 0.0 and −0.0, would become one operation, and the second would compute with the value of the first.
+These keys identify interned operations and the bodies of traced functions. With Python's equality, the constants 1 and
+True, or 0.0 and −0.0, would become one operation, and the second would compute with the value of the first.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from explorer.core.shape import Sizes
 
 _PLAIN = frozenset((int, str))
-"""types whose values never equal a value of another type"""
+"""types whose values never equal a value of a different type"""
 _TUPLES = frozenset((tuple,))
 _COMPARED_BY_BITS = frozenset((int, str, bool, type(None)))
 """types whose equal values have equal bits"""
@@ -26,16 +26,18 @@ _bits = struct.Struct("<d").pack
 
 
 def exact(value: Any) -> Any:
-    """Return a key for an attribute or argument, hashable if the value is; NaN equals NaN with the same bits."""
+    """Return a key for an attribute or argument. The key is hashable if the value is, and NaN equals NaN with the same
+    bits.
+    """
     cls = type(value)
     if cls in _COMPARED_BY_BITS:
         return cls, value
     if cls is Sizes:
         cls, value = tuple, tuple(value)
-    if cls is tuple:  # often many numbers, or pairs of them
+    if cls is tuple:  # such tuples often contain many numbers, or pairs of numbers
         kinds = {*map(type, value)}
         if kinds == _TUPLES:
-            # sets of types are built in C, so thousands of numbers are checked without a call for each
+            # Sets of types are built in C, so thousands of numbers are checked without a Python call for each.
             kinds = {*map(type, itertools.chain.from_iterable(value))}
         if kinds <= _PLAIN:
             return _PLAIN, value
@@ -52,13 +54,15 @@ def exact(value: Any) -> Any:
     # Use vars, not getattr: a plain subclass of a dataclass may have additional fields, which the == of its base
     # ignores.
     declared = vars(cls).get("__dataclass_params__")
-    if declared is not None and declared.eq and declared.frozen:  # equal if its fields are
+    if declared is not None and declared.eq and declared.frozen:  # instances are equal if their fields are
         return cls, tuple([exact(getattr(value, item.name)) for item in fields(cls)])
     return cls, value
 
 
 def attribute_key(value: Any) -> Any:
-    """Return a key for an attribute: by value if hashable, through lists and dicts; else by identity."""
+    """Return a key for an attribute. Hashable values, lists and dicts are compared by content, other objects by
+    identity.
+    """
     if isinstance(value, Mapping):
         return type(value), tuple([(name, attribute_key(item)) for name, item in value.items()])
     if isinstance(value, list | tuple):
@@ -72,7 +76,7 @@ def attribute_key(value: Any) -> Any:
 
 
 class _ByIdentity:
-    """Key that equals only keys of the same object, which it keeps alive."""
+    """Key of an object that is compared by identity; it keeps the object alive."""
 
     def __init__(self, value: Any) -> None:
         self.value = value

@@ -1,18 +1,19 @@
 """Interrupts: Ctrl-C ends the command-line program at any moment, but is postponed while protected functions run.
 
-This module is imported first, before all slow imports. While modules are imported, and after the work is done, the
-command-line process exits immediately with one line and exit status 130, since no work is incomplete. During the work
-the interrupt is a KeyboardInterrupt, so that files and terminal are restored. Other programs are not affected.
+This module is imported first, before all slow imports. During imports and after the work is done, no work is
+incomplete, so the command-line process exits immediately with one line and exit status 130. During the work the
+interrupt is a KeyboardInterrupt, so files and terminal are restored. Other programs are not affected.
 
-A KeyboardInterrupt may occur between any two instructions: for instance between creating a file and the line that would
-remove it on failure. Signal masks would protect such lines, but Windows has none, and another thread would receive the
-signal. Instead the handler of ``Postponed`` inspects the stack: if a protected function is on it, the interrupt is
-recorded, and raised once the function has returned.
+A KeyboardInterrupt may occur between any two instructions: for instance, after a file is created but before the block
+that removes it on failure is entered. Signal masks would protect such lines, but Windows has none, and another thread
+would receive the signal. Instead the handler of ``Postponed`` inspects the stack. If a protected function is on the
+stack, the interrupt is recorded, and raised once the function has returned.
 """
 
 from __future__ import annotations
 
-# The standard library's signal module wraps these functions to convert handlers' names: 15 µs for each Python handler.
+# The standard library's signal module wraps these functions to convert handlers to names, which takes 15 µs for each
+# Python handler.
 import _signal  # type: ignore[import-not-found]  # of CPython and PyPy alike
 import _thread
 import contextlib
@@ -33,7 +34,7 @@ _RESEND_DELAY = 0.002
 
 
 def _is_command_line() -> bool:
-    """Whether this process is the program ``explorer`` or ``python -m explorer``."""
+    """Return whether this process is the program ``explorer`` or ``python -m explorer``."""
     program = sys.argv[0] if getattr(sys, "argv", None) else ""
     if program == "-m":
         # sys.argv[0] is only -m while the package is being imported
@@ -42,7 +43,7 @@ def _is_command_line() -> bool:
 
 
 def leave(number: int = 0, frame: FrameType | None = None) -> None:
-    """Print a line and end the process at once."""
+    """Print a line and end the process immediately, as the handler of a signal."""
     with contextlib.suppress(OSError):
         os.write(2, LINE.encode())
     # no clean-up: exit handlers of partly imported modules may fail
@@ -50,7 +51,7 @@ def leave(number: int = 0, frame: FrameType | None = None) -> None:
 
 
 class Interrupts:
-    """Record of an interrupt, which remains even if other code suppresses the KeyboardInterrupt."""
+    """Record of an interrupt, which is kept even if other code suppresses the KeyboardInterrupt."""
 
     came = False
 
@@ -60,7 +61,7 @@ class Interrupts:
         raise KeyboardInterrupt
 
     def deliver_again(self, unraisable: Any) -> None:
-        """Send an interrupt again if it arrived where exceptions are ignored, such as in a finalizer."""
+        """Send an interrupt again if its exception was ignored, for instance in a finalizer."""
         if issubclass(unraisable.exc_type, KeyboardInterrupt):
             _thread.start_new_thread(_send, ())
         else:
@@ -68,10 +69,10 @@ class Interrupts:
 
 
 def interrupt_behind(error: BaseException, handled: BaseException | None) -> KeyboardInterrupt | None:
-    """Return the interrupt during whose handling an error was raised, or None.
+    """Return the interrupt whose handling raised ``error``, or None.
 
-    Libraries may convert an interrupt to another error (NumPy does while it parses a buffer format). ``handled`` is the
-    exception that was being handled before; that exception and its causes are ignored.
+    Libraries may convert an interrupt to another error (NumPy does so while it parses a buffer format). ``handled`` is
+    the exception that was being handled before. That exception and its causes are ignored.
     """
     visited: set[int] = set()
     current: BaseException | None = error
@@ -85,19 +86,19 @@ def interrupt_behind(error: BaseException, handled: BaseException | None) -> Key
 
 
 def _send() -> None:
-    time.sleep(_RESEND_DELAY)  # until the main thread has left the code in which exceptions are ignored
+    time.sleep(_RESEND_DELAY)  # until the main thread has left the code that ignores exceptions
     os.kill(os.getpid(), signal.SIGINT)
 
 
 @contextmanager
 def raised() -> Iterator[Interrupts]:
-    """Deliver interrupts as KeyboardInterrupt inside the block, unless the program handles interrupts itself."""
+    """Deliver interrupts as KeyboardInterrupt inside the block, unless the program has its own interrupt handler."""
     interrupts = Interrupts()
     if threading.current_thread() is not threading.main_thread():
         yield interrupts
         return
     previous = signal.getsignal(signal.SIGINT)
-    # a program that embeds explorer and handles Ctrl-C itself keeps its handler
+    # Another program that uses explorer and handles Ctrl-C itself keeps its handler.
     if previous not in (signal.default_int_handler, leave):
         yield interrupts
         return
@@ -112,10 +113,10 @@ def raised() -> Iterator[Interrupts]:
 
 
 class Postponed:
-    """Handling of interrupts from ``hold()`` to ``release()``: interrupts in protected functions are postponed.
+    """Handling of interrupts between ``hold()`` and ``release()``: interrupts in protected functions are postponed.
 
-    Elsewhere in the block interrupts behave as before. Python interrupts only its main thread, so nothing is postponed
-    in other threads, or if the program ignores interrupts.
+    Other functions are interrupted as before. Python interrupts only its main thread, so nothing is postponed in other
+    threads. Nothing is postponed either if the program ignores interrupts.
     """
 
     def __init__(self, *functions: Callable[..., Any]) -> None:
@@ -131,7 +132,7 @@ class Postponed:
             _signal.signal(_signal.SIGINT, self._interrupt)
 
     def release(self) -> None:
-        """Restore the previous handler, and pass the postponed interrupt to it, if any."""
+        """Restore the previous handler, and pass it the postponed interrupt, if there is one."""
         # In one statement, because an interrupt between two statements would be handled twice or not at all.
         previous, self._previous = self._previous, None
         if previous is not None:
@@ -141,13 +142,13 @@ class Postponed:
                 previous(_signal.SIGINT, None)
 
     def deliver(self) -> None:
-        """Pass the postponed interrupt, if any, to the previous handler."""
+        """Pass the postponed interrupt, if there is one, to the previous handler."""
         if self._has_arrived:
             self._has_arrived = False
             self._previous(_signal.SIGINT, None)
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
-        # the handler runs between two instructions of the main thread, and is given the interrupted frame
+        # Python calls a handler between two instructions of the main thread, and passes the interrupted frame.
         current = frame
         while current is not None:
             if current.f_code in self._codes:

@@ -90,7 +90,7 @@ def _frames() -> int:
 
 
 def _has_room() -> bool:
-    """Whether this is the main thread and its stack has the usual size."""
+    """Return whether this is the main thread and its stack has the usual size."""
     if threading.current_thread() is not threading.main_thread():
         return False
     try:

@@ -59,7 +59,7 @@ def formula(recording: Recording, node: int, shorten: Callable[[str], str] = str
 
 
 def _is_named(recording: Recording, node: int) -> bool:
-    """Whether a node is a number, or a value that the user named."""
+    """Return whether a node is a number, or a value that the user named."""
     nodes = recording.nodes
     kind = nodes.kind[node]
     return kind == "constant" or (

@@ -1,4 +1,4 @@
-"""NumPy functions recorded as several operations, and alternatives to unsupported functions."""
+"""NumPy functions that are recorded as several operations, and suggestions for unsupported functions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from explorer.core.registry import functions
 
 
 def _at_least(axes: int, array: Any) -> Any:
-    """Return an array with at least this many axes, adding axes of size 1 in front."""
+    """Return an array with at least ``axes`` axes; missing axes, of size 1, are added in front."""
     return functions["reshape"](array, (1,) * (axes - np.ndim(array)) + np.shape(array))
 
 
@@ -23,7 +23,7 @@ def _hstack(tup: Sequence[Any]) -> Any:
 
 
 def _einsum(*operands: Any, policies: Any = ()) -> Any:
-    """Record an einsum with an equation, or with operands that are each followed by a list of axis indices."""
+    """Record np.einsum in either of its forms: with an equation, or with a list of axis indices after each operand."""
     if operands and not isinstance(operands[0], str):
         count = len(operands) // 2
         result = [f"->{_letters(axes)}" for axes in operands[2 * count :]]
@@ -32,7 +32,7 @@ def _einsum(*operands: Any, policies: Any = ()) -> Any:
 
 
 def _letters(axes: Any) -> str:
-    """Return the letters for axis indices."""
+    """Return one letter for each of the given axis indices, for an einsum equation."""
     if not isinstance(axes, (list, tuple)) or not all(n is Ellipsis or n in range(len(ascii_letters)) for n in axes):
         raise OperandError(
             f"np.einsum of an operand and {axes!r:.80}",
@@ -115,4 +115,4 @@ HINTS: Mapping[str, str] = {
     "ptp": "ex.max(x, axis) - ex.min(x, axis)",
     "rot90": "ex.flip(ex.transpose(x), axis)",
 }
-"""unsupported NumPy function → alternative"""
+"""unsupported NumPy function → suggestion for the error message"""

@@ -1,7 +1,7 @@
-"""NumPy functions and the operations that they record; unsupported functions, with reasons.
+"""Tables of the NumPy functions that can be recorded, and of unsupported functions, with reasons.
 
 Equal names are not sufficient: an operation may share a name with NumPy and compute something else. A ufunc records the
-operation whose ``ufunc`` attribute it is; any other function records the operation in these tables.
+operation that declares this ufunc in its attribute ``ufunc``. Any other function records the operation in these tables.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ UFUNCS: Mapping[str, str] = {
     "radians": "deg2rad",
     "rint": "round_half_even",
 }
-"""ufunc → operation name, if the names differ or the kernel does more than the ufunc"""
+"""ufunc → operation name, if the two names differ or if the operation's kernel does more than the ufunc"""
 
 
 class Recorded(NamedTuple):
@@ -42,9 +42,11 @@ class Recorded(NamedTuple):
     free: frozenset[str] = frozenset()
     """names of arguments that do not affect the result and are dropped"""
     arrays: bool = False
-    """whether Python numbers become arrays first, as in NumPy: an int is then an int64, not a weak scalar"""
+    """whether Python numbers are first converted to arrays, as in NumPy: an int then becomes an int64, not a weak
+    scalar
+    """
     function: Callable[..., Any] | None = None
-    """custom recording function; None for the registered function ``name``"""
+    """custom recording function; None for the registered function called ``name``"""
 
 
 _FIRST = dict.fromkeys(("a", "array", "arr", "m", "A", "x"), "x")
@@ -91,12 +93,14 @@ REFUSED: Mapping[str, str] = {
     **dict.fromkeys(("unique_all", "unique_counts", "unique_inverse", "unique_values"), _BY_VALUE),
     **dict.fromkeys(("copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask"), _IN_PLACE),
 }
-"""NumPy function → why it is not recorded; functions that only lack an operation of their name are not listed"""
+"""NumPy function → why the function is not recorded; functions for which explorer only lacks an operation are not
+listed
+"""
 
 DESCRIBED = frozenset(
     ("can_cast", "iscomplexobj", "isrealobj", "ndim", "ones_like", "result_type", "shape", "size", "zeros_like")
 )
-"""functions that only read shape and dtype, and need no value"""
+"""functions that only read an operand's shape and dtype, and do not need its value"""
 
 
 def _names_by_function(names: Any) -> dict[Callable[..., Any], str]:
@@ -110,4 +114,5 @@ def _names_by_function(names: Any) -> dict[Callable[..., Any], str]:
 
 
 NAMES: Mapping[Callable[..., Any], str] = _names_by_function((*HINTS, *FUNCTIONS, *REFUSED, *DESCRIBED))
-"""NumPy function → its name in the tables; the functions are keys because np.linalg has functions of the same names"""
+"""NumPy function → its name in the tables; keyed by function, because np.linalg and np have functions of the same names
+"""

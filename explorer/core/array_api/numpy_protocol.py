@@ -1,8 +1,8 @@
-"""NumPy's functions on expressions: ``np.exp(a)``, ``np.ones(3) + a`` and ``np.concatenate([a, b])`` record.
+"""NumPy's functions on expressions: ``np.exp(a)``, ``np.ones(3) + a`` and ``np.concatenate([a, b])`` are recorded.
 
-NumPy calls these two protocols if an operand is an expression. Arguments are bound with NumPy's own signature and
-passed on by name, because NumPy and explorer order and name them differently; an argument without a counterpart raises
-an error instead of being dropped.
+NumPy calls ``__array_ufunc__`` or ``__array_function__`` if an operand is an expression. Arguments are bound with
+NumPy's own signature and passed on by name, because NumPy and explorer order and name them differently. An argument
+that explorer's function does not have raises an error instead of being dropped.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class NumpyProtocol:
 
 
 def _of_ufunc(ufunc: np.ufunc) -> Callable[..., Any]:
-    """Return the recording function of a ufunc, from the table or from the operation that declares the ufunc."""
+    """Return the recording function of a ufunc, from `UFUNCS` or from the operation that declares the ufunc."""
     name = ufunc.__name__
     if name in UFUNCS:
         return registry.functions[UFUNCS[name]]
@@ -81,7 +81,7 @@ def _unknown(func: Callable[..., Any], reason: str = "", hint: str = "") -> Exce
 def _call(
     recorded: Recorded, name: str, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Any:
-    """Record a NumPy function: bind its arguments by NumPy's signature and pass each on by name."""
+    """Record a NumPy function: bind its arguments by NumPy's signature, then pass each argument on by name."""
     record = recorded.function or registry.functions[recorded.name]
     signature, parameters = _signature(func, name), inspect.signature(record).parameters
     try:
@@ -138,7 +138,9 @@ def _as_array(value: Any) -> Any:
 
 @functools.cache
 def _signature(func: Callable[..., Any], name: str) -> inspect.Signature:
-    """Return NumPy's signature of a function; NumPy before 2.4 has none for some functions written in C."""
+    """Return NumPy's signature of a function. Before version 2.4, NumPy has no signatures for some functions written in
+    C.
+    """
     try:
         return inspect.signature(func)
     except ValueError:
@@ -157,21 +159,23 @@ _C_SIGNATURES: Mapping[str, tuple[tuple[str, ...], Mapping[str, Any]]] = {
     "np.inner": (("a", "b"), {}),
     "np.where": (("condition",), {"x": None, "y": None}),
 }
-"""arguments of functions written in C: required ones, and optional ones with their defaults"""
+"""NumPy function written in C → names of its required arguments, and defaults of its optional arguments"""
 
 
 def _described(value: Any) -> Any:
-    """Return an array with an expression's shape and dtype that stores one element; other values are unchanged."""
+    """Return an array with the shape and dtype of an expression, but only one stored element; return other values
+    unchanged.
+    """
     if not isinstance(value, NumpyProtocol):
         return value
     expression: Any = value
-    # one element, repeated with stride 0: the shape may be larger than the memory
+    # One element is repeated with stride 0, because the shape may be larger than the memory.
     return np.broadcast_to(np.empty((), expression.dtype), expression.shape)
 
 
 def _non_default(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a ufunc's non-default options (defaults: where=True, subok=True, None for the rest)."""
-    # Compared by identity: ``==`` on an array among the options would be elementwise.
+    """Return the options of a ufunc that differ from their defaults: True for where and subok, None for all others."""
+    # Compare by identity: ``==`` with an array among the options would be elementwise.
     defaults = (None, True, np._NoValue)
     return {key: value for key, value in options.items() if not any(value is default for default in defaults)}
 

@@ -1,7 +1,7 @@
-"""String form of an expression, for ``print(y)``: one line per node, with its category and type.
+"""String form of an expression, for ``print(y)``: one line per node, with its label and type.
 
-It is a quick view in a cell; ``x.explore()`` shows the graph itself. The text of a large graph is cut after some lines,
-and a shared value is written once, because repeated values could double the text at every level.
+The string is a quick overview; ``x.explore()`` shows the graph itself. The string of a large graph is cut after some
+lines. A value with several readers is written only once, because repetition could double the length at every level.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ def nested(root: Node) -> str:
     """Return an expression as text, with operands indented below the node that reads them: "log: matrix 2×3 float64".
 
     A value with several readers is written once, as "%1 = …", and as "%1" afterwards. For a large expression only the
-    first nodes of a depth-first walk are written, and the rest is counted. The walk keeps its own stack, since an
-    expression may be deeper than Python's recursion limit.
+    first nodes of a depth-first walk are written, and the number of remaining nodes is added. The walk keeps its own
+    stack, since an expression may be deeper than Python's recursion limit.
     """
-    # Count over the whole graph first, because a value's number must be on its first line.
+    # First count the readers in the whole graph, because the first line of a shared value already shows its number.
     readers = _readers(root)
     number_of: dict[int, int] = {}
     lines: list[str] = []
@@ -74,7 +74,7 @@ def nested(root: Node) -> str:
 
 
 def _readers(root: Node) -> Counter[int]:
-    """Count how often each node is read; the root counts as read once."""
+    """Count how many times each node is read as an operand; the root counts as read once."""
     counts = Counter([root.uid])
     pending = [root]
     while pending:

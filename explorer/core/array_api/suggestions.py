@@ -1,7 +1,7 @@
-"""Suggestions for attributes that arrays and other libraries' tensors have, but expressions do not.
+"""Suggestions for attributes that other libraries' arrays and tensors have, but expressions do not.
 
-Users know NumPy and torch, and type their names first. An AttributeError that names the counterpart saves a search;
-additional methods would double the interface.
+Users who know NumPy and torch type the names of those libraries first. An AttributeError that names the counterpart
+saves a search; additional methods would double the interface.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from explorer.core.registry import functions
 
 _MIN_SIMILARITY = 0.75
-"""minimum similarity of a suggested name"""
+"""minimum similarity between an unknown name and a suggested name"""
 
 _EVALUATE = "an expression has no value yet: ex.evaluate(x)"
 _FROM_VALUE = "it is not recorded; evaluate first: ex.evaluate(x).{name}(…)"

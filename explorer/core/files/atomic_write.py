@@ -1,11 +1,11 @@
 """Atomic replacement of files: the only code with which explorer writes to disk.
 
-New content is written to a scratch file next to the target, flushed to disk, and renamed to the target in one step, so
-that a reader sees either the old or the new content. Saving a model and writing a page or a report all use it;
-Path.write_text would leave a partial file if the process is killed.
+New content is written to a scratch file next to the target and flushed to disk. The scratch file is then renamed to the
+target in one step, so a reader sees either the old or the new content. Models, pages and reports are all saved this
+way; Path.write_text would leave a partial file if the process is killed.
 
-Scratch files are locked while they are written. The next save can thus distinguish the files of a killed process, which
-it removes, from the files of a live process.
+Scratch files are locked while they are written. The next save removes unlocked scratch files, which killed processes
+left, and keeps the locked files of live processes.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ _FIXES = {
 
 
 class Replacement:
-    """New content for a file, in a ``with`` block: it is written to ``file``, then replaces the target or is discarded.
+    """New content for a file, for use in a ``with`` block.
 
-    If the path is a link, its target is replaced. An existing file keeps its mode, and its owner if permitted. An
-    interrupt while the scratch file is created or discarded is postponed until that is done, so that no scratch file
-    remains.
+    The content is written to ``file``, which then replaces the target or is discarded. If the path is a symbolic link,
+    the file that it links to is replaced. An existing file keeps its mode, and its owner if permitted. An interrupt
+    during the creation or removal of the scratch file is postponed, so no scratch file remains.
     """
 
     file: IO[bytes]
@@ -64,7 +64,7 @@ class Replacement:
         )
 
     def __enter__(self) -> Self:
-        """Open a locked scratch file; raises FileError, with nothing changed, if the target cannot be written."""
+        """Open a locked scratch file; raise FileError, without changing anything, if the target cannot be written."""
         self._interrupts.hold()
         try:
             self._open()
@@ -95,8 +95,8 @@ class Replacement:
                     f"this is {description}", path=str(self.path), rule="a file to be written must be a regular file",
                     fix="name a file in it" if stat.S_ISDIR(existing.st_mode) else "name another file",
                 )  # fmt: skip
-            # a new file gets the default mode of the user's umask; a file that replaces another one is private until
-            # the mode of that one has been copied
+            # A new file gets the default mode of the user's umask. A file that replaces an existing file is private
+            # until the mode of the existing file has been copied.
             self.scratch, handle = _open_scratch(self.target, 0o666 if existing is None else 0o600)
         except (OSError, ValueError) as error:
             if isinstance(error, FileError):
@@ -112,18 +112,20 @@ class Replacement:
             raise
 
     def complete(self) -> None:
-        """Flush the written content to the disk; raises FileError if there is no space for it."""
+        """Flush the written content to the disk; raise FileError if the disk is full."""
         self.file.flush()
         try:
             os.fsync(self.file.fileno())
         except OSError as error:
-            if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # file systems without fsync
+            if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some file systems have no fsync
                 raise unwritable(self.path, error) from error
 
     def replace(self) -> None:
-        """Rename the complete scratch file to the target; keep the lock until no other process can remove the file."""
+        """Rename the complete scratch file to the target. The lock is kept until no other process can remove the
+        file.
+        """
         try:
-            # Windows renames no open file; elsewhere the lock is kept until the new name is in place.
+            # Windows cannot rename an open file; elsewhere the lock is kept until the new name exists.
             if os.name == "nt":
                 self.file.close()
             os.replace(self.scratch, self.target)
@@ -135,7 +137,7 @@ class Replacement:
         """Remove the scratch file, unless it has already become the target."""
         with contextlib.suppress(
             FileError
-        ):  # closing writes buffered content, which may fail again; the first failure was raised
+        ):  # closing writes buffered content, which may fail again; the first failure has already been raised
             self.file.close()
         if not self.file.raw.closed:  # type: ignore[attr-defined]  # a BufferedWriter's
             self.file.raw.close()  # type: ignore[attr-defined]  # as above
@@ -144,7 +146,7 @@ class Replacement:
 
 
 class _AtomicFile:
-    """Replacement that is completed if its block succeeds, and discarded if it fails."""
+    """Context that replaces the target if its block succeeds, and discards the new content if the block fails."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._new = Replacement(path)
@@ -168,27 +170,27 @@ class _AtomicFile:
 
 
 def replacing(path: str | os.PathLike[str]) -> AbstractContextManager[IO[bytes]]:
-    """Open a new file that replaces ``path`` if the block succeeds and is removed if it fails.
+    """Open a new file that replaces ``path`` if the block succeeds, and is removed if the block fails.
 
-    Raises FileError with the target, the reason and the fix if it cannot be written; the old file remains intact.
+    If the file cannot be written, FileError names the target, the reason and the fix; the old file remains intact.
     """
     return _AtomicFile(path)
 
 
 def write_file(path: str | os.PathLike[str], content: str | bytes) -> None:
-    """Replace the content of a file; strings are encoded as UTF-8, with unpaired surrogates as escapes."""
+    """Replace the content of a file. Strings are encoded as UTF-8, with unpaired surrogates written as escapes."""
     with replacing(path) as file:
         file.write(content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content)
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Raise the FileError of ``replacing`` if a file cannot be written, before its content is computed."""
+    """Raise the FileError of ``replacing`` if a file cannot be written, before time is spent on its content."""
     with Replacement(path):
         pass
 
 
 def scratch_files(target: Path) -> list[Path]:
-    """Return the scratch files of a target, from live and from killed writers, sorted by name."""
+    """Return the scratch files of a target, whether their writers are alive or were killed, sorted by name."""
     pattern = re.compile(re.escape(_prefix(target)) + r"[0-9a-f]{16}\." + re.escape(_SCRATCH))
     try:
         names = os.listdir(target.parent)
@@ -198,16 +200,16 @@ def scratch_files(target: Path) -> list[Path]:
 
 
 def remove_abandoned(target: Path) -> None:
-    """Remove the scratch files that killed writers of a target left; scratch files of live writers are locked."""
+    """Remove the scratch files of a target that killed processes left; scratch files of live processes are locked."""
     for scratch in scratch_files(target):
         try:
-            # the lock shows whether the writer is alive; O_NONBLOCK, because a pipe of that name would block
+            # The lock shows whether the writing process is alive. O_NONBLOCK: opening a pipe of that name would block.
             handle = os.open(scratch, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
-        except OSError:  # removed by now, or another user's
+        except OSError:  # the file is already removed, or belongs to another user
             continue
         try:
             if locked(handle):
-                with contextlib.suppress(OSError):  # another user's; the save itself does not depend on it
+                with contextlib.suppress(OSError):  # the file belongs to another user; the save does not depend on it
                     scratch.unlink(missing_ok=True)
         finally:
             os.close(handle)
@@ -235,7 +237,7 @@ def _reason(error: OSError | ValueError) -> str:
 
 
 class _Scratch(io.FileIO):
-    """Open scratch file whose write errors name the target, which the user knows."""
+    """Open scratch file whose write errors name the target, because users do not know the scratch file."""
 
     def __init__(self, handle: int, path: Path) -> None:
         super().__init__(handle, "wb")
@@ -253,13 +255,13 @@ def _prefix(target: Path) -> str:
 
 
 def _open_scratch(target: Path, mode: int) -> tuple[Path, int]:
-    """Create and lock a scratch file under an unused name; return its path and descriptor."""
-    # O_EXCL: a link that somebody put under this name is not followed
+    """Create and lock a scratch file under an unused name. Return its path and its file descriptor."""
+    # O_EXCL: do not follow a link that somebody created under this name.
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
     while True:
         scratch = target.with_name(f"{_prefix(target)}{secrets.token_hex(8)}.{_SCRATCH}")
         handle = os.open(scratch, flags, mode)
-        # Another process may consider the new file abandoned before it is locked, and remove its name.
+        # Before the new file is locked, another process may consider it abandoned and remove its name.
         if locked(handle) is not False and os.fstat(handle).st_nlink:
             return scratch, handle
         os.close(handle)  # removed as abandoned between opening and locking
@@ -275,14 +277,14 @@ def _status(target: Path) -> os.stat_result | None:
 
 
 def _copy_ownership(handle: int, existing: os.stat_result) -> None:
-    """Copy the mode of an existing file to an open one and, if permitted, its owner and group."""
+    """Copy the mode of an existing file to an open file and, if permitted, its owner and group."""
     if not hasattr(os, "fchmod"):
         return
     current = os.fstat(handle)
     if (current.st_uid, current.st_gid) != (existing.st_uid, existing.st_gid):
         with contextlib.suppress(PermissionError):
             os.fchown(handle, existing.st_uid, existing.st_gid)
-    with contextlib.suppress(PermissionError):  # on file systems without modes
+    with contextlib.suppress(PermissionError):  # some file systems have no modes
         os.fchmod(handle, stat.S_IMODE(existing.st_mode) & 0o777)
 
 
@@ -293,9 +295,9 @@ _WITHOUT_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EOPNOTSUPP, e
 
 
 def locked(handle: int, *, wait: bool = False) -> bool | None:
-    """Lock an open file exclusively until it is closed; return None if the file system has no locks.
+    """Lock an open file exclusively until it is closed. Return None if the file system has no locks.
 
-    Without ``wait``, return False immediately if the file is locked elsewhere.
+    Without ``wait``, return False immediately if another process has locked the file.
     """
     if sys.platform == "win32":
         return None
@@ -312,9 +314,9 @@ def locked(handle: int, *, wait: bool = False) -> bool | None:
 
 @contextmanager
 def alone(path: Path) -> Iterator[None]:
-    """Lock a path inside the block against other threads and, if the system has locks, other processes.
+    """Hold an exclusive lock inside the block, against other threads and, if the system has locks, other processes.
 
-    ``path`` is the name of a lock file that exists meanwhile and is removed afterwards; one left by a killed process is
+    ``path`` is the name of the lock file, which is removed after the block. A lock file that a killed process left is
     reused.
     """
     flags = os.O_RDONLY | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
@@ -322,7 +324,7 @@ def alone(path: Path) -> Iterator[None]:
         handle = os.open(path, flags, 0o666)
         if locked(handle, wait=True) is None or os.fstat(handle).st_nlink:
             break
-        os.close(handle)  # its owner has removed it, and a new file of this name may exist by now
+        os.close(handle)  # the previous owner has removed this file, and a new file of the same name may exist
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""Files kept open while their weights may be requested; parts are read by offset, never memory-mapped.
+"""Files that stay open while their weights may be requested; parts are read by offset, never memory-mapped.
 
 If a mapped file is truncated, the process crashes, whereas a read raises an error (assets/decisions/0014).
 """
@@ -17,18 +17,20 @@ from explorer.core.errors import FileError
 from explorer.core.files.open_untrusted import opened, printable
 
 _MAX_READ = 1 << 30
-"""maximum bytes per read: Linux returns at most 2³¹"""
+"""maximum number of bytes of one read: Linux returns at most 2³¹"""
 
 
 class KeptFile:
-    """Regular file that is open until nothing refers to it; reading a part fails once the file has been modified."""
+    """Regular file that stays open as long as it is referenced. Reading fails once another program has modified the
+    file.
+    """
 
     def __init__(self, path: str | os.PathLike[str], fix: str = "correct the path", *, what: str = "the file") -> None:
-        """Open the file; raises FileError unless it is a regular file."""
+        """Open the file; raise FileError unless it is a regular file."""
         self.path = Path(path)
         self._fix, self._what = fix, what
         self.file: IO[bytes] = opened(path, fix, what=what)
-        """the open file, for reading its header; forked processes share its position"""
+        """the open file, for reading its header; forked processes share its file position"""
         weakref.finalize(self, self.file.close)
         self._stamp = self._status()
 
@@ -38,7 +40,7 @@ class KeptFile:
         return self._stamp[0]
 
     def part(self, first: int, size: int) -> NDArray[np.uint8]:
-        """Return ``size`` bytes from offset ``first``; raises FileError if the file has changed since it was opened."""
+        """Return ``size`` bytes from offset ``first``; raise FileError if the file has changed since it was opened."""
         self.check(first, size)
         array = np.empty(size, np.uint8)
         remaining = memoryview(array.data)
@@ -52,18 +54,18 @@ class KeptFile:
         return array
 
     def check(self, first: int = 0, size: int = 0) -> None:
-        """Raise FileError if the file has changed since it was opened, or is too short for a part."""
+        """Raise FileError if the file has changed since it was opened, or is shorter than ``first + size`` bytes."""
         if self._status() != self._stamp or first + size > self.size:
             raise self._changed()
 
     def close(self) -> None:
-        """Close the file; no more parts can be read."""
+        """Close the file; parts can no longer be read."""
         self.file.close()
 
     def _read_into(self, buffer: memoryview[Any], first: int) -> int:
         if hasattr(os, "preadv"):
             return os.preadv(self.file.fileno(), [buffer], first)
-        # Windows has no preadv: open the file again, so that this call has its own position
+        # Windows has no preadv: open the file again, because this call needs its own file position.
         with opened(self.path, self._fix, what=self._what) as file:
             file.seek(first)
             return file.readinto(buffer)  # type: ignore[attr-defined, no-any-return]  # a buffered reader has it
@@ -87,7 +89,7 @@ class KeptFile:
 
 
 def _reopen(path: Path, fix: str, what: str, stamp: tuple[int, int]) -> KeptFile:
-    """Open a kept file in another process; reading a part fails if the file has changed in between."""
+    """Open a kept file in another process. Reading fails if the file has changed since ``stamp`` was taken."""
     file = KeptFile(path, fix, what=what)
     file._stamp = stamp
     return file

@@ -1,7 +1,7 @@
-"""Opening of untrusted files for reading: regular files only, checked once they are open.
+"""Opening of untrusted files for reading: only regular files, which are checked once they are open.
 
-Model files are untrusted, and so are the paths in them: a name may refer to an endless device or a pipe without a
-writer, or to a file outside the model's folder. All readers open files here.
+Model files are untrusted, and so are the paths in them: a path may refer to an endless device, to a pipe without a
+writer, or to a file outside the model's folder. All readers open files with this module.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from explorer.core.memory_budget import budget
 from explorer.record.escape import visible
 
 _FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
-"""O_NONBLOCK: opening a pipe that has no writer returns immediately, so that it can be rejected"""
+"""O_NONBLOCK: opening a pipe without a writer returns immediately, so the pipe can be rejected"""
 
 
 def opened(
@@ -31,9 +31,9 @@ def opened(
 ) -> IO[bytes]:
     """Open a regular file for reading.
 
-    The checks inspect the open file instead of its name, which may be redirected in between. ``within`` is a resolved
-    folder that must contain the file after all symbolic links. Raises FileError for anything else; ``what`` names the
-    content in the message, and ``fix`` is its fix.
+    The checks inspect the open file, because its name may be redirected after a check of the name. ``within`` is a
+    resolved folder that must contain the file after all symbolic links are followed. Raises FileError for any other
+    file. The message calls the content ``what``, and suggests ``fix``.
     """
     path_text = printable(path)
     try:
@@ -45,7 +45,7 @@ def opened(
             path=path_text,
             fix=f"{fix}; near is {suggestion}" if suggestion else fix,
         ) from error
-    except (OSError, ValueError) as error:  # the latter for invalid file names
+    except (OSError, ValueError) as error:  # ValueError for invalid file names
         raise FileError(f"{what} cannot be read: {_reason(error)}", path=path_text, fix=fix) from error
     try:
         status = os.fstat(descriptor)
@@ -81,7 +81,9 @@ def opened(
 
 
 def content(path: str | os.PathLike[str], fix: str = "correct the path", *, what: str = "the file") -> bytes:
-    """Return all bytes of a regular file; raises FileError, before reading, for more than ``budget.text`` bytes."""
+    """Return all bytes of a regular file; raise FileError, before reading, if it has more than ``budget.text``
+    bytes.
+    """
     with opened(path, fix, what=what) as file:
         size = os.fstat(file.fileno()).st_size
         if size > budget.text:
@@ -92,17 +94,17 @@ def content(path: str | os.PathLike[str], fix: str = "correct the path", *, what
                 fix=f"ex.budget.text = {size}",
             )
         try:
-            # not read(): a file that grows meanwhile must not exceed the budget
+            # not read(): the file may grow while it is read, and must not exceed the budget
             return file.read(size)
         except OSError as error:
             raise FileError(f"{what} cannot be read: {_reason(error)}", path=printable(path), fix=fix) from error
 
 
 def near_file(path: str | os.PathLike[str], endings: Sequence[str] = ()) -> str:
-    """Return the path of the file in the same folder whose name is most similar to a missing one, or "".
+    """Return the existing path in the same folder whose name is most similar to the missing ``path``, or "".
 
-    Files with one of the extensions ``endings`` come first, even if only the stems of their names are similar; ties are
-    broken by the order of ``endings``.
+    Files with one of the extensions ``endings`` come first, even if only their names without extension are similar.
+    Equally similar files are ordered by ``endings``.
     """
     folder, name = os.path.split(os.fspath(path))
     try:
@@ -137,7 +139,9 @@ def near_file(path: str | os.PathLike[str], endings: Sequence[str] = ()) -> str:
 
 
 def _split_extension(name: str, endings: Sequence[str]) -> tuple[str, str]:
-    """Split a file name into stem and extension: the longest known one, or the part after the last dot."""
+    """Split a file name into stem and extension. The extension is the longest in ``endings``, else the part after the
+    last dot.
+    """
     extension = max((suffix for suffix in endings if name.endswith(suffix)), key=len, default=os.path.splitext(name)[1])
     return name.removesuffix(extension), extension
 
@@ -147,7 +151,7 @@ def _similarity(name: str, other: str) -> float:
 
 
 def printable(path: str | os.PathLike[str]) -> str:
-    """Return a path as printable text: invalid characters are escaped, long paths cut."""
+    """Return a path as printable text: invalid characters are escaped, and long paths are cut."""
     text = os.fspath(path)
     text = text.encode("utf-8", "backslashreplace").decode("utf-8")
     return text if len(text) <= _MAX_PATH_LENGTH else f"{text[:_MAX_PATH_LENGTH]}…"
@@ -157,7 +161,7 @@ _POINTER = b"version https://git-lfs.github.com/spec/"
 """first bytes of the pointer that Git LFS stores instead of a large file"""
 _MAX_PATH_LENGTH = 1024
 _MAX_FILES, _MIN_SIMILARITY, _MIN_EXTENSION_SIMILARITY = 1000, 0.8, 0.7
-"""maximum number of examined files of a folder; minimum similarity of names, and of extensions"""
+"""maximum number of files examined in a folder; minimum similarity of names, and of extensions"""
 
 
 def _reason(error: Exception) -> str:
@@ -173,10 +177,10 @@ def _file_type(mode: int) -> str:
 
 
 def _is_inside(path: str | os.PathLike[str], status: os.stat_result, folder: Path) -> bool:
-    """Whether a path inside a folder leads to the open file."""
+    """Return whether ``path``, which is inside ``folder``, leads to the open file with this ``status``."""
     real = Path(os.path.realpath(path))
     try:
-        # compare device and inode of the open file, because the name may have been redirected since
+        # Compare device and inode of the open file, because its name may have been redirected since.
         return real.is_relative_to(folder) and os.path.samestat(os.lstat(real), status)
     except OSError:
         return False

@@ -1,8 +1,8 @@
 """Variable names in the user's source: the statement that uses the entire value of an expression.
 
-A recorded node stores its code object and instruction, and Python provides the columns of each instruction's
-expression. If these cover the entire right-hand side of ``h = …``, the expression's value was assigned to ``h``.
-Nothing is looked up while recording: files are parsed on demand.
+A recorded node stores its code object and instruction, and Python provides the source columns of each instruction's
+expression. If the columns cover the entire right-hand side of ``h = …``, the expression's value was assigned to ``h``.
+Nothing is looked up while recording: source files are parsed on demand.
 """
 
 from __future__ import annotations
@@ -25,37 +25,37 @@ class WholeValue(NamedTuple):
     """Statement that uses the entire value of an expression."""
 
     variable: str
-    """variable that the value is assigned to, "" if it is returned"""
+    """variable to which the value is assigned; "" if the value is returned"""
     callee: str
-    """name of the function or method whose call gives the value, "" for an operator or an index"""
+    """name of the function or method whose call returns the value; "" for an operator or an index"""
     parts: tuple[str, ...] = ()
-    """variables that the parts of the value are assigned to: ``q, k = f(x)``"""
+    """variables to which the items of the value are assigned, as in ``q, k = f(x)``"""
 
 
 @functools.lru_cache(maxsize=4096)
 def _whole_value(code: CodeType, instruction: int, filename: str) -> WholeValue | None:
-    # f_lasti counts bytes, co_positions instructions of two bytes
+    # f_lasti counts bytes, while co_positions counts instructions of two bytes
     span = next(itertools.islice(code.co_positions(), instruction // 2, None), None)
     return None if span is None else _whole_values("".join(linecache.getlines(filename))).get(span)
 
 
 def whole_value(code: CodeType, instruction: int) -> WholeValue | None:
-    """Return the statement that uses exactly the value of an instruction; None if there is none."""
+    """Return the statement that uses exactly the value of an instruction, or None if there is none."""
     # the file name distinguishes otherwise equal code objects
     return _whole_value(code, instruction, code.co_filename)
 
 
 def assigned_name(code: CodeType, instruction: int) -> str:
-    """Return the variable that an instruction's value is assigned to (``W = ex.tensor(…)`` → W).
+    """Return the name of the variable to which an instruction's value is assigned (``W = ex.tensor(…)`` → W).
 
-    Returns "" unless the instruction is the entire right-hand side of an assignment to one variable.
+    Returns "" unless the instruction is the entire right-hand side of an assignment to a single variable.
     """
     value = whole_value(code, instruction)
     return value.variable if value is not None else ""
 
 
 def parsed(source: str) -> ast.Module | None:
-    """Return the syntax tree of a file; None if it is no longer valid Python, or too large."""
+    """Return the syntax tree of source code, or None if the code is no longer valid Python or is too large."""
     if len(source) > _MAX_PARSED:
         return None
     try:
@@ -66,7 +66,7 @@ def parsed(source: str) -> ast.Module | None:
 
 @functools.lru_cache(maxsize=32)
 def _whole_values(source: str) -> dict[_Span, WholeValue]:
-    """Return the statements of a file that use a single value, by the span of the value's expression."""
+    """Return the statements in source code that use a single value, keyed by the position of the value's expression."""
     tree = parsed(source)
     return dict(pair for node in ast.walk(tree) for pair in _values(node)) if tree is not None else {}
 
@@ -82,15 +82,17 @@ def _values(node: ast.AST) -> Iterator[tuple[_Span, WholeValue]]:
         case ast.NamedExpr(target=ast.Name(id=name), value=value):
             yield _span(value), WholeValue(name, _callee(value))
         case ast.AugAssign(target=ast.Name(id=name)):
-            # Python gives the operator of ``h += x`` the span of the statement.
+            # Python gives the operator of ``h += x`` the position of the whole statement.
             yield _span(node), WholeValue(name, "")
         case ast.Return(value=ast.expr() as value):
             yield _span(value), WholeValue("", _callee(value))
 
 
 def _unpacked(targets: list[ast.expr], value: ast.expr) -> Iterator[tuple[_Span, WholeValue]]:
-    """Yield the values of ``a, b = …``: one for each item of a tuple on the right, or one for a call that returns them
-    all."""
+    """Yield the values that ``a, b = …`` assigns, each with the position of its expression.
+
+    A tuple on the right-hand side yields one entry per item. A call that returns all items yields a single entry.
+    """
     if any(isinstance(target, ast.Starred) for target in targets):
         return
     names = [target.id if isinstance(target, ast.Name) else "" for target in targets]

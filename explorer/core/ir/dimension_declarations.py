@@ -1,7 +1,7 @@
-"""Dimension names that a model file declares for a value: "batch", "seq".
+"""Names that a model file declares for the dimensions of a value, such as "batch" and "seq".
 
-They are stored outside the expressions, keyed by uid, and are not part of a type, so that no plan, fingerprint or cache
-depends on them.
+The names are stored outside the expressions, keyed by uid. They are not part of a type, so no plan, fingerprint or
+cache depends on them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from explorer.core.ir.expr import Expr
 
 class DeclaredNames(NamedTuple):
     """Name of each dimension ("" if it has none), the declared shape (``batch×?×64``) and its origin (``input
-    'x'``)."""
+    'x'``).
+    """
 
     names: tuple[str, ...]
     shape: str
@@ -25,12 +26,12 @@ _declared: dict[int, DeclaredNames] = {}
 
 
 def declare_dimensions(node: Expr, declared: DeclaredNames) -> None:
-    """Record the dimension names of a value during its expression's lifetime; the first declaration is kept."""
+    """Store the dimension names of ``node`` as long as ``node`` exists; the first declaration is kept."""
     if node.uid not in _declared:
         _declared[node.uid] = declared
         weakref.finalize(node, _declared.pop, node.uid, None).atexit = False
 
 
 def declared_dimensions(node: Expr) -> DeclaredNames | None:
-    """Return the declared names of a value's dimensions, or None."""
+    """Return the dimension names that were declared for ``node``, or None."""
     return _declared.get(node.uid)

@@ -13,15 +13,15 @@ class ViewOptions(TypedDict, total=False):
 
     theme: Literal["auto", "light", "dark"]
     position: int
-    """step that is shown first"""
+    """index of the step that is shown first"""
     height: int
-    """in pixels"""
+    """height in pixels"""
     selected: int
-    """id of the selected node, or −1"""
+    """id of the selected node, or −1 for none"""
     open_boxes: list[int] | None
-    """open boxes; None lets the layout choose"""
+    """ids of the open boxes; None lets the layout choose"""
     depth: int | None
-    """depth to which boxes are open"""
+    """depth down to which boxes are open"""
     direction: Literal["down", "right"]
     """direction in which values flow"""
     layout: Any
@@ -31,7 +31,7 @@ class ViewOptions(TypedDict, total=False):
 
 
 class ExploreOptions(ViewOptions, total=False):
-    """Options of views of expressions and layers, which must be planned first."""
+    """Options of views of expressions and layers, which are planned before they are shown."""
 
     run: bool
     """whether to run the plan, so that values are available"""
@@ -39,4 +39,4 @@ class ExploreOptions(ViewOptions, total=False):
     plan: Mapping[str, Any] | None
     """options of EvalPlan by name"""
     inputs: Any
-    """types or values of a layer's inputs, by port"""
+    """types or values of a layer's inputs, keyed by input name"""

@@ -613,7 +613,7 @@ class Interning(type):
 
 
 def _is_array(value: Any) -> bool:
-    """Whether a value is an array of any library, except NumPy scalars and data of user-defined types."""
+    """Return whether a value is an array of any library, except NumPy scalars and data of user-defined types."""
     is_array = hasattr(value, "__array__") and not isinstance(value, np.generic)
     return is_array and not stands_for_expression(value)
 
@@ -1146,7 +1146,7 @@ def _class_of(operation: str | Operation | type[Operation]) -> type[Operation]:
 
 
 def runs_on(operation: Operation, device: Device) -> bool:
-    """Whether an operation has a kernel on a device."""
+    """Return whether an operation has a kernel on a device."""
     return (
         device is cpu
         or (type(operation), device) in kernels
@@ -1284,7 +1284,7 @@ def rule_of_devices(devices: Sequence[Device], types: Sequence[AnyType]) -> tupl
 
 
 def is_widened(operation: Operation, dtype: np.dtype[Any]) -> bool:
-    """Whether an operation computes a result of a dtype in a wider dtype."""
+    """Return whether an operation computes a result of a dtype in a wider dtype."""
     return operation.accumulates and accumulator_dtype(dtype) != dtype
 
 

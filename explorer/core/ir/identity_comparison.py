@@ -16,7 +16,7 @@ Watched: TypeAlias = tuple[tuple[Read, Any], ...]
 
 
 def unchanged(watched: Watched) -> bool:
-    """Whether every reader still returns the same object."""
+    """Return whether every reader still returns the same object."""
     for read, captured in watched:  # noqa: SIM110  # at each call of a function: a generator is slower
         if read() is not captured:
             return False

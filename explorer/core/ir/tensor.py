@@ -472,7 +472,7 @@ def _array(value: Any, dtype: Any, copy: bool) -> Array:
 
 
 def _contains_expression(values: Any) -> bool:
-    """Whether nested lists contain an expression, which NumPy would evaluate."""
+    """Return whether nested lists contain an expression, which NumPy would evaluate."""
     return any(
         _is_expression_like(value) or (isinstance(value, (list, tuple)) and _contains_expression(value))
         for value in values
@@ -480,7 +480,7 @@ def _contains_expression(values: Any) -> bool:
 
 
 def _is_shared(array: Array) -> bool:
-    """Whether the memory belongs to another, writable array."""
+    """Return whether the memory belongs to another, writable array."""
     if array.base is not None and array.flags.writeable:
         return True
     base = array.base

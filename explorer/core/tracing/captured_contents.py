@@ -105,7 +105,7 @@ def attribute_with_contents(value: Any) -> str | None:
 
 
 def is_stream(value: Any) -> bool:
-    """Whether an object returns a different value each time: an iterator or a random number generator."""
+    """Return whether an object returns a different value each time: an iterator or a random number generator."""
     # NumPy's generators only if they were imported, because importing them is slow.
     numpy_random = sys.modules.get("numpy.random")
     generators = (Random, numpy_random.Generator, numpy_random.RandomState) if numpy_random is not None else (Random,)
@@ -151,7 +151,7 @@ def excess_size(value: Any) -> str:
 
 
 def is_writable(array: np.ndarray[Any, Any]) -> bool:
-    """Whether an array, or an array that it is a view of, is writable."""
+    """Return whether an array, or an array that it is a view of, is writable."""
     owner: Any = array
     while isinstance(owner, np.ndarray):
         # a write to its base is visible in a read-only view
@@ -211,7 +211,7 @@ def _buffer(value: Any, snapshot: bytes) -> Any:
 
 
 def _is_buffer(value: Any) -> bool:
-    """Whether an object exposes its memory: a ``bytearray``, or an object of ``ctypes``."""
+    """Return whether an object exposes its memory: a ``bytearray``, or an object of ``ctypes``."""
     try:
         return not memoryview(value).readonly or isinstance(value, memoryview)
     except (TypeError, ValueError, BufferError):

@@ -100,18 +100,18 @@ def argument_names(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
 
 
 def is_internal(function: Any) -> bool:
-    """Whether a function belongs to explorer."""
+    """Return whether a function belongs to explorer."""
     code = getattr(function, "__code__", None)
     return code is not None and code.co_filename.startswith(INTERNAL)
 
 
 def is_array(leaf: Any) -> bool:
-    """Whether a value is an array of any library, except a NumPy scalar."""
+    """Return whether a value is an array of any library, except a NumPy scalar."""
     return hasattr(leaf, "__array__") and not isinstance(leaf, np.generic)
 
 
 def is_operand(leaf: Any) -> bool:
-    """Whether an argument is an operand rather than a static value."""
+    """Return whether an argument is an operand rather than a static value."""
     return isinstance(leaf, Expr) or is_array(leaf)
 
 

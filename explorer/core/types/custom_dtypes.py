@@ -123,7 +123,7 @@ def element_of(dtype: np.dtype[Any]) -> ElementType | None:
 
 
 def is_element(dtype: np.dtype[Any]) -> bool:
-    """Whether tensors can hold elements of a dtype: numbers, including dtypes of extensions, or strings."""
+    """Return whether tensors can hold elements of a dtype: numbers, including dtypes of extensions, or strings."""
     # isbuiltin is 2 for dtypes that other packages register with NumPy (ml_dtypes' bfloat16)
     if is_text(dtype):
         return dtype.itemsize > 0
@@ -131,18 +131,18 @@ def is_element(dtype: np.dtype[Any]) -> bool:
 
 
 def is_text(dtype: np.dtype[Any]) -> bool:
-    """Whether a dtype is a fixed-width string."""
+    """Return whether a dtype is a fixed-width string."""
     return dtype.kind == "U"
 
 
 def is_floating(dtype: np.dtype[Any]) -> bool:
-    """Whether elements of a dtype are real numbers, which have gradients."""
+    """Return whether elements of a dtype are real numbers, which have gradients."""
     return dtype.kind == "f" or _is_narrow_float(dtype) or element_of(dtype) is not None
 
 
 @functools.cache
 def _is_narrow_float(dtype: np.dtype[Any]) -> bool:
-    """Whether a dtype is a float that another package registers with NumPy: bfloat16 and narrower ones."""
+    """Return whether a dtype is a float that another package registers with NumPy: bfloat16 and narrower ones."""
     if dtype.isbuiltin != 2:
         return False
     try:

@@ -156,7 +156,7 @@ AnyType: TypeAlias = TensorType | TupleType
 
 
 def is_addressable(shape: Shape, dtype: np.dtype[Any]) -> bool:
-    """Whether NumPy can make an array of this shape; it counts an empty axis as one of size 1."""
+    """Return whether NumPy can make an array of this shape; it counts an empty axis as one of size 1."""
     size = max(dtype.itemsize, 1)
     for length in shape:
         # NumPy computes strides this way, and rejects the array even if an axis is empty

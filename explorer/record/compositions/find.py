@@ -253,7 +253,7 @@ class Match:
         return math.isclose(number, other, rel_tol=self._tolerance)
 
     def equal(self, value: int, other: int) -> bool:
-        """Whether two values are equal except for rounded coefficients."""
+        """Return whether two values are equal except for rounded coefficients."""
         (scale, factors), (other_scale, other_factors) = self._values.factors(value), self._values.factors(other)
         return value == other or (factors == other_factors and self._close(scale, other_scale))
 

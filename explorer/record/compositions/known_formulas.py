@@ -159,7 +159,7 @@ def _parts(algebra: Algebra, value: int) -> Iterator[tuple[str, float]]:
 
 
 def _has_number(algebra: Algebra, total: Sum) -> bool:
-    """Whether a sum requires a constant, including ``eps``, that the formula's ``x`` cannot absorb."""
+    """Return whether a sum requires a constant, including ``eps``, that the formula's ``x`` cannot absorb."""
     names = {term.name for term in [algebra.terms[addend] for addend, _ in total.terms] if isinstance(term, Atom)}
     return "x" not in names and (total.constant != 0 or "eps" in names)
 

@@ -32,7 +32,7 @@ and no other program uses their processors, else a product of 30 µs takes milli
 
 
 def worth_sharing(kernel: Kernel) -> bool:
-    """Whether a kernel has enough work for several threads."""
+    """Return whether a kernel has enough work for several threads."""
     cost = kernel.cost
     return cost.flops >= _FLOPS or cost.bytes + sum([read.type.nbytes for read in kernel.reads]) >= _BYTES
 
@@ -89,7 +89,7 @@ class _Blas(AbstractContextManager[None]):
         return [library.num_threads or 1 for library in self._libraries]
 
     def _limits(self) -> bool:
-        """Whether BLAS had several threads; setting the limit again takes as long as a dozen small kernels."""
+        """Return whether BLAS had several threads; setting the limit again takes as long as a dozen small kernels."""
         return max(self._previous, default=1) > 1
 
     def __enter__(self) -> None:
