@@ -1,4 +1,4 @@
-"""Lazy functions, whose packages (higher or optional ones) are imported at the first call."""
+"""Lazy functions: their packages, which are higher or optional, are imported at the first call."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def late(path: str) -> Any:
-    """Return the function ``module:name``, whose module is imported when it is called."""
+    """Return the function with the path ``module:name``. Its module is imported when the function is called."""
     module, _, name = path.partition(":")
 
     def call(*arguments: Any, **options: Any) -> Any:

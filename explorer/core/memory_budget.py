@@ -1,9 +1,9 @@
 """Memory budget: limits on the sizes that a file may request, checked before anything is allocated or computed.
 
 A file of a hundred bytes can request a range of 10¹² numbers, a function that expands to 10⁹ operators by calling
-itself, or an input of 10¹⁸ elements. Readers and the net's builder therefore compute sizes first: showing such a file
-allocates none of it, and running it raises BudgetError above ``budget.memory``. Catching MemoryError would be too late,
-since the system may kill the process first.
+itself, or an input of 10¹⁸ elements. Readers and the net's builder therefore compute sizes first. Showing such a file
+allocates no such memory, and running it raises BudgetError if it needs more than ``budget.memory``. Catching
+MemoryError would be too late, since the system may kill the process first.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ BYTES = 2**63 - 1
 NESTING, VALUES = 16, 1_000_000
 """maximum depth of nested lists, and maximum number of values in them"""
 BOXES = 64
-"""maximum number of nested boxes created from one name; the rest of the name stays unsplit"""
+"""maximum number of nested boxes created from one name; the rest of the name is not split"""
 CALLS = 256
 """maximum depth of nested function calls"""
 _UNKNOWN_MACHINE = 16 << 30
 
 
 class Budget:
-    """Limits on the demands of files, as settable attributes: ``ex.budget.memory = 64 << 30``.
+    """Limits on the resources that a file may use, as settable attributes: ``ex.budget.memory = 64 << 30``.
 
-    ``memory``: bytes that a run uses at one time, including weights; by default the machine's memory. ``constants``:
-    bytes of ranges, masks and similar constants created while one net is built. ``operators``: operators after
-    expanding a file's function calls, including ONNX's standard functions. ``steps``: steps of sequences, windows and
-    parts that the operators of one net request. ``text``: bytes of a graph's file, and bytes by which the entries of a
-    zip file exceed the zip file when unpacked.
+    ``memory``: number of bytes that a run uses at one time, including weights; by default the machine's memory.
+    ``constants``: number of bytes of ranges, masks and similar constants created while one net is built. ``operators``:
+    number of operators after a file's function calls, including ONNX's standard functions, are expanded. ``steps``:
+    number of sequence steps, windows and parts that the operators of one net request. ``text``: number of bytes of a
+    graph's file, and number of bytes by which a zip file grows when its entries are unpacked.
 
     >>> ex.budget.operators
     25000
@@ -66,7 +66,7 @@ class Budget:
 
     @property
     def memory(self) -> int:
-        """Bytes that a run may hold at one time; None restores the default, the machine's memory."""
+        """Maximum number of bytes that a run may use at one time; None restores the default, the machine's memory."""
         return _machine() if self._memory is None else self._memory
 
     @memory.setter
@@ -82,7 +82,7 @@ budget = Budget()
 
 
 class _Account:
-    """Running totals of the demands of one build."""
+    """Running totals of the constants and steps that one build requests."""
 
     __slots__ = ("constants", "steps")
 
@@ -95,7 +95,7 @@ _account: ContextVar[_Account | None] = ContextVar("account", default=None)
 
 @contextmanager
 def counted() -> Iterator[None]:
-    """Accumulate all demands inside the block, so that many small ones are limited like one large one."""
+    """Add up all requests inside the block, so many small requests are limited like a single large one."""
     token = _account.set(_Account())
     try:
         yield
@@ -104,7 +104,7 @@ def counted() -> Iterator[None]:
 
 
 def claim_constant(what: str, count: int, itemsize: int = 8) -> None:
-    """Check the demand for a constant of ``count`` elements; raises BudgetError above ``budget.constants``.
+    """Add a constant of ``count`` elements to the totals; raise BudgetError if they exceed ``budget.constants``.
 
     Only nets built from files are limited, not constants of user programs.
     """
@@ -123,7 +123,7 @@ def claim_constant(what: str, count: int, itemsize: int = 8) -> None:
 
 
 def claim_steps(what: str, count: int) -> None:
-    """Check the demand for ``count`` recorded steps or parts; raises BudgetError above ``budget.steps``.
+    """Add ``count`` recorded steps or parts to the totals; raise BudgetError if they exceed ``budget.steps``.
 
     Only nets built from files are limited.
     """
@@ -144,7 +144,7 @@ def _earlier_claims(text: str, amount: int) -> str:
 
 
 def claim_memory(what: str, size: int) -> None:
-    """Check the demand for ``size`` bytes at one time; raises BudgetError above ``budget.memory``."""
+    """Raise BudgetError if ``size`` bytes, which are needed at one time, exceed ``budget.memory``."""
     if size > budget.memory:
         raise BudgetError(
             f"{what} claims {size_text(size)} of memory",
@@ -154,7 +154,7 @@ def claim_memory(what: str, size: int) -> None:
 
 
 def whole_number(value: int, what: str) -> int:
-    """Return an integer of at most 64 bits; raises OperandError for a longer one."""
+    """Return an integer of at most 64 bits; raise OperandError for a longer integer."""
     if not -(2**63) <= value < 2**64:
         raise OperandError(
             f"{what} is {value if value.bit_length() <= 2 * 64 else f'a number of {value.bit_length()} bits'}",
@@ -165,18 +165,18 @@ def whole_number(value: int, what: str) -> int:
 
 
 class Listed(tuple[Any, ...]):
-    """List of a file's values that stores its depth and its total number of values."""
+    """List of values from a file, which stores its nesting depth and its total number of values."""
 
     depth: int
     values: int
 
 
 def listed(items: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the items as one list; raises OperandError for lists that are nested too deep or have too many values."""
+    """Return the items as a list; raise OperandError if lists are nested too deep or contain too many values."""
     depth, count = 1, len(items)
     pending = [(item, 2) for item in items if isinstance(item, tuple)]
     while pending and depth <= NESTING and count <= VALUES:
-        # a list that was checked before stores its depth and count, so no value is visited twice
+        # An inner list that was checked before stores its depth and count, so no value is visited twice.
         inner, level = pending.pop()
         if isinstance(inner, Listed):
             depth, count = max(depth, level + inner.depth - 1), count + inner.values
@@ -195,16 +195,18 @@ def listed(items: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def size_text(size: int) -> str:
-    """Return a number of bytes as a string with its unit."""
+    """Return a number of bytes as a string with a unit."""
     return bytes_text(min(size, 1 << 80))
 
 
 def size_of(text: str) -> int:
-    """Return the number of bytes in a string such as ``8GB``, ``500 MiB`` or ``1000``; raises ValueError otherwise."""
+    """Return the number of bytes in a string such as ``8GB``, ``500 MiB`` or ``1000``; raise ValueError for other
+    strings.
+    """
     normalized = text.strip().lower().removesuffix("b").removesuffix("i").strip()
     power = " kmgtpe".index(normalized[-1]) if normalized[-1:] in tuple("kmgtpe") else 0
     digits = normalized[:-1] if power else normalized
-    # 18 digits: no memory is larger
+    # At most 18 digits, because no memory is larger.
     if not digits.strip().isdecimal() or len(digits) > 18 or not int(digits):
         raise ValueError(f"{text!r} is no size")
     return int(digits) << 10 * power
@@ -214,14 +216,14 @@ _machine_memory: list[int] = []
 
 
 def _machine() -> int:
-    """Return the memory of this machine, or the limit of the process's container."""
+    """Return the number of bytes of this machine's memory, or the limit of the process's container."""
     if not _machine_memory:
         try:
             physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        except (AttributeError, OSError, ValueError):  # a system that does not report it
+        except (AttributeError, OSError, ValueError):  # the system does not report its memory
             physical = _UNKNOWN_MACHINE
         try:
-            # a container may have less memory than the machine; the file contains "max" without a limit
+            # A container may have less memory than the machine. If it has no limit, the file contains "max".
             limit = Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii").strip()
         except OSError:
             limit = "max"

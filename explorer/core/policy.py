@@ -1,11 +1,11 @@
 """Policies: named choices for a layer or an operation, inherited by everything inside it.
 
 A *major* class groups *minor* classes, and a layer or operation has at most one value of each minor class.
-``GradPolicy.update(True)`` is a policy object; ``PUpdate`` is its short name. A composite's policies apply to its
-sublayers and the operations that these record; ``Sub("weight", PNoUpdate)`` overrides them for one sublayer, and can be
-nested.
+``GradPolicy.update(True)`` is a policy object, and ``PUpdate`` is its short name. The policies of a composite layer
+apply to its sublayers and to the operations that the sublayers record. ``Sub("weight", PNoUpdate)`` overrides them for
+one sublayer, and can be nested.
 
-Policies come from MetaNN, which resolves them by template parameters at compile time; here they are objects that are
+Policies come from MetaNN, which resolves them by template parameters at compile time. Here they are objects that are
 checked when a layer is built. Keyword arguments would not suffice, because a composite would have to pass on options of
 unknown layers.
 """
@@ -33,16 +33,16 @@ MISSING = _Missing()
 
 @named_methods
 class Minor:
-    """Minor class: values that exclude each other, declared in the body of a major class.
+    """Minor class: a set of values of which a layer has at most one, declared in the body of a major class.
 
-    ``among`` lists the allowed values, or ``kind`` is their type; otherwise any hashable value is allowed. A value may
-    be a number or a string (a value policy), a class (a type policy, ``kind=type``), or a class that its reader
+    ``among`` lists the allowed values, or ``kind`` is their type. Without both, any hashable value is allowed. A value
+    may be a number or a string (a value policy), a class (a type policy, ``kind=type``), or a class that the layer
     instantiates (MetaNN's class templates: ``Minor(list, kind=type)``, read as ``chosen.container(items)``).
     ``convert`` converts a value. Without a ``default``, a layer that reads the policy must be given a value.
 
-    ``recorded`` is False if the value does not affect the recorded feed-forward, so that layers which differ only in it
-    share one function. ``scoped`` is False if the value changes the result of an operation, not just how it is
-    computed: it is then read only from the operation's call, not from a scope.
+    ``recorded`` is False if the value does not affect the recorded feed-forward. Layers that differ only in this value
+    then share one function. ``scoped`` is False if the value changes the result of an operation, and not just how the
+    result is computed. The value is then read only from the operation's call, and not from a scope.
 
     >>> class StepPolicy(ex.PolicyClass):
     ...     "How a layer moves on."
@@ -65,7 +65,7 @@ class Minor:
         self.recorded, self.scoped = recorded, scoped
         self.major: type[PolicyClass] | None = None
         self.name = ""
-        # the default must satisfy the class's own rule, and is converted like any value
+        # The default must satisfy the class's own rule, and is converted like any other value.
         if default is not MISSING and default is not None:
             self.default = self(default).value
 
@@ -80,7 +80,9 @@ class Minor:
         return self if instance is None else instance.read(self)
 
     def __call__(self, value: Any) -> Policy:
-        """Return the policy object for a value; raises DeclarationError for a value that the class does not allow."""
+        """Return the policy object for ``value``; raise DeclarationError if the minor class does not allow the
+        value.
+        """
         allowed = ""
         if self.convert is not None:
             try:
@@ -95,7 +97,7 @@ class Minor:
             allowed = "one of " + ", ".join(map(repr, self.among))
         kinds = self.kind if isinstance(self.kind, tuple) else (self.kind,)
         if self.kind is not None and (
-            # bool is a subclass of int, but counts as a number only if bool is among the types
+            # bool is a subclass of int, but True is accepted as a number only if bool is among the types
             not isinstance(value, self.kind) or (value is True or value is False) > (bool in kinds)
         ):
             allowed = "of type " + " or ".join([cls.__name__ for cls in kinds if cls is not None])
@@ -120,7 +122,9 @@ class Minor:
         return (self.major.__module__, self.major.__qualname__, self.name) if self.major is not None else None
 
     def __eq__(self, other: object) -> bool:
-        """Compare by name, so that a major class that a notebook cell declares again has equal minor classes."""
+        """Compare by name: if a notebook cell declares a major class again, its minor classes must equal the previous
+        ones.
+        """
         return self is other or (isinstance(other, Minor) and self.major is not None and self._key() == other._key())
 
     def __hash__(self) -> int:
@@ -137,13 +141,13 @@ class Minor:
 
 
 def policy_text(value: Any) -> str:
-    """Return a policy's value as a string: the name of a class, a dtype or a device."""
+    """Return a policy's value as a string; classes, dtypes and devices are given by name."""
     return getattr(value, "__name__", None) or getattr(value, "name", None) or repr(value)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Policy:
-    """Value of a minor class.
+    """Value of a minor class, as a layer or an operation is given it.
 
     >>> policy = ex.PAccumulateIn("float64")
     >>> policy.minor, policy.value
@@ -153,10 +157,10 @@ class Policy:
     minor: Minor
     value: Any
     _hash: int = field(init=False, repr=False)
-    """computed once, because keys of weak tables are hashed again during interpreter shutdown, without modules"""
+    """computed once, because keys of weak tables are hashed again during interpreter shutdown, when modules are gone"""
 
     def __post_init__(self) -> None:
-        # Compare by bits, like operations: a policy of 1 and one of True differ.
+        # Compare by bits, like operations: policies with the values 1 and True differ.
         object.__setattr__(self, "_hash", hash((self.minor, exact(self.value))))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -174,7 +178,7 @@ class Policy:
 
 @named_methods
 class PolicyClass:
-    """Major class: its minor classes are declared in its body; an instance holds the values for one layer.
+    """Major class, whose body declares its minor classes. An instance holds the values for one layer.
 
     ``layer.select(GradPolicy).update`` reads a value.
 
@@ -197,7 +201,7 @@ class PolicyClass:
         return f"<{type(self).__name__}{f' of {self._layer}' if self._layer else ''}>"
 
     def read(self, minor: Minor) -> Any:
-        """Return the value of a minor class; raises DeclarationError if there is neither a value nor a default."""
+        """Return the value of ``minor``; raise DeclarationError if there is neither a value nor a default."""
         if not minor.recorded and self._unrecorded is not None:
             self._unrecorded(minor)
         resolved = self._policies.given.get(minor)
@@ -214,7 +218,7 @@ class PolicyClass:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedPolicy:
-    """Resolved value of a policy, and its origin ``by``: an ancestor's path, or a reason."""
+    """Resolved value of a policy. ``by`` is its origin: the path of an outer layer, or a reason."""
 
     value: Any
     by: str
@@ -222,7 +226,7 @@ class ResolvedPolicy:
 
 @dataclass(frozen=True, init=False, slots=True)
 class Sub:
-    """Policies for one sublayer, by its name; they override inherited ones."""
+    """Policies for the sublayer with a given name; they override inherited policies."""
 
     name: str
     items: tuple[Policy | Sub, ...]
@@ -236,7 +240,7 @@ class Sub:
             )
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "items", items)
-        Policies(items)  # errors are raised where the Sub is written
+        Policies(items)  # errors are raised in the line that contains the Sub
 
     def __repr__(self) -> str:
         return f"Sub({', '.join([repr(self.name), *map(repr, self.items)])})"
@@ -244,15 +248,15 @@ class Sub:
 
 Items: TypeAlias = "tuple[Policy | Sub, ...] | list[Policy | Sub]"
 NO_POLICIES: tuple[()] = ()
-"""default of ``policies=``, recognised by identity when an operation is recorded"""
+"""default of ``policies=``, which is recognised by identity when an operation is recorded"""
 
 
 @named_methods
 @dataclass(init=False, slots=True)
 class Policies:
-    """Policies of one layer: inherited policies, overridden by the layer's own; the order does not matter.
+    """Policies of one layer: inherited policies, overridden by the layer's own. The order of the items does not matter.
 
-    Raises DeclarationError for two values of one minor class, or two ``Sub`` of one name.
+    Raises DeclarationError for two values of one minor class, or two ``Sub`` with the same name.
     """
 
     given: dict[Minor, ResolvedPolicy] = field(default_factory=dict)
@@ -288,29 +292,31 @@ class Policies:
                     rule="a minor class must have at most one value",
                     fix="drop one of them",
                 )
-        # Inherited policies first, so that the layer's own ones override them.
+        # Inherited policies come first, because the layer's own policies override them.
         self.given = dict(inherited or {})
         self.given.update({minor: ResolvedPolicy(policy.value, by) for minor, policy in own_policies.items()})
 
     def of(self, name: str, by: str = "") -> Policies:
-        """Return the policies of a sublayer: this layer's policies, overridden by the sublayer's Sub."""
+        """Return the policies of the sublayer ``name``: this layer's policies, overridden by the Sub of that name."""
         return Policies(self.subs.get(name, ()), f"{by}, for {name}" if by else "", self.given)
 
     def items(self) -> set[Policy | Sub]:
-        """Return all policies and Subs, inherited ones included."""
+        """Return all policies and Subs, including inherited ones."""
         policies: set[Policy | Sub] = {Policy(minor, resolved.value) for minor, resolved in self.given.items()}
         return policies | {Sub(name, *items) for name, items in self.subs.items()}
 
     def check(self, names: Iterator[str] | tuple[str, ...], layer: str) -> None:
-        """Raise UnknownNameError for a Sub whose name is not a sublayer's."""
+        """Raise UnknownNameError if a Sub has a name that is not in ``names``, the names of the sublayers."""
         sublayers = tuple(names)
         for name in self.subs:
             if name not in sublayers:
                 raise UnknownNameError(name, kind=f"sublayer of {layer!r} in its policies", known=sublayers)
 
     def select(self, major: type[Major], layer: str = "", unrecorded: Callable[[Minor], None] | None = None) -> Major:
-        """Return the values of a major class; ``unrecorded`` is called before reading a value that no recording depends
-        on."""
+        """Return the values of a major class.
+
+        ``unrecorded`` is called whenever a value is read on which no recording depends.
+        """
         if not isinstance(major, type) or not issubclass(major, PolicyClass):
             raise DeclarationError(
                 f"select({major!r}) of {layer!r}",
@@ -320,5 +326,5 @@ class Policies:
         return major(self, layer, unrecorded)
 
     def recorded(self) -> frozenset[Policy]:
-        """Return the policies that a recorded feed-forward may depend on."""
+        """Return the policies on which a recorded feed-forward may depend."""
         return frozenset(Policy(minor, resolved.value) for minor, resolved in self.given.items() if minor.recorded)

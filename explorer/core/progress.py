@@ -1,8 +1,9 @@
 """Progress of long operations, reported to a callback that may cancel them.
 
-Work is reported before each part to the current callback: a notebook's progress bar, a terminal line or a user's
-function. Without a callback a report only reads one context variable. A callback cancels by raising an exception; an
-exception between two parts leaves nothing incomplete.
+Work is done in parts, and each part is reported to the current callback before it starts. The callback is a notebook's
+progress bar, a terminal line or a user's function. Without a callback, a report only reads one context variable. A
+callback cancels the work by raising an exception. Since the exception occurs between two parts, nothing is left
+incomplete.
 """
 
 from __future__ import annotations
@@ -23,15 +24,17 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """State of the work: ``done`` of ``total`` parts of ``phase`` are complete, ``what`` is next; ``total`` 0 is
-    unknown.
+    """State of the work: ``done`` of ``total`` parts of ``phase`` are complete.
+
+    ``what`` is the next part. A ``total`` of 0 is unknown.
 
     >>> ex.Progress("running", "matmul", done=3, total=10)
     Progress(phase='running', what='matmul', done=3, total=10)
     """
 
     phase: str
-    """reading, building, planning, running or training"""
+    """one of "reading", "building", "planning", "running" and "training"
+    """
     what: str
     done: int = 0
     total: int = 0
@@ -41,16 +44,20 @@ ProgressCallback: TypeAlias = Callable[[Progress], None]
 
 
 class Cancelled(KeyboardInterrupt):
-    """Raised by a progress callback to cancel; as after an interrupt, plans, programs and nets remain usable."""
+    """Raised by a progress callback to cancel the work. As after an interrupt, plans, programs and nets remain
+    usable.
+    """
 
     def _render_traceback_(self) -> list[str]:
-        """Return one sentence for the notebook instead of a traceback, since no line of the user's code is at fault."""
+        """Return one sentence for the notebook instead of a traceback, since the user's code has no error."""
         return [f"Cancelled: {self}" if self.args else "Cancelled"]
 
 
 class _CallbackFailed(BaseException):
-    """Failure of a progress callback; not an Exception, so that error handlers for kernels, files and passes do not
-    catch it."""
+    """Failure of a progress callback.
+
+    It is not an Exception, so error handlers for kernels, files and passes do not catch it.
+    """
 
     def __init__(self, error: Exception) -> None:
         super().__init__(error)
@@ -61,16 +68,16 @@ _current: ContextVar[ProgressCallback | None] = ContextVar("explorer_follower", 
 
 
 Display: TypeAlias = Callable[[], AbstractContextManager[ProgressCallback] | None]
-"""function that returns the context of a progress bar, which provides its callback; None if there is no display"""
+"""function that returns the context of a progress bar, which provides the callback; None if nothing can be displayed"""
 
 _notebook_bar: Display = late("explorer.in_notebook:progress_bar")
-"""default display, if there is neither a callback nor a display of the context"""
+"""default display, if the context has neither a callback nor a display"""
 _display: ContextVar[Display | None] = ContextVar("explorer_progress_display", default=None)
 
 
 @contextmanager
 def displayed_by(display: Display) -> Iterator[None]:
-    """Show long-running work inside the block with ``display``, unless it has a callback."""
+    """Show long-running work inside the block with ``display``, unless the work has a callback."""
     token = _display.set(display)
     try:
         yield
@@ -79,17 +86,16 @@ def displayed_by(display: Display) -> Iterator[None]:
 
 
 def current_callback() -> ProgressCallback | None:
-    """Return this thread's progress callback; None if there is none, in which case no report is needed."""
+    """Return this thread's progress callback. If it is None, no report is needed."""
     return _current.get()
 
 
 @contextmanager
 def progress(report: ProgressCallback) -> Iterator[None]:
-    """Report the reading, building, planning and running inside the block: ``report`` gets a ``Progress`` before each
-    part.
+    """Report the work inside the block: ``report`` is called with a ``Progress`` before each part.
 
-    Parts are operators of a file, passes, and kernels. An exception raised by ``report`` stops the work and propagates
-    unchanged; raise ``Cancelled`` to cancel the work.
+    Reading, building, planning and running are reported. Their parts are operators of a file, passes, and kernels. An
+    exception raised by ``report`` stops the work and propagates unchanged; raise ``Cancelled`` to cancel the work.
 
     >>> steps = []
     >>> with ex.progress(steps.append):
@@ -114,7 +120,9 @@ def progress(report: ProgressCallback) -> Iterator[None]:
 
 
 def long_running(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a long-running function to report to the current callback, or else to a notebook's progress bar."""
+    """Decorate a long-running function to report to the current callback, or to a notebook's progress bar if there is
+    none.
+    """
 
     @functools.wraps(function)
     def reporting(*args: P.args, **options: P.kwargs) -> R:
@@ -131,7 +139,11 @@ def long_running(function: Callable[P, R]) -> Callable[P, R]:
 def delayed(
     make: Callable[[], AbstractContextManager[ProgressCallback]], after: float = 1.0, every: float = 0.1
 ) -> Iterator[ProgressCallback]:
-    """Delay the callback until ``after`` seconds have passed; then call it at most every ``every`` seconds."""
+    """Yield a callback that waits until ``after`` seconds have passed, and then reports at most every ``every``
+    seconds.
+
+    ``make`` creates the underlying callback.
+    """
     due = monotonic() + after
     callback: ProgressCallback | None = None
     with ExitStack() as stack:
@@ -143,7 +155,7 @@ def delayed(
             if callback is None:
                 callback = stack.enter_context(make())
             callback(progress)
-            # After the call, so that a slow callback, such as a browser's, is called less often.
+            # Measure the time after the call, so a slow callback, such as a browser's, is called less often.
             due = monotonic() + every
 
         yield report

@@ -1,7 +1,7 @@
 """Pytrees: nested tuples, lists and dicts of expressions, flattened to leaves and rebuilt from them.
 
-The structure is hashable and contains no leaves, so that calls whose arguments have the same structure share a traced
-body. Recursion follows the user's nesting, not a graph, so that its depth is small.
+The structure is hashable and contains no leaves, so calls whose arguments have the same structure share a traced body.
+The recursion is shallow, because it follows the nesting of the user's containers, and not a graph.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Any
 
 
 class Container:
-    """Base class of explorer's containers: ``leaves``, and a hashable ``layout`` that builds a container from other
-    leaves.
+    """Base class of explorer's containers.
 
-    It is not an abstract class, because instance checks of abstract classes take several times as long.
+    ``leaves`` are its values. The hashable ``layout`` builds a container from other leaves. This is not an abstract
+    class, because instance checks of abstract classes take several times as long.
     """
 
     __slots__ = ()
@@ -23,7 +23,7 @@ class Container:
 
 
 def flatten(value: Any) -> tuple[list[Any], Any]:
-    """Return the leaves of nested tuples, lists and dicts in order, and their hashable structure."""
+    """Return the leaves of nested tuples, lists and dicts in order, and the hashable structure."""
     leaves: list[Any] = []
     return leaves, _flatten_into(value, leaves)
 
@@ -33,10 +33,11 @@ _CONTAINERS = (tuple, list, dict, Container)
 
 def _flatten_into(value: Any, leaves: list[Any]) -> Any:
     if isinstance(value, (tuple, list)):
-        # named tuples are rebuilt from fields; other subclasses may not accept an iterable, and become tuples
+        # Named tuples are rebuilt from their fields. Other subclasses of tuple may not accept an iterable, and become
+        # tuples.
         container = type(value) if type(value) in (tuple, list) or hasattr(value, "_fields") else tuple
         parts: list[Any] = []
-        for item in value:  # no call per leaf, because there may be thousands
+        for item in value:  # no Python call per leaf, because there may be thousands of leaves
             if isinstance(item, _CONTAINERS):
                 parts.append(_flatten_into(item, leaves))
             else:
@@ -53,7 +54,7 @@ def _flatten_into(value: Any, leaves: list[Any]) -> Any:
 
 
 def unflatten(structure: Any, leaves: Iterable[Any]) -> Any:
-    """Rebuild the nested value of a structure from its leaves."""
+    """Rebuild the nested value from its structure and its leaves."""
     return _rebuild(structure, iter(leaves))
 
 
@@ -68,6 +69,6 @@ def _rebuild(structure: Any, leaves: Iterator[Any]) -> Any:
 
 
 def map_structure(function: Callable[[Any], Any], value: Any) -> Any:
-    """Return the same nested containers with the function applied to each leaf."""
+    """Return the same nested containers with ``function`` applied to each leaf."""
     leaves, structure = flatten(value)
     return unflatten(structure, map(function, leaves))

@@ -1,8 +1,8 @@
-"""Recursion limit for nested functions, each of which is recorded while the enclosing one is being recorded.
+"""Recursion limit for nested functions: an inner function is recorded while its outer function is being recorded.
 
-On the main thread every level may use as many frames as Python allows by default (``sys.getrecursionlimit()``): the
-limit is raised step by step while functions are nested, and restored afterwards, so that an endless recursion is
-detected as early as before. The stack size of other threads is unknown, so Python's limit remains in force there.
+On the main thread, every level may use as many frames as Python allows by default (``sys.getrecursionlimit()``). The
+limit is raised step by step while functions are nested, and restored afterwards, so an endless recursion is detected as
+early as before. The stack size of other threads is unknown, so Python's limit remains in force there.
 """
 
 from __future__ import annotations
@@ -15,48 +15,49 @@ from contextlib import contextmanager, suppress
 from explorer.core.errors import DeclarationError
 
 MAX_DEPTH = 2_500
-"""maximum number of levels, which fit into a stack of 8 MB"""
+"""maximum number of nested functions, for which a stack of 8 MB suffices"""
 _CHECK_INTERVAL, _MIN_DEPTH, _MIN_STACK_BYTES = 16, 20, 8 << 20
-"""levels between two checks of the stack; minimum depth at which a RecursionError is attributed to nested functions;
-minimum size of the stack"""
+"""number of levels between two checks of the stack; minimum depth at which a RecursionError is attributed to nested
+functions; minimum size of the stack in bytes
+"""
 
 
 class _Nesting(threading.local):
     depth = 0
     original_limit = 0
-    """limit before it was raised; 0 while it is not raised"""
+    """recursion limit before it was raised; 0 while it is not raised"""
 
 
 _nesting = _Nesting()
 
 
 def _descend() -> int:
-    """Enter one level and return the depth."""
+    """Enter one more nested function and return the depth."""
     depth = _nesting.depth = _nesting.depth + 1
     if depth % _CHECK_INTERVAL == 0 and depth <= MAX_DEPTH and _has_room():
         limit = sys.getrecursionlimit()
-        # Only the first time, because later the limit has been raised here.
+        # Only at the first level, because at deeper levels the limit is already raised.
         _nesting.original_limit = _nesting.original_limit or limit
-        required = _frames() * 3 // 2 + _nesting.original_limit  # Python counts calls by its own C functions, too
+        required = _frames() * 3 // 2 + _nesting.original_limit  # Python also counts calls by its own C functions
         if required > limit:
             sys.setrecursionlimit(required)
     return depth
 
 
 def _ascend() -> None:
-    """Leave one level."""
+    """Leave one nested function."""
     _nesting.depth -= 1
     if _nesting.original_limit and _nesting.depth == 0:
-        with suppress(RecursionError):  # the outermost level itself is deep
+        with suppress(RecursionError):  # the outermost function itself is called at a large depth
             sys.setrecursionlimit(_nesting.original_limit)
         _nesting.original_limit = 0
 
 
 @contextmanager
 def one_deeper(what: str) -> Iterator[None]:
-    """Enter one more level of nested functions.
+    """Enter one more nested function inside the block.
 
-    Raises DeclarationError if they are nested deeper than the stack allows.
+    Raises DeclarationError if functions are nested deeper than the stack allows.
     """
     depth = _descend()
     try:
@@ -64,7 +65,7 @@ def one_deeper(what: str) -> Iterator[None]:
             raise too_deep(what, MAX_DEPTH)
         yield
     except RecursionError:
-        if depth < _MIN_DEPTH:  # a recursion of another kind
+        if depth < _MIN_DEPTH:  # a recursion that is not caused by nested functions
             raise
         raise too_deep(what, depth) from None
     finally:
@@ -90,12 +91,12 @@ def _frames() -> int:
 
 
 def _has_room() -> bool:
-    """Return whether this is the main thread and its stack has the usual size."""
+    """Return whether this is the main thread and its stack has at least the usual size."""
     if threading.current_thread() is not threading.main_thread():
         return False
     try:
         import resource
-    except ImportError:  # a system without resource limits
+    except ImportError:  # the system has no resource limits
         return False
     soft, _ = resource.getrlimit(resource.RLIMIT_STACK)
     return soft == resource.RLIM_INFINITY or soft >= _MIN_STACK_BYTES

@@ -1,11 +1,10 @@
 """Registries: maps from keys to objects, for operations, schemas, gradients, kernels, devices, formats and executors.
 
-A registry is a dictionary whose keys are registered once. A look-up costs as much as in any dictionary, since every
-recorded operation needs one; registration, removal and listing are protected by a lock, so that threads may use them
-concurrently.
+A registry is a dictionary whose keys are registered once. A look-up is as fast as in any dictionary, since every
+recorded operation needs one. A lock protects registration, removal and listing, so threads may use them concurrently.
 
-The registries of operations and of recording functions are at the end: lower packages access functions of higher ones
-by name.
+The registries of operations and of recording functions are at the end of this module. Through them, lower packages use
+functions of higher packages by name.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class _Lock:
         self.renew()
 
     def renew(self) -> None:
-        """Create a new lock, because in a forked process a thread that does not exist there may have the old one."""
+        """Create a new lock: in a forked process, the old lock may belong to a thread that does not exist there."""
         self.held = threading.RLock()
 
 
@@ -49,8 +48,8 @@ renew_in_children(changes)
 class Registry(dict[Key, Value]):
     """Thread-safe map from keys to objects, such as classes, functions or tables, each with a line of help.
 
-    ``of`` is the noun for one entry in errors. ``register`` rejects a second object for a key, unless ``replace`` is
-    True. A listing is a snapshot.
+    ``of`` is the noun for an entry in error messages. ``register`` rejects a second object for the same key, unless
+    ``replace`` is True. Listings are snapshots.
 
     >>> losses = ex.Registry("loss")
     >>> @losses.register("squared")
@@ -75,11 +74,10 @@ class Registry(dict[Key, Value]):
     def register(self, key: Key, value: _Registered, *, help: str = "", replace: bool = False) -> _Registered: ...
 
     def register(self, key: Key, value: Any = _MISSING, *, help: str = "", replace: bool = False) -> Any:
-        """Register an object under a key, and return it; without an object, return a decorator for functions and
-        classes.
+        """Register an object under a key, and return the object. Without an object, return a decorator.
 
-        ``help`` defaults to the first line of the docstring. Raises DeclarationError for a key already in use, unless
-        ``replace`` is True; the same object may be registered again.
+        ``help`` defaults to the first line of the docstring. Raises DeclarationError if the key is already in use,
+        unless ``replace`` is True. The same object may be registered again.
         """
         if value is _MISSING:
             return lambda decorated: self.register(key, decorated, help=help, replace=replace)
@@ -106,14 +104,20 @@ class Registry(dict[Key, Value]):
             self._help.pop(key, None)
 
     def find(self, key: Key, fix: str = "") -> Value:
-        """Return the object of a key; raises UnknownNameError with the most similar keys."""
+        """Return the object registered under ``key``; raise UnknownNameError with the most similar keys if there is
+        none.
+        """
         value: Value = self.get(key, _MISSING)
         if value is _MISSING:
             raise UnknownNameError(str(key), kind=self.of, known=[str(known) for known in self], fix=fix) from None
         return value
 
     def create(self, key: Key, *arguments: Any, **options: Any) -> Any:
-        """Call the class or function of a key; raises UnknownNameError, or DeclarationError if it is neither."""
+        """Call the class or function registered under ``key``.
+
+        Raises UnknownNameError for an unknown key, and DeclarationError for an object that is neither class nor
+        function.
+        """
         maker: Any = self.find(key)
         if not callable(maker):
             raise DeclarationError(
@@ -124,7 +128,7 @@ class Registry(dict[Key, Value]):
         return maker(*arguments, **options)
 
     def help(self, key: Key) -> str:
-        """Return the help line of a key: its ``help``, or the first line of the object's docstring."""
+        """Return the help line of ``key``: its ``help``, or the first line of the object's docstring."""
         value = self.find(key)
         if key in self._help:
             return self._help[key]
@@ -133,7 +137,7 @@ class Registry(dict[Key, Value]):
         lines = ((inspect.getdoc(value) if has_own_docstring else "") or "").strip().splitlines()
         return lines[0] if lines else ""
 
-    # Listings are snapshots, because a thread may register an object while another one iterates.
+    # Listings are snapshots, because a thread may register an object while another thread iterates.
 
     def _snapshot(self) -> dict[Key, Value]:
         with changes.held:
@@ -159,13 +163,13 @@ class Registry(dict[Key, Value]):
 
 
 def _description(value: Any) -> str:
-    """Return an object for errors: a function's or a class's location, else its string form."""
+    """Return a description of an object for errors: the location of a function or class, else its string form."""
     return f"{value.__module__}.{value.__qualname__}" if hasattr(value, "__qualname__") else repr(value)
 
 
 class _Functions(Registry[str, Callable[..., Any]]):
     def __missing__(self, name: str) -> Callable[..., Any]:
-        """Import the operations if they have not been imported yet, and look the name up again."""
+        """Import the operations if they have not been imported yet, and look up the name again."""
         import_module("explorer.ops")
         if name not in self:
             raise KeyError(name)
@@ -175,13 +179,13 @@ class _Functions(Registry[str, Callable[..., Any]]):
 operations: Registry[str, type[Any]] = Registry("operation")
 """operation name → its class"""
 extensions: Registry[str, list[type[Any]]] = Registry("extended operation")
-"""operation name → its extensions, in order of registration"""
+"""operation name → its extensions in order of registration"""
 functions: Registry[str, Callable[..., Any]] = _Functions("operation")
-"""function name → the recording function; a class without attributes registers itself"""
+"""function name → recording function; a class without attributes registers itself as its function"""
 
 
 def public(function: _Function) -> _Function:
-    """Register a recording function under its name; raises DeclarationError for a name used by another module.
+    """Register a recording function under its name; raise DeclarationError if another module uses the name.
 
     Arguments annotated as numbers, booleans, strings or policies are checked at each call.
     """
@@ -195,5 +199,7 @@ def public(function: _Function) -> _Function:
 
 
 def function(name: str) -> Callable[..., Any]:
-    """Return the recording function of a name; raises UnknownNameError with the most similar names."""
+    """Return the recording function called ``name``; raise UnknownNameError with the most similar names if there is
+    none.
+    """
     return functions.find(name)

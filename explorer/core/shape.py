@@ -1,7 +1,7 @@
 """User-visible shapes: tuples with the properties length, rows, columns and channels, depending on the category.
 
-Shapes inside the engine are plain tuples, which are keys of many tables; ``x.shape`` returns a `Sizes` to the user.
-Keys and attributes treat it as a plain tuple (core/exact_keys.py).
+Inside the engine, shapes are plain tuples, which are keys of many tables; ``x.shape`` returns a `Sizes` to the user.
+Keys and attributes treat a `Sizes` as a plain tuple (core/exact_keys.py).
 """
 
 from __future__ import annotations
@@ -12,16 +12,18 @@ CATEGORIES = ("scalar", "vector", "matrix", "three-d array")
 
 
 def category_of(rank: int) -> str:
-    """Return MetaNN's term for a rank: scalar, vector, matrix, three-d array, then "4-d array" and so on."""
+    """Return MetaNN's name for a number of dimensions: scalar, vector, matrix, three-d array, then "4-d array" and so
+    on.
+    """
     return CATEGORIES[rank] if rank < len(CATEGORIES) else f"{rank}-d array"
 
 
 class SizeError(OperandError, AttributeError):
-    """Raised if a shape is asked for a size that its category does not have."""
+    """Raised if a property is read that shapes of this category do not have, such as the rows of a vector."""
 
 
 class Sizes(tuple[int, ...]):
-    """Shape as a tuple of sizes; up to rank 3, sizes also have names (MetaNN: the object of Shape())."""
+    """Shape as a tuple of sizes. Up to three dimensions, sizes also have names (MetaNN: the object of Shape())."""
 
     __slots__ = ()
 

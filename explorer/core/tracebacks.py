@@ -19,10 +19,10 @@ _INSTALLED = tuple(
 
 
 def shorten(error: BaseException) -> None:
-    """Remove frames of this package and of installed packages from the traceback of an error and of its causes.
+    """Remove frames of this package and of installed packages from the tracebacks of an error and of its causes.
 
-    A traceback without any other frame keeps its outermost frame; a cause without any other frame is not shown, since
-    the message of the error contains what it says.
+    If an error has no other frames, its outermost frame is kept. If a cause has no other frames, the cause is not
+    shown, since the error's message already contains the information.
     """
     current: BaseException | None = error
     seen: set[int] = set()
@@ -60,12 +60,12 @@ def _user_frames(traceback: TracebackType | None) -> list[TracebackType]:
 
 
 def _is_program(path: str) -> bool:
-    """Return whether a file is the program that runs, which may be inside an installation's folder."""
+    """Return whether ``path`` is the program that runs. The program may be inside the folder of an installation."""
     return path == getattr(sys.modules.get("__main__"), "__file__", None)
 
 
 def _linked(frames: list[TracebackType]) -> TracebackType | None:
-    """Return a traceback of these frames only."""
+    """Return a traceback that contains only these frames."""
     traceback: TracebackType | None = None
     for frame in reversed(frames):
         traceback = TracebackType(traceback, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)

@@ -1,18 +1,19 @@
 """Expressions and operations: recorded values, and the computations that produce them.
 
 An expression has an operation, operands, a type and a line of the user's code. Recording computes only the type, and
-costs about two microseconds: ``Expr`` has slots instead of a dataclass's ``__init__``, types are looked up by operand
-types before inference runs, and a node keeps the code object and instruction of the user's line, from which file and
-line are computed on demand.
+takes about two microseconds: ``Expr`` has slots instead of a dataclass's ``__init__``, and the result type is looked up
+by operand types before inference runs. A node stores the code object and the instruction of the user's line; file name
+and line number are computed from them on demand.
 
-An operation's class body defines its facets: type inference, kernel, gradient, batching and cost. Fields of the class
-are its attributes. A class without one of the facets is rejected when it is declared, so that laws over the registry
-can rely on all of them. Instances are interned, so that operations are compared by identity; attributes are equal if
-types and bits are (1, 1.0 and True differ, 0.0 and −0.0 too). xDSL, the model for these classes, separates kernels from
-operations; here they are in one class body, so that adding an operation changes one file.
+The class body of an operation defines its facets: type inference, kernel, gradient, batching and cost. Fields of the
+class are the operation's attributes. A class without one of the facets is rejected when it is declared, so laws over
+the registry can rely on all facets. Instances are interned, so operations are compared by identity. Attributes are
+equal if their types and bits are equal (1, 1.0 and True differ, 0.0 and −0.0 too). xDSL, the model for these classes,
+separates kernels from operations. Here they are in one class body, so a new operation changes only one file.
 
-NumPy's kernels are methods of the operations; ``kernels`` contains the others, which users register with ``ex.kernel``.
-A user-defined dtype needs no kernel: by default, operands are decoded to numbers and the result is encoded.
+NumPy's kernels are methods of the operations; ``kernels`` contains all other kernels, which users register with
+``ex.kernel``. A user-defined dtype needs no kernel: by default, operands are decoded to numbers and the result is
+encoded.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ next_uid = _uids.__next__
 
 
 def number_from(first: int) -> None:
-    """Make the uids of expressions recorded from now on start at ``first`` at least."""
+    """Number all expressions recorded from now on with uids of at least ``first``."""
     while next_uid() < first - 1:
         pass
 
@@ -83,7 +84,7 @@ def _binary(name: str, left: Any, right: Any) -> Expr:
     try:
         expression: Expr = functions[name](left, right)
     except OperandError:
-        # NumPy's protocol: an object of a class with ``__array_ufunc__ = None`` answers for both operands itself.
+        # NumPy's protocol: an object of a class with ``__array_ufunc__ = None`` performs the operation itself.
         if None in (getattr(left, "__array_ufunc__", 0), getattr(right, "__array_ufunc__", 0)):
             return NotImplemented  # type: ignore[no-any-return]  # then Python calls the method of the other operand
         raise
@@ -91,7 +92,7 @@ def _binary(name: str, left: Any, right: Any) -> Expr:
 
 
 def _logic(connective: str, left: Any, right: Any) -> Expr:
-    """Record the logical operation for two booleans, else the bitwise operation, as NumPy does."""
+    """Record the logical operation if both operands are boolean, else the bitwise operation, as NumPy does."""
     return _apply(f"{'logical' if _is_boolean(left) and _is_boolean(right) else 'bitwise'}_{connective}", left, right)
 
 
@@ -105,8 +106,8 @@ def _is_boolean(value: Any) -> bool:
 class Operators:
     """Python's operators and NumPy's array methods: every method records one operation and computes nothing.
 
-    The operation is looked up by name, since higher modules declare the operations. Methods are written out, not
-    generated in a loop, so that editors can complete them and type checkers know their arguments.
+    The operation is looked up by name, since higher modules declare the operations. The methods are written out instead
+    of being generated in a loop, so that editors can complete them and type checkers know their arguments.
     """
 
     __slots__ = ()
@@ -229,25 +230,27 @@ class Operators:
         return _apply("getitem", self, index)
 
     def sum(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, *, policies: Items = ()) -> Expr:
-        """Return the sum over ``axis``, over all axes for None; ``keepdims`` keeps them with size 1."""
+        """Return the sum over ``axis`` (None: over all axes); ``keepdims`` keeps the reduced axes with size 1."""
         total: Expr = functions["sum"](self, axis, keepdims, policies=policies)
         return total
 
     def mean(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, *, policies: Items = ()) -> Expr:
-        """Return the mean over ``axis``, over all axes for None; ``keepdims`` keeps them with size 1."""
+        """Return the mean over ``axis`` (None: over all axes); ``keepdims`` keeps the reduced axes with size 1."""
         average: Expr = functions["mean"](self, axis, keepdims, policies=policies)
         return average
 
     def max(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Expr:
-        """Return the maximum over ``axis``, over all axes for None; ``keepdims`` keeps them with size 1."""
+        """Return the maximum over ``axis`` (None: over all axes); ``keepdims`` keeps the reduced axes with size 1."""
         return _apply("max", self, axis=axis, keepdims=keepdims)
 
     def min(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Expr:
-        """Return the minimum over ``axis``, over all axes for None; ``keepdims`` keeps them with size 1."""
+        """Return the minimum over ``axis`` (None: over all axes); ``keepdims`` keeps the reduced axes with size 1."""
         return _apply("min", self, axis=axis, keepdims=keepdims)
 
     def reshape(self, *shape: Any) -> Expr:
-        """Return the same elements in another shape; one size may be −1 and is computed from the others."""
+        """Return the same elements in another shape; a single size may be −1 and is then computed from the other
+        sizes.
+        """
         return _apply("reshape", self, shape[0] if len(shape) == 1 else shape)
 
     def transpose(self, *axes: Any) -> Expr:
@@ -259,11 +262,11 @@ class Operators:
         return _apply("transpose", self, axes)
 
     def flatten(self) -> Expr:
-        """Return the elements in row-major order along one axis."""
+        """Return the elements along a single axis, in row-major order."""
         return _apply("flatten", self)
 
     def squeeze(self, axis: int | None = None) -> Expr:
-        """Remove an axis of size 1; for None, all of them."""
+        """Remove ``axis``, which must have size 1; for None, remove all axes of size 1."""
         return _apply("squeeze", self, axis)
 
     def clip(self, min: Any = None, max: Any = None) -> Expr:
@@ -285,8 +288,7 @@ class Operators:
 
 
 class Expr(NumpyProtocol, Operators):
-    """Recorded value: an operation on operands, with its type and the line that wrote it. Immutable, hashed by
-    identity.
+    """Recorded value: an operation, its operands, the type, and the recording line. Immutable, and hashed by identity.
 
     >>> x = ex.tensor([1.0, 2.0], "float32", name="x")
     >>> y = 2 * x + 1
@@ -312,7 +314,7 @@ class Expr(NumpyProtocol, Operators):
     instruction: int
 
     def __eq__(self, other: object) -> Expr:  # type: ignore[override]  # NumPy's meaning: elementwise, an expression
-        # a call from the comparison of captured lists tests identity (identity_comparison.py)
+        # While captured lists are compared, == must test identity (identity_comparison.py).
         equal: Any = self is other if _frame(1).f_code is COMPARING else super().__eq__(other)
         return cast("Expr", equal)
 
@@ -369,7 +371,7 @@ class Expr(NumpyProtocol, Operators):
         return place_of(function_code(self.code), self.instruction)
 
     def mark_used(self) -> None:
-        """Mark this value as used, which makes a tensor's storage read-only."""
+        """Mark this value as used; the storage of a tensor then becomes read-only."""
 
     @property
     def label(self) -> str:
@@ -377,7 +379,7 @@ class Expr(NumpyProtocol, Operators):
         return self.operation.label
 
     def eval_register(self) -> RegisteredValue:
-        """Register for evaluation in the thread's default plan and return a handle (MetaNN: EvalRegister)."""
+        """Register the expression in the thread's default plan, and return its handle (MetaNN: EvalRegister)."""
         return hooks.register(self)
 
     def explore(self, **options: Unpack[ExploreOptions]) -> View:
@@ -446,7 +448,7 @@ class Expr(NumpyProtocol, Operators):
         return numbers_of(hooks.evaluate(self)).item()
 
     def _refuse_in_trace(self, what: str) -> None:
-        # values recorded before the outermost trace may be read, because they are the same in every call
+        # Values recorded before the outermost trace may be read, because they are the same in every call.
         if state.traces and self.uid >= state.traces[0]:
             raise StateError(
                 f"{what}() of a value inside an @ex.function",
@@ -466,12 +468,12 @@ _frame = sys._getframe
 
 
 def record(operation: Operation, operands: tuple[Expr, ...]) -> Expr:
-    """Record an operation on operands; an illegal combination raises OperandError on the user's line."""
+    """Record an operation on operands; raise OperandError, with the user's line, for an illegal combination."""
     self = _new(Expr)
     self.operation = operation
     self.operands = operands
     types: tuple[AnyType, ...]
-    if len(operands) == 2:  # half of the time of recording is spent here
+    if len(operands) == 2:  # this branch takes half of the recording time
         first, second = operands
         types = first.type, second.type
     elif len(operands) == 1:
@@ -497,7 +499,7 @@ def record(operation: Operation, operands: tuple[Expr, ...]) -> Expr:
 def record_typed(
     operation: Operation, type_: AnyType, operands: tuple[Expr, ...], hidden: tuple[Expr, ...] = ()
 ) -> Expr:
-    """Record an operation whose result type is known; ``hidden`` operands are already marked as used."""
+    """Record an operation with a known result type; ``hidden`` operands are already marked as used."""
     self = _new(Expr)
     self.operation, self.type = operation, type_
     self.operands = operands + hidden
@@ -509,8 +511,9 @@ def record_typed(
 
 
 def assign_identity(node: Expr) -> None:
-    """Give a new node its uid, scope and source location; uids increase in order of recording, so operands have smaller
-    ones."""
+    """Give a new node its uid, scope and source location. Uids increase in order of recording, so operands have smaller
+    uids.
+    """
     node.uid = next_uid()
     context = state
     node.scope = context.scope
@@ -520,10 +523,10 @@ def assign_identity(node: Expr) -> None:
 def make_replacement(
     operation: Operation, operands: tuple[Expr, ...], original: Expr, scope: Scope | None, type_: AnyType | None = None
 ) -> Expr:
-    """Return a new node that replaces ``original``, in ``scope``, attributed to the original's line of the user's
-    program.
+    """Return a new node that replaces ``original``, has the given ``scope``, and has the source location of
+    ``original``.
 
-    ``type_`` is its type if already known; otherwise the operation infers it.
+    ``type_`` is the node's type; None: the operation infers the type.
     """
     self = _new(Expr)
     self.operation, self.operands, self.scope = operation, operands, scope
@@ -533,8 +536,9 @@ def make_replacement(
 
 
 _interning = threading.RLock()
-"""protects the tables of instances; reentrant, because a finalizer that the garbage collector runs while a thread has
-the lock may create an operation"""
+"""Lock of the tables of instances. The lock is reentrant, because the garbage collector may run a finalizer that
+creates an operation, while the thread already has the lock.
+"""
 
 
 def _renew() -> None:
@@ -543,7 +547,7 @@ def _renew() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    # another thread may have the lock during the fork, and would never release it in the child
+    # if another thread has the lock during a fork, the lock would never be released in the child process
     os.register_at_fork(after_in_child=_renew)
 
 
@@ -551,7 +555,7 @@ _PLAIN = frozenset((int, float, bool, str, tuple, type(None)))
 
 
 class Interning(type):
-    """Metaclass that creates one instance for each set of attribute values."""
+    """Metaclass that creates only one instance for each combination of attribute values."""
 
     _instances: WeakValueDictionary[Any, Any]
 
@@ -565,21 +569,21 @@ class Interning(type):
             instance = cls._instances.get(key)
             if instance is not None:
                 return instance
-        if Sizes in map(type, arguments) or Sizes in map(type, keywords.values()):  # an attribute is a plain tuple
+        if Sizes in map(type, arguments) or Sizes in map(type, keywords.values()):  # a shape is stored as a plain tuple
             arguments = tuple([tuple(value) if type(value) is Sizes else value for value in arguments])
             keywords = {name: tuple(value) if type(value) is Sizes else value for name, value in keywords.items()}
         try:
             candidate = super().__call__(*arguments, **keywords)
-        # operands instead of attributes are a common mistake, which has its own error
+        # Users often pass operands instead of attributes, which has its own error.
         except TypeError:
             cls._check_attributes((*arguments, *keywords.values()))
             raise
         attributes = tuple([getattr(candidate, name) for name in cls.attribute_names])
-        # __post_init__ may have replaced attributes by canonical ones, which are the key
+        # ``__post_init__`` may have replaced attributes by canonical values, which then are the key
         if key is None or not all(map(is_, attributes, arguments)):
             key = cls._key(attributes)
         with _interning:
-            # Two threads may create the same operation: both use the first one.
+            # Two threads may create the same operation; both then use the instance that was stored first.
             instance = cls._instances.setdefault(key, candidate)
         if instance is candidate:
             cls._check_attributes(attributes)
@@ -613,20 +617,22 @@ class Interning(type):
 
 
 def _is_array(value: Any) -> bool:
-    """Return whether a value is an array of any library, except NumPy scalars and data of user-defined types."""
+    """Return whether a value is an array of any library. NumPy scalars and data of user-defined types are not
+    arrays.
+    """
     is_array = hasattr(value, "__array__") and not isinstance(value, np.generic)
     return is_array and not stands_for_expression(value)
 
 
 Range: TypeAlias = Literal["real", "nonnegative", "positive", "unit"]
-"""known range of every element of a result: any number, ≥ 0, > 0, between 0 and 1"""
+"""range that contains every element of a result: any number, ≥ 0, > 0, or between 0 and 1"""
 
 
 _tokens = count()
 
 
 class _Docstring:
-    """Docstring of an operation class; for an instance, the generated help page of the operation."""
+    """Docstring of an operation class. For an instance, it is the generated help page of the operation."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -640,9 +646,9 @@ class _Docstring:
 class Operation(metaclass=Interning):
     """Base class of all operations; derive from ``Elementwise`` or another base in ``explorer.ops.base`` if one fits.
 
-    ``infer`` returns the result's type or raises OperandError; ``kernel`` computes on NumPy arrays; ``gradient``
-    returns the gradients of the operands as expressions (None for an operand without gradient); ``batch`` records the
-    same operation over operands that have a leading batch axis; ``flops`` counts arithmetic.
+    ``infer`` returns the result's type or raises OperandError. ``kernel`` computes the result from NumPy arrays.
+    ``gradient`` returns the gradients of the operands as expressions (None for an operand without gradient). ``batch``
+    records the same operation for operands that have a leading batch axis. ``flops`` counts the arithmetic operations.
 
     ``class X(Operation, extends=ex.matmul)`` adds operand types to an existing operation: X is recorded for operands
     that matmul's ``infer`` rejects and X's ``infer`` accepts.
@@ -663,81 +669,91 @@ class Operation(metaclass=Interning):
     """
 
     name: ClassVar[str]
-    """name in the registry and in diagrams: the class name in snake_case unless it is set"""
+    """name in the registry and in diagrams; by default the class name in snake_case"""
     view: ClassVar[bool] = False
-    """the kernel returns a view of its first operand, or a broadcast constant, and allocates nothing"""
+    """whether the kernel returns a view of its first operand, or a broadcast constant, and allocates nothing"""
     elementwise: ClassVar[bool] = False
-    """each element of the result depends only on the operands' elements at the same position"""
+    """whether each element of the result depends only on the operands' elements at the same position"""
     linear: ClassVar[bool] = False
-    """linear in each operand while the others are constant"""
+    """whether the result is linear in each operand while the other operands are constant"""
     commutative: ClassVar[bool] = False
-    """f(a, b) = f(b, a)"""
+    """whether f(a, b) = f(b, a)"""
     associative: ClassVar[bool] = False
-    """f(f(a, b), c) = f(a, f(b, c)), up to rounding"""
+    """whether f(f(a, b), c) = f(a, f(b, c)), up to rounding"""
     idempotent: ClassVar[bool] = False
-    """f(f(x)) = f(x), and f(x, x) = x"""
+    """whether f(f(x)) = f(x), and f(x, x) = x"""
     involution: ClassVar[bool] = False
-    """f(f(x)) = x, up to rounding"""
+    """whether f(f(x)) = x, up to rounding"""
     is_even: ClassVar[bool] = False
-    """f(−x) = f(x)"""
+    """whether f(−x) = f(x)"""
     monotone: ClassVar[bool] = False
-    """never decreasing in its first operand"""
+    """whether the result never decreases when the first operand increases"""
     defined_everywhere: ClassVar[bool] = False
-    """unary, and defined for every real number and ±∞: only NaN gives NaN"""
+    """whether the operation is unary and defined for every real number and ±∞, so only NaN gives NaN"""
     pure: ClassVar[bool] = True
-    """the result depends only on the operands, and there is no other effect, so that the operation may be computed
-    before the run, once for equal nodes, and in batches; an impure operation runs as often as it was recorded"""
+    """whether the result depends only on the operands, and the operation has no other effect. A pure operation may be
+    computed before the run, once for equal nodes, and in batches. An impure operation runs as often as it was recorded.
+    """
     portable: ClassVar[bool] = True
-    """the kernel uses only NumPy's functions, and no arrays other than operands and result, so that it runs on a device
-    whose arrays implement NumPy's protocols (``Device.runs_numpy``)"""
+    """whether the kernel uses only NumPy's functions, and no arrays other than operands and result. Such a kernel also
+    runs on devices whose arrays implement NumPy's protocols (``Device.runs_numpy``).
+    """
     reuses_operand: ClassVar[bool] = False
-    """the kernel may overwrite an operand of the result's type"""
+    """whether the kernel may overwrite an operand that has the result's type"""
     range: ClassVar[Range] = "real"
     nondifferentiable: ClassVar[str] = ""
-    """reason why there is no gradient, if there is none"""
+    """reason why the operation has no gradient; "" if it has one"""
     refuses_gradient: ClassVar[bool] = False
-    """requesting the gradient raises an error, instead of treating the result as a constant"""
+    """whether requesting the gradient raises an error; otherwise, the result is treated as a constant"""
     unbatchable: ClassVar[str] = ""
-    """reason why there is no batching rule, if there is none"""
+    """reason why the operation has no batching rule; "" if it has one"""
     channels_last: ClassVar[bool] = False
-    """the kernel is fastest on images (N, C, H, W) whose channels are adjacent in memory, and returns such a result"""
+    """whether the kernel is fastest on images (N, C, H, W) whose channels are adjacent in memory, and returns such
+    images
+    """
     examples: ClassVar[tuple[Example, ...]] = ()
-    """operands on which the laws are checked"""
+    """examples of operands; the laws are checked on arrays drawn from them"""
 
     takes_tuples: ClassVar[bool] = False
-    """operands may have several outputs"""
+    """whether operands may have several outputs"""
     takes_elements: ClassVar[bool] = False
-    """``infer`` and kernel handle user-defined element types; other operations get the decoded numbers"""
+    """whether ``infer`` and ``kernel`` accept user-defined element types; other operations receive the decoded
+    numbers
+    """
     takes_text: ClassVar[bool] = False
-    """strings are moved or compared like numbers"""
+    """whether strings are accepted as elements, and moved or compared like numbers"""
     text_operands: ClassVar[slice] = slice(None)
-    """operands that may be strings, if all of them are"""
+    """operands that may be strings, if all of them are strings"""
     changes_device: ClassVar[bool] = False
-    """the result is on another device than the operand"""
+    """whether the result is on another device than the operand"""
     packed_operand: ClassVar[int | None] = None
-    """index of the operand that the kernel packs into another layout; a program keeps the packed form of a constant"""
+    """index of the operand that the kernel packs into another layout; a program keeps the packed form of a constant
+    operand
+    """
     follows_format: ClassVar[bool] = False
-    """whether tiles are computed fastest if the result has the memory layout of the last operand, an image"""
+    """whether tiles are computed fastest if the result has the same memory layout as the last operand, an image"""
     accumulates: ClassVar[bool] = False
-    """whether the kernel accumulates sums or products of elements: float16 and other floats narrower than float32 are
-    then converted to float32 first, and the result is rounded once (``accumulator_dtype``)"""
+    """whether the kernel accumulates sums or products of elements. If so, float16 and other floats narrower than
+    float32 are converted to float32 first, and the result is rounded once (``accumulator_dtype``).
+    """
     attribute_names: ClassVar[tuple[str, ...]] = ()
-    """names of the attributes, in order"""
+    """names of the attributes, in the order of the class's fields"""
 
     _operand_count: ClassVar[int | None] = None
-    """number of operands of ``infer``, None for any number"""
+    """number of operands that ``infer`` accepts; None for any number"""
     known_types: dict[tuple[AnyType, ...], AnyType]
-    """operand types → result type, a cache of ``infer``"""
+    """operand types → result type, as a cache of ``infer``"""
 
     def __init_subclass__(
         cls, *, abstract: bool = False, extends: Operation | type[Operation] | None = None, **options: Any
     ) -> None:
         super().__init_subclass__(**options)
         check_names(cls, Operation, "the operation", _RENAMED)
-        documented = bool((cls.__doc__ or "").strip())  # a dataclass generates a docstring
+        documented = bool((cls.__doc__ or "").strip())  # a dataclass without a docstring gets a generated one
         frozen_class: Any = dataclass(frozen=True, eq=False, repr=False)(cls)
         cls.attribute_names = tuple([field.name for field in fields(frozen_class)])
-        # Each class has its own table, even if it inherits: equal attributes of two classes are two operations.
+        # Each class has its own table, even if it inherits: operations of two classes differ even if their attributes
+        # are equal.
         cls._instances = WeakValueDictionary()
         if abstract:
             return
@@ -767,49 +783,57 @@ class Operation(metaclass=Interning):
         raise NotImplementedError
 
     def kernel(self, out: Any, *operands: Any, **_: Any) -> Any:
-        """Compute into ``out`` (an array of the inferred type; None for a view) and return it."""
+        """Compute the result into ``out`` and return it. ``out`` is an array of the inferred type, or None for a
+        view.
+        """
         raise NotImplementedError
 
     def bind_kernel(self, out: Any, *operands: Any, **_: Any) -> Callable[[], Any]:
         """Return a function that runs ``kernel`` on these arrays each time it is called.
 
-        Only the arrays' elements change between calls, so decisions based on dtype or shape can be made here once.
+        Only the arrays' elements change between calls, so choices that depend on dtype or shape can be made here once.
         """
         return functools.partial(self.kernel, out, *operands)
 
     def gradient(self, upstream: Any, result: Any, *operands: Any, **_: Any) -> tuple[Expr | None, ...]:
-        """Return the operands' gradients as expressions of the upstream gradient, the result and the operands."""
+        """Return the gradient of each operand, as an expression of the upstream gradient, the result and the operands.
+
+        None replaces the gradient of an operand that has none.
+        """
         raise NotImplementedError
 
     def batch(self, size: int, batched: tuple[bool, ...], *operands: Any, **_: Any) -> Expr:
-        """Record the operation over operands of which some have a leading batch axis of ``size``."""
+        """Record the operation for operands with a leading batch axis of ``size``; ``batched`` marks the operands that
+        have it.
+        """
         raise NotImplementedError
 
     def flops(self, result: Any, *types: Any, **_: Any) -> int:
-        """Return the number of arithmetic operations."""
+        """Return the number of arithmetic operations, from the types of the result and the operands."""
         raise NotImplementedError
 
     def workspace(self, *types: Any, **_: Any) -> int:
-        """Return the bytes of temporaries that the kernel allocates, if they exceed the operands' size."""
+        """Return the number of bytes of the kernel's temporaries, if they exceed the operands' size."""
         return 0
 
     def kept_axes(self, operand: int, *types: Any, **_: Any) -> tuple[tuple[int, int], ...]:
-        """Return pairs (operand axis, result axis) for which scaling the operand along one scales the result along the
-        other.
+        """Return pairs (operand axis, result axis) along which scaling the operand is the same as scaling the result.
 
-        Products return such pairs (a filter's output channel, a matrix's column), so that factors of the result can
-        move into weights.
+        Products return such pairs (a filter's output channel, a matrix's column), so factors of the result can move
+        into the weights.
         """
         return ()
 
     # -- tiled kernels; by default an operation is computed as a whole -----------------------------------------------
 
     def pack_operand(self, operand: Any) -> Any:
-        """Pack the operand number ``packed_operand`` for the kernel; a program keeps the packed form of a constant."""
+        """Return the operand with index ``packed_operand`` in the kernel's layout; a program keeps the packed form of a
+        constant.
+        """
         raise NotImplementedError
 
     def tiles(self, out: Any, prepared: Any, *operands: Any, **_: Any) -> list[Tile]:
-        """Return the tiles of the result in ``out``; ``prepared`` is None if the operation packs no operand."""
+        """Return the tiles that compute the result into ``out``. ``prepared`` is the packed operand, or None."""
         raise NotImplementedError
 
     @property
@@ -832,25 +856,31 @@ class Operation(metaclass=Interning):
         return None
 
     def partial_dtype(self, result: np.dtype[Any]) -> np.dtype[Any]:
-        """Return the dtype of partial results."""
+        """Return the dtype of partial results, for a result of dtype ``result``."""
         return accumulator_dtype(result) if self.accumulates else result
 
     def partial_reduce(self, out: Any, x: Any, axes: tuple[int, ...]) -> Any:
-        """Reduce parts of rows along ``axes`` into ``out``, in which these axes have size 1."""
+        """Reduce ``x``, which contains parts of the rows, along ``axes`` into ``out``, in which these axes have size
+        1.
+        """
         raise NotImplementedError
 
     def finalize(self, out: Any, joined: Any, count: int) -> Any:
-        """Compute the result into ``out`` from the combined partial results of each row of ``count`` elements."""
+        """Compute the result into ``out`` from ``joined``, the combined partial results of rows of ``count``
+        elements.
+        """
         np.copyto(out, joined, casting="unsafe")
         return out
 
     # -- methods of every operation ------------------------------------------------------------------------------
 
     def __call__(self, *operands: Any, policies: Items = NO_POLICIES, **others: Any) -> Expr:
-        """Record this operation on expressions, arrays or numbers; policies that it does not read have no effect."""
+        """Record this operation on expressions, arrays or numbers. Policies that the operation does not read have no
+        effect.
+        """
         if others:
             refuse_option(next(iter(others)), self.label, ["policies"])
-        # only checked: a wrong policy is rejected even if it has no effect
+        # The policies are only checked: a wrong policy is rejected even if it has no effect.
         if policies is not NO_POLICIES:
             Policies(policies, self.label)
         for operand in operands:
@@ -864,7 +894,7 @@ class Operation(metaclass=Interning):
 
     @classmethod
     def count_operands(cls) -> int | None:
-        """Return the number of operands, from the signature of ``infer`` or else of ``kernel``; None for any number."""
+        """Return the number of operands in the signature of ``infer``, else of ``kernel``; None for any number."""
         for method, implicit in ((cls.infer, 1), (cls.kernel, 2)):
             parameters = list(inspect.signature(method).parameters.values())[implicit:]
             if not any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
@@ -872,7 +902,7 @@ class Operation(metaclass=Interning):
         return None
 
     def type_of(self, types: tuple[AnyType, ...]) -> AnyType:
-        """Return the inferred type, cached for each tuple of operand types."""
+        """Return the result type inferred from operand types; cached for each tuple of types."""
         cached = self.known_types.get(types)
         if cached is not None:
             return cached
@@ -899,7 +929,7 @@ class Operation(metaclass=Interning):
         return inferred if self.changes_device or not devices or devices[0] is cpu else on_device(inferred, devices[0])
 
     def _check_strings(self, types: tuple[AnyType, ...]) -> None:
-        """Raise OperandError for strings that the operation does not support, or that are mixed with numbers."""
+        """Raise OperandError for strings that the operation does not support, or that are combined with numbers."""
         are_strings = [type(type_) is TensorType and is_text(type_.dtype) for type_ in types]
         if not any(are_strings):
             return
@@ -912,7 +942,7 @@ class Operation(metaclass=Interning):
             )
 
     def refuse(self, types: tuple[AnyType, ...], rule: str, fix: str = "") -> OperandError:
-        """Return the error for illegal operands."""
+        """Return the OperandError for operands of these types, which violate ``rule``."""
         operand_types = (", ".join(map(repr, types[:6])) or "nothing") + f", … ({len(types)} in all)" * (len(types) > 6)
         return OperandError(f"{self.label} of {operand_types}", rule=rule, fix=fix)
 
@@ -927,7 +957,9 @@ class Operation(metaclass=Interning):
         return {name: getattr(self, name) for name in self.attribute_names}
 
     def compute(self, *operands: Array) -> Any:
-        """Run the NumPy kernel on arrays, into freshly allocated results (a tuple of them for several outputs)."""
+        """Run the NumPy kernel on arrays and return a newly allocated result, or a tuple of results for several
+        outputs.
+        """
         types = tuple([TensorType(array.shape, array.dtype) for array in operands])
         type_ = self.type_of(types)
         if self.view:
@@ -946,12 +978,12 @@ class Operation(metaclass=Interning):
 
 
 def as_operands(values: tuple[Any, ...]) -> tuple[Expr, ...]:
-    """Convert operands to expressions: numbers to constants of the weakest dtype that fits, arrays to tensors.
+    """Convert operands to expressions: numbers to constants of the weakest possible dtype, arrays to tensors.
 
     The results are on the device of the first expression. Raises OperandError if all operands are numbers.
     """
     convert = registry.functions["as_expr"]
-    # fast path for x · 2 without lists and loops, since recording takes only two microseconds
+    # Handle x · 2 without lists and loops, since recording takes only two microseconds.
     if len(values) == 2:
         first, second = values
         if type(first) in WEAK and isinstance(second, Expr):
@@ -978,7 +1010,7 @@ def as_operands(values: tuple[Any, ...]) -> tuple[Expr, ...]:
     return tuple([value if isinstance(value, Expr) else convert(value, dtypes, types[0].device) for value in converted])
 
 
-WEAK = (float, int, bool, complex)  # Python numbers adopt the dtype of the tensor operands if it can represent them
+WEAK = (float, int, bool, complex)  # Python numbers take the dtype of the tensor operands if it can represent them
 
 
 def operation(name: str) -> type[Operation]:
@@ -992,7 +1024,9 @@ def operation(name: str) -> type[Operation]:
 
 
 class OperationRedefined(UserWarning):
-    """Repeated declaration of an operation under the same module and name; it replaces the earlier one."""
+    """Repeated declaration of an operation with the same module and name; the new operation replaces the earlier
+    one.
+    """
 
 
 _RENAMED = {
@@ -1009,11 +1043,14 @@ _RENAMED = {
     "finish": "finalize",
     "moves": "changes_device",
 }
-"""old name of an attribute or method → current name"""
+"""previous name of an attribute or method → current name"""
 
 
 def _check_required_members(cls: type[Operation], documented: bool) -> None:
-    """Raise DeclarationError if a class lacks a method or attribute that ``Operation`` does not define."""
+    """Raise DeclarationError if a class lacks a method or attribute that every operation must define.
+
+    ``documented`` states whether the class has a docstring of its own.
+    """
     base = Operation
     missing = [] if documented else ["a docstring (one sentence)"]
     facets = ("infer", "kernel", "flops")
@@ -1036,9 +1073,11 @@ def _check_required_members(cls: type[Operation], documented: bool) -> None:
 
 
 def _register(cls: type[Operation], factory: Callable[[], Operation] | None) -> None:
-    """Register an operation's class under its name, and the result of ``factory`` as the function of that name."""
+    """Register an operation's class under its name, and the result of ``factory`` as the recording function of that
+    name.
+    """
     registered = registry.operations.get(cls.name)
-    # same module and name: a notebook cell that is run again
+    # A class with the same module and name comes from a notebook cell that is run again.
     if registered is not None:
         if (registered.__module__, registered.__qualname__) != (cls.__module__, cls.__qualname__):
             raise DeclarationError(
@@ -1062,7 +1101,7 @@ def _register(cls: type[Operation], factory: Callable[[], Operation] | None) -> 
 
 
 def _extend(base: type[Operation], cls: type[Operation]) -> None:
-    """Register ``cls`` for operands that ``base`` rejects; a class of the same module and name is replaced."""
+    """Register ``cls`` for operands that ``base`` rejects. It replaces an extension with the same module and name."""
     unknown = [name for name in cls.attribute_names if name not in base.attribute_names]
     if unknown:
         raise DeclarationError(
@@ -1079,7 +1118,9 @@ def _extend(base: type[Operation], cls: type[Operation]) -> None:
 
 
 def _with_names(refusal: OperandError, operands: tuple[Expr, ...]) -> OperandError:
-    """Return an error about operands with their names, if there are several and one of them is a named leaf."""
+    """Return the error ``refusal`` with the operands' names, if there are several operands and a leaf among them has a
+    name.
+    """
     is_named = any(not operand.operands and operand.label != operand.operation.label for operand in operands)
     if not is_named or not 1 < len(operands) <= _NAMED:
         return refusal
@@ -1088,13 +1129,13 @@ def _with_names(refusal: OperandError, operands: tuple[Expr, ...]) -> OperandErr
 
 
 _NAMED = 4
-"""maximum number of operands that an error names"""
+"""maximum number of operands whose names an error lists"""
 
 
 def _find_extension(operation: Operation, types: tuple[AnyType, ...], refusal: OperandError) -> Operation:
-    """Return the first registered extension that accepts operands which the operation itself rejects.
+    """Return the first registered extension that accepts operands of these ``types``, which ``operation`` rejects.
 
-    If there is none, raise the original error with the rules of all extensions.
+    If there is none, raise ``refusal``, the operation's own error, with the rules of all extensions.
     """
     rules = [refusal.rule]
     for operation_class in registry.extensions.get(type(operation).name, ()):
@@ -1117,10 +1158,11 @@ kernels: Registry[tuple[type[Operation], Device | ElementType], Callable[..., An
 
 @named
 def kernel(*operations: str | Operation | type[Operation], on: Device | ElementType) -> Callable[..., Any]:
-    """Register a function(operation, out, *operands) as the kernel of operations on a device or an element type.
+    """Register a function(operation, out, *operands) as the kernel of ``operations`` on ``on``, a device or an element
+    type.
 
-    Operands and ``out`` are the device's arrays, or the stored numbers of an element type. Raises UnknownNameError for
-    an unknown operation name.
+    Operands and ``out`` are arrays of the device, or arrays of the element type's stored values. Raises
+    UnknownNameError for an unknown operation name.
 
     >>> board = ex.Device("board")
     >>> @ex.kernel("tanh", on=board)
@@ -1146,12 +1188,12 @@ def _class_of(operation: str | Operation | type[Operation]) -> type[Operation]:
 
 
 def runs_on(operation: Operation, device: Device) -> bool:
-    """Return whether an operation has a kernel on a device."""
+    """Return whether ``operation`` has a kernel on ``device``."""
     return (
         device is cpu
         or (type(operation), device) in kernels
         or operation.changes_device
-        # constants are created by NumPy and copied; views need no kernel if the arrays are NumPy's
+        # NumPy creates constants, which are then copied; views need no kernel if the arrays are NumPy's
         or operation.count_operands() == 0
         or (operation.view and device.addressable)
         or (operation.portable and device.runs_numpy)
@@ -1159,9 +1201,9 @@ def runs_on(operation: Operation, device: Device) -> bool:
 
 
 def kernel_of(operation: Operation, device: Device, *types: AnyType) -> Callable[..., Any]:
-    """Return the kernel of an operation, bound to its attributes, for a device and types of operands and result.
+    """Return the kernel of ``operation`` on ``device``, bound to the operation's attributes.
 
-    Raises DeclarationError if there is none.
+    ``types`` are the types of the operands and the result. Raises DeclarationError if there is no such kernel.
     """
     if device is not cpu:
         return _on_device(operation, device)
@@ -1192,7 +1234,9 @@ def _on_device(operation: Operation, device: Device) -> Callable[..., Any]:
 
 
 def _described(operation: Operation, device: Device, out: Any) -> Any:
-    """Compute a value without operands with NumPy and write it to the device."""
+    """Compute an operation without operands with NumPy, write the value to the device, and return the device's
+    array.
+    """
     type_ = operation.type_of(())
     assert isinstance(type_, TensorType)
     values = device.empty(type_.shape, type_.dtype) if out is None else out
@@ -1220,7 +1264,7 @@ def _stored(array: Any) -> Any:
 
 
 def _through_numbers(operation: Operation, out: Any, *operands: Any) -> Any:
-    """Decode the operands, compute on numbers, encode the result."""
+    """Decode the operands, compute with the decoded numbers, and encode the result into ``out``."""
     computed = operation.compute(*[numbers_of(operand) for operand in operands])
     results: Sequence[Any] = computed if isinstance(computed, tuple) else (computed,)
     for target, result in zip(out if isinstance(out, tuple) else (out,), results, strict=True):
@@ -1233,10 +1277,9 @@ def _through_numbers(operation: Operation, out: Any, *operands: Any) -> Any:
 
 
 def type_on_elements(operation: Operation, types: tuple[AnyType, ...]) -> AnyType | None:
-    """Infer the result type for operands of an element type; None if all operands have NumPy's dtypes.
+    """Infer the result type for operands of an element type; return None if all operands have NumPy's dtypes.
 
-    The operation's own inference runs with the dtype of the represented numbers; a floating result has the element
-    type.
+    The operation's own inference runs with the dtype of the decoded numbers. A floating result gets the element type.
     """
     if operation.view or operation.takes_elements:
         return None
@@ -1245,7 +1288,7 @@ def type_on_elements(operation: Operation, types: tuple[AnyType, ...]) -> AnyTyp
     if not elements:
         return None
     element = min(elements, key=lambda each: each.name)
-    # two roundings in one operation: the user must choose the result's dtype
+    # The operation would round twice, so the user must choose the result's dtype.
     if len(elements) > 1 or any(type_.dtype.kind in "fc" for type_ in tensors):
         raise operation.refuse(
             types,
@@ -1268,14 +1311,14 @@ def _of_element(type_: TensorType, element: ElementType) -> TensorType:
 
 
 def on_device(type_: AnyType, device: Device) -> AnyType:
-    """Return a type with its parts on a device."""
+    """Return ``type_`` with ``device`` as its device, or as the device of all its parts."""
     if isinstance(type_, TupleType):
         return TupleType(tuple([TensorType(part.shape, part.dtype, device) for part in type_.parts]))
     return TensorType(type_.shape, type_.dtype, device)
 
 
 def rule_of_devices(devices: Sequence[Device], types: Sequence[AnyType]) -> tuple[str, str]:
-    """Return the rule violated by operands on several devices, and the fix."""
+    """Return the rule that operands on several devices violate, and the fix."""
     names = " and ".join(sorted([device.name for device in devices]))
     rule = f"operands must be on one device, these are on {names}"
     if any(is_text(type_.dtype) for type_ in types if isinstance(type_, TensorType)):
@@ -1284,17 +1327,19 @@ def rule_of_devices(devices: Sequence[Device], types: Sequence[AnyType]) -> tupl
 
 
 def is_widened(operation: Operation, dtype: np.dtype[Any]) -> bool:
-    """Return whether an operation computes a result of a dtype in a wider dtype."""
+    """Return whether ``operation`` computes a result of ``dtype`` in a wider dtype."""
     return operation.accumulates and accumulator_dtype(dtype) != dtype
 
 
 def widened(array: Array) -> Array:
-    """Return an array in the dtype in which its elements are accumulated."""
+    """Return an array converted to the dtype in which its elements are accumulated."""
     return array.astype(accumulator_dtype(array.dtype), copy=False)
 
 
 def compute_widened(operation: Operation, out: Array, *operands: Array) -> Any:
-    """Compute an operation into ``out``, with widened operands if its dtype requires it."""
+    """Compute an operation into ``out``; the operands are widened first if the operation accumulates in a wider
+    dtype.
+    """
     if not is_widened(operation, out.dtype):
         return operation.kernel(out, *operands)
     wide_out = np.empty_like(out, dtype=accumulator_dtype(out.dtype))

@@ -1,8 +1,8 @@
-"""Bodies of traced functions, and calls: single nodes for a whole body.
+"""Bodies of traced functions, and calls: a call is a single node for a whole body.
 
-``ex.function`` creates a body for each set of argument types; layers and nets create one for their forward pass.
-Planning either inlines a call or plans the body separately. Bodies are stored outside the graph, so that a thousand
-calls share one recording.
+``ex.function`` creates a body for each combination of argument types; layers and nets create one for their forward
+pass. Planning either replaces a call by the nodes of its body, or plans the body separately. Bodies are stored outside
+the graph, so a thousand calls share one recording.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from explorer.record.reasons import counted_text
 
 
 class Parameter(Operation):
-    """Parameter of a function's body, or named input of a net; a call provides its value."""
+    """Parameter of a function's body, or named input of a net. A call provides its value."""
 
     kind: AnyType
     title: str
@@ -52,7 +52,7 @@ class Parameter(Operation):
 
 
 class Item(Operation):
-    """Output of a value that has several outputs."""
+    """A single output of a value that has several outputs."""
 
     index: int
     view = True
@@ -75,14 +75,16 @@ class Item(Operation):
 
 @functools.cache
 def item(index: int) -> Item:
-    """Return the operation that reads output ``index``; cached, because each gradient of a call uses several."""
+    """Return the operation that reads output ``index``. It is cached, because each gradient of a call uses several."""
     return Item(index)
 
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
 class Body:
-    """Traced function from parameters to outputs; ``captured`` are the outer values that it reads, hidden operands of
-    calls."""
+    """Traced function from ``parameters`` to ``outputs``.
+
+    ``captured`` are the outer values that the function reads. They become hidden operands of calls.
+    """
 
     name: str
     parameters: tuple[Expr, ...]
@@ -91,15 +93,15 @@ class Body:
     scope: Scope | None = None
     structure: Any = None
     nodes: tuple[Expr, ...] = ()
-    """all nodes of the body in order of recording, parameters included"""
+    """all nodes of the body, including parameters, in order of recording"""
     derived: dict[Any, Any] = field(default_factory=dict)
-    """values derived from this body: gradients, vectorized forms, plans"""
+    """values derived from this body: gradients, vectorized bodies, plans"""
     policies: Mapping[Minor, Policy] = field(default_factory=lambda: state.policies)
-    """policies at the time of recording, which also apply to the body's gradient"""
+    """policies that applied during recording, and also apply to the body's gradient"""
 
     @property
     def ports(self) -> tuple[dict[str, int], dict[str, int]]:
-        """Maps from the names of parameters and of outputs to their indices."""
+        """Index of each parameter and the index of each output, by name."""
         inputs = {node.operation.label: index for index, node in enumerate(self.parameters)}
         container, names = self.derived.get("structure", self.structure) or (None, ())
         outputs = {str(name): index for index, (name, _) in enumerate(names)} if container is dict else {}
@@ -108,7 +110,7 @@ class Body:
     @property
     def flops(self) -> int:
         """Number of arithmetic operations of all nodes, including called bodies."""
-        # no recursion, because calls may be nested thousands deep
+        # no recursion, because calls may be nested thousands of levels deep
         pending = [self]
         while "flops" not in self.derived:
             called_bodies = [node.operation.body for node in pending[-1].nodes if isinstance(node.operation, Call)]
@@ -136,7 +138,7 @@ def make_body(
     structure: Any = None,
 ) -> Body:
     """Return a body over its parameters; ``captured`` values become hidden operands of calls."""
-    # The walk stops at parameters and captured values, because operands of the calls replace them.
+    # The walk stops at parameters and captured values, because the operands of a call replace them.
     boundary = {node.uid for node in captured} | {node.uid for node in parameters}
     return Body(
         name,
@@ -150,8 +152,10 @@ def make_body(
 
 
 class CallGradient(Protocol):
-    """Gradients of a call's operands, including hidden ones; None for operands that are not ``wanted`` (None: all
-    are)."""
+    """Gradients of a call's operands, including hidden operands; None for operands that are not ``wanted``.
+
+    If ``wanted`` is None, all operands are wanted.
+    """
 
     def __call__(
         self,
@@ -165,7 +169,7 @@ class CallGradient(Protocol):
 
 
 class CallBatch(Protocol):
-    """Call of a body's batched form, for operands of which some have a leading axis of ``size`` elements."""
+    """Recording of a body's batched form, for operands of which some have a leading axis of ``size`` elements."""
 
     def __call__(self, call: Call, size: int, batched: tuple[bool, ...], operands: tuple[Expr, ...], /) -> Expr: ...
 
@@ -174,8 +178,8 @@ class CallBatch(Protocol):
 class CallRules:
     """Gradient and batching of calls, which other packages implement.
 
-    Other operations define them in their class bodies. For a call they transform its body, which requires the
-    operations, and these are built on the core.
+    Other operations define both in their class bodies. The gradient and the batched form of a call are made from its
+    body, with operations that are defined in higher packages than the core.
     """
 
     gradient: CallGradient = late("explorer.gradients.call_gradient:call_gradient")
@@ -191,9 +195,11 @@ class Call(Operation):
     body: Body
     takes_tuples = True
     inlinable: ClassVar[bool] = True
-    """the body's operations can replace the call, unlike the body of a branch or a loop"""
+    """whether the body's nodes can replace the call, which is impossible for a branch or a loop"""
     turns: ClassVar[int] = 1
-    """number of runs of the body, for cost estimates; 1 for a loop whose number of iterations depends on values"""
+    """number of times that the body runs, for cost estimates; 1 for a loop whose number of iterations depends on
+    values
+    """
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -216,8 +222,9 @@ class Call(Operation):
     def wanted_gradients(
         self, upstream: Any, result: Expr, operands: tuple[Expr, ...], wanted: tuple[bool, ...]
     ) -> list[Expr | None]:
-        """Return the gradients of the ``wanted`` operands, and None for the others, whose gradients are not
-        recorded."""
+        """Return the gradients of the ``wanted`` operands, and None for all others, whose gradients are not
+        recorded.
+        """
         return call_rules.gradient(self, upstream, result, operands, wanted)
 
     def batch(self, size: int, batched: tuple[bool, ...], *operands: Expr) -> Expr:
@@ -228,7 +235,7 @@ class Call(Operation):
 
     @property
     def planned_bodies(self) -> tuple[Body, ...]:
-        """Bodies that are planned separately if the call is a kernel."""
+        """Bodies that are planned separately if the call runs as one kernel."""
         return (self.body,)
 
     @property
@@ -237,10 +244,10 @@ class Call(Operation):
 
 
 def close_over(body: Body, captured: tuple[Expr, ...]) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
-    """Return the inputs and the outputs of a body in which parameters replace the ``captured`` values, in this order.
+    """Return the inputs and the outputs of a body in which additional parameters replace the ``captured`` values.
 
-    ``captured`` must include all values that the body captures. The nodes that compute them belong to the surrounding
-    program.
+    The inputs are the body's parameters, followed by the parameters for ``captured`` in its order. ``captured`` must
+    include all values that the body captures. The nodes that compute the captured values are not part of the body.
     """
     if not captured:
         return body.parameters, body.outputs

@@ -1,9 +1,9 @@
 """Hooks: functions of higher packages that methods in lower packages call, each with a checked signature.
 
-``expression.explore()``, ``plan.explain()`` and ``net.save(path)`` need the planner, the views and the file formats,
-which depend on expressions, plans and nets and therefore cannot be imported there. The table contains the functions'
-paths, and a test checks that each exists. Imports inside the methods would also work, but would hide dependencies from
-the test of the package layers.
+``expression.explore()``, ``plan.explain()`` and ``net.save(path)`` need the planner, the views and the file formats.
+These packages depend on expressions, plans and nets, so expressions, plans and nets cannot import them. The table
+contains the functions' import paths, and a test checks that each function exists. Imports inside the methods would also
+work, but would hide dependencies from the test of the package layers.
 
 Signatures use the types of the core and of recordings. Plans, nets and views, which the core cannot import, are
 ``Any``.
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from explorer.record.worker_lanes import Lane
 
 Way: TypeAlias = Literal["inputs", "outputs"]
-"""direction: from a node to all nodes that it is computed from, or to all nodes computed from it"""
+"""direction of a search from a node: to all nodes that the node is computed from, or to all nodes computed from it"""
 
 
 class RegisteredValue(Protocol):
@@ -46,36 +46,36 @@ class View(Protocol):
     recording: Recording
 
     def update(self, recording: Recording) -> None:
-        """Show a later recording of the same plan, at the same step and with the same selection."""
+        """Show a later recording of the same plan, with the current step and selection unchanged."""
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the view to a file; the extension selects the format."""
+        """Write the view to a file; the file extension selects the format."""
 
     @property
     def selected_expression(self) -> Any:
-        """Expression of the selected node in a view of a plan; None if nothing is selected."""
+        """Expression of the selected node in a view of a plan, or None if no node is selected."""
 
     def focus(self, what: Any) -> None:
-        """Select a node and scroll to it."""
+        """Select the node ``what`` and scroll to it."""
 
     def trace(self, node: Any, way: Way = "inputs") -> None:
-        """Select a node and highlight all nodes that it is computed from, or all nodes computed from it."""
+        """Select ``node``, and highlight all nodes that it is computed from, or all nodes computed from it."""
 
     def why(self, one: Any, other: Any = None) -> str:
-        """Return the history of a node, or the decisions about two nodes, as text."""
+        """Return the decisions about the node ``one``, or about the nodes ``one`` and ``other``, as text."""
 
     def predict(self, stage: str | None = None) -> None:
-        """Hide the decisions of a stage, and let the reader predict them."""
+        """Hide the decisions of a stage, and let the user predict them."""
 
     def collapse(self, depth: int = 0) -> None:
-        """Open the boxes down to a depth, and close deeper ones."""
+        """Open all boxes down to nesting depth ``depth``, and close all deeper boxes."""
 
     def first_nan(self) -> int | None:
-        """Return the first node whose value contains a NaN, and select it."""
+        """Select and return the first node whose value contains a NaN; return None if there is none."""
 
 
 class ComparedPlans(Protocol):
-    """Comparison of two plans (``ex.ComparedPlans``): text if printed, two diagrams in a notebook, or two views.
+    """Comparison of two plans (``ex.ComparedPlans``), shown as text, as two diagrams in a notebook, or as two views.
 
     Example: see ``ex.EvalPlan``.
     """
@@ -84,31 +84,33 @@ class ComparedPlans(Protocol):
     after: Recording
 
     def text(self, *, measured: bool = False) -> str:
-        """Return the comparison as text, with times only if ``measured``."""
+        """Return the comparison as text; times are included only if ``measured`` is True."""
 
     def html(self) -> str:
-        """Return both graphs side by side, with the text below."""
+        """Return HTML with both graphs side by side, and the text below."""
 
     def explore(self, **options: Any) -> SideBySideViews:
-        """Return both plans as synchronized views."""
+        """Return two synchronized views of the plans."""
 
 
 class SideBySideViews(Protocol):
-    """Two synchronized views."""
+    """Two synchronized views, shown side by side."""
 
     before: View
     after: View
 
 
 class Evaluate(Protocol):
-    """``ex.evaluate`` for one expression; returns its value as a read-only array."""
+    """``ex.evaluate`` for a single expression; returns its value as a read-only array."""
 
     def __call__(self, value: Any, /) -> Array: ...
 
 
 class Register(Protocol):
-    """``ex.eval_register``; returns the handle of an expression, or of data, in the thread's default plan for its
-    device."""
+    """``ex.eval_register``; registers an expression, or data, in the thread's default plan for its device.
+
+    Returns the handle.
+    """
 
     def __call__(self, value: Any, /) -> RegisteredValue: ...
 
@@ -120,56 +122,58 @@ class Explore(Protocol):
 
 
 class CheckView(Protocol):
-    """Check of view options; raises UnknownNameError or OperandError before anything is computed."""
+    """Check of view options before anything is computed; raises UnknownNameError or OperandError."""
 
     def __call__(self, **options: Any) -> None: ...
 
 
 class Preview(Protocol):
-    """Context in which the first planned graph is shown as recorded, until the notebook cell shows its view."""
+    """Context that shows the first planned graph as recorded, until the notebook cell shows its final view."""
 
     def __call__(self, **options: Any) -> AbstractContextManager[None]: ...
 
 
 class Explain(Protocol):
-    """Text of a plan's decisions: all of them, or the decisions about one expression."""
+    """Return the decisions of a plan as text: all decisions, or those about one expression."""
 
     def __call__(self, plan: Any, what: Any = None, /) -> str: ...
 
 
 class Why(Protocol):
-    """Text of the decisions about two expressions."""
+    """Return the decisions about two expressions as text."""
 
     def __call__(self, plan: Any, one: Any, other: Any, /) -> str: ...
 
 
 class DescribeOperation(Protocol):
-    """Text of ``help`` for an operation: signature, formula, shapes, dtypes, gradient, laws, example."""
+    """Return the text of ``help`` for an operation: signature, formula, shapes, dtypes, gradient, laws, example."""
 
     def __call__(self, operation: Any, /) -> str: ...
 
 
 class NoteDeclaration(Protocol):
-    """Registration of an operation or rule declared in ``__main__``, whose laws are checked when the notebook cell
-    ends."""
+    """Registration of an operation or rule that is declared in ``__main__``.
+
+    Its laws are checked at the end of the notebook cell.
+    """
 
     def __call__(self, declared: type[Any], /) -> None: ...
 
 
 class ToGraphviz(Protocol):
-    """Conversion of a plan's graph after a stage (None: the last one) to a ``graphviz.Digraph``."""
+    """Conversion of a plan's graph after a given stage (None: the last stage) to a ``graphviz.Digraph``."""
 
     def __call__(self, plan: Any, stage: str | None = None, /) -> Any: ...
 
 
 class Compare(Protocol):
-    """Comparison of a plan with another plan or a recording; for two plans optionally of their weights."""
+    """Comparison of a plan with another plan or with a recording. Two plans may also be compared by their weights."""
 
     def __call__(self, before: Any, after: Any, /, *, weights: bool = False) -> ComparedPlans: ...
 
 
 class LanesPicture(Protocol):
-    """SVG of the workers' activity over time (``record.worker_lanes``), in µs."""
+    """SVG of the times in which each worker is busy (``record.worker_lanes``), in µs."""
 
     def __call__(self, lanes: Sequence[Lane], micros: float, /) -> str: ...
 
@@ -181,38 +185,42 @@ class Open(Protocol):
 
 
 class Save(Protocol):
-    """Writing of a net to a model file, in the format given by the extension."""
+    """Writes a net to a model file, in the format of the file extension."""
 
     def __call__(self, net: Any, path: str | os.PathLike[str], /) -> None: ...
 
 
 class ReadArrays(Protocol):
-    """Reading of the named arrays in an untrusted ``.npz`` file."""
+    """Reads all named arrays from an untrusted ``.npz`` file."""
 
     def __call__(self, path: Path, /) -> dict[str, Array]: ...
 
 
 class ReferenceValues(Protocol):
-    """Evaluation of a net's file by another runtime; returns the runtime's name and the values, keyed by operand."""
+    """Evaluates the file of a net with another runtime.
+
+    Returns the runtime's name, and the values, keyed by operand.
+    """
 
     def __call__(self, net: Any, reference: Any, inputs: Mapping[str, Array], /) -> tuple[str, Mapping[str, Array]]: ...
 
 
 class SaveTraining(Protocol):
-    """Writing of a module's weights, optimizer state and step count, and of a loader's position, to a file."""
+    """Writes the weights, optimizer state and step count of a module, and the position of a data loader, to a file."""
 
     def __call__(self, module: Any, path: str | os.PathLike[str], loader: Any = None, /) -> None: ...
 
 
 class CheckTrainingFile(Protocol):
-    """Check of a file name for SaveTraining: its extension and its folder."""
+    """Checks the extension and the folder of a file name for SaveTraining."""
 
     def __call__(self, path: str | os.PathLike[str], /) -> object: ...
 
 
 class RestoreTraining(Protocol):
-    """Restoring of a module, and a loader, from a file of SaveTraining; everything is checked before the first
-    assignment."""
+    """Restores a module, and a data loader, from a file of SaveTraining; checks everything before the first
+    assignment.
+    """
 
     def __call__(
         self, module: Any, path: str | os.PathLike[str], loader: Any = None, own_settings: bool = False, /
@@ -220,8 +228,10 @@ class RestoreTraining(Protocol):
 
 
 class Stabilise(Protocol):
-    """Conversion of a program to stable form; returns its outputs, and the origins (`Origin`) of new nodes, keyed by
-    uid."""
+    """Converts a program to a numerically stable form.
+
+    Returns the new outputs, and the origins (`Origin`) of new nodes, keyed by uid.
+    """
 
     def __call__(
         self, outputs: Sequence[Any], inputs: Sequence[Any], border: Sequence[Any] = (), /

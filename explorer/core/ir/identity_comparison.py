@@ -1,8 +1,8 @@
-"""Comparison of captured objects with their state at capture time, in which == of two expressions tests identity.
+"""Comparison of captured objects with their state at capture time, during which == of two expressions tests identity.
 
 A traced function may capture lists of hundreds of expressions, which are compared at each call. Python compares lists
-in C, skips identical items and calls ``__eq__`` for others, which must then return a boolean instead of recording.
-``Expr.__eq__`` detects this by the calling code, at no cost for calls of functions.
+in C: it skips identical items, and calls ``__eq__`` for all others. In this case, ``__eq__`` must return a boolean
+instead of recording an operation. ``Expr.__eq__`` recognises the case by the calling code, at no cost for traced calls.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 Read: TypeAlias = Callable[[], Any]
 Watched: TypeAlias = tuple[tuple[Read, Any], ...]
-"""readers, each with the object that it returns as long as nothing has changed"""
+"""pairs of a reader and the object that the reader returns as long as nothing has changed"""
 
 
 def unchanged(watched: Watched) -> bool:
@@ -24,4 +24,4 @@ def unchanged(watched: Watched) -> bool:
 
 
 COMPARING = unchanged.__code__
-"""code in which == of two expressions tests identity"""
+"""code object of the function in which == of two expressions tests identity"""

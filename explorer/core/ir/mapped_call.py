@@ -1,8 +1,8 @@
 """Mapped calls: single nodes that represent calls of one function on many elements.
 
-``ex.map`` records them; the gradient of a mapped call is a mapped call, too. Planning replaces a mapped call by the
-function's vectorized body, or runs the body once per element (plan/passes/inline.py). Recording the calls one by one
-would cost as much as computing them.
+``ex.map`` records mapped calls; the gradient of a mapped call is also a mapped call. Planning replaces a mapped call by
+the function's vectorized body, or runs the body once per element (plan/passes/inline.py). Recording each call
+separately would take as long as computing it.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from explorer.core.types.tensor_type import AnyType, TensorType, TupleType
 
 
 class MappedCall(Call):
-    """Calls of a function on rows of operands: (size, …) → (size, …) for each output."""
+    """Calls of a function on the rows of its operands: (size, …) → (size, …) for each output."""
 
     size: int
     batched: tuple[bool, ...]
-    """for each operand, whether its first axis is mapped; other operands are the same in each call"""
+    """for each operand, whether the function is called on each row; other operands are the same in each call"""
     inlinable: ClassVar[bool] = False
 
     @property
     def turns(self) -> int:  # type: ignore[override]  # a class variable in the base class
-        """Number of calls."""
+        """Number of calls of the function."""
         return self.size
 
     def infer(self, *types: AnyType) -> AnyType:
@@ -50,9 +50,9 @@ class MappedCall(Call):
 
 
 def call_like(call: Call, body: Body, batched: tuple[bool, ...] | None = None) -> Call:
-    """Return a call of another body, mapped over the same number of elements if ``call`` is mapped.
+    """Return a call of ``body``; it is mapped over the same number of elements if ``call`` is mapped.
 
-    ``batched`` states which operands are mapped; None: as in ``call``.
+    ``batched`` states for each operand whether it is mapped; None: as in ``call``.
     """
     if not isinstance(call, MappedCall):
         return Call(body)

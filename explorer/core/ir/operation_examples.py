@@ -1,7 +1,8 @@
 """Examples of operations: descriptions of legal operands from which tests draw arrays.
 
-Arrays are drawn with a seed, so that a failing law fails again. Operations choose ranges where they are smooth (away
-from the kink of relu, inside a logarithm's domain): there finite differences and gradients agree.
+Arrays are drawn with a seed, so a law that fails once fails again. The examples of an operation use ranges in which the
+operation is smooth (away from the kink of relu, inside a logarithm's domain): there finite differences approximate
+gradients.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from explorer.core.types.tensor_type import Array, Shape
 
 @dataclass(frozen=True, slots=True)
 class Real:
-    """Description of a random real operand: uniform in low … high, of a shape and dtype."""
+    """Description of a random floating operand: shape, dtype, and the range low … high of its uniform distribution."""
 
     shape: Shape
     dtype: str
@@ -25,13 +26,14 @@ class Real:
     high: float
 
     def draw(self, generator: np.random.Generator) -> Array:
-        """Draw an array."""
+        """Return an array of the described shape and dtype, drawn from ``generator``."""
         return np.asarray(generator.uniform(self.low, self.high, self.shape)).astype(self.dtype)
 
 
 @named
 def real(*shape: int, dtype: str = "float64", low: float = -1.0, high: float = 1.0) -> Real:
-    """Describe a floating operand of a shape, uniform in ``low … high``: ``real()`` is a scalar of float64.
+    """Describe a floating operand with sizes ``shape``, uniform in ``low … high``. ``real()`` describes a float64
+    scalar.
 
     >>> (x,) = ex.Example(ex.real(2, 3, dtype="float32")).draw()
     >>> x.shape, x.dtype, bool(abs(x).max() <= 1)
@@ -42,7 +44,7 @@ def real(*shape: int, dtype: str = "float64", low: float = -1.0, high: float = 1
 
 @dataclass(frozen=True, slots=True)
 class Integers:
-    """Description of a random integer operand: low … high − 1, of a shape and dtype."""
+    """Description of a random integer operand: shape, dtype, and the range low … high − 1."""
 
     shape: Shape
     dtype: str
@@ -50,13 +52,13 @@ class Integers:
     high: int
 
     def draw(self, generator: np.random.Generator) -> Array:
-        """Draw an array."""
+        """Return an array of the described shape and dtype, drawn from ``generator``."""
         return np.asarray(generator.integers(self.low, self.high, self.shape)).astype(self.dtype)
 
 
 @named
 def integers(*shape: int, low: int = 0, high: int = 8, dtype: str = "int64") -> Integers:
-    """Describe an integer operand, ``low`` included, ``high`` excluded.
+    """Describe an integer operand with sizes ``shape``, from ``low`` (included) to ``high`` (excluded).
 
     >>> (indices,) = ex.Example(ex.integers(100, high=3)).draw()
     >>> int(indices.min()), int(indices.max())
@@ -70,8 +72,9 @@ def integers(*shape: int, low: int = 0, high: int = 8, dtype: str = "int64") -> 
 class Example:
     """Legal use of an operation: descriptions of its operands, and its attributes by name.
 
-    An operation's class lists some in ``examples``. The tests of explorer's laws draw arrays for them: inferred types
-    agree with the kernel's, gradients with finite differences, batches with loops.
+    An operation's class lists examples in ``examples``. Explorer's tests draw arrays for them, and check the
+    operation's laws: inferred types equal the types of computed results, gradients agree with finite differences, and
+    batched operations agree with loops.
 
     >>> example = ex.Example(ex.real(2, 3), ex.integers(4, high=10), axis=1)
     >>> [array.shape for array in example.draw(seed=0)], example.attributes
@@ -86,6 +89,6 @@ class Example:
         object.__setattr__(self, "attributes", attributes)
 
     def draw(self, seed: int = 0) -> tuple[Array, ...]:
-        """Draw an array for each operand."""
+        """Return one random array for each operand."""
         generator = np.random.default_rng(seed)
         return tuple(operand.draw(generator) for operand in self.operands)

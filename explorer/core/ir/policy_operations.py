@@ -1,11 +1,11 @@
-"""Operations under policies, which come from the call of an operation or from the scope around it.
+"""Operations under policies, which come from the call of an operation or from the surrounding scope.
 
-An operation under policies is a separate operation, ``Adjusted``, so that rewrite rules for the plain one do not match
-it. The plan replaces it by the operation that ``under`` returns. With a flag on the plain operation, every rule would
-have to check the flag.
+An operation with policies is recorded as a separate operation, ``Adjusted``, so rewrite rules for the plain operation
+do not match it. The plan replaces ``Adjusted`` by the operation that ``under`` returns. If policies were a field of the
+plain operation, every rule would have to check that field.
 """
 
-# ruff: noqa: D102  # an operation's facets are documented once, by Operation
+# ruff: noqa: D102 # the class Operation documents the facets of all operations
 
 from __future__ import annotations
 
@@ -29,10 +29,11 @@ _read: set[Minor] = set()
 
 
 class Adjustable(Operation, abstract=True):
-    """Base of operations that read policies: ``policies`` lists them, ``under`` returns the operation that follows
-    them.
+    """Base class of operations that read policies: ``policies`` lists the policies that they read.
 
-    A policy that an operation does not read, or whose value is the default, has no effect.
+    ``under`` returns the operation that follows given policies.
+
+    A policy has no effect if the operation does not read it, or if its value is the default.
 
     >>> ex.operation("sum").policies
     (AccumulationPolicy.by, AccumulationPolicy.dtype)
@@ -58,14 +59,16 @@ class Adjustable(Operation, abstract=True):
         _read.update(cls.policies)
 
     def under(self, policies: Policies) -> Operation:
-        """Return the operation that follows the policies, of the same operands and the same result type.
+        """Return the operation that follows ``policies`` and has the same operands and the same result type.
 
         ``policies.select(AccumulationPolicy).dtype`` reads a value.
         """
         raise NotImplementedError
 
     def __call__(self, *operands: Any, policies: Items = NO_POLICIES, **others: Any) -> Expr:
-        """Record this operation on expressions or arrays, under the policies of the call, or else of the scope."""
+        """Record this operation on expressions or arrays, under the policies of the call or, without any, of the
+        scope.
+        """
         if others:
             refuse_option(next(iter(others)), self.label, ["policies"])
         operation: Operation = self
@@ -79,7 +82,9 @@ class Adjustable(Operation, abstract=True):
 
 
 def _adjusted(operation: Adjustable, items: Items) -> Operation:
-    """Return the operation under the policies that it reads, or the operation itself if all have their defaults."""
+    """Return the operation under the policies that it reads, or the operation itself if all policies have default
+    values.
+    """
     call_policies = Policies(items, operation.label)
     _refuse_subs(items, operation.label)
     non_default: list[Policy] = []
@@ -92,7 +97,7 @@ def _adjusted(operation: Adjustable, items: Items) -> Operation:
 
 
 class Adjusted(Operation, abstract=True):
-    """Operation under policies; it delegates to the computing operation, but has none of its algebraic properties."""
+    """Operation under policies. It delegates to the computing operation, but has none of its algebraic properties."""
 
     name = "adjusted"
     operation: Adjustable
@@ -101,7 +106,8 @@ class Adjusted(Operation, abstract=True):
     def __post_init__(self) -> None:
         super().__post_init__()
         implementation = self.operation.under(Policies(self.policies, self.operation.label))
-        # Not an attribute, because it is derived from the other two, and attributes are part of the interning key.
+        # Not an attribute, because attributes are part of the interning key, and this one is derived from the other
+        # two.
         object.__setattr__(self, "_implementation", implementation)
         object.__setattr__(self, "name", self.operation.name)
         for name in ("nondifferentiable", "refuses_gradient", "unbatchable", "pure", "accumulates"):
@@ -109,13 +115,13 @@ class Adjusted(Operation, abstract=True):
 
     @property
     def implementation(self) -> Operation:
-        """Operation that computes the result under the policies."""
+        """Operation that follows the policies and computes the result."""
         operation: Operation = vars(self)["_implementation"]
         return operation
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """Attributes of the plain operation, then the policies by name."""
+        """Attributes of the plain operation, followed by the policies by name."""
         return {**self.operation.attributes, **{repr(policy.minor): policy.value for policy in self.policies}}
 
     @property
@@ -161,7 +167,7 @@ class Adjusted(Operation, abstract=True):
 
 @contextmanager
 def under(scope_policies: Mapping[Minor, Policy]) -> Iterator[None]:
-    """Record the nodes of the block under these policies and no others."""
+    """Record the nodes of the block under ``scope_policies`` only."""
     outer, state.policies = state.policies, scope_policies
     try:
         yield
@@ -170,16 +176,18 @@ def under(scope_policies: Mapping[Minor, Policy]) -> Iterator[None]:
 
 
 def in_force() -> frozenset[Policy]:
-    """Return the policies of the scope, which apply to operations recorded now."""
+    """Return the scope's policies, which apply to operations recorded now."""
     return frozenset(state.policies.values())
 
 
 @contextmanager
 def policies(*items: Policy) -> Iterator[None]:
-    """Record the nodes of the block under policies; an inner scope overrides them, a call overrides both.
+    """Record the nodes of the block under the policies ``items``. Inner scopes override them, and calls override
+    scopes.
 
-    They apply to all operations that read them, also inside functions, layers and gradients. Raises DeclarationError
-    for a policy that changes the computed result: it must be passed where the operation is called.
+    The policies apply to all operations that read them, also inside functions, layers and gradients. Raises
+    DeclarationError for a policy that changes the computed result: such a policy must be passed in the operation's
+    call.
 
     >>> x = ex.tensor(np.full(4, 0.1, "float32"))
     >>> with ex.policies(ex.PAccumulateIn("float64")):
@@ -201,9 +209,9 @@ def policies(*items: Policy) -> Iterator[None]:
 
 
 def composition(function: _Function) -> _Function:
-    """Decorate a function composed of operations: its ``policies=`` apply to the operations that it records.
+    """Decorate a function composed of operations: its ``policies=`` apply to all operations that it records.
 
-    Policies that change an operation's result must be passed to the operation, so they do not apply here.
+    A policy that changes an operation's result must be passed to that operation, so it does not apply here.
     """
 
     @functools.wraps(function)
@@ -222,7 +230,7 @@ def _scoped(policies: Policies) -> dict[Minor, Policy]:
 
 
 def reaching(policies: Policies) -> dict[Minor, Policy]:
-    """Return the subset of a layer's policies that operations read."""
+    """Return those of a layer's policies that some operation reads."""
     return {minor: policy for minor, policy in _scoped(policies).items() if minor in _read}
 
 

@@ -1,7 +1,7 @@
-"""Context of the next recorded node: its scope, its line of the user's program, policies, and functions being traced.
+"""Context of the next recorded node: scope, line of the user's program, policies, and functions that are being traced.
 
 Each thread has its own context. Recording reads it once for each node, from a ``threading.local``, because context
-variables would cost one look-up each. ``with`` blocks change it and restore it, even after an exception.
+variables would need one look-up each. ``with`` blocks change the context, and restore it even after an exception.
 """
 
 from __future__ import annotations
@@ -26,31 +26,30 @@ if TYPE_CHECKING:
 
 
 class Scope:
-    """Named, nestable region of the user's program: a block, a layer, a function, or a file's operator with its
-    type."""
+    """Named, nestable region of the user's program: a block, a layer, a function, or an operator in a model file."""
 
     __slots__ = ("kind", "name", "parent", "payload", "ports", "type")
 
     def __init__(self, name: str, kind: str, parent: Scope | None, type: str = "", payload: Any = None) -> None:
         self.name, self.kind, self.parent, self.type = name, kind, parent, type
         self.payload = payload
-        """payload for the recording: facts about a layer; for a gradient scope, the uid of the forward node"""
+        """payload for the recording: the properties of a layer, or the uid of the forward node for a gradient scope"""
         self.ports: tuple[dict[str, int], dict[str, int]] | None = None
-        """uids of the values at a layer's input and output ports, by name"""
+        """uids of the values at a layer's inputs and outputs, by name"""
 
     def __repr__(self) -> str:
         return f"{self.parent!r}/{visible(self.name)}" if self.parent is not None else visible(self.name)
 
 
 def operator_of(scope: Scope | None) -> Any:
-    """Return the net operator whose scope contains a given scope; None outside of nets."""
+    """Return the net operator whose scope is or contains ``scope``; None outside of nets."""
     while scope is not None and (scope.kind != "file" or scope.payload is None):
         scope = scope.parent
     return None if scope is None else scope.payload
 
 
 def common_scope(scopes: Iterable[Scope | None]) -> Scope | None:
-    """Return the innermost scope that contains all given scopes; None for the top."""
+    """Return the innermost scope that contains all given scopes; None for the top level."""
     shared: list[Scope] | None = None
     for scope in scopes:
         chain: list[Scope] = []
@@ -58,22 +57,22 @@ def common_scope(scopes: Iterable[Scope | None]) -> Scope | None:
             chain.append(scope)
             scope = scope.parent
         chain.reverse()
-        # Compare from the outermost scope until they differ.
+        # Compare the scopes from the outermost level inwards, until they differ.
         pairs = zip(shared, chain, strict=False) if shared is not None else zip(chain, chain, strict=True)
         shared = [shared_scope for shared_scope, _ in takewhile(lambda pair: pair[0] is pair[1], pairs)]
     return shared[-1] if shared else None
 
 
 class _State(threading.local):
-    """Context of the next recorded node, per thread."""
+    """Context of the next recorded node, one per thread."""
 
     scope: Scope | None = None
     origin: tuple[Any, int] | None = None
-    """code and instruction, or place, to which nodes are attributed instead of the user's line"""
+    """code object and instruction, or place, to which nodes are attributed instead of the user's line"""
     traces: tuple[int, ...] = ()
-    """first uid of each function that is being traced"""
+    """uid of the first node of each function that is being traced"""
     watches_draws: bool = False
-    """whether random draws of the body being traced are reported (tracing/random_draws.py)"""
+    """whether random draws in the body that is being traced cause a warning (tracing/random_draws.py)"""
     policies: Mapping[Minor, Policy] = MappingProxyType({})
     """policies that apply to operations recorded now"""
     device: Device = cpu
@@ -84,9 +83,9 @@ state = _State()
 
 
 def line_of(frame: FrameType) -> tuple[CodeType | CalledCode, int]:
-    """Return the user's code and instruction that led to a frame, from the innermost frame outside explorer.
+    """Return the user's code and instruction that led to ``frame``, from the innermost frame outside explorer.
 
-    A function's code comes with the calls that led to it.
+    The code of a function is returned with the calls that led to it.
     """
     code = frame.f_code
     while code.co_filename.startswith(INTERNAL):
@@ -95,7 +94,7 @@ def line_of(frame: FrameType) -> tuple[CodeType | CalledCode, int]:
             break
         frame = outer
         code = frame.f_code
-    # check the flag here, to avoid a call for each node recorded outside functions
+    # Check the flag here, to avoid a Python call for each node recorded outside functions.
     return (with_callers(code, frame.f_back) if code.co_flags & IN_FUNCTION else code), frame.f_lasti
 
 
@@ -103,7 +102,7 @@ def line_of(frame: FrameType) -> tuple[CodeType | CalledCode, int]:
 def single_source_line() -> Iterator[None]:
     """Attribute the nodes of the block to the user's current line, which is looked up once."""
     outer = state.origin
-    state.origin = outer or line_of(sys._getframe(3))  # after this generator and the ``with``
+    state.origin = outer or line_of(sys._getframe(3))  # skip this generator and the ``with`` statement
     try:
         yield
     finally:
@@ -115,8 +114,8 @@ def single_source_line() -> Iterator[None]:
 def scope(name: str, kind: str = "scope", type: str = "", payload: Any = None) -> Iterator[Scope]:
     """Record the nodes of the block inside a named scope, which diagrams draw as a box; scopes nest.
 
-    ``kind`` is "scope" for user-defined boxes; layers, functions, files and gradients have their own kinds; ``type`` is
-    the class of a layer or operator, and ``payload`` data that the recording keeps with the box.
+    ``kind`` is "scope" for user-defined boxes; layers, functions, files and gradients have their own kinds. ``type`` is
+    the class of a layer or operator, and ``payload`` is data that the recording stores with the box.
 
     >>> x = ex.tensor([1.0, 2.0])
     >>> with ex.scope("head"):
@@ -134,8 +133,10 @@ def scope(name: str, kind: str = "scope", type: str = "", payload: Any = None) -
 
 @contextmanager
 def placed_on(device: Device) -> Iterator[None]:
-    """Record the tensors and constants of the block on a device, unless they specify another one; operations run on the
-    device of their operands."""
+    """Record the tensors and constants of the block on ``device``, unless they specify another device.
+
+    Operations run on the device of their operands.
+    """
     outer = state.device
     state.device = device
     try:
@@ -146,7 +147,7 @@ def placed_on(device: Device) -> Iterator[None]:
 
 @contextmanager
 def recording_at(scope: Scope | None, code: Any, instruction: int = 0) -> Iterator[None]:
-    """Record the nodes of the block in an existing scope (None: top level), attributed to a place or instruction."""
+    """Record the nodes of the block in an existing scope (None: top level), attributed to a place or an instruction."""
     outer = state.scope, state.origin
     state.scope, state.origin = scope, (code, instruction)
     try:

@@ -1,9 +1,9 @@
 """Source locations of expressions: code object and instruction while recording, converted to text on demand.
 
-The user's line is the innermost frame outside of this package and of NumPy, whose functions call back into it. A node
-in a function stores its code object together with the calls around it, since two calls of one function record at the
-same lines; all nodes with the same calls share this object. Nodes outside of functions store only their code object.
-Text is created for an error, a recording or a diagram, which most nodes never need.
+The user's line is the line of the innermost frame outside of this package and of NumPy, whose functions call this
+package. A node recorded in a function stores the function's code object together with the calls that led to it, since
+two calls of one function record at the same lines. All nodes with the same calls share this object. Nodes outside of
+functions store only their code object. Text is created only for errors, recordings and diagrams.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _NUMPY = (
     else _PACKAGE
 )
 INTERNAL = (_PACKAGE, _NUMPY)
-"""folders with code that is not the user's"""
+"""folders whose code does not belong to the user"""
 IN_FUNCTION = 1
-"""flag of the code objects of functions (CO_OPTIMIZED), as opposed to cells, scripts and classes"""
+"""flag (CO_OPTIMIZED) of functions' code objects; code objects of cells, scripts and classes do not have it"""
 _DEPTH = 3
-"""maximum number of stored calls, innermost first"""
+"""maximum number of calls that are stored for a node, innermost first"""
 _MAX_CHAINS = 4096
 """maximum number of cached chains of calls"""
 
@@ -56,7 +56,7 @@ class CodePlace(Place):
 
 
 def cell_name(filename: str) -> str:
-    """Return ``In[3]`` for a notebook's cell, else the file's base name."""
+    """Return ``In[3]`` for the file name of a notebook cell, else the file's base name."""
     name_cell = shell_part("compile", "format_code_name")
     if name_cell is not None:
         # use IPython's name of the cell, because file names of cells are hashes of their source
@@ -67,14 +67,16 @@ def cell_name(filename: str) -> str:
 
 
 def place_of(code: CodeType, instruction: int) -> Place:
-    """Return the source line of an instruction; for a cell that was run again, with its latest number."""
+    """Return the source line of an instruction. For a cell that was run again, the cell has its latest number."""
     return Place(cell_name(code.co_filename), *_line(code, instruction, code.co_filename))
 
 
 @functools.lru_cache(maxsize=4096)
 def _line(code: CodeType, instruction: int, filename: str) -> tuple[int, str]:
-    """Return number and text of an instruction's line; ``filename`` distinguishes otherwise equal code objects in the
-    cache."""
+    """Return the number and the text of an instruction's line.
+
+    ``filename`` distinguishes otherwise equal code objects in the cache.
+    """
     for start, end, line in code.co_lines():
         if start <= instruction < end and line is not None:
             return line, linecache.getline(filename, line).strip()
@@ -82,7 +84,7 @@ def _line(code: CodeType, instruction: int, filename: str) -> tuple[int, str]:
 
 
 def users_line() -> Place:
-    """Return the user's current line: the innermost one outside this package and NumPy."""
+    """Return the user's current line: the innermost line outside this package and NumPy."""
     frame = sys._getframe(1)
     while frame.f_code.co_filename.startswith(INTERNAL) and frame.f_back is not None:
         frame = frame.f_back
@@ -90,7 +92,9 @@ def users_line() -> Place:
 
 
 class CalledCode:
-    """Code object of a function, with the calls that led to it: code objects and instructions, the innermost first."""
+    """Code object of a function, with the code objects and instructions of the calls that led to it, innermost
+    first.
+    """
 
     __slots__ = ("calls", "code")
 
@@ -101,7 +105,7 @@ class CalledCode:
         return f"<code of {self.code.co_name}>"
 
     def callers(self) -> tuple[Place, ...]:
-        """Return the lines of the calls, the innermost first."""
+        """Return the lines of the calls, innermost first."""
         return tuple([place_of(code, instruction) for code, instruction in self.calls])
 
 
@@ -112,11 +116,11 @@ def function_code(code: CodeType | CalledCode) -> CodeType:
 
 _chains: dict[tuple[int, ...], CalledCode] = {}
 _newest: list[CalledCode] = []
-"""chain of the previous node, which is usually also the next node's"""
+"""chain of the previous node, which the next node usually shares"""
 
 
 def with_callers(code: CodeType, frame: FrameType | None) -> CodeType | CalledCode:
-    """Return a function's code object with the calls that led to it, up to a call from Explorer itself.
+    """Return a function's code object with the calls that led to it, up to the first call from Explorer itself.
 
     Returns only the code object if there are no such calls.
     """
@@ -147,7 +151,7 @@ def _chain(code: CodeType, frame: FrameType | None) -> CodeType | CalledCode:
     # by identity, because hashing a code object reads all of it
     key = (id(code), *[part for outer, instruction in calls for part in (id(outer), instruction)])
     if len(_chains) >= _MAX_CHAINS:
-        # Clear all of them: nodes keep their own chains alive, and the table only lets new nodes share chains.
+        # Clear the whole table: nodes keep their own chains alive, and the table only lets new nodes share chains.
         _chains.clear()
     # if two threads record the same calls concurrently, both use the first chain
     chain = _chains.setdefault(key, CalledCode(code, tuple(calls)))
@@ -156,6 +160,6 @@ def _chain(code: CodeType, frame: FrameType | None) -> CodeType | CalledCode:
 
 
 def differing(chains: list[tuple[Place, ...]]) -> list[Place | None]:
-    """Return one caller of each chain, all at the depth at which the callers differ most."""
+    """Return one caller from each chain of ``chains``. All are taken at the depth at which the callers differ most."""
     depth = max(range(_DEPTH), key=lambda level: len({chain[level : level + 1] for chain in chains}))
     return [chain[depth] if depth < len(chain) else None for chain in chains]

@@ -1,8 +1,8 @@
 """Tensors: expressions whose value is in a storage, which becomes read-only once an expression uses it.
 
 ``ex.tensor`` copies the value by default, because later writes to the user's array would change expressions recorded
-earlier. Elements may be assigned until the first use. After that the storage may be shared by views, results and plans,
-so assigning raises StateError instead of copying silently.
+earlier. Elements may be assigned until the first use. After that, views, results and plans may share the storage, so
+assigning raises StateError instead of copying silently.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from explorer.record.reasons import counted_text
 
 
 class Stored(Operation):
-    """Operation of a leaf that stores its value."""
+    """Operation of a tensor: the value is stored, and not computed."""
 
     name = "tensor"
     nondifferentiable = "a leaf has no operands"
@@ -59,8 +59,8 @@ STORED = Stored()
 class Tensor(Expr):
     """Expression that stores its value; ``name`` is its label in diagrams.
 
-    ``Tensor(4, 5, 6, 7, dtype=int)`` creates a tensor of these sizes, of any rank: zeros of float32, or of ``dtype``,
-    that may be assigned. ``ex.tensor`` creates a tensor from a value.
+    ``Tensor(4, 5, 6, 7, dtype=int)`` creates a tensor of these sizes, with any number of dimensions. Its elements are
+    zeros of ``dtype``, by default float32, and may be assigned. ``ex.tensor`` creates a tensor from a value.
 
     >>> t = ex.Tensor(2, 3)
     >>> t[0] = 1
@@ -76,7 +76,7 @@ class Tensor(Expr):
     def __new__(
         cls, *shape: Any, dtype: Any = np.float32, name: str = "", device: Device | str | None = None
     ) -> Tensor:
-        """Create zeros of a shape, given as separate sizes or as one tuple."""
+        """Create a tensor of zeros; ``shape`` is given as separate sizes or as one tuple."""
         sizes_given = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
         if not all(isinstance(size, (int, np.integer)) and not isinstance(size, bool) for size in sizes_given):
             raise OperandError(
@@ -89,7 +89,7 @@ class Tensor(Expr):
 
     @property
     def array(self) -> Array:
-        """Read-only view of the storage; later writes are visible in it."""
+        """Read-only view of the storage; the view shows later writes to the tensor."""
         storage = self.storage
         if storage.device is cpu:
             values: Array = storage.array
@@ -100,12 +100,12 @@ class Tensor(Expr):
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Strides in elements; a tensor is one contiguous block in row-major order."""
+        """Strides, counted in elements; a tensor is one contiguous block in row-major order."""
         return tuple(math.prod(self.shape[axis + 1 :]) for axis in range(self.ndim))
 
     @property
     def label(self) -> str:
-        """Name of the tensor, or the variable that it was assigned to."""
+        """Name of the tensor, or of the variable to which it was assigned."""
         if self.name:
             return self.name
         if self.code is None or isinstance(self.code, Place):
@@ -113,11 +113,14 @@ class Tensor(Expr):
         return assigned_name(function_code(self.code), self.instruction) or "tensor"
 
     def clone(self) -> Tensor:
-        """Return a copy with the same elements, name and device that shares nothing with this tensor."""
+        """Return a copy with the same elements, name and device, but with its own storage."""
         return tensor(self.array, name=self.name, device=self.device)
 
     def padding(self, pads: tuple[int, int, int, int], value: Any = 0) -> Tensor:
-        """Return a tensor with rows above and below and columns left and right of each matrix, in this order."""
+        """Return a copy with rows added above and below each matrix, and columns added to its left and right.
+
+        ``pads`` are the numbers of added rows and columns in this order, and ``value`` is their value.
+        """
         if len(pads) != 4 or any(type(pad) is not int or pad < 0 for pad in pads) or self.ndim < 2:
             raise OperandError(
                 f"padding({pads!r}) of {self.type}",
@@ -129,12 +132,12 @@ class Tensor(Expr):
         return tensor(np.pad(self.array, widths, constant_values=value), name=self.name, device=self.device)
 
     def mark_used(self) -> None:
-        """Mark the tensor as used by an expression, after which its storage must not be written to."""
+        """Mark the tensor as used by an expression; its storage must not be written to afterwards."""
         if not self.storage.shared:
             self.storage.shared = "an expression, a view or a result uses it"
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        """Write to elements with NumPy's indexing; raises StateError if anything else reads the storage."""
+        """Write to elements with NumPy's indexing; raise StateError if anything else reads the storage."""
         self.refuse_shared()
         if isinstance(index, Expr) or (isinstance(index, tuple) and any(isinstance(item, Expr) for item in index)):
             raise OperandError(
@@ -153,8 +156,8 @@ class Tensor(Expr):
             source = np.asarray(assigned)
             if not is_element(source.dtype) or (source.dtype.kind == "c" and type_.dtype.kind != "c"):
                 raise TypeError(f"{source.dtype} does not convert to {type_.dtype}")
-            # before the write, because traced functions compare versions, and a write that fails midway has changed
-            # elements
+            # Count the write before it happens: a write that fails midway has changed elements, and traced functions
+            # compare versions.
             storage.version += 1
             refuse_beyond(source, type_.dtype)
             host.flags.writeable = True
@@ -175,7 +178,7 @@ class Tensor(Expr):
             storage.device.write(storage.array, host)
 
     def refuse_shared(self) -> None:
-        """Raise StateError if the storage must not be written to."""
+        """Raise StateError if the storage must not be written to, because it is shared."""
         if self.storage.shared:
             raise StateError(
                 f"writing to elements of {self!r}, whose storage is shared: {self.storage.shared}",
@@ -187,7 +190,7 @@ class Tensor(Expr):
 
     @property
     def shapes(self) -> tuple[int, int, int]:
-        """Channels, rows and columns; a matrix has one channel, a vector one row."""
+        """Numbers of channels, rows and columns. A matrix has one channel, and a vector one row."""
         if len(self.shape) > 3:
             raise OperandError(
                 f"channels, rows and columns of a tensor {'×'.join(map(str, self.shape))}",
@@ -214,50 +217,56 @@ class Tensor(Expr):
 
     @property
     def raw_shapes(self) -> tuple[int, ...]:
-        """Sizes as passed to the constructor: (cols,), (rows, cols), or (rows, cols, channels)."""
+        """Sizes as they are passed to the constructor: (cols,), (rows, cols), or (rows, cols, channels)."""
         channels, rows, columns = self.shapes
         return (rows, columns, channels) if len(self.shape) == 3 else self.shape
 
     @property
     def empty(self) -> bool:
-        """Whether it has no elements."""
+        """Whether the tensor has no elements."""
         return self.size == 0
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
     @property
     def data(self) -> Array:
-        """The elements as a read-only array (channels, rows, cols) of the tensor's memory."""
+        """The elements as a read-only array of shape (channels, rows, cols), in the tensor's memory."""
         return self.array.reshape(self.shapes)
 
     def at(self, channel: int, row: int, col: int) -> Any:
-        """Return an element by channel, row and column."""
+        """Return the element with the given channel, row and column."""
         indices = {"channel": channel, "row": row, "col": col}
         return self.data[
             tuple([self._checked(name, position, axis) for axis, (name, position) in enumerate(indices.items())])
         ]
 
     def slice(self, channel: int) -> Array:
-        """Return the matrix (rows, cols) of a channel, read-only, in the tensor's memory."""
+        """Return the matrix (rows, cols) of ``channel``: a read-only array in the tensor's memory."""
         matrix: Array = self.data[self._checked("channel", channel, 0)]
         return matrix
 
     def index(self, offset: int, *, row_major: bool = True) -> Any:
-        """Return an element by its flat index in row-major order; with row_major=False, column-major within each
-        channel."""
+        """Return the element with a flat index, counted in row-major order.
+
+        With row_major=False, it is counted in column-major order within each channel.
+        """
         return self.values(row_major)[self._offset(offset)]
 
     def values(self, row_major: bool = True) -> Array:
-        """Return all elements, channel by channel, in row-major order, or in column-major order as a copy."""
+        """Return all elements, channel by channel, in row-major order. With row_major=False, return a copy in
+        column-major order.
+        """
         elements = self.data if row_major else self.data.transpose(0, 2, 1)
         return elements.reshape(-1)
 
     def raw_ptr(self, offset: int = 0) -> Array:
-        """Return the elements from a flat index on, in row-major order: a read-only array in the tensor's memory."""
+        """Return all elements from flat index ``offset`` on, in row-major order: a read-only array in the tensor's
+        memory.
+        """
         return self.values()[self._offset(offset) if offset else 0 :]
 
     def matrix_raw_ptr(self, channel: int) -> Array:
-        """Return the elements of a channel in row-major order: a read-only array in the tensor's memory."""
+        """Return the elements of ``channel`` in row-major order: a read-only array in the tensor's memory."""
         return self.slice(channel).reshape(-1)
 
     def show(self) -> None:
@@ -284,7 +293,10 @@ class Tensor(Expr):
         return self
 
     def fill(self, values: Any, row_major: bool = True) -> Self:
-        """Set all elements to one number, or from a list in row-major order, or column-major within each channel."""
+        """Set all elements to one number, or to a list of values.
+
+        The list is in row-major order or, with row_major=False, in column-major order within each channel.
+        """
         array = np.asarray(values)
         if array.ndim:
             if array.size != self.size:
@@ -300,7 +312,7 @@ class Tensor(Expr):
         return self
 
     def set_index(self, offset: int, value: Any, *, row_major: bool = True) -> Self:
-        """Set an element by its flat row-major index; with row_major=False, column-major within each channel."""
+        """Set the element with a flat index, counted as in ``index``."""
         channels, rows, columns = self.shapes
         flat_index = self._offset(offset)
         if row_major:
@@ -316,11 +328,11 @@ class Tensor(Expr):
         return self.fill(1)
 
     def rand(self, seed: int = 0) -> Self:
-        """Set all elements to standard normal random numbers, reproducible by the seed."""
+        """Set all elements to standard normal random numbers; equal seeds give equal numbers."""
         return self.set_data(np.random.default_rng(seed).normal(size=self.shape))
 
     def transform(self, function: Callable[[Array], Any]) -> Self:
-        """Set the elements to the result of a function of the array, which must have the same shape."""
+        """Set the elements to ``function(array)``, which must have the same shape as the tensor."""
         self.refuse_shared()
         return self.set_data(function(np.array(self.array)))
 
@@ -347,7 +359,7 @@ def _is_expression_like(value: Any) -> bool:
 
 
 def _check_dtype(dtype: Any) -> None:
-    """Raise OperandError if the second argument of ``ex.tensor`` is not a dtype; it is often meant as the name."""
+    """Raise OperandError if the second argument of ``ex.tensor`` is not a dtype. Users often pass the name there."""
     try:
         as_dtype(dtype)
     except OperandError as error:
@@ -359,18 +371,18 @@ def _check_dtype(dtype: Any) -> None:
 
 
 def tensor_of(storage: Storage, name: str = "") -> Tensor:
-    """Return a tensor on a storage in NumPy's memory; several tensors may share one."""
+    """Return a tensor that uses a storage in NumPy's memory; several tensors may share one storage."""
     array = storage.array
     return stored_tensor(storage, TensorType(array.shape, array.dtype), name)
 
 
 def tensor_of_values(type_: TensorType, values: Any, name: str = "") -> Tensor:
-    """Return a tensor of a type with a copy of a NumPy array, or of an array on the type's device."""
+    """Return a tensor of ``type_`` with a copy of ``values``, a NumPy array or an array on the type's device."""
     return stored_tensor(Storage(copied(type_, values), type_.device, shared=""), type_, name)
 
 
 def stored_tensor(storage: Storage, type_: TensorType, name: str) -> Tensor:
-    """Return a tensor of a type on a storage, whose array may be created later."""
+    """Return a tensor of ``type_`` that uses ``storage``, whose array may be created later."""
     self = object.__new__(Tensor)
     self.operation, self.operands, self.storage, self.name = STORED, (), storage, name
     self.type = type_
@@ -384,8 +396,9 @@ def tensor(
 ) -> Tensor:
     """Create a tensor from an array, a nested list or a number, with the shape and dtype that NumPy infers.
 
-    The value is copied; ``copy=False`` uses the array itself and makes it read-only. Elements may be assigned (t[i] =
-    v) until an expression uses the tensor. Raises OperandError if the value is not a regular array of numbers.
+    The value is copied. With ``copy=False``, the tensor uses the array itself, which becomes read-only. Elements may be
+    assigned (t[i] = v) until an expression uses the tensor. Raises OperandError if the value is not a regular array of
+    numbers.
 
     >>> x = ex.tensor([[1.0, 2.0]], dtype="float32", name="x")
     >>> x.label, x.shape
@@ -444,7 +457,7 @@ def tensor(
 
 
 def _plain(value: Any) -> Any:
-    """Return an object that NumPy can convert to an array; raises OperandError for expressions and masked arrays."""
+    """Return an object that NumPy can convert to an array; raise OperandError for expressions and masked arrays."""
     if isinstance(value, Tensor):
         return value.array
     if _is_expression_like(value) or (isinstance(value, (list, tuple)) and _contains_expression(value)):
@@ -466,7 +479,7 @@ def _array(value: Any, dtype: Any, copy: bool) -> Array:
     if (target is not None and element_of(target)) or (target and isinstance(source, np.dtype) and element_of(source)):
         assert target is not None
         return converted(value, target)
-    # row-major, as kernels and fingerprints require
+    # row-major, because kernels and fingerprints require it
     array = np.array(value, dtype=dtype, order="C") if copy else np.asarray(value, dtype=dtype)
     return array if array.dtype.isnative else array.astype(as_dtype(array.dtype))
 
@@ -480,7 +493,7 @@ def _contains_expression(values: Any) -> bool:
 
 
 def _is_shared(array: Array) -> bool:
-    """Return whether the memory belongs to another, writable array."""
+    """Return whether the memory of ``array`` belongs to another array that is writable."""
     if array.base is not None and array.flags.writeable:
         return True
     base = array.base

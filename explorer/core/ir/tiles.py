@@ -1,13 +1,12 @@
-"""Tiles of kernels: parts of a result that can be computed in any order and on several threads at once.
+"""Tiles of kernels: parts of a result that can be computed in any order, and on several threads at once.
 
-Fused kernels run elementwise operations tile by tile, while a tile is in the cache, and several threads share the
-tiles. Two kinds of operations support this. An operation that can compute its result in parts (a product, a
-convolution, a pooling) defines ``tiles``; elementwise operations on the result then run on each tile. A reduction
-declares the axes that it combines; elementwise producers of its operands then run block by block, and each block is
+Fused kernels run elementwise operations tile by tile, while the tile is in the cache. Several threads share the tiles.
+Two kinds of operations support tiles. An operation that can compute its result in parts (a product, a convolution, a
+pooling) defines ``tiles``; elementwise operations on the result then run on each tile. A reduction declares the axes
+that it combines; the elementwise operations that compute its operands then run block by block, and each block is
 combined immediately.
 
-Tiles depend only on the shape of the result, not on the number of threads, so that every machine computes the same
-bits.
+Tiles depend only on the shape of the result, and not on the number of threads, so every machine computes the same bits.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ T = TypeVar("T")
 Index: TypeAlias = tuple[slice, ...]
 
 TILE_BYTES = 1 << 18
-"""bytes of temporaries per tile, which fit into a core's cache"""
+"""number of bytes of temporaries per tile, which fit into a core's cache"""
 KEPT_BYTES = 1 << 23
-"""bytes of scratch memory that a thread keeps for its next tile; a larger block is freed"""
+"""maximum number of bytes of scratch memory that a thread keeps for its next tile; a larger block is freed"""
 _ALIGNMENT = 64
 
 
 class Tile(NamedTuple):
-    """Part of a result: ``compute`` writes the elements at the index ``place``."""
+    """Part of a result. ``compute`` writes the elements that the index ``place`` selects."""
 
     place: Index
     compute: Callable[[], None]
@@ -48,15 +47,14 @@ class _ThreadMemory(threading.local):
 
 _thread_memory = _ThreadMemory()
 _MAX_VIEWS = 512
-"""maximum number of cached views of scratch memory per thread"""
+"""maximum number of cached views of scratch memory, per thread"""
 
 
 def scratch(key: Hashable, arrays: Sequence[tuple[Shape, Any]], build: Callable[..., T]) -> T:
-    """Return ``build(*arrays)`` for uninitialised arrays of the given shapes and dtypes, in the thread's scratch
-    memory.
+    """Return ``build(*arrays)`` for uninitialised arrays in the thread's scratch memory.
 
-    The arrays are valid until the thread's next call. The result is cached under ``key``, which must contain everything
-    that it depends on.
+    ``arrays`` lists their shapes and dtypes. The arrays are valid until the thread's next call. The result is cached
+    under ``key``, which must contain everything on which the result depends.
     """
     cached = _thread_memory.views.get(key)
     if cached is not None:
@@ -84,7 +82,9 @@ def scratch(key: Hashable, arrays: Sequence[tuple[Shape, Any]], build: Callable[
 
 
 def scratch_memory() -> Array:
-    """Return the thread's scratch memory, which ``scratch`` divides; a new array after it had to grow."""
+    """Return the scratch memory of this thread, from which ``scratch`` takes arrays. When it grows, it is a new
+    array.
+    """
     return _thread_memory.memory
 
 
@@ -93,40 +93,45 @@ MAX_TILES = 2**20
 
 
 def count(length: int, limit: int) -> int:
-    """Return the number of slices of ``even``: 2ⁿ if the length allows, so that 2ᵏ threads finish together.
+    """Return the number of slices that ``even`` cuts: 2ⁿ if the length allows it, so 2ᵏ threads finish at the same
+    time.
 
-    At most ``MAX_TILES``, because the graph of a file is drawn even if its lengths exceed any memory.
+    It is at most ``MAX_TILES``, because the graph of a file is drawn even if the file's sizes exceed any memory.
     """
     required = min(max(1, -(-length // max(1, limit))), MAX_TILES)
     return min(max(1, length), 1 << (required - 1).bit_length())
 
 
 def longest(length: int, parts: int) -> int:
-    """Return the length of the longest of ``parts`` slices of nearly equal size."""
+    """Return the length of the longest slice if ``length`` is cut into ``parts`` slices of nearly equal size."""
     return -(-length // parts)
 
 
 def even(length: int, limit: int) -> list[slice]:
-    """Cut a length into ``count`` slices of nearly equal size, none longer than ``limit`` (at least 1)."""
+    """Cut ``length`` into slices of nearly equal size, as many as ``count`` returns.
+
+    No slice is longer than ``limit`` (at least 1).
+    """
     return slices(length, count(length, limit))
 
 
 def slices(length: int, parts: int) -> list[slice]:
-    """Cut a length into ``parts`` slices of nearly equal size."""
+    """Cut ``length`` into ``parts`` slices of nearly equal size."""
     bounds = [length * index // parts for index in range(parts + 1)]
     return [slice(start, stop) for start, stop in itertools.pairwise(bounds)]
 
 
 def cut(array: Array, index: Index, rank: int) -> Array:
-    """Return the part of an operand that broadcasts to the elements ``index`` of a result of this rank."""
+    """Return the part of an operand that broadcasts to the elements ``index`` of a result with ``rank`` dimensions."""
     if not array.ndim:
         return array
-    # As in NumPy broadcasting, axes are matched from the last one, and an axis of size 1 is read whole for every tile.
+    # As in NumPy broadcasting, axes are matched from the last one on. An axis of size 1 is read completely for every
+    # tile.
     aligned = index[rank - array.ndim :]
     return array[tuple([slice(None) if size == 1 else part for size, part in zip(array.shape, aligned, strict=True)])]
 
 
 def compute(tiles: Sequence[Tile]) -> None:
-    """Compute all tiles, one after the other, on this thread."""
+    """Compute all tiles in sequence on this thread."""
     for tile in tiles:
         tile.compute()

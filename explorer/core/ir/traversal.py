@@ -1,7 +1,7 @@
 """Iterative traversal of expression graphs, which can be 100,000 nodes deep.
 
-Python's stack allows a depth of a thousand. All traversals outside of a plan use these functions: to collect the nodes
-that some values need, to copy nodes over other operands, and to copy the scopes around them.
+Python's stack only allows a depth of a thousand. All traversals outside of a plan use these functions: to collect the
+nodes that some values need, to copy nodes with other operands, and to copy the scopes of nodes.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from explorer.core.ir.recording_context import Scope
 
 
 def reachable(roots: Iterable[Expr], stop: Callable[[Expr], bool] | None = None) -> list[Expr]:
-    """Return all nodes that the roots need, in order of recording (operands first), excluding those below ``stop``
-    nodes."""
+    """Return all nodes that the roots need, in order of recording (operands first).
+
+    Nodes for which ``stop`` returns True are included, but not their operands.
+    """
     visited: dict[int, Expr] = {}
     pending = list(roots)
     while pending:
@@ -30,10 +32,10 @@ def reachable(roots: Iterable[Expr], stop: Callable[[Expr], bool] | None = None)
 def rebuild(
     nodes: Iterable[Expr], replaced: Mapping[int, Expr], rescope: Callable[[Expr], Scope | None]
 ) -> dict[int, Expr]:
-    """Copy ``nodes`` (operands first), replacing operands that are in ``replaced`` (uid → node).
+    """Copy ``nodes`` (operands first), replacing the operands that are in ``replaced`` (uid → node).
 
-    Returns uid → node for all of them. Nodes with unchanged operands are copied too, so that every copy has its own
-    uid, the scope ``rescope(node)`` and the source location of its original.
+    Returns uid → node for all of them. Nodes with unchanged operands are copied too, so every copy has its own uid, the
+    scope ``rescope(node)`` and the source location of the original node.
     """
     copies = dict(replaced)
     for node in nodes:
@@ -44,7 +46,9 @@ def rebuild(
 
 
 def rescope(scope: Scope | None, copies: dict[int, Scope], top: Scope) -> Scope:
-    """Copy a scope's path below another top; ``copies`` maps already copied scopes to their copies."""
+    """Copy ``scope`` and its enclosing scopes below the scope ``top``. ``copies`` maps copied scopes to their
+    copies.
+    """
     path = []
     while scope is not None and id(scope) not in copies:
         path.append(scope)

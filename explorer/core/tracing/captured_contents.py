@@ -1,7 +1,7 @@
 """Contents of captured containers and arrays, compared with their state at the time of capture.
 
 A traced function checks at each call whether its captures have changed. Items are compared by identity and arrays by
-their bytes, which is cheap and never calls a user's ``__eq__``. Contents that are too large are rejected when the
+their bytes; this is fast and never calls a user's ``__eq__``. Contents that are too large are rejected when the
 function is traced. Digests instead of copies would save memory, but take longer at each call.
 """
 
@@ -31,7 +31,7 @@ from explorer.core.tracing.static_attributes import is_fixed_class
 from explorer.record.reasons import counted_text
 
 ARRAY_BYTES = 1 << 16
-"""maximum bytes of a writable array whose contents are compared at each call"""
+"""maximum number of bytes of a writable array whose contents are compared at each call"""
 ITEMS = 10_000
 """maximum number of items of a container that are compared at each call"""
 
@@ -42,18 +42,18 @@ _MAPPINGS = (dict, MappingProxyType)
 
 
 def reader(value: Any) -> tuple[Read, Any] | None:
-    """Return a function and the object that it returns while the contents of ``value`` are unchanged.
+    """Return a function, and the object that the function returns as long as the contents of ``value`` are unchanged.
 
-    Returns None for values that cannot change in place.
+    Returns None for a value that cannot change in place.
     """
     if type(value) is list and value and {*map(type, value)} <= _EXPRESSIONS:
-        return functools.partial(eq, [*value], value), True  # by identity: see core/ir/identity_comparison.py
+        return functools.partial(eq, [*value], value), True  # compared by identity: see core/ir/identity_comparison.py
     read = _reader(value)
     return None if read is None else (read, value)
 
 
 def _reader(value: Any) -> Read | None:
-    """Return a function that returns ``value`` while its contents are unchanged, and None otherwise."""
+    """Return a function that returns ``value`` as long as its contents are unchanged, and None otherwise."""
     if isinstance(value, np.ndarray):
         return _array_reader(value)
     if isinstance(value, Tensor):
@@ -69,7 +69,7 @@ def _reader(value: Any) -> Read | None:
 
 
 def parts(value: Any) -> Iterable[Any]:
-    """Return the objects inside a container, or that a reference refers to."""
+    """Return the objects inside a container, or the object to which a reference refers."""
     if isinstance(value, _MAPPINGS):
         return [*value, *value.values()]
     if isinstance(value, (tuple, frozenset, *_SEQUENCES)):
@@ -82,7 +82,7 @@ def parts(value: Any) -> Iterable[Any]:
         return [value.pyfunc]
     if isinstance(value, property):
         return [value.fget]
-    if get_origin(value) is not None:  # C[int] reads attributes of C
+    if get_origin(value) is not None:  # C[int] forwards its attributes to C
         return [get_origin(value)]
     if isinstance(value, functools.partial):
         return [value.func, value.args, value.keywords]
@@ -92,12 +92,14 @@ def parts(value: Any) -> Iterable[Any]:
 
 
 def referred(value: ReferenceType[Any] | ContextVar[Any]) -> Any:
-    """Return the object of a weak reference or of a context variable."""
+    """Return the object to which a weak reference or a context variable refers."""
     return value() if isinstance(value, ReferenceType) else value.get(None)
 
 
 def attribute_with_contents(value: Any) -> str | None:
-    """Return the attribute with the items of a container that is implemented in Python; None for other values."""
+    """Return the name of the attribute that contains the items of a container implemented in Python; None for other
+    values.
+    """
     if isinstance(value, ChainMap):
         return "maps"
     kinds = (UserDict, UserList, UserString, WeakKeyDictionary, WeakSet, WeakValueDictionary)
@@ -106,7 +108,7 @@ def attribute_with_contents(value: Any) -> str | None:
 
 def is_stream(value: Any) -> bool:
     """Return whether an object returns a different value each time: an iterator or a random number generator."""
-    # NumPy's generators only if they were imported, because importing them is slow.
+    # Only if NumPy's generators were imported, because importing them is slow.
     numpy_random = sys.modules.get("numpy.random")
     generators = (Random, numpy_random.Generator, numpy_random.RandomState) if numpy_random is not None else (Random,)
     is_iterator = isinstance(value, Iterator) and is_fixed_class(type(value)) and not isinstance(value, IOBase)
@@ -124,12 +126,14 @@ def attributes(value: Any, attributes_dict: dict[str, Any], count: int) -> Any:
 
 
 def same_number(read: Read, key: Any) -> bool:
-    """Whether an attribute, which returns a new object each time, still returns the number or string with this key."""
+    """Return whether ``read``, which returns a new object each time, still returns the number or string with this
+    key.
+    """
     return bool(exact(read()) == key)
 
 
 def cell_contents_of(cell: Any) -> Any:
-    """Return the value of a closure variable, None if it is not bound yet."""
+    """Return the value of a closure variable, or None if the variable is not bound yet."""
     try:
         return cell.cell_contents
     except ValueError:
@@ -151,10 +155,10 @@ def excess_size(value: Any) -> str:
 
 
 def is_writable(array: np.ndarray[Any, Any]) -> bool:
-    """Return whether an array, or an array that it is a view of, is writable."""
+    """Return whether an array, or an array of which it is a view, is writable."""
     owner: Any = array
     while isinstance(owner, np.ndarray):
-        # a write to its base is visible in a read-only view
+        # a write to the base array changes a read-only view, too
         if owner.flags.writeable:
             return True
         owner = owner.base
@@ -174,12 +178,12 @@ def _array_reader(value: np.ndarray[Any, Any]) -> Read:
 
 
 def _array(value: Any, shape: Any, dtype: Any, snapshot: bytes) -> Any:
-    # compare bytes, because NaN must equal itself, and 0.0 must differ from −0.0
+    # Compare bytes, because NaN must equal itself, and 0.0 must differ from −0.0.
     return value if value.tobytes() == snapshot and value.shape == shape and value.dtype == dtype else None
 
 
 def _frozen(value: Any, shape: Any, dtype: Any) -> Any:
-    """Return a large array that was read-only when captured if it still is, else None."""
+    """Return a large array that was read-only when it was captured, if it is still read-only; else return None."""
     return value if not value.flags.writeable and value.shape == shape and value.dtype == dtype else None
 
 
@@ -194,14 +198,14 @@ def _storage(value: Any, storage: Any, version: int) -> Any:
 def _sequence(value: Any, snapshot: list[Any]) -> Any:
     try:
         return value if len(value) == len(snapshot) and all(map(is_, value, snapshot)) else None
-    except RuntimeError:  # another thread is changing it
+    except RuntimeError:  # another thread is changing the container
         return None
 
 
 def _mapping(value: Any, keys: list[Any], values: list[Any]) -> Any:
     try:
         is_unchanged = len(value) == len(keys) and all(map(is_, value.values(), values)) and all(map(is_, value, keys))
-    except RuntimeError:  # another thread is changing it
+    except RuntimeError:  # another thread is changing the container
         return None
     return value if is_unchanged else None
 
@@ -211,7 +215,7 @@ def _buffer(value: Any, snapshot: bytes) -> Any:
 
 
 def _is_buffer(value: Any) -> bool:
-    """Return whether an object exposes its memory: a ``bytearray``, or an object of ``ctypes``."""
+    """Return whether an object exposes its memory, such as a ``bytearray`` or an object of ``ctypes``."""
     try:
         return not memoryview(value).readonly or isinstance(value, memoryview)
     except (TypeError, ValueError, BufferError):

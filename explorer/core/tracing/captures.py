@@ -1,14 +1,14 @@
 """Variables, attributes and contents that a traced function reads from outside, and whether they have changed.
 
-A survey of the function's code finds them once per trace. At each call they are compared with their state at that time:
-variables by identity, containers item by item, arrays by their bytes.
+The function's code is inspected once per trace to find them. At each call they are compared with their state at that
+time: variables by identity, containers item by item, arrays by their bytes.
 
-Code is inspected, never run. Each name in it (``co_names``, which contains globals, attributes and modules alike) is
-followed from the globals, closures and defaults through containers, and to the attributes of objects. Contents too
-large to compare at each call are rejected. Alternatives are worse: watching a run would see only one branch, proxies
-for globals and closures would change the code's behaviour, and a list written by the user would become outdated. The
-survey rather captures too much: an unnecessary capture costs a comparison at each call, a missing one gives outdated
-results.
+Code is inspected, but never run. Each name in the code (``co_names``, which contains globals, attributes and modules
+alike) is looked up in the globals, closure variables and defaults, in the containers among them, and in the attributes
+of objects. Contents that are too large to compare at each call are rejected. Alternatives are worse: watching a run
+would see only one branch, proxies for globals and closures would change the code's behaviour, and a list written by the
+user would become outdated. In doubt, a value is captured: an unnecessary capture costs a comparison at each call,
+whereas a missing capture gives outdated results.
 """
 
 from __future__ import annotations
@@ -73,24 +73,24 @@ from explorer.core.tracing.static_attributes import (
 _COMPUTED = frozenset(
     {"getattr", "hasattr", "vars", "__dict__", "attrgetter", "methodcaller", "format", "format_map"}
 ).union(("asdict", "astuple", "fields", "replace", "copy", "deepcopy"))
-"""names whose use means that attributes are looked up by computed names"""
+"""names whose use shows that attributes are looked up by computed names"""
 _PLAIN = frozenset((NoneType, bool, int, float, complex, str, bytes, range, slice, type(...)))
 _ENVIRONMENT = frozenset({"environ", "environb", "getenv", "getenvb"})
 """names in the ``os`` module that read environment variables"""
 _SOURCES_OF_ENVIRONMENT = (os, os.environ, os.getenv, getattr(os, "environb", os), getattr(os, "getenvb", os))
 _FORBIDDEN_BUILTINS = frozenset({"globals", "eval", "exec", "__import__"})
-"""builtins that read variables by names that are not in the code"""
+"""builtins that read variables whose names are not in the code"""
 _FORBIDDEN_ATTRIBUTES = frozenset({"__globals__", "f_globals", "f_locals", "import_module"})
 """attributes that give access to such variables, like ``sys.modules``"""
 
 _CALLED = (FunctionType, MethodType, functools.partial, dict, MappingProxyType)
-"""types in which a decorator of an installed package stores the functions that it decorates"""
+"""types of objects in which a decorator of an installed package may store the functions that it decorates"""
 _MAX_READERS = 20_000
-"""maximum number of readers of one function"""
+"""maximum number of readers for one function"""
 
 
 class _Reading(threading.local):
-    """Declared dependencies of the function being traced, per thread."""
+    """Dependencies that the function being traced has declared, per thread."""
 
     dependencies: list[tuple[Read, Any]] | None = None
 
@@ -99,8 +99,10 @@ reading = _Reading()
 
 
 def note(read: Callable[[], Any]) -> None:
-    """Declare that the function being traced depends on the object that ``read`` returns; another object requires a new
-    trace."""
+    """Declare that the function being traced depends on the object that ``read`` returns.
+
+    If ``read`` returns another object later, the function is traced again.
+    """
     if reading.dependencies is not None:
         reading.dependencies.append((read, read()))
 
@@ -108,7 +110,7 @@ def note(read: Callable[[], Any]) -> None:
 def watch(function: Callable[..., Any], arguments: Iterable[Any] = ()) -> Watched:
     """Return readers of everything that a function reads from outside, directly or through other functions and methods.
 
-    These are globals, closure variables, defaults, attributes of these and of the static ``arguments``, and the
+    Readers exist for globals, closure variables, defaults, attributes of these and of the static ``arguments``, and the
     contents of containers and arrays among them. Raises DeclarationError for contents that cannot be compared.
     """
     survey = _Survey(getattr(function, "__name__", "the function"))
@@ -120,7 +122,7 @@ def watch(function: Callable[..., Any], arguments: Iterable[Any] = ()) -> Watche
 
 
 class _Survey:
-    """Collection of ``readers`` for everything that a function may read, each with the object that it returned."""
+    """Collects ``readers`` for everything that a function may read, each with the object that it returned."""
 
     def __init__(self, name: str) -> None:
         self.readers: list[tuple[Read, Any]] = []
@@ -133,19 +135,21 @@ class _Survey:
         self._classes: set[type] = set()
         self._compared: set[str] = set()
         self._absent: dict[int, tuple[dict[str, Any], set[str]]] = {}
-        """id of a module's globals → the globals, and names that are not bound in them yet"""
+        """id of a module's globals → the globals, and the names that are not bound in the globals yet"""
         self._environment = False
         self._builtins = False
 
     def visit(self, start: Any, path: str) -> None:
-        """Record everything that a function reads, transitively; collect other objects for their attributes."""
+        """Record everything that a function reads, directly or indirectly; collect other objects to inspect their
+        attributes.
+        """
         # A list instead of recursion, because a user's linked list may exceed Python's recursion limit.
         pending = [(start, path)]
         while pending:
             current, path = pending.pop()
             if type(current) in _PLAIN or id(current) in self._visited:
                 continue
-            # Store the object, not only its id, because the id of a temporary may be reused.
+            # Store the object, and not only its id, because the id of a temporary object may be reused.
             self._visited[id(current)] = current
             if any(current is source for source in _SOURCES_OF_ENVIRONMENT):
                 self._environment = True
@@ -166,7 +170,7 @@ class _Survey:
             elif isinstance(current, ModuleType):
                 if not is_fixed_module(current):
                     self._objects.append((current, path))
-                    # A module's ``__getattr__``, and the properties of a subclass of ModuleType.
+                    # A module may define ``__getattr__``, and a subclass of ModuleType may define properties.
                     pending.append((vars(current).get("__getattr__"), path))
                     if type(current) is not ModuleType:
                         self._class(type(current), path, pending, ())
@@ -174,7 +178,9 @@ class _Survey:
                 self._value(current, path, pending)
 
     def follow_attributes(self) -> None:
-        """Record the attributes whose names any of the functions contains, until there are no new objects and names."""
+        """Record the attributes whose names occur in any of the functions; repeat until no new objects and names are
+        found.
+        """
         recorded: set[tuple[int, str]] = set()
         compared: set[tuple[int, str]] = set()
         while True:
@@ -210,7 +216,8 @@ class _Survey:
     def _follow_compared(self, recorded: set[tuple[int, str]], compared: set[tuple[int, str]]) -> bool:
         """Record the attributes that only generated comparisons read; return whether there were any.
 
-        Large arrays are compared only by identity, because the generated ``__eq__`` raises for two different arrays.
+        Large arrays are compared only by identity, because the generated ``__eq__`` raises an error for two different
+        arrays.
         """
         new_reads = [
             (owner, name, path)
@@ -283,7 +290,7 @@ class _Survey:
                 )
 
     def _class(self, cls: type, path: str, pending: list[tuple[Any, str]], extra_names: tuple[str, ...]) -> None:
-        """Record the methods that Python and explorer call implicitly."""
+        """Record the methods that Python and explorer call implicitly for objects of the class ``cls``."""
         is_new = cls not in self._classes
         self._classes.add(cls)
         if not is_fixed_class(cls):
@@ -322,7 +329,7 @@ class _Survey:
                 return
         elif class_attribute(type(value), "__array__") is not None and not is_known(
             type(value)
-        ):  # another library's array
+        ):  # the value is an array of another library
             pending.append((np.asarray(value), path))
         wrapped = attribute_of(getattr(value, "__dict__", {}), type(value), "__wrapped__")
         if wrapped is not None and not is_traced(value):
@@ -386,7 +393,7 @@ class _Survey:
 
 
 def _names_in(code: CodeType) -> tuple[dict[str, None], set[str]]:
-    """Return the names in a code object and in nested functions, and the strings, which may be names of attributes.
+    """Return the names in a code object and in nested functions, and its strings, which may be names of attributes.
 
     Globals, attributes and imported modules are not distinguished: each name is looked up in all three ways.
     """
@@ -403,7 +410,7 @@ def _names_in(code: CodeType) -> tuple[dict[str, None], set[str]]:
 
 
 def _too_large_to_compare(function: str, value: Any, path: str, size: str) -> DeclarationError:
-    """Return the error for contents too large to compare at each call."""
+    """Return the error for contents that are too large to compare at each call."""
     name = path or "a value"
     if isinstance(value, np.ndarray):
         rule = "a large array that a function reads from outside must not change afterwards"
@@ -422,7 +429,7 @@ def _too_large_to_compare(function: str, value: Any, path: str, size: str) -> De
 
 
 def _hidden_variables(function: str, name: str, caller: str = "") -> DeclarationError:
-    """Return the error for a builtin or an attribute that reads variables by names that are not in the code."""
+    """Return the error for a builtin or an attribute that reads variables whose names are not in the code."""
     return DeclarationError(
         f"{function} uses {name}" + (f", in {caller}" if caller not in ("", function) else ""),
         rule="a function must read variables by their names: it runs once for many calls, and again when one of them "

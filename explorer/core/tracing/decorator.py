@@ -1,8 +1,9 @@
-"""Functions: Python functions traced once per combination of operand types; each call is one node.
+"""Functions: Python functions that are traced once per combination of operand types; each call is one node.
 
-``@ex.function`` and layers use it. A body is looked up by operand types and static arguments. Before a call is
-recorded, its captures are checked, since a global or an attribute may have changed. Tracing at each call would need no
-checks, but cost as much as the body, and a thousand calls would give a thousand bodies to plan.
+``@ex.function`` and layers use this module. A body is looked up by operand types and static arguments. Before a call is
+recorded, the captures of the body are checked, since a global or an attribute may have changed. Tracing at each call
+would need no checks, but would take as long as recording the body, and a thousand calls would give a thousand bodies to
+plan.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ from explorer.core.types.tensor_type import AnyType
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
 _MAX_BODIES = 4
-"""maximum number of bodies for one combination of types; several, because variables may change and change back"""
+"""maximum number of bodies for one combination of types: variables may change and change back"""
 _MAX_KEYS = 256
-"""maximum number of combinations of types and static values whose bodies are kept"""
+"""maximum number of combinations of types and static values for which bodies are kept"""
 
 
 @dataclass(slots=True)
@@ -44,10 +45,10 @@ class _Trace:
 
 @named_methods
 class Function(Generic[_Parameters, _Result]):
-    """A traced Python function; ``traces`` counts how often its body was recorded.
+    """Traced Python function; ``traces`` counts how often its body was recorded.
 
-    A body is recorded for each combination of operand types and static arguments, and again if anything that it reads
-    from outside has changed: a variable, an attribute, an item of a container, an element of an array.
+    A body is recorded for each combination of operand types and static arguments, and again if something that it reads
+    from outside has changed: a variable, an attribute, an item of a container, or an element of an array.
 
     >>> double = ex.function(lambda x: x + x)
     >>> a, b = double(ex.tensor([1.0])), double(ex.tensor([2.0]))
@@ -63,16 +64,16 @@ class Function(Generic[_Parameters, _Result]):
         self.traces = 0
         self._traces: dict[Any, list[_Trace]] = {}
         self._active: set[tuple[int, Any]] = set()
-        """threads that are recording, with the keys of their calls"""
+        """pairs of a thread that is recording a body, and the key of its call"""
 
     def __repr__(self) -> str:
         return f"<function {self.name}>"
 
     def __call__(self, *args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
-        """Record a call as one node. Raises DeclarationError for arguments or results that cannot be traced."""
+        """Record a call as one node. Raises DeclarationError if the arguments or results cannot be traced."""
         kinds: list[Any] = []
         operands: tuple[Any, ...] = args
-        # fast path: a call with positional expressions needs no flattening
+        # A call with only positional expressions needs no flattening.
         for argument in args:
             if not isinstance(argument, Expr):
                 break
@@ -92,7 +93,7 @@ class Function(Generic[_Parameters, _Result]):
         return self._traced(structure, kinds, operands, args, {}).body
 
     def __get__(self, owner: Any, cls: type | None = None) -> Any:
-        """Bind the function to an object like a method; the object becomes a static argument."""
+        """Bind the function to the object ``owner`` like a method; the object becomes a static argument."""
         return self if owner is None else functools.partial(self, owner)
 
     def retrace(self) -> None:
@@ -100,7 +101,7 @@ class Function(Generic[_Parameters, _Result]):
         self._traces.clear()
 
     def body_for(self, *types: AnyType) -> Body:
-        """Return the body for positional operands of these types, for operations whose attributes are bodies."""
+        """Return the body for positional operands of these types, for operations that have bodies as attributes."""
         operands = tuple([Parameter(type_, "x")() for type_ in types])
         return trace(self._function, self.name, self.kind, operands, {}, operands)
 
@@ -125,14 +126,14 @@ class Function(Generic[_Parameters, _Result]):
                 rule="arguments must be expressions, arrays, containers of them, or static values that can be hashed",
                 fix="pass a tuple for a list of numbers, or ex.tensor for an array",
             ) from None
-        # Newest first: after values change and change back, the earlier body is reused.
+        # Newest first: if values change and change back, the earlier body is used again.
         for trace_ in traces:
             if unchanged(trace_.watched):
                 return trace_
         return None
 
     def _record(self, key: Any, operands: tuple[Expr, ...], args: Any, kwargs: Any) -> _Trace:
-        # other threads may record the same body concurrently; only a repeated call on this thread is a recursion
+        # Other threads may record the same body concurrently; only a nested call on this thread is a recursion.
         recording = threading.get_ident(), key
         if recording in self._active:
             raise DeclarationError(
@@ -152,7 +153,7 @@ class Function(Generic[_Parameters, _Result]):
         type_ = call.type_of(tuple([node.type for node in (*operands, *body.captured)]))
         watched = {id(row): row for row in (*watch(self._function, statics), *dependencies)}.values()
         recorded = _Trace(body, tuple(watched), call, type_)
-        # Remove and insert again: dicts keep insertion order, and the oldest keys are dropped below.
+        # Remove the key and insert it again: dicts keep insertion order, and the oldest keys are dropped below.
         self._traces[key] = [recorded, *self._traces.pop(key, ())][:_MAX_BODIES]
         for oldest in [*self._traces][:-_MAX_KEYS]:
             self._traces.pop(oldest, None)
@@ -163,19 +164,19 @@ class Function(Generic[_Parameters, _Result]):
 def function(body: Callable[_Parameters, _Result]) -> Function[_Parameters, _Result]:
     """Trace a Python function once per combination of operand types; each call is then one node, shown as one box.
 
-    Arguments that are neither expressions nor arrays are static: each value has its own body. Expressions that the body
-    reads from outside become hidden operands.
+    Arguments that are neither expressions nor arrays are static: each of their values has its own body. Expressions
+    that the body reads from outside become hidden operands.
 
-    The body runs only when it is traced, and reads everything else at that time. At each call, values that your code
-    reads by name are compared, and the body is traced again if one has changed: variables and attributes named in the
-    body, or in a function, method or class that it uses outside installed packages; items of such containers and
-    elements of such arrays; parameters, nets, blobs and learning rates of Explorer. A name is looked up as variable,
-    attribute and module; a class is assumed to use its operators, comparisons and ``__hash__``. Tracing raises
-    DeclarationError for values that cannot be compared: a writable array of more than 64 KB, a container of more than
-    10,000 items, an iterator, a random generator, and variables that are not read by name (``globals()``, ``eval``,
-    ``sys.modules``). Everything else is read only when traced, and again after ``retrace()``: state of Python and of
-    installed packages (settings, registries, files, clocks, random numbers). Draws from the global generators of
-    ``random`` and NumPy cause the warning ``RandomTraced``.
+    The body runs only when it is traced, and reads everything else at that time. At each call, the values that your
+    code reads by name are compared, and the body is traced again if a value has changed. These values are: variables
+    and attributes named in the body, or in a function, method or class that the body uses outside installed packages;
+    items of such containers and elements of such arrays; parameters, nets, blobs and learning rates of Explorer. A name
+    is looked up as variable, attribute and module; a class is assumed to use its operators, comparisons and
+    ``__hash__``. Tracing raises DeclarationError for values that cannot be compared: a writable array of more than 64
+    KB, a container of more than 10,000 items, an iterator, a random generator, and variables that are not read by name
+    (``globals()``, ``eval``, ``sys.modules``). Everything else is read only while the body is traced, and again after
+    ``retrace()``: the state of Python and of installed packages (settings, registries, files, clocks, random numbers).
+    Draws from the global generators of ``random`` and NumPy cause the warning ``RandomTraced``.
 
     >>> @ex.function
     ... def norm(x):
@@ -195,12 +196,14 @@ def function(body: Callable[_Parameters, _Result]) -> Function[_Parameters, _Res
 
 @functools.cache
 def _positional(count: int) -> Any:
-    """Return the structure of a call whose arguments are all positional expressions."""
+    """Return the structure of a call with ``count`` arguments that are all positional expressions."""
     return flatten(((None,) * count, {}))[1]
 
 
 def _operands_in(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], tuple[Expr, ...], Any]:
-    """Return types of operands and keys of static values in order, the operands, and the structure of a call."""
+    """Return the operands of a call, its structure, and a list with the type of each operand and the key of each static
+    value.
+    """
     leaves, structure = flatten((args, kwargs))
     kinds: list[Any] = []
     operands: list[Expr] = []

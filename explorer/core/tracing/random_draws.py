@@ -1,8 +1,8 @@
 """Warning for bodies that draw random numbers while they are traced, detected by the states of the global generators.
 
-A body runs once for many calls, so a number that it draws is the same in all of them. Captured generators are rejected
-(captures.py); the states of the global ones of ``random`` and ``numpy.random`` are compared before and after the body
-runs. Generators that a body creates cannot be detected, nor can clocks and files.
+A body runs once for many calls, so all these calls use the same random numbers. Captured generators are rejected
+(captures.py). The states of the global generators of ``random`` and ``numpy.random`` are compared before and after the
+body runs. Generators that a body creates cannot be detected, and neither can clocks and files.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from explorer.core.ir.source_location import INTERNAL
 
 
 class RandomTraced(UserWarning):
-    """A body drew random numbers while it was traced, so that all its calls use the same numbers."""
+    """A body drew random numbers while it was traced, so all its calls use the same numbers."""
 
 
 @contextlib.contextmanager
 def watched_draws(name: str) -> Iterator[None]:
-    """Warn if the block, in which a body of this name is traced, draws from a global generator.
+    """Warn if the block, which traces a body called ``name``, draws from a global generator.
 
-    In nested blocks only the outermost one warns.
+    Of nested blocks, only the outermost warns.
     """
     if state.watches_draws:
         yield

@@ -1,6 +1,6 @@
 """Recording of a Python function's body with parameters for its operands, and of results with several outputs.
 
-It is used for bodies of calls (``ex.function``, decorator.py), and of branches and loops (ops/control).
+Bodies of calls (``ex.function``, decorator.py) and of branches and loops (ops/control) are recorded here.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ def trace(
     operands: Sequence[Expr],
     titles: Sequence[str] | None = None,
 ) -> Body:
-    """Record the body of a function in a scope of this name and kind.
+    """Record the body of a function in a scope with this name and kind.
 
-    Parameters of the ``operands``' types replace expressions and arrays among the arguments; outer values that the body
-    reads are captured. ``titles`` are the parameters' names; None uses the function's own. Raises DeclarationError for
-    a result that does not consist of expressions.
+    Parameters with the types of ``operands`` replace the expressions and arrays among the arguments. Outer values that
+    the body reads are captured. ``titles`` are the parameters' names; None uses the function's own names. Raises
+    DeclarationError for a result that does not consist of expressions.
     """
     start = next_uid()
     titles = argument_names(function, args, kwargs) if titles is None else titles
     outer_context, state.scope = (state.scope, state.origin), None
-    if not is_internal(function):  # attribute nodes to the function's lines, regardless of the first caller
+    if not is_internal(function):  # attribute nodes to the function's own lines, regardless of its first caller
         state.origin = None
-    # Older nodes were recorded outside, and may be read.
+    # Nodes with smaller uids were recorded outside the body, which may read them.
     state.traces = (*state.traces, start)
     try:
         with one_deeper(f"a call of {name}"), scope(name, kind) as function_scope:
@@ -65,7 +65,7 @@ def trace(
     def is_outer(node: Expr) -> bool:
         if node.uid in parameter_uids:
             return False
-        # a non-constant recorded before the body: the body reads it from outside
+        # The body reads this node, which is not a constant and was recorded before the body, from outside.
         before = node.uid < start and bool(node.operands)
         return before or isinstance(node, Tensor) or isinstance(node.operation, Parameter)
 
@@ -83,12 +83,12 @@ def unpack(body: Body, result: Expr) -> Any:
 
 
 def outputs_of(result: Expr, count: int) -> list[Expr]:
-    """Return the outputs of a value with this many outputs."""
+    """Return the ``count`` outputs of a value."""
     return [result] if count == 1 else [record(item(index), (result,)) for index in range(count)]
 
 
 def argument_names(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
-    """Return the name of each operand: its argument's name, numbered inside a container."""
+    """Return the name of each operand: the name of its argument, with a number if it is inside a container."""
     code = getattr(function, "__code__", None)
     positional = code.co_varnames[: code.co_argcount] if code is not None else ()
     titles = [positional[i] if i < len(positional) else f"argument{i}" for i in range(len(args))]
@@ -111,7 +111,7 @@ def is_array(leaf: Any) -> bool:
 
 
 def is_operand(leaf: Any) -> bool:
-    """Return whether an argument is an operand rather than a static value."""
+    """Return whether an argument is an operand, and not a static value."""
     return isinstance(leaf, Expr) or is_array(leaf)
 
 

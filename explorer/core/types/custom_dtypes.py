@@ -1,8 +1,8 @@
 """User-defined dtypes: a storage dtype and conversions to and from real numbers (for example fixed point).
 
-A user-defined dtype is a structured NumPy dtype with one field. NumPy's interface for new dtypes requires C. NumPy
-copies, slices and stores a structured dtype unchanged, and rejects arithmetic on it, which prevents accidental mixing
-with plain numbers.
+A user-defined dtype is a structured NumPy dtype with one field, because NumPy's interface for new dtypes requires C.
+NumPy copies, slices and stores structured arrays unchanged. It rejects arithmetic on them, which prevents accidental
+mixing with plain numbers.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ Array = NDArray[Any]
 class ElementType:
     """User-defined dtype: a subclass declares the stored dtype and converts from and to the represented numbers.
 
-    ``dtype`` is a structured NumPy dtype of one field, so that NumPy copies, slices and reshapes arrays of it.
-    Operations decode their operands, compute on ``numbers`` and encode the result; ``explorer.kernels[operation,
-    element]`` registers a kernel on the stored values instead: function(operation, out, *operands). A second instance
-    of the same class and name replaces the first.
+    ``dtype`` is a structured NumPy dtype with one field, so NumPy copies, slices and reshapes arrays of this type.
+    Operations decode their operands, compute with numbers of dtype ``numbers`` and encode the result. Instead, a kernel
+    that uses the stored values, function(operation, out, *operands), can be registered in ``explorer.kernels[operation,
+    element]``. A second instance of the same class and name replaces the first.
 
     >>> class Eighths(ex.ElementType):
     ...     "Numbers in steps of 1/8, stored as 16-bit integers."
@@ -77,15 +77,17 @@ class ElementType:
         _element_types[self.dtype] = self
 
     def decode(self, stored: Array) -> Array:
-        """Return the numbers that stored values represent, of the same shape."""
+        """Return the numbers that an array of stored values represents, with the same shape."""
         raise NotImplementedError
 
     def encode(self, numbers: Array) -> Array:
-        """Return the stored values for numbers, of the same shape, rounded and limited to the type's range."""
+        """Return the stored values for an array of numbers, with the same shape, rounded and limited to the type's
+        range.
+        """
         raise NotImplementedError
 
     def stored(self, array: Array) -> Array:
-        """Return the stored values of an array of this element type, in the same memory."""
+        """Return the stored values of an array of this element type, without copying its memory."""
         values: Array = array[self.name]
         return values
 
@@ -98,7 +100,7 @@ class ElementType:
         self.stored(array)[...] = self.encode(np.asarray(numbers, self.numbers))
 
     def array(self, numbers: Any) -> Array:
-        """Make an array of this element type from numbers."""
+        """Return a new array of this element type with the given numbers."""
         values = np.asarray(numbers, self.numbers)
         encoded = np.empty(values.shape, self.dtype)
         self.write(encoded, values)
@@ -118,35 +120,37 @@ _element_types: dict[np.dtype[Any], ElementType] = {}
 
 
 def element_of(dtype: np.dtype[Any]) -> ElementType | None:
-    """Return the element type of a dtype; None for NumPy's own."""
+    """Return the element type of ``dtype``, or None for NumPy's own dtypes."""
     return _element_types.get(dtype) if dtype.kind == "V" else None
 
 
 def is_element(dtype: np.dtype[Any]) -> bool:
-    """Return whether tensors can hold elements of a dtype: numbers, including dtypes of extensions, or strings."""
-    # isbuiltin is 2 for dtypes that other packages register with NumPy (ml_dtypes' bfloat16)
+    """Return whether tensors can contain elements of ``dtype``: numbers, including dtypes of extensions, or strings."""
+    # ``isbuiltin`` is 2 for dtypes that other packages register with NumPy (ml_dtypes' bfloat16)
     if is_text(dtype):
         return dtype.itemsize > 0
     return not dtype.hasobject and (dtype.kind in "biufc" or dtype.isbuiltin == 2 or element_of(dtype) is not None)
 
 
 def is_text(dtype: np.dtype[Any]) -> bool:
-    """Return whether a dtype is a fixed-width string."""
+    """Return whether ``dtype`` is a fixed-width string."""
     return dtype.kind == "U"
 
 
 def is_floating(dtype: np.dtype[Any]) -> bool:
-    """Return whether elements of a dtype are real numbers, which have gradients."""
+    """Return whether elements of ``dtype`` are real numbers, which have gradients."""
     return dtype.kind == "f" or _is_narrow_float(dtype) or element_of(dtype) is not None
 
 
 @functools.cache
 def _is_narrow_float(dtype: np.dtype[Any]) -> bool:
-    """Return whether a dtype is a float that another package registers with NumPy: bfloat16 and narrower ones."""
+    """Return whether ``dtype`` is a float that another package registers with NumPy, such as bfloat16 or narrower
+    floats.
+    """
     if dtype.isbuiltin != 2:
         return False
     try:
-        # integers of such packages have no exponential function
+        # integer dtypes of such packages have no exponential function
         return np.exp.resolve_dtypes((dtype, None))[-1] == dtype
     except TypeError:
         return False
@@ -154,7 +158,8 @@ def _is_narrow_float(dtype: np.dtype[Any]) -> bool:
 
 @functools.cache
 def accumulator_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the dtype in which elements are accumulated: float32 for narrower floats, else the dtype itself.
+    """Return the dtype in which elements of ``dtype`` are accumulated: float32 for narrower floats, else ``dtype``
+    itself.
 
     A float16 sum overflows at 65,504, and a sum of ones stops growing at 2,048. bfloat16 has even fewer digits.
     """
@@ -163,7 +168,9 @@ def accumulator_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def dtype_name(dtype: np.dtype[Any]) -> str:
-    """Return the name of a dtype: NumPy's, the element type's, or ``text8`` for strings of up to 8 characters."""
+    """Return the name of a dtype: NumPy's name, the element type's name, or ``text8`` for strings of up to 8
+    characters.
+    """
     if is_text(dtype):
         return f"text{dtype.itemsize // np.dtype('U1').itemsize}"
     element = element_of(dtype)
@@ -171,25 +178,25 @@ def dtype_name(dtype: np.dtype[Any]) -> str:
 
 
 def numbers_of(array: Array) -> Array:
-    """Return the numbers of an array: itself, or its decoded elements."""
+    """Return the array itself if it contains numbers, else an array of the numbers that its elements represent."""
     element = element_of(array.dtype)
     return array if element is None else element.read(array)
 
 
 def refuse_beyond(value: Array, dtype: np.dtype[Any]) -> None:
-    """Raise OverflowError for numbers outside the range of an integer dtype, which NumPy would wrap around."""
+    """Raise OverflowError if numbers are outside the range of an integer dtype; NumPy would wrap them around."""
     if dtype.kind not in "iu" or value.dtype.kind not in "iuf" or not value.size:
         return
     limits = np.iinfo(dtype)
     smallest, largest = value.min(), value.max()
     for number in (smallest, largest):
-        # compare Python ints, because as floats 2⁶³ and 2⁶³ − 1 would be equal
+        # compare Python ints, because 2⁶³ and 2⁶³ − 1 are equal as floats
         if not (limits.min <= (int(number) if np.isfinite(number) else np.inf) <= limits.max):
             raise OverflowError(f"{number} is not in {limits.min} … {limits.max}")
 
 
 def converted(value: Any, dtype: np.dtype[Any]) -> Array:
-    """Convert an array of numbers, or of elements of any type, to another dtype."""
+    """Convert an array of numbers, or of elements of a user-defined dtype, to another dtype."""
     source = getattr(value, "dtype", None)
     if isinstance(source, np.dtype) and element_of(source) is not None:
         value = numbers_of(np.asarray(value))

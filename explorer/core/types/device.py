@@ -1,9 +1,9 @@
 """Devices: memory with its own kernels.
 
-A plan allocates arrays (``empty``), copies (``copy``), runs kernels (in ``switch_to_device``), and waits (``finish``).
-If the device's arrays are addressable by NumPy (``addressable``), views of buffers are NumPy views. Kernels are
-registered separately (``ex.kernel``), so that a new device can start with a few operations. If NumPy's functions
-compute on its arrays (``runs_numpy``), it supports most operations at once.
+A plan allocates arrays (``empty``), copies them (``copy``), runs kernels (in ``switch_to_device``), and waits for
+results (``finish``). If NumPy can address the device's arrays (``addressable``), views of buffers are NumPy views.
+Kernels are registered separately (``ex.kernel``), so a new device can start with a few operations. If NumPy's functions
+compute with its arrays (``runs_numpy``), the device supports most operations at once.
 """
 
 from __future__ import annotations
@@ -27,17 +27,16 @@ from explorer.core.registry import Registry
 _logger = logging.getLogger("explorer.device")
 _INSTALL = "pip install 'explorer-graphs[cuda]' ([cuda13] for CUDA 13), on a machine with an NVIDIA GPU and its driver"
 _ALIGNMENT = 64
-"""bytes of a cache line, and of the widest vector registers"""
+"""number of bytes of a cache line, and of the widest vector registers"""
 
 
 @named_methods
 class Device:
-    """Device with its own memory; operations register a kernel for each device that they run on
-    (``ex.kernel``).
+    """Device with its own memory. Operations need a kernel for each device on which they run (``ex.kernel``).
 
-    A device has NumPy's memory unless a subclass overrides ``new`` and ``delete``, or, if its arrays are not NumPy's,
-    ``empty``, ``write`` and ``read``. There is one object per name: if its class is declared again, the object changes
-    to the new class, and keeps its arrays and kernels.
+    A device uses NumPy's memory by default. A subclass with other memory overrides ``new`` and ``delete`` or, if its
+    arrays are not NumPy arrays, ``empty``, ``write`` and ``read``. There is one object per name: if its class is
+    declared again, the object changes to the new class, and keeps its arrays and kernels.
 
     >>> class Board(ex.Device):
     ...     "An accelerator board; here its memory is NumPy's."
@@ -51,19 +50,20 @@ class Device:
     __slots__ = ("name",)
     name: str
     addressable: ClassVar[bool] = True
-    """whether its arrays are NumPy's, so that views need no kernel"""
+    """whether the device's arrays are NumPy arrays, so views need no kernel"""
     runs_numpy: ClassVar[bool] = False
-    """whether NumPy's functions compute on its arrays (NEP 13 and NEP 18), as on CuPy's: operations whose kernels
-    consist of such functions (``Operation.portable``) then need no kernel for it"""
+    """whether NumPy's functions compute with the device's arrays (NEP 13 and NEP 18), as with CuPy's. Operations whose
+    kernels only call such functions (``Operation.portable``) then need no separate kernel for the device.
+    """
     _has_blocks: ClassVar[bool] = False
-    """whether it has its own memory, so that arrays are allocated in blocks of it"""
+    """whether the device has its own memory, and arrays are allocated in blocks of that memory"""
 
     def __init_subclass__(cls) -> None:
         check_names(cls, Device, "the device")
         cls._has_blocks = cls.new is not Device.new or cls.delete is not Device.delete
 
     def __new__(cls, name: str, *arguments: Any, **options: Any) -> Device:
-        """Return the device of a name, which is the same object after a repeated declaration."""
+        """Return the device called ``name``; a repeated declaration returns the same object."""
         declared = _devices.get(name)
         if declared is None:
             return object.__new__(cls)
@@ -72,7 +72,7 @@ class Device:
             raise DeclarationError(
                 f"a second device {name!r}", rule="a device's name must be unique", fix=f"use device({name!r})"
             )
-        # in place, because arrays and kernels refer to the device
+        # change the object in place, because arrays and kernels refer to it
         declared.__class__ = cls
         return declared
 
@@ -89,19 +89,21 @@ class Device:
             raise OperandError(
                 f"new({nbytes!r})", rule="a number of bytes must be an integer of 0 or more", fix="ex.cpu.new(64)"
             )
-        # NumPy itself may align to 16 bytes only
+        # NumPy itself may align to only 16 bytes
         block = np.empty(nbytes + _ALIGNMENT, np.uint8)
         start = -block.ctypes.data % _ALIGNMENT
         return block[start : start + nbytes]
 
     def delete(self, memory: Any) -> None:
-        """Free memory that ``new`` returned; does nothing for NumPy memory, which is freed with its last reference.
+        """Free memory that ``new`` returned. NumPy memory is not freed here, but with its last reference.
 
-        Callers that allocate with ``ex.Block`` need not call it, because the last owner of the block does.
+        Callers that allocate with ``ex.Block`` need not call this method, because the block's last owner does.
         """
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-        """Return an uninitialised array of the device, in a block if the device overrides ``new`` or ``delete``."""
+        """Return an uninitialised array on the device. It is in a block if the device overrides ``new`` or
+        ``delete``.
+        """
         if not self._has_blocks:
             return np.empty(shape, dtype)
         return Block(self, math.prod(shape) * dtype.itemsize).array(shape, dtype)
@@ -109,27 +111,28 @@ class Device:
     # -- copies ----------------------------------------------------------------------------------------------------
 
     def write(self, array: Any, values: NDArray[Any]) -> None:
-        """Copy a NumPy array into an array of the device, of the same shape and dtype."""
+        """Copy the NumPy array ``values`` into ``array``, an array of the device with the same shape and dtype."""
         np.copyto(array, values)
 
     def read(self, array: Any) -> NDArray[Any]:
-        """Return the values of a device array as a NumPy array, which may share memory."""
+        """Return the values of a device array as a NumPy array, which may share memory with the device array."""
         values: NDArray[Any] = array
         return values
 
     def put(self, values: NDArray[Any]) -> Any:
-        """Copy a NumPy array to a new array of the device."""
+        """Copy a NumPy array to a new array of the device, and return the new array."""
         target = self.empty(values.shape, values.dtype)
         self.write(target, values)
         return target
 
     def copy(self, source: Any, target: Any, to: Device | None = None) -> None:
-        """Copy an array of this device into one of the device ``to`` (None: this one), of the same shape and dtype.
+        """Copy ``source``, an array of this device, into ``target``, an array of device ``to`` (None: this device).
 
-        The copy passes through NumPy's memory; a device with a faster path to another device overrides this method.
+        Both have the same shape and dtype. The copy passes through NumPy's memory; a device with a faster path to
+        another device overrides this method.
         """
         destination = self if to is None else to
-        # Device arrays may lack both attributes, because only the device's methods read and write them.
+        # Device arrays may lack shape and dtype, because only the device's methods read and write them.
         has_types = all(hasattr(array, "shape") and hasattr(array, "dtype") for array in (source, target))
         if has_types and (source.shape != target.shape or source.dtype != target.dtype):
             raise OperandError(
@@ -141,9 +144,9 @@ class Device:
         destination.write(target, self.read(source))
 
     def copy_bytes(self, source: Any, target: Any, nbytes: int, to: Device | None = None) -> None:
-        """Copy the first bytes of this device's memory into memory of the device ``to`` (None: this one).
+        """Copy the first ``nbytes`` bytes of ``source``, this device's memory, to ``target``, memory of device ``to``.
 
-        Raises OperandError if either memory has fewer bytes.
+        ``to`` is this device by default. Raises OperandError if either memory has fewer bytes.
         """
         for role, memory in (("source", source), ("target", target)):
             if not 0 <= nbytes <= memory.nbytes:
@@ -157,21 +160,21 @@ class Device:
     # -- running ---------------------------------------------------------------------------------------------------
 
     def switch_to_device(self) -> AbstractContextManager[Any]:
-        """Return a context in which this is the thread's current device; kernels on the device run in it."""
+        """Return a context in which this is the thread's current device, and in which kernels of the device run."""
         return nullcontext(self)
 
     def finish(self) -> bool:
         """Wait until all work started on the device has finished; return whether all of it succeeded.
 
-        NumPy's kernels have finished when they return. A plan waits for its devices before it returns results.
+        NumPy's kernels have already finished when they return. A plan waits for its devices before it returns results.
         """
         return True
 
     def rng(self, seed: int) -> Any:
         """Return a random number generator with NumPy's interface that draws on the device.
 
-        Custom kernels may use it. Operations such as ``ex.random_normal`` do not, because they draw the same numbers on
-        every device.
+        Custom kernels may use this generator. Operations such as ``ex.random_normal`` do not use it, because they draw
+        the same numbers on every device.
         """
         check_type(seed, "seed", int, "an integer", "seed=0")
         if seed < 0:
@@ -192,8 +195,8 @@ cpu = Device("cpu")
 class Cuda(Device):
     """NVIDIA GPU: ``ex.device("cuda")``, or ``ex.device("cuda:1")``; uses CuPy, which is imported on first use.
 
-    Arrays are CuPy's, on which NumPy's functions compute, so operations need no second kernel; memory comes from CuPy's
-    pool. The only other GPU code are the kernels of fused chains (run/kernels/device_chain.py).
+    Arrays are CuPy arrays. NumPy's functions accept them, so operations need no second kernel. Memory comes from CuPy's
+    pool. The only other GPU code is the kernels of fused chains (run/kernels/device_chain.py).
     """
 
     __slots__ = ("_cupy", "number")
@@ -207,7 +210,9 @@ class Cuda(Device):
         self.number, self._cupy = number, cupy
 
     def new(self, nbytes: int) -> Any:
-        """Return ``nbytes`` bytes of uninitialised memory, a CuPy array; after use it returns to CuPy's pool."""
+        """Return ``nbytes`` bytes of uninitialised memory as a CuPy array; the memory returns to CuPy's pool after its
+        last use.
+        """
         return self.empty((nbytes,), np.dtype(np.uint8))
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
@@ -216,18 +221,20 @@ class Cuda(Device):
             return self._cupy.empty(shape, dtype)
 
     def write(self, array: Any, values: NDArray[Any]) -> None:
-        """Copy a NumPy array to the GPU."""
+        """Copy the NumPy array ``values`` into ``array`` on the GPU."""
         with self.switch_to_device():
             array.set(np.asarray(values, order="C"))
 
     def read(self, array: Any) -> NDArray[Any]:
-        """Copy an array to NumPy's memory, after all previously started work."""
+        """Return a copy of ``array`` in NumPy's memory, after all work that was started before."""
         with self.switch_to_device():
             values: NDArray[Any] = self._cupy.asnumpy(array)
         return values
 
     def copy(self, source: Any, target: Any, to: Device | None = None) -> None:
-        """Copy an array to this or another device; between GPUs the values do not pass through NumPy's memory."""
+        """Copy an array to this device or to another device. Between GPUs, the values do not pass through NumPy's
+        memory.
+        """
         if (to is None or isinstance(to, Cuda)) and (source.shape, source.dtype) == (target.shape, target.dtype):
             with (to or self).switch_to_device():
                 target[...] = source
@@ -235,17 +242,16 @@ class Cuda(Device):
             super().copy(source, target, to)
 
     def switch_to_device(self) -> Any:
-        """Return a context in which CuPy works on this GPU."""
+        """Return a context in which CuPy uses this GPU."""
         return self._cupy.cuda.Device(self.number)
 
     def elementwise_kernel(
         self, operands: Sequence[np.dtype[Any]], result: np.dtype[Any], source: str
     ) -> Callable[..., Any]:
-        """Return an elementwise kernel from C statements: a0, a1, … are the operands' elements, ``out`` is the
-        result's.
+        """Return an elementwise kernel from C statements, in which a0, a1, … are the elements of the operands.
 
-        Call it with the operand arrays, which broadcast, and the result array. Products are rounded before they are
-        added, as in separate operations.
+        ``out`` is the element of the result. The kernel is called with the operand arrays, which are broadcast, and
+        with the result array. Products are rounded before they are added, as in separate operations.
         """
         parameters = ", ".join([f"{dtype.name} a{index}" for index, dtype in enumerate(operands)])
         compiled: Callable[..., Any] = self._cupy.ElementwiseKernel(
@@ -254,7 +260,7 @@ class Cuda(Device):
         return compiled
 
     def finish(self) -> bool:
-        """Wait for the GPU; if a kernel failed, log the reason to "explorer.device" and return False."""
+        """Wait for the GPU. If a kernel failed, log the reason to "explorer.device" and return False."""
         try:
             self._cupy.cuda.Device(self.number).synchronize()
         except self._cupy.cuda.runtime.CUDARuntimeError as error:
@@ -270,10 +276,10 @@ class Cuda(Device):
 
 
 def device(name: str) -> Device:
-    """Return the device of a name; raises UnknownNameError if none was declared.
+    """Return the device called ``name``; raise UnknownNameError if no such device was declared.
 
     ``cuda``, or ``cuda:1`` for the second GPU, needs CuPy (``pip install 'explorer-graphs[cuda]'``, ``[cuda13]`` for
-    CUDA 13); raises StateError without it.
+    CUDA 13). Raises StateError if CuPy is missing.
 
     >>> ex.device("cpu") is ex.cpu
     True
@@ -284,10 +290,10 @@ def device(name: str) -> Device:
 
 
 def _cuda(name: str) -> Device:
-    """Declare the GPU named ``cuda`` or ``cuda:1``; raises StateError if CuPy or the GPU is missing."""
+    """Declare the GPU called ``cuda`` or ``cuda:1``; raise StateError if CuPy or the GPU is missing."""
     index = int(name.partition(":")[2] or 0)
     try:
-        cupy = import_module("cupy")  # importing it takes a second, and few machines have a GPU
+        cupy = import_module("cupy")  # importing CuPy takes a second, and few machines have a GPU
     except ImportError as error:
         raise StateError(f"the device {name!r}: {error}", rule="CuPy must be installed", fix=_INSTALL) from error
     try:
@@ -304,7 +310,7 @@ def _cuda(name: str) -> Device:
 
 
 def _bytes(memory: Any) -> Any:
-    """Return memory as an array of bytes; raises OperandError for an array with gaps."""
+    """Return memory as an array of bytes; raise OperandError for an array that is not contiguous."""
     if memory.size and not memory.flags.c_contiguous:
         raise OperandError(
             f"bytes of an array of shape {memory.shape} with strides {memory.strides}",
@@ -315,13 +321,15 @@ def _bytes(memory: Any) -> Any:
 
 
 def check_device(device: Any) -> None:
-    """Raise OperandError for an argument that is not a device."""
+    """Raise OperandError if ``device`` is not a device."""
     check_type(device, "device", Device, "a device, or None", 'device=ex.cpu, or ex.device("name")')
 
 
 def as_device(device_or_name: Any, what: str) -> Device:
-    """Return a device, or the device of a name; raises OperandError for other types, UnknownNameError for an unknown
-    name."""
+    """Return a device, given as the device itself or by its name.
+
+    Raises OperandError for other types, and UnknownNameError for an unknown name.
+    """
     if isinstance(device_or_name, Device):
         return device_or_name
     if isinstance(device_or_name, str):
@@ -332,24 +340,26 @@ def as_device(device_or_name: Any, what: str) -> Device:
 
 
 class Allocator(Protocol):
-    """Device interface that a block needs."""
+    """Methods of a device that a block needs."""
 
     name: str
 
     def new(self, nbytes: int) -> Any:
-        """Return memory."""
+        """Return ``nbytes`` bytes of memory."""
 
     def delete(self, memory: Any) -> None:
-        """Free memory."""
+        """Free memory that ``new`` returned."""
 
 
 @named_methods
 class Block:
-    """Memory of ``nbytes`` bytes from ``device.new``, freed with ``device.delete`` when its last owner is deleted.
+    """Memory of ``nbytes`` bytes from ``device.new``; it is freed with ``device.delete`` when its last owner is
+    deleted.
 
-    Arrays in it, views of these, tensors and results are owners. ``destruct`` is called with the memory before it is
-    freed, to destroy the values in it. ``memory`` is existing memory to use, such as an array of objects.
-    ``np.asarray(block)`` is an array of its bytes, if NumPy can address the memory.
+    Owners are the block itself, arrays in the memory, views of these arrays, tensors and results. ``destruct`` is
+    called with the memory before the memory is freed, to destroy the values in it. ``memory`` is existing memory that
+    the block uses, such as an array of objects. ``np.asarray(block)`` is an array of the block's bytes, if NumPy can
+    address the memory.
 
     >>> block = ex.Block(ex.cpu, 24)
     >>> x = block.array((2, 3), np.float32)
@@ -371,7 +381,7 @@ class Block:
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        # Arrays over the memory, and views of them, keep a reference to the block.
+        # Arrays in the memory, and views of them, keep a reference to the block.
         if isinstance(self.memory, np.ndarray) and self.memory.dtype.hasobject:
             raise OperandError(
                 f"the bytes of {self!r}, which holds objects",
@@ -383,7 +393,9 @@ class Block:
         return interface
 
     def array(self, shape: tuple[int, ...], dtype: Any, offset: int = 0) -> NDArray[Any]:
-        """Return a NumPy array in the memory from byte ``offset`` on; raises OperandError if it exceeds the block."""
+        """Return a NumPy array that starts at byte ``offset`` of the memory; raise OperandError if it exceeds the
+        block.
+        """
         exact = np.dtype(dtype)
         nbytes = math.prod(shape) * exact.itemsize
         if offset < 0 or offset + nbytes > self.nbytes:
@@ -396,7 +408,7 @@ class Block:
         return array
 
     def __del__(self) -> None:
-        # Clear the attribute first, so that a failing or interrupted destructor does not free the memory twice.
+        # Clear the attribute first, so a failing or interrupted destructor does not free the memory twice.
         memory, self.memory = self.memory, None
         if memory is None:
             return

@@ -1,7 +1,7 @@
 """Values on devices: create, copy and read arrays on any device.
 
-Layer parameters, their training and net weights use these functions: arrays are NumPy arrays on cpu, and device arrays
-elsewhere.
+Layer parameters, their training and net weights use these functions. Arrays are NumPy arrays on cpu, and the device's
+own arrays elsewhere.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from explorer.core.types.tensor_type import Array, TensorType
 
 
 def fill(type_: TensorType, target: Any, values: Any) -> None:
-    """Copy a NumPy array, or an array on the same device, into ``target``, an array of ``type_``."""
+    """Copy ``values`` into ``target``, an array of ``type_``; ``values`` is a NumPy array or an array on the same
+    device.
+    """
     device = type_.device
     if device is cpu:
         np.copyto(target, values)
@@ -27,13 +29,13 @@ def fill(type_: TensorType, target: Any, values: Any) -> None:
 
 
 def copied(type_: TensorType, values: Any) -> Any:
-    """Return a new array of a type, filled from a NumPy array or an array of the same device."""
+    """Return a new array of ``type_`` that is filled from ``values``, a NumPy array or an array on the same device."""
     target = type_.device.empty(type_.shape, type_.dtype)
     fill(type_, target, values)
     return target
 
 
 def on_host(type_: TensorType, array: Any) -> Array:
-    """Return the values of an array of a type as a NumPy array; on cpu this is the array itself."""
+    """Return the values of ``array``, which has type ``type_``, as a NumPy array. On cpu, return ``array`` itself."""
     values: Array = array if type_.device is cpu else type_.device.read(array)
     return values

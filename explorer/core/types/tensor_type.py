@@ -1,7 +1,7 @@
-"""Types of values: shape, dtype and device. Types are interned, so that equal types are one object.
+"""Types of values: shape, dtype and device. Types are interned, so equal types are one object.
 
-Every node has a type, and recording looks types up for each operation. Interning makes them comparable by identity and
-usable as keys without hashing shapes.
+Every node has a type, and recording looks up types for each operation. Interned types can be compared by identity, and
+used as keys without hashing shapes.
 """
 
 from __future__ import annotations
@@ -41,20 +41,21 @@ class TensorType:
     size: int
     """number of elements"""
     nbytes: int
-    """bytes of the elements, stored densely"""
+    """number of bytes of the elements, if they are stored densely"""
     sizes: Sizes
     """shape with named sizes: rows, columns …"""
     numeric: bool
-    """whether elements have NumPy's own numeric dtypes, on any device"""
+    """whether elements have one of NumPy's own numeric dtypes, on any device"""
     plain: bool
-    """whether elements have NumPy's own numeric dtypes in cpu memory, so that kernels may be joined, tiled and replaced
+    """whether elements have one of NumPy's own numeric dtypes and are in cpu memory, so kernels may be fused, tiled and
+    replaced
     """
 
     def __new__(cls, shape: Shape, dtype: DTypeLike = np.float32, device: Device = cpu) -> TensorType:
-        """Return the interned type of a shape, dtype and device; raises OperandError for invalid sizes or elements."""
+        """Return the interned type for a shape, dtype and device; raise OperandError for invalid sizes or dtypes."""
         try:
-            # Arguments are usually canonical and need one look-up. Others (a list, a dtype name) are not found, or
-            # unhashable.
+            # Canonical arguments, which are the usual case, need one look-up. Others (a list, a dtype name) are not
+            # found or unhashable.
             return _interned[shape, dtype, device]
         except (KeyError, TypeError):
             pass
@@ -78,7 +79,7 @@ class TensorType:
         new.nbytes = new.size * exact.itemsize
         new.numeric = exact.kind in "biufc"
         new.plain = device is cpu and new.numeric
-        return _interned.setdefault(canonical, new)  # another thread may have created the type meanwhile
+        return _interned.setdefault(canonical, new)  # another thread may have created the same type in the meantime
 
     @property
     def rank(self) -> int:
@@ -87,15 +88,17 @@ class TensorType:
 
     @property
     def category(self) -> str:
-        """Category of the rank, in MetaNN's terms: scalar, vector, matrix, three-d array, then "n-d array"."""
+        """Category of the number of dimensions, in MetaNN's terms: scalar, vector, matrix, three-d array, then "n-d
+        array".
+        """
         return category_of(self.rank)
 
     def with_shape(self, shape: Shape) -> TensorType:
-        """Return the type with another shape."""
+        """Return the type with ``shape`` instead of its shape."""
         return TensorType(shape, self.dtype, self.device)
 
     def with_dtype(self, dtype: DTypeLike) -> TensorType:
-        """Return the type with another dtype."""
+        """Return the type with ``dtype`` instead of its dtype."""
         return TensorType(self.shape, np.dtype(dtype), self.device)
 
     def __repr__(self) -> str:
@@ -116,10 +119,10 @@ class TupleType:
     __slots__ = ("nbytes", "parts")
     parts: tuple[TensorType, ...]
     nbytes: int
-    """bytes of all parts"""
+    """number of bytes of all parts"""
 
     def __new__(cls, parts: tuple[TensorType, ...]) -> TupleType:
-        """Return the interned type of these outputs."""
+        """Return the interned type for these outputs."""
         interned = _interned_tuples.get(parts)
         if interned is None:
             new = object.__new__(cls)
@@ -156,10 +159,10 @@ AnyType: TypeAlias = TensorType | TupleType
 
 
 def is_addressable(shape: Shape, dtype: np.dtype[Any]) -> bool:
-    """Return whether NumPy can make an array of this shape; it counts an empty axis as one of size 1."""
+    """Return whether NumPy can create an array of this shape and dtype; it treats an empty axis like one of size 1."""
     size = max(dtype.itemsize, 1)
     for length in shape:
-        # NumPy computes strides this way, and rejects the array even if an axis is empty
+        # NumPy computes strides with size 1 for empty axes, so it rejects the array even if it has no elements.
         size *= length or 1
         if size > BYTES:
             return False
@@ -167,7 +170,7 @@ def is_addressable(shape: Shape, dtype: np.dtype[Any]) -> bool:
 
 
 def broadcast_shapes(*shapes: Shape) -> Shape | None:
-    """Return the broadcast shape, or None if the shapes are incompatible."""
+    """Return the shape to which the given shapes are broadcast, or None if they are incompatible."""
     rank = max(map(len, shapes), default=0)
     result = [1] * rank
     for shape in shapes:
@@ -180,7 +183,9 @@ def broadcast_shapes(*shapes: Shape) -> Shape | None:
 
 
 def whole(value: Any, what: str) -> int:
-    """Return an integer as an int; raises OperandError for anything else, 2.0 included."""
+    """Return an integer as an int; raise OperandError for anything else, including 2.0. ``what`` names the value in the
+    error.
+    """
     try:
         return operator.index(value)
     except TypeError:
@@ -190,7 +195,7 @@ def whole(value: Any, what: str) -> int:
 
 
 def as_shape(shape: Any, what: str) -> Shape:
-    """Return sizes as a tuple of ints; raises OperandError for a size that is negative or not an integer."""
+    """Return sizes as a tuple of ints; raise OperandError for a size that is negative or not an integer."""
     try:
         sizes = tuple(shape)
     except TypeError:
@@ -206,7 +211,9 @@ def as_shape(shape: Any, what: str) -> Shape:
 
 
 def as_dtype(dtype: Any) -> np.dtype[Any]:
-    """Return NumPy's dtype in native byte order; raises OperandError for anything that NumPy does not know."""
+    """Return the NumPy dtype in native byte order; raise OperandError for anything that NumPy does not accept as a
+    dtype.
+    """
     try:
         if dtype is None:
             raise TypeError("None names no dtype")
@@ -223,7 +230,9 @@ def as_dtype(dtype: Any) -> np.dtype[Any]:
 
 
 def normalize_axis(axis: int, rank: int, operation: str) -> int:
-    """Return an axis counted from the front; raises OperandError if the rank has no such axis."""
+    """Return ``axis`` counted from the first axis; raise OperandError if an array with ``rank`` dimensions has no such
+    axis.
+    """
     axis = whole(axis, f"{operation}: axis")
     if not -rank <= axis < rank:
         raise OperandError(
@@ -235,7 +244,9 @@ def normalize_axis(axis: int, rank: int, operation: str) -> int:
 
 
 def normalize_axes(axes: int | tuple[int, ...] | None, rank: int, operation: str) -> tuple[int, ...]:
-    """Return sorted axes counted from the front, all of them for None; a repeated axis raises OperandError."""
+    """Return sorted axes, counted from the first axis; None stands for all axes. Raise OperandError for a repeated
+    axis.
+    """
     if axes is None:
         return tuple(range(rank))
     if type(axes) is int and -rank <= axes < rank:
