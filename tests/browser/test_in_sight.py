@@ -149,7 +149,7 @@ def bring_to(view, item, edge):
 CHANGED = """() => {
     const { view } = window;
     const { first, last } = view.timeline.stages[view.now.stage];
-    const nodes = view.trace.decisions.slice(first, last).filter(({ verdict }) => verdict === "applied").flatMap(({ produced }) => produced);
+    const nodes = view.trace.decisions.slice(first, last).filter(({ verdict }) => verdict === "applied").flatMap(({ produced, subjects }) => [...produced, ...subjects]);
     const rects = nodes.map((node) => view.placement.shows(view.trace.slotOf[node])).filter(Boolean);
     return [rects.length, rects.filter(([x, y, wide, high]) => view.camera.shows([x, y, x + wide, y + high])).length];
 }"""  # noqa: E501
