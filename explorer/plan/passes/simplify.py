@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from explorer.core.errors import DeclarationError
-from explorer.core.ir.expr import Expr, runs_on
+from explorer.core.ir.expr import Expr, Operation, runs_on
 from explorer.core.ir.function import Call
 from explorer.core.ir.recording_context import state
 from explorer.core.ir.traversal import reachable
@@ -182,7 +182,7 @@ class Simplify(Pass):
         """Match rules in order until one applies; return the nodes that it recorded, in topological order.
 
         A rule records its replacement like a program. The node's scope and line are current meanwhile, so that the
-        replacement belongs to the same line of the user's code.
+        replacement belongs to the same line of the user's code; products belong where they were written.
         """
         state.scope, state.origin = node.scope, (node.code, node.instruction)
         graph.current_node = node
@@ -222,6 +222,7 @@ class Simplify(Pass):
             if refused is not None:
                 refused.rule_index = index
                 continue
+            _keep_products_in_place(node, fresh, graph)
             decision = graph.decide(rule, answer.entry, answer.facts, [node], (new,))
             graph.decisions[decision].rule_index = index
             graph.add_nodes(decision, fresh, node)
@@ -245,6 +246,27 @@ class Simplify(Pass):
             facts = {"node": node.operation.label, "rule": rule.name, "effect": EFFECTS[effect], "saved_us": saved}
             return graph.decline(rule, self.changes_rounding, facts, node, estimated_cost_us=saved)
         return None
+
+
+def _keep_products_in_place(node: Expr, fresh: Sequence[Expr], graph: PlanGraph) -> None:
+    """Move new products and convolutions to the scope and line of the product below the node that they stand for.
+
+    A convolution that absorbs the batch norm after it still does the convolution's work: its time belongs there.
+    """
+    for part in fresh:
+        kind = type(part.operation)
+        if kind.kept_axes is Operation.kept_axes or isinstance(node.operation, kind):
+            continue
+        # A rule may also return nodes that the user recorded elsewhere.
+        if (part.scope, part.code, part.instruction) != (node.scope, node.code, node.instruction):
+            continue
+        below = graph.operands(node)
+        # A term may lie between the product and the node: (x @ W + b) · s.
+        candidates = [*below, *[inner for operand in below for inner in graph.operands(operand)]]
+        # Of another type it would be other work, such as a product that replaces a sum of products.
+        written = next((each for each in candidates if type(each.operation) is kind and each.type is part.type), None)
+        if written is not None:
+            part.scope, part.code, part.instruction = written.scope, written.code, written.instruction
 
 
 def _saved_us(node: Expr, fresh: Sequence[Expr], graph: PlanGraph) -> float:

@@ -67,9 +67,11 @@ def _predecessors(recording: Recording) -> dict[int, int]:
     before: dict[int, int] = {}
     for decision, old, new in recording.substitutions:
         # Only a node recorded for this one in the same graph shares its slot; a node that already existed keeps its
-        # own slot.
+        # own slot, and a product that absorbs later operations is drawn in the product's box. Inlining is different:
+        # what a call returned has a box inside.
         follows = nodes.born[new] == decision and 0 <= nodes.gone[old] <= decision
-        if follows and old < new and nodes.body[old] == nodes.body[new]:
+        stays = nodes.scope[old] == nodes.scope[new] or nodes.kind[old] == "call"
+        if follows and stays and old < new and nodes.body[old] == nodes.body[new]:
             before[new] = max(old, before.get(new, -1))
     return before
 
