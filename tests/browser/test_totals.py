@@ -2,12 +2,14 @@
 
 import numpy as np
 import pytest
+from playwright.sync_api import expect
 
 import explorer as ex
 from explorer import layers
 from explorer.view.layout.placed_model import draw
 from explorer.view.model.totals import leaves_of
 from explorer.view.payload.view_payload import payload
+from tests.support.pnnx_models import opened
 from tests.view import sample
 
 pytestmark = pytest.mark.browser
@@ -78,3 +80,55 @@ def test_what_is_kept_from_step_to_step_is_what_is_added_up_anew(module, make):
     differing, tables, positions = module(WALK, payload(make()))
     assert differing == []
     assert 1 < tables < positions
+
+
+def rows_inside(view):
+    """Return the name of each box in the table, and its soft lines, with its time."""
+    rows = view.locator(".ex-inside tbody tr").all()
+    return {
+        row.locator("th button").inner_text(): (
+            row.locator("th div").all_inner_texts(),
+            row.locator("td").nth(1).inner_text(),
+        )
+        for row in rows
+    }
+
+
+def micros(text):
+    return float(text.removesuffix(" µs"))
+
+
+def absorbed():
+    """A product, and a factor that goes into its weights."""
+    x = ex.tensor(np.ones((4096, 16), np.float32), name="x")
+    with ex.scope("product"):
+        h = x @ ex.tensor(np.ones((16, 32), np.float32), name="w")
+    with ex.scope("scale"):
+        y = h * ex.tensor(np.arange(32, dtype=np.float32), name="s")
+    plan = ex.EvalPlan(numerics="fast")
+    plan.register(y)
+    return plan.prepare().recording
+
+
+@pytest.mark.spec("V-19")
+def test_a_convolution_has_the_time_of_the_one_that_absorbs_a_batch_norm(show):
+    """The batch norm has only its own part of the kernel and what is computed once, and says where the rest is."""
+    rows = rows_inside(show(opened("convbn_opt0").preview_plan().recording))
+    times = {name: micros(time) for name, (_, time) in rows.items()}
+    assert times["c"] == max(times.values())
+    assert {name: lines[1:] for name, (lines, _) in rows.items() if lines[1:]} == {"b": ["partly computed in c"]}
+
+
+@pytest.mark.spec("V-19")
+def test_a_row_says_where_the_work_of_a_box_is_done(show):
+    """A product keeps its box, and what it absorbs says in which box it is computed."""
+    recording = absorbed()
+    slots = draw(recording).model.slots
+    products = [node for node, label in enumerate(recording.nodes.label) if label == "matmul"]
+    assert len({recording.nodes.scope[node] for node in products}) == 1 < len(products)
+    assert len({slots.of[node] for node in products}) == 2
+    view = show(recording)
+    rows = rows_inside(view)
+    assert micros(rows["product"][1]) > micros(rows["scale"][1])
+    view.locator(".ex-inside button", has_text="scale").click()
+    expect(view.locator(".ex-costs")).to_contain_text("partly computed in product")

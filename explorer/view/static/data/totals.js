@@ -1,6 +1,7 @@
 // Costs of nodes, boxes and the whole graph: parameters, flops, bytes, time.
 
 import { bytesText, countText, microsText } from "./number_format.js";
+import { RowIndex } from "./row_index.js";
 
 /**
  * @typedef {{nodes: number, operations: number, parameters: number, weights: number, others: number, flops: number, bytes: number,
@@ -73,6 +74,56 @@ export class Totals {
       else time[kernel.nodes[kernel.nodes.length - 1]] += micros;
     }
     return time;
+  }
+
+  /**
+   * The node outside a box that does the work of the box: the costliest of the kernel that computes its costliest
+   * operation or, if a rewrite of its readers absorbed that, what is left of them. −1 if the box does its work itself.
+   * @param {number} box
+   */
+  workerOf(box) {
+    const { trace } = this;
+    const { flops, bytes, born } = trace.nodes;
+    const inside = this.#inside(box);
+    const most = (nodes) => nodes.reduce((best, node) => (best < 0 || flops[node] > flops[best] ? node : best), -1);
+    const main = most([...inside].filter((node) => born[node] < 0 && this.node(node).operations && (flops[node] || bytes[node])));
+    const final = trace.resolver(trace.decisions.length);
+    // A kernel that computes the operation itself shares its time with it.
+    if (main < 0 || (inside.has(final[main]) && this.time[final[main]])) return -1;
+    const kernel = this.#kernelAfter(main, final);
+    const worker = kernel < 0 ? -1 : most(trace.kernels[kernel].nodes);
+    return inside.has(worker) ? -1 : worker;
+  }
+
+  /** The nodes of a box and of all boxes in it. */
+  #inside(box) {
+    const { boxes, slots } = this.trace.layout;
+    const nodes = new Set();
+    const pending = [box];
+    for (const each of pending) {
+      for (const item of boxes[each].items) {
+        if (item.slot === undefined) pending.push(item.box);
+        else for (const node of slots[item.slot].nodes) nodes.add(node);
+      }
+    }
+    return nodes;
+  }
+
+  /** The kernel that computes a recorded node or, if a rewrite of its readers absorbed it, the nearest of theirs; −1 of none. */
+  #kernelAfter(node, final) {
+    const { trace } = this;
+    const { operands, born } = trace.nodes;
+    this.readers ??= new RowIndex(trace.count, (enter) => operands.forEach((read, reader) => born[reader] < 0 && read.forEach((operand) => enter(operand, reader))));
+    const reached = new Set([node]);
+    for (const each of reached) {
+      let now = final[each];
+      const isThere = trace.exists(now, trace.decisions.length);
+      // A view that stands for it, such as a row of a batch, reads what a kernel computed.
+      while (now !== each && trace.kernelOf[now] < 0 && operands[now].length) now = final[operands[now][0]];
+      if (trace.kernelOf[now] >= 0) return trace.kernelOf[now];
+      if (!isThere) for (const reader of this.readers.of(each)) reached.add(reader);
+    }
+    return -1;
   }
 
   /** The cost of a node by itself at the position that `at` was asked for last, its time left out. @param {number} node @returns {Cost} */

@@ -1,6 +1,6 @@
 // The panel of a box: its batches or its layer, its costs, its contents.
 
-import { costTable, insideTable } from "./cost_table.js";
+import { costTable, elsewhere, insideTable } from "./cost_table.js";
 import { layerParts, operatorParts } from "./layer_operator.js";
 import { heading } from "./elements.js";
 import { explained } from "./term_tooltips.js";
@@ -27,7 +27,7 @@ export class BoxPanel {
     parts.push(...box.batches.flatMap((decision) => [decisionCard.card(decision), decisionCard.facts(decision)]), decisionCard.note(...box.batches));
     parts.push(...layerParts(trace, box.layer), ...operatorParts(trace, box.operator), ...this.parts.gradients(-1, index));
     if (trace.isOperator(index)) parts.push(this.parts.source(nodes.find((node) => trace.nodes.source[node] >= 0) ?? nodes[0]));
-    parts.push(heading("costs"), costTable(totals, costs[index], costs[outer]), insideTable(trace, costs, index, totals, actions.box, (inner) => this.parts.summary.result(inner)));
+    parts.push(heading("costs"), costTable(totals, costs[index], costs[outer], [], elsewhere(trace, costs, totals, index)), insideTable(trace, costs, index, totals, actions.box, (inner) => this.parts.summary.result(inner)));
     if (standing.length) parts.push(heading("contains"), this.parts.list(standing));
     return parts;
   }

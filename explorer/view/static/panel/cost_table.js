@@ -7,8 +7,8 @@ import { metricText, sumName } from "../data/totals.js";
 
 const LISTED = 12;
 
-/** The sums of a box beside those of the graph. @param {import("../data/totals.js").Totals} totals @param {import("../data/totals.js").Cost} cost @param {import("../data/totals.js").Cost} whole @param {string[]} known rows that stand elsewhere */
-export function costTable(totals, cost, whole, known = []) {
+/** The sums of a box beside those of the graph. @param {import("../data/totals.js").Totals} totals @param {import("../data/totals.js").Cost} cost @param {import("../data/totals.js").Cost} whole @param {string[]} known rows that stand elsewhere @param {string} place where the work is done, if not here */
+export function costTable(totals, cost, whole, known = [], place = "") {
   const share = (name) => (whole !== cost && whole[name] ? ` · ${percent(cost[name] / whole[name])}` : "");
   const rows = [
     ["nodes", grouped(cost.nodes)],
@@ -16,7 +16,12 @@ export function costTable(totals, cost, whole, known = []) {
     ["parameters", cost.parameters && `${grouped(cost.parameters)} · ${bytesText(cost.weights)}${share("parameters")}`],
     ["inputs, constants", cost.others && counted(cost.others, "element")],
   ];
-  for (const metric of totals.inOrderOfCosts()) rows.push([metric.row || totals.heading(metric), `${amount(metric, cost[sumName(metric)])}${share(sumName(metric))}`]);
+  const value = (metric) => {
+    const text = `${amount(metric, cost[sumName(metric)])}${share(sumName(metric))}`;
+    if (metric.values || metric.name !== "time" || !place) return text;
+    return cost.time ? `${text} · ${place}` : place;
+  };
+  for (const metric of totals.inOrderOfCosts()) rows.push([metric.row || totals.heading(metric), value(metric)]);
   const table = html("dl", { class: "ex-facts ex-costs" });
   const terms = new Set();
   for (const [name, value] of rows) if (value && !known.includes(name)) table.append(html("dt", {}, ...explained(name, terms)), html("dd", {}, value));
@@ -39,11 +44,28 @@ export function insideTable(trace, costs, box, totals, select, result) {
     const share = (whole) => (whole ? costs[index][measure] / whole : 0);
     const bar = html("span", { class: "ex-bar", style: `width:${Math.round(share(most) * 44)}px`, title: percent(share(costs[box][measure])) });
     const shape = result(index);
-    const cells = [costs[index].parameters ? countText(costs[index].parameters) : "–", amount(metric, costs[index][measure])];
-    return html("tr", {}, html("th", { scope: "row" }, link, shape && html("div", { class: "ex-soft" }, `→ ${shape}`)), ...cells.map((cell) => html("td", {}, cell)), html("td", {}, bar));
+    const place = measure === "time" ? elsewhere(trace, costs, totals, index) : "";
+    const value = place && !costs[index].time ? "–" : amount(metric, costs[index][measure]);
+    const cells = [costs[index].parameters ? countText(costs[index].parameters) : "–", value];
+    const soft = [shape && `→ ${shape}`, place].filter(Boolean).map((text) => html("div", { class: "ex-soft", title: text }, text));
+    return html("tr", {}, html("th", { scope: "row" }, link, ...soft), ...cells.map((cell) => html("td", {}, cell)), html("td", {}, bar));
   });
   const rest = inner.length > LISTED && html("div", { class: "ex-soft" }, `${grouped(LISTED)} of ${grouped(inner.length)} shown`);
   return html("div", {}, html("table", { class: "ex-inside" }, html("thead", {}, head), html("tbody", {}, ...rows)), rest);
+}
+
+/** Where the work of a box is done, "computed in conv"; "" if it does its work itself. @param {import("../data/trace.js").Trace} trace @param {import("../data/totals.js").Cost[]} costs @param {import("../data/totals.js").Totals} totals @param {number} box */
+export function elsewhere(trace, costs, totals, box) {
+  const worker = totals.workerOf(box);
+  if (worker < 0) return "";
+  const { boxes } = trace.layout;
+  const around = new Set();
+  for (let outer = boxes[box].parent; outer >= 0; outer = boxes[outer].parent) around.add(outer);
+  // The box beside this one, or else beside one around it; a node that is in no such box has only its own name.
+  let place = trace.boxOf[trace.slotOf[worker]] ?? -1;
+  while (place >= 0 && !around.has(place) && boxes[place].parent >= 0 && !around.has(boxes[place].parent)) place = boxes[place].parent;
+  const name = place < 0 || around.has(place) ? trace.label(worker) : boxes[place].label;
+  return `${costs[box].time ? "partly " : ""}computed in ${name}`;
 }
 
 /** A metric's number under its name, which the unit does not say again. */
