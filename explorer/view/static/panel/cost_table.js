@@ -44,10 +44,10 @@ export function insideTable(trace, costs, box, totals, select, result) {
     const share = (whole) => (whole ? costs[index][measure] / whole : 0);
     const bar = html("span", { class: "ex-bar", style: `width:${Math.round(share(most) * 44)}px`, title: percent(share(costs[box][measure])) });
     const shape = result(index);
-    const place = measure === "time" ? elsewhere(trace, costs, totals, index) : "";
-    const value = place && !costs[index].time ? "–" : amount(metric, costs[index][measure]);
+    const done = measure === "time" ? elsewhere(trace, costs, totals, index) : "";
+    const value = done && !costs[index].time ? "–" : amount(metric, costs[index][measure]);
     const cells = [costs[index].parameters ? countText(costs[index].parameters) : "–", value];
-    const soft = [shape && `→ ${shape}`, place].filter(Boolean).map((text) => html("div", { class: "ex-soft", title: text }, text));
+    const soft = [shape && html("div", { class: "ex-soft" }, `→ ${shape}`), done && html("div", { class: "ex-soft ex-elsewhere", title: done }, done)];
     return html("tr", {}, html("th", { scope: "row" }, link, ...soft), ...cells.map((cell) => html("td", {}, cell)), html("td", {}, bar));
   });
   const rest = inner.length > LISTED && html("div", { class: "ex-soft" }, `${grouped(LISTED)} of ${grouped(inner.length)} shown`);
