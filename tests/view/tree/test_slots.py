@@ -1,7 +1,10 @@
 import itertools
 
+import numpy as np
 import pytest
 
+import explorer as ex
+from explorer.view.tree.scopes import scope_path
 from explorer.view.tree.slots import build_slots
 from tests.view import sample
 
@@ -86,3 +89,21 @@ def test_many_replacements_of_one_operand_keep_edges_few():
     readers = [producer for producer, consumer in slots.edges if consumer == slots.of[root]]
     assert {slots.of[equal[0]], slots.of[equal[-1]]} <= set(readers)
     assert len(readers) < 12
+
+
+@pytest.mark.spec("V-1")
+def test_a_product_that_absorbs_a_later_factor_stays_in_its_box():
+    """It has a place of its own there, not that of the factor, and the line of the product."""
+    x = ex.tensor(np.ones((4096, 16), np.float32), name="x")
+    with ex.scope("product"):
+        h = x @ ex.tensor(np.ones((16, 32), np.float32), name="w")
+    with ex.scope("scale"):
+        y = h * ex.tensor(np.arange(32, dtype=np.float32), name="s")
+    plan = ex.EvalPlan(numerics="fast")
+    plan.register(y)
+    recording = plan.prepare().recording
+    slots = build_slots(recording)
+    written, scaled, factor = named(recording, "matmul"), named(recording, "matmul", 1), named(recording, "multiply")
+    assert scope_path(recording, scaled) == scope_path(recording, written) == ("product",)
+    assert recording.nodes.source[scaled] == recording.nodes.source[written] != recording.nodes.source[factor]
+    assert (slots.nodes[slots.of[scaled]], slots.nodes[slots.of[factor]]) == ([scaled], [factor])
