@@ -41,6 +41,7 @@ export class Totals {
     this.own = this.metrics.filter(({ values }) => values).map((metric) => [sumName(metric), metric.values]);
     /** how many decisions had changed the graph where `boxes` are of, −1 of none */ this.changes = -1;
     /** @type {Cost[]} */ this.boxes = [];
+    /** the recorded readers of each node, found when first asked for @type {RowIndex | undefined} */ this.readers = undefined;
     /** @type {Set<number>} nodes whose values are handed on inside a kernel at the position, and not written */ this.inner = new Set();
   }
 
