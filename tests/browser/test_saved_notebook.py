@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 
+import nbformat
 import pytest
 from playwright.sync_api import expect
 
 from explorer.cli import main
 from tests.browser.notebook import ROOT, Lab, Notebook, reopened
 from tests.browser.player import node, press
+from tests.notebooks.execute import without_machine
 from tests.support.representatives import representatives
 
 pytestmark = pytest.mark.browser
@@ -84,7 +86,32 @@ def test_a_tutorial_that_was_run_in_jupyterlab_and_stripped_is_as_it_was(lab, la
     saved(lab, book)
     assert (lab.root / name).read_bytes() != committed
     assert main(["strip", str(lab.root / name)]) == 0
+    stripped = nbformat.read(lab.root / name, as_version=4)
+    without_machine(stripped)
+    nbformat.write(stripped, lab.root / name)
     assert (lab.root / name).read_bytes() == committed
+
+
+@pytest.mark.spec("V-22", headline=True)
+def test_a_stripped_notebook_that_is_opened_has_no_unsaved_changes(lab, notebook, open_lab_page):
+    """Open a stripped notebook in JupyterLab without unsaved changes."""
+    document = saved(lab, notebook(CODE))
+    path = lab.root / "stripped.ipynb"
+    path.write_text(json.dumps(document), encoding="utf-8")
+    assert main(["strip", str(path)]) == 0
+    page = open_lab_page()
+    lab.open(page)
+    reopened(lab, page, path.name, json.loads(path.read_text(encoding="utf-8")), kernel=True)
+    expect(page.locator(".jp-Notebook .explorer-view")).to_have_count(1)
+    page.evaluate(
+        """async () => {
+            const { context } = window.jupyterapp.shell.currentWidget;
+            await context.sessionContext.ready;
+            await context.sessionContext.session.kernel.info;
+            await new Promise(done => setTimeout(done, 500));
+        }"""
+    )
+    assert not page.evaluate("() => window.jupyterapp.shell.currentWidget.context.model.dirty")
 
 
 @pytest.mark.spec("V-15", headline=True)

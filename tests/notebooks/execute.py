@@ -1,4 +1,4 @@
-"""Run the notebooks in place and strip them like ``explorer strip``: ``make notebooks``."""
+"""Run the notebooks in place and strip them, without what names this machine's kernel: ``make notebooks``."""
 
 from __future__ import annotations
 
@@ -28,8 +28,16 @@ def execute(path: Path) -> None:
         for output in cell.get("outputs", []):
             output.get("data", {}).pop(WIDGET, None)  # a widget without a picture keeps its text output
     strip_notebook(notebook)
+    without_machine(notebook)
     nbformat.validate(notebook)
     nbformat.write(notebook, path)
+
+
+def without_machine(notebook: nbformat.NotebookNode) -> None:
+    """Remove the version of the interpreter and the display name of its kernel."""
+    notebook.metadata.pop("language_info", None)
+    if "kernelspec" in notebook.metadata:
+        notebook.metadata.kernelspec.display_name = "Python 3"
 
 
 def main(names: list[str]) -> None:

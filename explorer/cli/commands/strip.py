@@ -13,8 +13,8 @@ Remove from notebooks the state of widgets that have a picture, and data that di
 
 A saved notebook refers to its widgets, which end with the kernel. nbconvert then shows nothing, and JupyterLab without
 this package's extension shows an error. Without the reference, both show the picture. Also removed are the times of
-cells, the version of the interpreter, the display name of Python's kernel, and the empty outputs of progress bars, so
-that version control shows only changes of cells and outputs. Notebooks are changed in place, after all of them have
+cells and the empty outputs of progress bars, so that version control shows only changes of cells and outputs. The
+kernel and its version stay, because JupyterLab writes them back. Notebooks are changed in place, after all of them have
 been read. With --check nothing is changed; use it in CI and pre-commit.
 """
 

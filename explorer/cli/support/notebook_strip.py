@@ -1,7 +1,7 @@
 """Stripping of notebooks: removes widgets that have a picture, and all data of a run except the outputs.
 
-A stripped notebook is the same on every machine, whether JupyterLab or ``make notebooks`` ran it, so version control
-shows only changes of cells and outputs.
+Version control then shows only changes of cells and outputs. The kernel and its language stay as they are, because
+JupyterLab writes them back when it opens the notebook, which would then have unsaved changes.
 """
 
 from __future__ import annotations
@@ -17,12 +17,8 @@ from explorer.core.files.open_untrusted import content
 WIDGET = "application/vnd.jupyter.widget-view+json"
 _STATE = "application/vnd.jupyter.widget-state+json"
 _PICTURES = ("image/svg+xml", "application/vnd.explorer+json")
-_MACHINE_METADATA = ("language_info", "trusted")
-"""notebook metadata that Jupyter rewrites for each kernel"""
 _RUN_METADATA = ("execution", "trusted", "ExecuteTime")
 """cell metadata that each run changes: times, and whether the cell is trusted"""
-_KERNEL = ("python3", "Python 3")
-"""name of Python's kernel, and the display name to use, because the actual one depends on the installation"""
 
 
 def strip_notebook(notebook: dict[str, Any]) -> int:
@@ -31,15 +27,9 @@ def strip_notebook(notebook: dict[str, Any]) -> int:
 
 
 def _strip_metadata(notebook: dict[str, Any]) -> int:
-    removable = [(notebook["metadata"], name) for name in _MACHINE_METADATA]
+    removable = [(notebook["metadata"], "trusted")]
     removable += [(cell["metadata"], name) for cell in notebook["cells"] for name in _RUN_METADATA]
-    changes = sum(metadata.pop(name, None) is not None for metadata, name in removable)
-    kernel = notebook["metadata"].get("kernelspec", {})
-    name, display_name = _KERNEL
-    if kernel.get("name") == name and kernel.get("display_name") != display_name:
-        kernel["display_name"] = display_name
-        changes += 1
-    return changes
+    return sum(metadata.pop(name, None) is not None for metadata, name in removable)
 
 
 def _strip_outputs(cell: dict[str, Any]) -> int:
