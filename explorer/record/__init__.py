@@ -1,4 +1,4 @@
-"""Recordings: plans and runs as plain data, independent of NumPy and the engine. Views read nothing else."""
+"""Recordings: plans and runs as plain data, independent of NumPy and the engine. Views read only recordings."""
 
 from explorer.record.dimension_names import DimensionNames, shape_text
 from explorer.record.json_form.codec import SCHEMA, from_json, json_schema, loads, to_json

@@ -1,8 +1,8 @@
 """Batches of operations or calls: the nodes that compute a batch, and the kernels that compute these nodes.
 
-A pass records that it formed a batch; later passes replace, merge and fuse its nodes. The resulting kernels of a batch
-are therefore traced, node by node, in order of production. Views use this to draw batches, and the recorder to sum the
-measured times of their kernels.
+A pass records that it formed a batch; later passes replace, merge and fuse the nodes of the batch. To find the kernels
+that compute a batch in the end, its nodes are followed through these changes, in the order in which nodes are produced.
+Views use the result to draw batches, and the recorder uses it to sum the measured times of their kernels.
 """
 
 from __future__ import annotations
@@ -20,24 +20,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Batch of operations or calls, formed by one decision."""
+    """Batch of operations or calls that a single decision formed."""
 
     decision: int
     label: str
-    """operation or function of the batched nodes"""
+    """name of the operation or function of the batched nodes"""
     called: bool
     """whether the batched nodes are calls of a function"""
     members: tuple[int, ...]
     """nodes that the batch replaces"""
     nodes: tuple[int, ...]
-    """nodes that compute the batch: stacked operands, the batched operation, its rows, and later replacements of these
+    """nodes that compute the batch: stacked operands, the batched operation, the rows of its result, and later
+    replacements
     """
     kernels: tuple[int, ...]
     """indices in the schedule of the kernels that compute these nodes"""
 
 
 def batches(recording: Recording) -> list[Batch]:
-    """List the batches of a recording, in the order of their decisions."""
+    """Return the batches of a recording, in the order of their decisions."""
     subjects = [decision.subjects for decision in recording.decisions]
     kernels = recording.schedule.kernels if recording.schedule else ()
     return trace_batches(recording.nodes, recording.groups, recording.substitutions, subjects, kernels)
@@ -50,9 +51,10 @@ def trace_batches(
     subjects: Sequence[tuple[int, ...]],
     kernels: Sequence[Kernel],
 ) -> list[Batch]:
-    """List the batches among the groups of a plan; ``subjects`` are the nodes of each decision.
+    """Return the batches among the groups of a plan; ``subjects`` contains the nodes that each decision is about.
 
-    The recorder calls this before it creates the rows of decisions, which contain measured times of batches.
+    The recorder calls this function before it creates the rows of decisions, which contain the measured times of
+    batches.
     """
     groups = [group for group in all_groups if group.kind == "batch" and group.members]
     if not groups:
@@ -60,13 +62,13 @@ def trace_batches(
     batch_of = {group.decision: batch_index for batch_index, group in enumerate(groups)}
     replaced = predecessors(nodes, all_groups, substitutions, subjects)
     owners: dict[int, frozenset[int]] = {}
-    """node → indices of the batches that it belongs to"""
+    """node → indices of the batches to which the node belongs"""
     nodes_of: list[list[int]] = [[] for _ in groups]
     for node, decision in enumerate(nodes.born):
         if decision in batch_of:
             batch_indices = frozenset([batch_of[decision]])
         else:
-            # A node that replaces a later one existed before, for another purpose, and belongs to no batch.
+            # This replacement is older than the replaced node, had another purpose before, and belongs to no batch.
             batch_indices = frozenset().union(
                 *[
                     owners[replaced_node]
@@ -97,10 +99,10 @@ def trace_batches(
 
 
 def together(batches: Iterable[Batch]) -> list[list[Batch]]:
-    """Return lists of batches that share a kernel; the lists and their elements are in the order of decisions."""
+    """Return lists of batches that share a kernel. The lists and their elements are in the order of decisions."""
     merged: list[list[Batch]] = []
     batches_of: dict[int, list[Batch]] = {}
-    """kernel → merged list that contains its batches"""
+    """kernel → merged list of all batches that the kernel computes"""
     for batch in batches:
         joined = [batch]
         for neighbours in {

@@ -1,6 +1,6 @@
-"""Dimension names as declared in a model file, and shapes formatted with them.
+"""Dimension names as declared in a model file, and shapes formatted with these names.
 
-A length without a name is ambiguous: for a reader, a 1 named ``batch`` differs from an unnamed 1.
+A length without a name is ambiguous: a dimension of length 1 may be named ``batch``, or have no name.
 """
 
 from __future__ import annotations
@@ -11,17 +11,19 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class DimensionNames:
-    """Dimension names of a node's value, "" for unnamed dimensions; equal names mean equal lengths."""
+    """Dimension names of a node's value; "" for a dimension without a name. Equal names mean equal lengths."""
 
     names: tuple[str, ...]
     shape: str
-    """shape as declared in the file: ``batch×?×64``; each "?" is a separate open length"""
+    """shape as declared in the file, such as ``batch×?×64``; each "?" is a separate length that the file does not
+    define
+    """
     origin: str
-    """location of the declaration: ``input 'x' of bert.onnx``"""
+    """location of the declaration, such as ``input 'x' of bert.onnx``"""
 
 
 def shape_text(shape: Sequence[int], names: Sequence[str] = ()) -> str:
-    """Return a shape as a string: ``2×16×64``, with names ``batch=2×seq=16×64``; "scalar" without dimensions."""
+    """Return a shape as a string: ``2×16×64``, or ``batch=2×seq=16×64`` with names, or "scalar" without dimensions."""
     lengths = [
         f"{name}={length}" if name else str(length)
         for name, length in zip(names or [""] * len(shape), shape, strict=True)

@@ -1,7 +1,7 @@
 """Escaping of text from model files: hidden and reordering characters become visible.
 
 Names and texts from untrusted files are shown in terminals, images, pages and errors. A name with a line break could
-forge a line of output, and one with a right-to-left override could disguise its content.
+forge a line of output, and a name with a right-to-left override could disguise its content.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 # Control characters, line and paragraph separators, bidirectional overrides, lone surrogates, non-characters: XML
-# forbids some of them, terminals execute others.
+# forbids some of them, and terminals execute others.
 _HIDDEN = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef\ufeff\ufffe\uffff]"
 )
@@ -17,12 +17,14 @@ _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def _escape(match: re.Match[str]) -> str:
-    """Return the escape of one character."""
+    """Return the escape sequence of the matched character."""
     character = match[0]
     code = ord(character)
     return _NAMED.get(character) or (f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}")
 
 
 def visible(text: str) -> str:
-    r"""Return the text on one line, with each hidden or control character escaped (``\n``, ``\x1b``, ``\u202e``)."""
+    r"""Return ``text`` as one line, in which each hidden or control character is escaped (``\n``, ``\x1b``,
+    ``\u202e``).
+    """
     return text if text.isprintable() else _HIDDEN.sub(_escape, text)

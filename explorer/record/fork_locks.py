@@ -1,6 +1,7 @@
-"""Locks in forked processes: a child inherits locks that threads of its parent held, but not those threads.
+"""Locks in forked processes: a child process inherits locks held by threads of its parent, but not those threads.
 
-Owners of a lock, or of state that threads change, register here and recreate both in each child.
+Objects that own a lock, or state that threads change, register here. In each child process they create the lock and the
+state again.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ from weakref import WeakSet
 
 
 class Renewable(Protocol):
-    """Owner of a lock and of the state that the lock protects."""
+    """Object that owns a lock and the state that the lock protects."""
 
     def renew(self) -> None:
-        """Recreate the lock, and the state that a thread may have left partly changed."""
+        """Create the lock again, and also the state, which a thread may have left partly changed."""
         ...
 
 
@@ -22,12 +23,12 @@ _owners: WeakSet[Renewable] = WeakSet()
 
 
 def renew_in_children(owner: Renewable) -> None:
-    """Register an object, by weak reference, to recreate its lock in every process forked from now on."""
+    """Register ``owner``, by weak reference: its ``renew`` is called in every process forked from now on."""
     _owners.add(owner)
 
 
 def _renew() -> None:
-    """Recreate all registered locks."""
+    """Call ``renew`` of all registered objects."""
     for owner in list(_owners):
         owner.renew()
 

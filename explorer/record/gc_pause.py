@@ -1,7 +1,7 @@
-"""Garbage collection paused during work that creates many long-lived objects, such as the rows of a recording.
+"""Pause of garbage collection during work that creates many long-lived objects, such as the rows of a recording.
 
-CPython starts a collection after a number of allocations, and visits all young objects; rows that stay alive cannot be
-freed. Reference counting still frees everything else.
+CPython starts a collection after a number of allocations, and each collection visits all young objects. Rows that
+remain in use cannot be freed, so these visits are useless. Reference counting still frees other objects.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from contextlib import contextmanager
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """Pause the cyclic garbage collector, which would repeatedly visit all new objects without freeing any."""
-    # The user may have disabled it.
+    """Pause the cyclic garbage collector inside the block."""
+    # The user may have disabled the collector.
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""Planner terms with one explanation each, for the panel, the catalogue of reasons, and the documentation."""
+"""Terms of the planner with one explanation each, for the panel, the catalogue of reasons, and the documentation."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ GLOSSARY = {
     "worker": "another process, on this or another machine, that computes a part and returns its results",
     "working memory": "memory that a kernel needs only while it runs",
 }
-"""term → its explanation, displayed after the term and a colon"""
+"""term → its explanation, which is displayed after the term and a colon"""
 
 
 _FORMS = {
@@ -91,10 +91,10 @@ _FORMS = {
     "tile": ("tiles", "tiled"),
     "working memory": ("working",),
 }
-"""term → its other forms, if it has forms other than the regular plural"""
+"""term → its other forms, if there are other forms than the regular plural"""
 
 
 def inflections(term: str) -> tuple[str, ...]:
-    """Return all forms of a term: itself and its plural, or irregular ones, also capitalised."""
+    """Return all forms of a term, also capitalised: the term and its plural, or its irregular forms."""
     forms = (term, *_FORMS.get(term, (plural_of(term),)))
     return tuple(dict.fromkeys([*forms, *[form[0].upper() + form[1:] for form in forms]]))

@@ -1,8 +1,8 @@
 """Rows of layers: wiring, policies and gradients, and their text form.
 
-A layer is not an operation, so a graph contains only its operations. These rows record additional facts: the wiring of
-its sublayers, the origin of each policy's value, and the reason why a gradient is built or not. They contain only
-strings and numbers, so that a recording from a file describes its layers without their classes.
+A layer is not an operation, so a graph only contains the layer's operations. These rows record additional facts: the
+wiring of the sublayers, the origin of each policy's value, and the reason why a gradient is built or not. They contain
+only strings and numbers, so a recording from a file describes its layers without the layers' classes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Value of a policy for a layer; ``by`` is the layer that set it, "default", or how it was inferred."""
+    """Value of a policy for a layer. ``by`` is the layer that set the value, "default", or how the value was
+    inferred.
+    """
 
     name: str
     value: str
@@ -22,13 +24,16 @@ class Policy:
 
     @property
     def text(self) -> str:
-        """The policy as written in code: ``Update = True``."""
+        """The policy as it is written in code: ``Update = True``."""
         return f"{self.name} = {self.value}"
 
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """Whether a gradient is built, and why; ``of`` is a sublayer (gradient of its inputs) or "" (its own parameter)."""
+    """Whether a gradient is built, and why.
+
+    ``of`` is a sublayer, for the gradient of its inputs, or "" for the gradient of the layer's own parameter.
+    """
 
     of: str
     built: bool
@@ -36,7 +41,7 @@ class Feedback:
 
     @property
     def text(self) -> str:
-        """The decision as a sentence."""
+        """The decision whether the gradient is built, as a sentence."""
         if not self.of:
             return f"its gradient is {'' if self.built else 'not '}built, because {self.reason}"
         return f"{self.of} sends {'a' if self.built else 'no'} gradient to its inputs, because {self.reason}"
@@ -44,9 +49,10 @@ class Feedback:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """Layer: full name ("root/linear"), class, ports and decisions; clauses are empty without sublayers.
+    """Layer: full name ("root/linear"), class, inputs and outputs, and decisions. A layer without sublayers has no
+    clauses.
 
-    ``scopes`` are the rows of its boxes, including the box of its gradient.
+    ``scopes`` are the scope rows of its boxes, including the box of its gradient.
     """
 
     name: str
@@ -62,23 +68,23 @@ class Layer:
 
     @property
     def ports(self) -> str:
-        """Inputs and outputs: ``input → output``."""
+        """Names of inputs and outputs, as ``input → output``."""
         return f"{', '.join(self.inputs) or 'none'} → {', '.join(self.outputs) or 'none'}"
 
     @property
     def use(self) -> str:
-        """Purpose of the build: training or inference."""
+        """Purpose for which the layer was built: training or inference."""
         return "training" if self.training else "inference"
 
     @property
     def order_text(self) -> str:
-        """Sublayers in topological order: ``linear → activation``."""
+        """Sublayers in topological order, as ``linear → activation``."""
         return " → ".join(self.order)
 
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """Port of a layer's box, and the node with the port's value."""
+    """Input or output of a layer's box, and the node that has its value."""
 
     scope: int
     side: Literal["input", "output"]
@@ -88,7 +94,7 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class Gradient:
-    """Forward node, the nodes that compute its gradient, and the forward values saved for them."""
+    """A forward node, the nodes that compute its gradient, and the forward values that are saved for these nodes."""
 
     node: int
     backward: tuple[int, ...]
@@ -96,11 +102,11 @@ class Gradient:
 
 
 def layer_lines(layers: Iterable[Layer]) -> list[str]:
-    """Return lines of text for each layer: order, clauses, policies and gradients; sublayers are indented."""
+    """Return lines of text for each layer: order, clauses, policies and gradients. Sublayers are indented."""
     lines: list[str] = []
     enclosing: list[str] = []
     for layer in layers:
-        # Each layer precedes its sublayers, so that a stack of names follows the nesting.
+        # Each layer precedes its sublayers, so a stack of names follows the nesting.
         while enclosing and not layer.name.startswith(f"{enclosing[-1]}/"):
             enclosing.pop()
         name = layer.name[len(enclosing[-1]) + 1 :] if enclosing else layer.name

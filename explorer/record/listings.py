@@ -1,7 +1,7 @@
-"""Listings: source lines of the cells and files that recorded a program, in order, each with its rows of sources.
+"""Listings: lines of the cells and files in which a program was recorded, in order, each with its rows of sources.
 
-Views show the program next to the graph and mark a node's line. A recording contains source texts of cells and
-functions up to a size limit, and the line of each node in any case; listings use what is available.
+Views show the program next to the graph and mark the line of a node. A recording always contains the line of each node.
+It contains the source texts of cells and functions up to a size limit. Listings show what is available.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _CELL = re.compile(r"In\[([0-9]{1,9})\]")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Line of a listing; ``sources`` are its rows of sources."""
+    """Line of a listing; ``sources`` are the source rows that belong to this line."""
 
     number: int
     text: str
@@ -34,10 +34,10 @@ class Listing:
 
 
 def listings(recording: Recording) -> list[Listing]:
-    """Return the listings of a recording: cells in run order, then files in order of their first source.
+    """Return the listings of a recording: cells in run order, followed by files in order of their first source.
 
-    If the text of a cell or file is not available, as for model files, each source is listed with only its own line. If
-    there is no text at all, the result is empty.
+    If the text of a cell or file is not available, as for model files, only the line of each source is listed. If no
+    text is available at all, the result is empty.
     """
     first: dict[str, int] = {}
     rows_at: dict[tuple[str, int], list[int]] = {}
@@ -87,6 +87,6 @@ def _order(where: str, first: int) -> tuple[bool, int]:
 
 
 def without_source(recording: Recording) -> Recording:
-    """Return a recording without source texts, but with line positions."""
+    """Return a copy of a recording without source texts, but with the positions of lines."""
     sources = [replace(source, text="") for source in recording.sources]
     return replace(recording, sources=sources, source_texts=[])

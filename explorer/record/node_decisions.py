@@ -1,8 +1,8 @@
 """Decisions about nodes: rules that declined before a decision, and reasons why two nodes share a kernel or not.
 
-The explanation of a change to a node often includes the rules that declined before. Panel, text output and
-``plan.explain`` show both; ``plan.why(a, b)``, and the panel with two selected nodes, ask about two nodes. If no
-decision concerns both, sentences about the kernel of each node are the answer.
+The explanation of a change to a node often includes the rules that declined to change the node before. The panel, the
+text output and ``plan.explain`` show both. ``plan.why(a, b)``, and the panel if two nodes are selected, ask about two
+nodes. If no decision concerns both nodes, the answer consists of sentences about the kernel of each node.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ ACCOUNTS = {
     "{reason}",
     "apart": "Neither reads the result of the other, nor anything computed from it.",
 }
-"""sentences about one node, or about two nodes in two kernels without a common decision"""
+"""sentences about one node, or about two nodes that are in different kernels and have no common decision"""
 _MAX_NAMED = 5
-"""maximum number of intermediate nodes that are named; more are counted"""
+"""maximum number of intermediate nodes that a sentence names; further nodes are only counted"""
 _MAX_DECLINED = 40
-"""maximum number of declined decisions, the last ones, listed before one decision"""
+"""maximum number of declined decisions that are listed before another decision; the last ones are listed"""
 
 
 def declined_before(recording: Recording) -> list[tuple[int, ...]]:
-    """Return, for each decision, the preceding declined decisions of its stage about the nodes that it changed.
+    """Return, for each decision, the preceding declined decisions about the nodes that the decision changed.
 
-    Only applied decisions have any. At most the last 40 are returned, because a value with thousands of readers is the
-    subject of thousands of decisions.
+    Declined decisions belong to the same stage. Only applied decisions have any, and at most the last 40 are returned:
+    a value with thousands of readers is the subject of thousands of decisions.
     """
     preceding: list[tuple[int, ...]] = [()] * len(recording.decisions)
     for stage in recording.stages:
@@ -55,7 +55,7 @@ def declined_before(recording: Recording) -> list[tuple[int, ...]]:
 
 
 def decisions_about(recording: Recording, node: int) -> list[int]:
-    """Return the indices of the decisions about a node, and of the declined decisions that precede them, in order."""
+    """Return the indices of the decisions about ``node``, and of the declined decisions that precede them, in order."""
     direct = [
         index
         for index, decision in enumerate(recording.decisions)
@@ -68,12 +68,12 @@ def decisions_about(recording: Recording, node: int) -> list[int]:
 def decisions_between(recording: Recording, nodes: Collection[int], others: Collection[int]) -> list[int]:
     """Return the indices of the decisions about two nodes, or about the nodes of two operators, in order.
 
-    A node also represents its replacements. A declined decision is about two nodes if one reads the other and they were
-    not fused, or if its sentence names one and its subject is the other.
+    A node also represents its replacements. A declined decision is about two nodes if one node reads the other and they
+    were not fused. It is also about two nodes if its sentence names one node and its subject is the other.
     """
     final = recording.resolver(recording.end)
     first, second = ({*side, *(final.get(node, node) for node in side)} for side in (nodes, others))
-    # A decision not to fuse has many subjects; only its edges relate subjects to their readers.
+    # A decision not to fuse has many subjects, and only its edges relate subjects to their readers.
     edges: dict[int, bool] = {}
     for index, operand, reader in recording.declined_edges:
         connects = (operand in first and reader in second) or (operand in second and reader in first)
@@ -99,12 +99,14 @@ def _names_both(recording: Recording, index: int, first: set[int], second: set[i
 
 
 def _on_both_sides(nodes: set[int], first: set[int], second: set[int]) -> bool:
-    """Return whether there are two different nodes, one on each side."""
+    """Return whether ``nodes`` contains two different nodes, one in ``first`` and one in ``second``."""
     return bool(nodes & first and nodes & second) and len(nodes & (first | second)) > 1
 
 
 def accounts(recording: Recording, nodes: Collection[int], others: Collection[int]) -> list[str]:
-    """Return sentences about whether two nodes run in one kernel, why not, and which kernels these are."""
+    """Return sentences that explain whether two nodes run in one kernel, why they do not, and which kernels compute
+    them.
+    """
     final, kernel_of = recording.resolver(recording.end), _kernel_of(recording)
     node_sentences = dict.fromkeys(_node_sentence(recording, node, final, kernel_of) for node in (*nodes, *others))
     answers = kernel_answers(recording, nodes, others)
@@ -112,12 +114,15 @@ def accounts(recording: Recording, nodes: Collection[int], others: Collection[in
 
 
 def is_fusion(recording: Recording, number: int) -> bool:
-    """Return whether a decision, given by its index, is about the kernels that nodes run in."""
+    """Return whether the decision with index ``number`` determines which nodes run in one kernel."""
     return recording.stages[recording.decisions[number].stage].name == "fuse"
 
 
 def kernel_answers(recording: Recording, nodes: Collection[int], others: Collection[int]) -> list[str]:
-    """Return sentences that say whether two nodes run in one kernel and, if not, where and why their path is cut."""
+    """Return sentences about whether two nodes run in one kernel.
+
+    If they do not, the sentences explain at which edge of the path between them the kernels are separated, and why.
+    """
     final, kernel_of = recording.resolver(recording.end), _kernel_of(recording)
     fuses = any(stage.name == "fuse" for stage in recording.stages)
     pairs = [
@@ -142,7 +147,9 @@ def _same(
     final: Mapping[int, int],
     kernel_of: Mapping[int, int],
 ) -> str:
-    """Return a sentence about the first two nodes, one of each side, that run in one kernel; "" if there are none."""
+    """Return a sentence about the first two nodes, one from each side, that run in the same kernel; "" if there are
+    none.
+    """
     first: dict[int, int] = {}
     for node in nodes:
         if final.get(node, node) in kernel_of:
@@ -163,7 +170,10 @@ def _cut(
     final: Mapping[int, int],
     kernel_of: Mapping[int, int],
 ) -> list[str]:
-    """Return a sentence about the first two nodes on the path between two nodes that run in different kernels."""
+    """Return a sentence about the first two adjacent nodes on the path that run in different kernels.
+
+    The path connects ``nodes`` and ``others``.
+    """
     declined = {
         (final.get(operand, operand), final.get(reader, reader)): number
         for number, operand, reader in recording.declined_edges
@@ -191,8 +201,10 @@ def _cut(
 def _relation(
     recording: Recording, nodes: Collection[int], others: Collection[int], final: Mapping[int, int]
 ) -> list[str]:
-    """Return a sentence about the path on which one node reads another, as recorded or in the final graph, or that
-    there is none."""
+    """Return a sentence about the path on which one node reads another, or about its absence.
+
+    The path may exist as recorded, or in the final graph.
+    """
     unchanged: Mapping[int, int] = {}
     for sentence, resolved in (("through", unchanged), ("through_planned", final)):
         for readers, sources in ((others, nodes), (nodes, others)):
@@ -217,8 +229,7 @@ def _relation(
 def _path(
     recording: Recording, readers: Collection[int], sources: Collection[int], resolved: Mapping[int, int]
 ) -> list[int]:
-    """Return a shortest path from a source to a reader, along operands or their replacements; empty if there is
-    none."""
+    """Return a shortest path from a source to a reader, along operands or their replacements; [] if there is none."""
     successor = dict.fromkeys(readers, -1)
     pending = list(successor)
     for node in pending:
@@ -247,7 +258,7 @@ def _read_from_memory(
     final: Mapping[int, int],
     kernel_of: Mapping[int, int],
 ) -> list[tuple[int, int]]:
-    """Return the (node, reader) pairs in which the reader's kernel reads a node of another kernel, in node order."""
+    """Return the pairs (node, reader), in node order, for which the reader's kernel reads a node of another kernel."""
     # Iterate over operands instead of pairs, because two boxes with thousands of nodes have millions of pairs.
     positions: dict[int, list[int]] = {}
     sources = list(nodes)
@@ -263,7 +274,7 @@ def _read_from_memory(
 
 
 def _node_sentence(recording: Recording, node: int, final: Mapping[int, int], kernel_of: Mapping[int, int]) -> str:
-    """Return a sentence about a node: the kernel that computes it, or why no kernel does."""
+    """Return a sentence about the kernel that computes ``node``, or about the reason why no kernel does."""
     last = final.get(node, node)
     if last in kernel_of and recording.schedule:
         kernel_number, kernels = kernel_of[last], recording.schedule.kernels

@@ -1,4 +1,4 @@
-"""Formulas of nodes: binary operations written in terms of their operands' names.
+"""Formulas of nodes: binary operations written with the names of their operands.
 
 The node "subtract 1", for example, may be ``x − 1`` or ``1 − x``.
 """
@@ -37,9 +37,9 @@ _TEMPLATES = {
 def formula(recording: Recording, node: int, shorten: Callable[[str], str] = str) -> str:
     """Return the formula of a node: ``0.5·x``, ``x + b``, ``1 − exp``; "" if it would add no information.
 
-    Operands are numbers, names given by the user, or else names of operations. A commutative operation has a formula
-    only if an operand is a number or has a user's name, and different operands must always have different names.
-    ``shorten`` is applied to each name.
+    Operands are written as numbers, as names given by the user, or else as names of operations. A commutative operation
+    has a formula only if an operand is a number or has a user's name. Different operands must always have different
+    names. ``shorten`` is applied to each name.
     """
     nodes = recording.nodes
     operation = recording.operations[nodes.operation[node]]
@@ -49,7 +49,7 @@ def formula(recording: Recording, node: int, shorten: Callable[[str], str] = str
     names = [nodes.label[operand] for operand in operands]
     if operation in COMMUTATIVE and not any(_is_named(recording, operand) for operand in operands):
         return ""
-    # "add / add" of two different sums would look like a value divided by itself.
+    # "add / add" for two different sums would look like a value divided by itself.
     if names[0] == names[1] and operands[0] != operands[1]:
         return ""
     # a number comes first in a product, regardless of its position in the program

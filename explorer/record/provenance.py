@@ -1,7 +1,7 @@
 """Provenance: maps from kernels to the nodes and lines of the user's program that they compute, and back.
 
-Views, profiles and ``plan.compare`` use it. It is derived from the decisions of a recording, not stored by the passes:
-a pass only records which nodes it replaced, and these replacements form chains.
+Views, profiles and ``plan.compare`` use these maps. They are derived from the decisions of a recording, and passes do
+not store them: a pass only records which nodes it replaced, and these replacements form chains.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from typing import Literal, Protocol, TypeAlias
 from explorer.record.rows import Decision, Group, Nodes, Schedule, Source
 
 Fate: TypeAlias = Literal["computed", "merged", "replaced", "absorbed", "there", "unneeded"]
-"""Fate of a recorded node: computed by a kernel; merged into an equal node; replaced by another node; absorbed, if the
-replacement of its readers computes it; present before the run; or unneeded, if no readers are left."""
+"""Fate of a recorded node: "computed" by a kernel; "merged" into an equal node; "replaced" by another node; "absorbed"
+if the replacement of its readers computes it; "there" if it exists before the run; "unneeded" if no readers are left.
+"""
 
 
 class Tables(Protocol):
@@ -29,14 +30,14 @@ class Tables(Protocol):
 
     @property
     def end(self) -> int:
-        """Last position, after all decisions."""
+        """Position after all decisions."""
 
     @property
     def roots(self) -> tuple[int, ...]:
         """Recorded nodes whose values were requested."""
 
     def resolver(self, position: int) -> dict[int, int]:
-        """Return a map from old ids to their replacements at a position, transitively."""
+        """Return replaced node → its final replacement at ``position``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,18 +50,20 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Fate of a recorded node, the kernels that compute it, and the responsible decisions."""
+    """Fate of a recorded node, the kernels that compute it, and the decisions that caused its fate."""
 
     fate: Fate
     stands: int
-    """its final replacement, or −1"""
+    """final replacement of the node, or −1"""
     kernels: tuple[int, ...]
     decisions: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Kernels, by index in the schedule, and the recorded nodes of the top graph that they compute."""
+    """Map between kernels, given by their index in the schedule, and the recorded nodes of the top graph that they
+    compute.
+    """
 
     kernels: tuple[Origin, ...]
     nodes: Mapping[int, Account]
@@ -69,15 +72,15 @@ class Provenance:
     """node → nodes that it replaces directly"""
 
     def recorded(self, nodes: Iterable[int]) -> tuple[int, ...]:
-        """Return the recorded nodes that these nodes replace; a recorded node represents itself."""
+        """Return the recorded nodes that ``nodes`` replace; a recorded node represents itself."""
         return tuple(sorted([node for node in _reached(nodes, self.before) if node in self.nodes]))
 
     def lines(self, kernel: int) -> tuple[Source, ...]:
-        """Return the lines of the user's program that a kernel computes."""
+        """Return the lines of the user's program that ``kernel`` computes."""
         return tuple([self.sources[row] for row in self.kernels[kernel].sources])
 
     def at(self, line: int | str, where: str | None = None) -> tuple[int, ...]:
-        """Return the kernels that compute part of a line, given as a number or as part of its text."""
+        """Return the kernels that compute part of a line, which is given as a number or as part of its text."""
         rows = {
             row
             for row, source in enumerate(self.sources)
@@ -98,7 +101,7 @@ def provenance(recording: Tables) -> Provenance:
         computed = [node for node in _reached(kernel.nodes, replaced) if node in made_by and rows.operands[node]]
         for node in computed:
             made_by[node].append(index)
-        # If no recorded operation is reached below a kernel, it depends only on leaves.
+        # If the search finds no recorded operation below a kernel, the kernel depends only on leaves.
         origins.append(computed or [node for node in _reached(kernel.nodes, replaced) if node in made_by])
     live_nodes = _live(recording)
     accounts = _accounts(recording, recorded, made_by, live_nodes)
@@ -127,7 +130,7 @@ def predecessors(
     exact: set[tuple[int, int]] = set()
     for decision, old, new in substitutions:
         replaced.setdefault(new, []).append(old)
-        # A substitution states exactly which node is replaced; other products of a decision replace all of its
+        # A substitution defines exactly which node is replaced; other products of a decision replace all of its
         # subjects.
         exact.add((decision, new))
     for group in groups:
@@ -135,7 +138,7 @@ def predecessors(
         if group.kind == "function" and calls:
             size = len(group.members) // len(
                 calls
-            )  # members: the nodes of the first call's body, then of the second's, …
+            )  # members: the nodes of the first call's body, then of the second call's body, …
             for index, node in enumerate(group.members):
                 replaced.setdefault(node, []).append(calls[index // size])
                 exact.add((group.decision, node))
@@ -158,7 +161,7 @@ def _reached(start: Iterable[int], edges: Mapping[int, Iterable[int]]) -> list[i
 
 
 def _live(recording: Tables) -> set[int]:
-    """Return the nodes that the roots need after all passes."""
+    """Return the nodes on which the roots depend after all passes."""
     final = recording.resolver(recording.end)
     operands = recording.nodes.operands
     live = {final.get(root, root) for root in recording.roots}
@@ -175,8 +178,9 @@ def _live(recording: Tables) -> set[int]:
 def _accounts(
     recording: Tables, recorded: list[int], made_by: Mapping[int, list[int]], live: set[int]
 ) -> dict[int, Account]:
-    """Return the fate of each recorded node. Readers are visited first, because an absorbed node shares their
-    kernels."""
+    """Return the fate of each recorded node. Readers are visited first, because an absorbed node is in its readers'
+    kernels.
+    """
     rows = recording.nodes
     final = recording.resolver(recording.end)
     replaced_by: dict[int, list[int]] = {}
@@ -201,7 +205,7 @@ def _accounts(
             reader_accounts = [accounts[reader] for reader in readers.get(node, ())]
             kernels = [decision for account in reader_accounts for decision in account.kernels]
             decisions += [decision for account in reader_accounts for decision in account.decisions]
-            # No kernel computes it, because the replacement of its readers does not read it, or nothing needs it.
+            # No kernel computes the node, because the replacement of its readers does not read it, or nothing needs it.
             fate = "absorbed" if kernels and rows.operands[node] else "unneeded"
         sorted_kernels = tuple(sorted(set(kernels))) if fate != "unneeded" else ()
         accounts[node] = Account(

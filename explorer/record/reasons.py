@@ -1,9 +1,10 @@
 """Reasons: templates with facts. Facts are data for tests and tools; the sentence is rendered for display.
 
 In a template, ``{name}`` is replaced by a fact. A fact ``{"node": id}`` is shown as the node's label, and a list of
-facts as "a, b and c"; facts whose names end in ``_bytes``, ``_us`` or ``_flops`` get their unit. ``{name:noun}``
-counts: "1 place", "3 places"; use ``{name:singular|plural}`` for irregular plurals. Names and code are enclosed in
-backticks, which plain text keeps and the panel replaces by code formatting.
+facts as "a, b and c". Facts whose names end in ``_bytes``, ``_us`` or ``_flops`` are shown with their unit.
+``{name:noun}`` is replaced by a count with its noun: "1 place", "3 places". Irregular plurals are written
+``{name:singular|plural}``. Names and code are enclosed in backticks. Plain text keeps the backticks, and the panel
+replaces them by code formatting.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ NodeFact: TypeAlias = dict[str, int]
 FIELD = re.compile(r"\{(\w+)(?::([^{}|]+)(?:\|([^{}|]+))?)?\}")
 
 _ROUNDS_UP = 999.5
-"""threshold for the next unit, because three digits would format larger numbers as 1e+03"""
+"""threshold for the next unit, because larger numbers with three digits would be formatted as 1e+03"""
 
 
 def bytes_text(count: float) -> str:
@@ -32,7 +33,7 @@ def bytes_text(count: float) -> str:
 
 
 def counted_text(count: int, noun: str, plural: str = "") -> str:
-    """Return a count with its noun: ``1 node``, ``2 boxes``; ``plural`` is only needed if it is irregular."""
+    """Return a count with its noun: ``1 node``, ``2 boxes``. ``plural`` is only needed if the plural is irregular."""
     return f"{count:,} {noun if count == 1 else plural or plural_of(noun)}"
 
 
@@ -56,14 +57,14 @@ def short_counted_text(count: float, noun: str) -> str:
 
 
 def micros_text(micros: float) -> str:
-    """Format a time in µs: 3.4 µs, 12.1 ms, 2.5 s."""
+    """Format a time that is given in µs: 3.4 µs, 12.1 ms, 2.5 s."""
     if micros < _ROUNDS_UP:
         return f"{micros:.3g} µs"
     return f"{micros / 1000:.3g} ms" if micros < 1000 * _ROUNDS_UP else f"{micros / 1e6:.3g} s"
 
 
 def fact_text(name: str, value: Any, label: Callable[[int], str]) -> str:
-    """Format one fact; ``label`` maps a node id to its label."""
+    """Format a fact for a sentence; ``label`` maps the id of a node to its label."""
     if isinstance(value, Mapping):
         return label(value["node"])
     if isinstance(value, (list, tuple)):
@@ -82,12 +83,14 @@ def fact_text(name: str, value: Any, label: Callable[[int], str]) -> str:
 
 @lru_cache(maxsize=1024)
 def fields(template: Template) -> tuple[tuple[str, str, str], ...]:
-    """Return the facts in a sentence, in order, each with its noun and plural, or "" if it has none."""
+    """Return (fact name, noun, plural) for each fact in a sentence, in order; noun and plural are "" if there is
+    none.
+    """
     return tuple(FIELD.findall(template))
 
 
 def mentioned(template: Template, facts: Mapping[str, Any]) -> list[int]:
-    """Return the distinct nodes in a sentence, in order."""
+    """Return the ids of the nodes in a sentence, in order and without repetition."""
     nodes: dict[int, None] = {}
     # Reversed, because items are popped from the end; lists in facts may be nested.
     pending = [facts[name] for name, _, _ in reversed(fields(template))]
@@ -101,7 +104,7 @@ def mentioned(template: Template, facts: Mapping[str, Any]) -> list[int]:
 
 
 def render(template: Template, facts: Mapping[str, Any], label: Callable[[int], str]) -> str:
-    """Return the sentence of a reason: its template with each ``{name}`` and ``{name:noun}`` replaced by the fact."""
+    """Return the sentence of a reason: its template, in which facts replace each ``{name}`` and ``{name:noun}``."""
 
     def replace(match: re.Match[str]) -> str:
         name, noun, plural = match.groups()

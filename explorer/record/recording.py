@@ -1,9 +1,9 @@
-"""Recordings: a plan from the recorded nodes through every decision to the measured run.
+"""Recordings of a plan: the recorded nodes, every decision, and the measured run.
 
 A recording is plain data that views, comparisons and files read without the engine. The graph is stored once, with the
-decisions that changed it. The graph at any step follows from a position, which counts these decisions, so that no step
-needs a copy. Nodes are stored as columns instead of objects, because recordings with a hundred thousand nodes are
-written and read.
+decisions that changed it. A position counts these decisions, and the graph at any position follows from it, so no
+position needs a copy. Nodes are stored as columns instead of objects, because recordings with a hundred thousand nodes
+are written and read.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from explorer.record.rows import (
 
 @dataclass(slots=True, repr=False)
 class Recording:
-    """Plain data of a plan: nodes, decisions, schedule and run.
+    """A plan as plain data: nodes, decisions, schedule and run.
 
     >>> x = ex.tensor([1.0, 2.0], name="x")
     >>> plan = ex.EvalPlan()
@@ -58,34 +58,37 @@ class Recording:
     scopes: list[Scope] = field(default_factory=lambda: [Scope("", "top", -1)])
     sources: list[Source] = field(default_factory=list)
     source_texts: list[SourceText] = field(default_factory=list)
-    """cells and files whose lines recorded nodes; model files are excluded, since ``sources`` contains their lines"""
+    """cells and files whose lines recorded nodes; model files are not included, since ``sources`` contains their
+    lines
+    """
     bodies: list[Body] = field(default_factory=list)
     nodes: Nodes = field(default_factory=Nodes)
     stages: list[Stage] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
     substitutions: list[tuple[int, int, int]] = field(default_factory=list)
-    """(decision, old id, new id): from that decision on, every reader of ``old`` reads ``new``; no earlier row replaces
-    ``new``"""
+    """(decision, old id, new id): after the decision, every reader of ``old`` reads ``new``. No earlier row replaces
+    ``new``.
+    """
     declined_edges: list[tuple[int, int, int]] = field(default_factory=list)
-    """(decision, operand, reader): values that are written and read again because of a declined decision"""
+    """(decision, operand, reader): values that are written to memory and read again because of a declined decision"""
     groups: list[Group] = field(default_factory=list)
     explanations: list[Explanation] = field(default_factory=list)
     gradients: list[Gradient] = field(default_factory=list)
     layers: list[Layer] = field(default_factory=list)
-    """each layer before its sublayers"""
+    """layers, each before its sublayers"""
     ports: list[Port] = field(default_factory=list)
     operators: list[FileOperator] = field(default_factory=list)
     """operators of a model file"""
     interface: list[InterfaceRow] = field(default_factory=list)
-    """inputs and outputs of a model file, in its order and with its names"""
+    """inputs and outputs of a model file, with the order and the names of the file"""
     compositions: list[Composition] = field(default_factory=list)
     """known functions that several recorded nodes compute together"""
     dimensions: dict[int, DimensionNames] = field(default_factory=dict)
     """node → dimension names that a model file declares for its value"""
     variables: dict[int, str] = field(default_factory=dict)
-    """node → variable of the user's program that holds its value, if the source is unambiguous"""
+    """node → variable of the user's program to which its value was assigned, if the source is unambiguous"""
     leaf_values: dict[int, Summary] = field(default_factory=dict)
-    """node → summary of a value that exists before any run, such as a file's weights"""
+    """node → summary of a value that exists before any run, such as a weight in a file"""
     schedule: Schedule | None = None
     run: Run | None = None
 
@@ -99,12 +102,12 @@ class Recording:
 
     @property
     def end(self) -> int:
-        """Last position, after all decisions."""
+        """Position after all decisions."""
         return len(self.decisions)
 
     @property
     def provenance(self) -> Provenance:
-        """Map between kernels and the recorded nodes and lines that they compute; computed at each access."""
+        """Map between kernels and the recorded nodes and lines that they compute; it is computed at each access."""
         return provenance(self)
 
     def type_of(self, node: int) -> Type:
@@ -116,16 +119,16 @@ class Recording:
         return self.type_text_of(self.nodes.type[node])
 
     def named_type_text(self, node: int) -> str:
-        """Return a node's type with the names of its dimensions: ``batch=32×64 float32``."""
+        """Return the type of a node, with the names of its dimensions: ``batch=32×64 float32``."""
         return self.type_text_of(self.nodes.type[node], self.dimension_names(node))
 
     def dimension_names(self, node: int) -> tuple[str, ...]:
-        """Return the declared name of each dimension of a node's value, "" for unnamed ones; () if all are unnamed."""
+        """Return the declared name of each dimension of a node's value; "" for no name, and () if all have none."""
         declared = self.dimensions.get(node)
         return declared.names if declared else ()
 
     def type_text_of(self, row: int, names: Sequence[str] = ()) -> str:
-        """Return a type row as a string, with dimension names; ``?`` for an unknown type."""
+        """Return the type in row ``row`` as a string, with dimension names; ``?`` for an unknown type."""
         type_row = self.types[row]
         if type_row.dtype == "tuple":
             if not type_row.parts:
@@ -136,7 +139,7 @@ class Recording:
         )
 
     def label(self, node: int) -> str:
-        """Return a node's name for a sentence: its label and the constants inside it (``multiply 2``)."""
+        """Return the name of a node for a sentence: its label and the constants inside it (``multiply 2``)."""
         labels, kinds = self.nodes.label, self.nodes.kind
         if kinds[node] != "operation":
             return labels[node]
@@ -144,30 +147,35 @@ class Recording:
         return " ".join([labels[node], *constants[:2]]) if constants else labels[node]
 
     def named_label(self, node: int) -> str:
-        """Return a node's name, preceded by the variable that holds its value: ``h = tanh``."""
+        """Return the name of a node, preceded by the variable to which its value was assigned: ``h = tanh``."""
         variable = self.variables.get(node)
         return f"{variable} = {self.label(node)}" if variable else self.label(node)
 
     def variable_note(self, node: int) -> str:
-        """Return how many values were assigned to a node's variable; "" for one value, or without a variable."""
+        """Return a note about how many values were assigned to a node's variable.
+
+        The note is "" if there is only one value or no variable.
+        """
         variable = self.variables.get(node)
         produced_by = self.nodes.born
-        # a node recorded by a pass has the value of the recorded node that it replaces
+        # A node that a pass produced has the value of the recorded node that it replaces.
         count = sum(name == variable and produced_by[other_node] < 0 for other_node, name in self.variables.items())
         return f"{count:,} values were assigned to a variable {variable}; this is one of them" if count > 1 else ""
 
     def reason(self, decision: Decision) -> str:
-        """Return a decision's sentence, with suffixes that distinguish nodes of equal names: ``add (line 2)``."""
+        """Return the sentence of a decision, with suffixes that distinguish nodes with equal names: ``add (line
+        2)``.
+        """
         marks = self.marks(decision)
         return render(decision.reason, decision.facts, lambda node: self.label(node) + marks.get(node, ""))
 
     def marks(self, decision: Decision) -> dict[int, str]:
-        """Return suffixes for nodes with equal names in a sentence: their lines, else their types, else numbers.
+        """Return node → suffix for the nodes in a sentence that have equal names.
 
-        Maps each such node to its suffix; nodes with unique names have none.
+        Suffixes are their lines, else their types, else numbers. Nodes with unique names have none.
         """
         nodes_named = mentioned(decision.reason, decision.facts)
-        names = {name for name, _, _ in fields(decision.reason)} - {"operation"}  # shared by several nodes
+        names = {name for name, _, _ in fields(decision.reason)} - {"operation"}  # several nodes may share an operation
         texts = [decision.facts[name] for name in names if isinstance(decision.facts[name], str)]
         if len(nodes_named) + bool(nodes_named and texts) < 2:
             return {}
@@ -194,16 +202,16 @@ class Recording:
         return [f" (no. {index})" for index in range(1, len(nodes) + 1)]
 
     def resolver(self, position: int) -> dict[int, int]:
-        """Return a map from old ids to their replacements at a position, transitively."""
+        """Return replaced node → its final replacement at ``position``."""
         final: dict[int, int] = {}
-        # From last to first: the replacement of ``new`` by a later row is already known, so one pass suffices.
+        # From last to first: the replacement of ``new`` by a later row is already known, so a single pass suffices.
         for decision, old, new in reversed(self.substitutions):
             if decision < position:
                 final[old] = final.get(new, new)
         return final
 
     def visible(self, position: int, body: int = 0) -> list[int]:
-        """Return the nodes of a graph that exist at a position, by id."""
+        """Return the ids of the nodes of a graph that exist at ``position``, in order."""
         nodes = self.nodes
         return [
             node
@@ -214,28 +222,28 @@ class Recording:
         ]
 
     def edges(self, position: int, body: int = 0) -> Iterator[tuple[int, int, int]]:
-        """Yield (producer, consumer, operand index) for every edge between visible nodes at a position."""
+        """Yield (producer, consumer, operand index) for every edge between nodes that exist at ``position``."""
         final = self.resolver(position)
         for node in self.visible(position, body):
             for index, operand in enumerate(self.nodes.operands[node]):
-                # Operands are stored as recorded and resolved here, so that the same rows are used for every position.
+                # Operands are stored as recorded and resolved here, so the same rows are used for every position.
                 yield final.get(operand, operand), node, index
 
     @property
     def declined(self) -> list[Decision]:
-        """All declined decisions, the most expensive first, by the fact ``estimated_cost_us``."""
+        """All declined decisions, sorted by the fact ``estimated_cost_us``, the largest cost first."""
         declined = [decision for decision in self.decisions if decision.verdict == "declined"]
         return sorted(declined, key=lambda decision: -decision.facts.get("estimated_cost_us", 0.0))
 
     def decisions_of(self, node: int) -> list[Decision]:
-        """Return the decisions in which a node is a subject or a product, in order."""
+        """Return the decisions in which ``node`` is a subject or a product, in order."""
         return [d for d in self.decisions if node in d.subjects or node in d.produced]
 
 
 def unmeasured(recording: Recording) -> Recording:
-    """Return a recording without its run and without times in its decisions; values remain, as values of nodes.
+    """Return a copy of a recording without its run, and without times in its decisions. Values of nodes are kept.
 
-    Notebooks store such recordings, so that the outputs of a repeated cell change only if the program changes.
+    Notebooks store such recordings, so the outputs of a repeated cell change only if the program changes.
     """
     if recording.run is None:
         return recording

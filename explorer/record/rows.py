@@ -1,9 +1,9 @@
 """Rows of a recording: dataclasses whose fields are numbers, strings, or lists and dicts of them.
 
-A node's *id* is its index in the node table: recorded nodes come first, in topological order, then the nodes that
-passes produced, in order of production. A *position* counts applied and declined decisions: at position ``p`` the
-decisions ``0 … p-1`` have been made. Every change of the graph belongs to one decision, so that a view can show any
-position. Rows contain ids instead of references, so that they can be written to JSON, sent to the browser and compared
+The *id* of a node is its index in the node table. Recorded nodes come first, in topological order, followed by the
+nodes that passes produced, in order of production. A *position* counts applied and declined decisions: at position
+``p``, the decisions ``0 … p-1`` have been made. Every change of the graph belongs to one decision, so a view can show
+any position. Rows contain ids instead of references, so they can be written to JSON, sent to the browser and compared
 between processes without conversion.
 """
 
@@ -21,12 +21,12 @@ StageKind: TypeAlias = Literal["record", "rewrite", "order", "format", "memory",
 GroupKind: TypeAlias = Literal["kernel", "batch", "function"]
 Verdict: TypeAlias = Literal["applied", "declined"]
 UNKNOWN = "?"
-"""label of an unknown type: a file need not declare an operator's result type"""
+"""label of an unknown type: a file may not declare the result type of an operator"""
 
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """Type of a value: shape, dtype name and device name; ``parts`` are the type rows of a tuple's members."""
+    """Type of a value: shape, dtype name and device name. ``parts`` are the type rows of a tuple's members."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -36,7 +36,7 @@ class Type:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Box around nodes in the user's program; ``parent`` is a scope row.
+    """Box around nodes in the user's program; ``parent`` is the scope row of the surrounding box.
 
     ``kind`` is "top", "scope", "function", "layer", "batch" or "file". ``type`` is the operator type in the model file
     ("nn.Conv2d", or the source of an expression), or "".
@@ -49,7 +49,7 @@ class Scope:
 
 
 def line_unit(where: str) -> str:
-    """Return the unit of positions in a source: ONNX files are binary, and count nodes instead of lines."""
+    """Return the unit of positions in a source: "node" for ONNX files, which are binary, else "line"."""
     return "node" if where.endswith(".onnx") else "line"
 
 
@@ -57,30 +57,34 @@ def line_unit(where: str) -> str:
 class Source:
     """Position in a source: ``where`` is a cell ("In[3]") or the base name of a file, ``line`` counts from 1.
 
-    If several calls of one function recorded the line, ``caller`` is the line of the call.
+    If several calls of one function recorded nodes at the line, ``caller`` is the line of the call.
     """
 
     where: str
     line: int
     text: str
     caller_where: str = ""
-    """like ``where``; empty if one call recorded the line, or the line is in no function"""
+    """like ``where``, for the line of the call; empty if only one call recorded the line, or the line is in no
+    function
+    """
     caller_line: int = 0
 
     @property
     def place(self) -> str:
-        """``line 3`` for a cell, whose number changes from run to run, or ``net.py line 3`` for a file."""
+        """``line 3`` for a cell, because its number changes from run to run, or ``net.py line 3`` for a file."""
         return self._with_caller(f"line {self.line}" if self.where.startswith("In[") else self._here)
 
     @property
     def whole_place(self) -> str:
-        """Location as ``In[3] line 2``, ``net.py line 3``, ``net.onnx node 18`` or ``net.py line 3, called from line
-        9``."""
+        """Complete location: ``In[3] line 2``, ``net.py line 3``, ``net.onnx node 18``.
+
+        With a caller: ``net.py line 3, called from line 9``.
+        """
         return self._with_caller(self._here)
 
     @property
     def short_place(self) -> str:
-        """Location as ``line 3``, for text about one cell or file."""
+        """Location as ``line 3``, for a text about a single cell or file."""
         return self._with_caller(f"{line_unit(self.where)} {self.line}")
 
     @property
@@ -88,7 +92,7 @@ class Source:
         return f"{self.where} {line_unit(self.where)} {self.line}"
 
     def _with_caller(self, location: str) -> str:
-        """Append the caller, with its cell or file if that differs."""
+        """Return the location with the line of the call, and with its cell or file if that differs."""
         if not self.caller_where or (self.caller_where, self.caller_line) == (self.where, self.line):
             return location
         unnamed = self.caller_where == self.where or self.caller_where.startswith("In[")
@@ -97,18 +101,18 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class SourceText:
-    """Source lines of a cell or file, as written: those that recorded nodes and the surrounding code."""
+    """Source lines of a cell or file: the lines that recorded nodes, and the surrounding code."""
 
     where: str
-    """same as in the rows of sources"""
+    """cell or file, as in the rows of sources"""
     numbers: tuple[int, ...]
-    """line numbers, increasing"""
+    """line numbers in increasing order"""
     lines: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """Graph of nodes: row 0 is the top graph, each other row the body of a function."""
+    """Graph of nodes: row 0 is the top graph, and each other row is the body of a function."""
 
     name: str
     inputs: tuple[int, ...]
@@ -117,35 +121,36 @@ class Body:
 
 @dataclass(slots=True)
 class Nodes:
-    """Node table, in columns of equal length."""
+    """Table of nodes, as columns of equal length."""
 
     operation: list[int] = field(default_factory=list)
     """row of ``Recording.operations``"""
     kind: list[Kind] = field(default_factory=list)
-    """"constant" is a number such as the 2 in ``2 * x``, which views show inside its consumers"""
+    """"constant" is a number such as the 2 in ``2 * x``, which views show inside the nodes that read it"""
     label: list[str] = field(default_factory=list)
-    """user-defined name of a leaf or call, else the operation's name"""
+    """name given by the user to a leaf or call, else the name of the operation"""
     type: list[int] = field(default_factory=list)
     """row of ``Recording.types``"""
     operands: list[tuple[int, ...]] = field(default_factory=list)
-    """ids of the operands as recorded; to read them at a position, apply ``Recording.substitutions``"""
+    """ids of the operands as recorded; apply ``Recording.substitutions`` to obtain the operands at a position"""
     scope: list[int] = field(default_factory=list)
     source: list[int] = field(default_factory=list)
-    """row of ``Recording.sources``, −1 if unknown"""
+    """row of ``Recording.sources``; −1 if unknown"""
     flops: list[int] = field(default_factory=list)
     bytes: list[int] = field(default_factory=list)
-    """allocation size of the result in bytes; 0 for a view of its operand"""
+    """number of bytes allocated for the result; 0 for a view of the operand"""
     born: list[int] = field(default_factory=list)
-    """decision that produced the node, or −1 if the user recorded it"""
+    """decision that produced the node; −1 if the user recorded it"""
     gone: list[int] = field(default_factory=list)
-    """decision that replaced, merged or removed the node, or −1 if it remains"""
+    """decision that replaced, merged or removed the node; −1 if it remains"""
     body: list[int] = field(default_factory=list)
     """graph of the node: a row of ``Recording.bodies``"""
     callee: list[int] = field(default_factory=list)
-    """body that a call refers to, or −1"""
+    """body that a call calls; −1 for other nodes"""
     attributes: dict[int, dict[str, str]] = field(default_factory=dict)
-    """node id → attribute name → value as a string, for nodes with attributes; a long tuple is abbreviated to its first
-    members, its length and a digest"""
+    """node id → attribute name → value as a string, for nodes with attributes. A long tuple is abbreviated to its first
+    members, its length and a digest.
+    """
 
     def __len__(self) -> int:
         return len(self.operation)
@@ -153,12 +158,13 @@ class Nodes:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Stage of a plan, usually one pass: its decisions are ``first … last-1``; ``counts`` describe the graph after it.
+    """Stage of a plan, usually one pass. Its decisions are ``first … last-1``, and ``counts`` describes the resulting
+    graph.
 
     ``kind`` is "record" (stage 0, without decisions), "rewrite" (changes the graph), "order" (picks kernels), "format"
     (memory formats of results), "memory" (their offsets) or "run". ``counts`` has "nodes", "operations", "flops",
-    "bytes" (total size of all kernel results; before fusion each operation is a kernel, after it values inside a kernel
-    are not written), and counts specific to the stage.
+    "bytes" (total size of all kernel results), and counts specific to the stage. Before fusion, each operation is a
+    kernel; after fusion, values inside a kernel are not written.
     """
 
     name: str
@@ -172,10 +178,10 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Application of a rule, or a rule that declined, with the reason.
+    """A rule that was applied, or that declined, with the reason.
 
-    ``reason`` is a template over ``facts``; equal declined decisions are merged into one decision with many
-    ``subjects``. ``rule_index`` is the rule's position in its chain; ``location`` is its class as "file:line".
+    ``reason`` is a template over ``facts``. Equal declined decisions are merged into one decision with many
+    ``subjects``. ``rule_index`` is the position of the rule in its chain, and ``location`` is its class as "file:line".
     Example: see ``ex.EvalPlan``.
     """
 
@@ -193,10 +199,10 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Meaning of all decisions with one code and template, and the change that would reverse them.
+    """Meaning of all decisions with the same code and template, and the change that would reverse these decisions.
 
-    ``anchor`` identifies the entry in the catalogue of reasons (assets/reasons.md). ``numerics`` is the effect of the
-    rewrite on numbers, as in "rounding: the last digits may differ"; "" for decisions that keep the bits.
+    ``anchor`` identifies the entry in the catalogue of reasons (assets/reasons.md). ``numerics`` describes how the
+    rewrite affects computed numbers, as in "rounding: the last digits may differ"; "" for decisions that keep the bits.
     """
 
     code: str
@@ -209,9 +215,9 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Nodes grouped by a decision: ``kind`` is "kernel" (fused), "batch" (batched) or "function" (inlined).
+    """Nodes that a decision grouped: ``kind`` is "kernel" (fused), "batch" (batched) or "function" (inlined).
 
-    In a kernel, the last member is the result; the values of other members are not written.
+    In a kernel, the last member is the result; the values of other members are not written to memory.
     """
 
     decision: int
@@ -222,13 +228,14 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """Kernel in the schedule: the nodes it computes (the last one is its result) and its memory.
+    """Kernel in the schedule: the nodes that it computes (the last node is its result) and its memory.
 
-    ``ready_candidates`` lists up to eight results, including its own, of the ``ready_count`` kernels that could have
-    run at this point. ``pick_reason`` is the criterion for the choice: "only", "constant", "ready_first", "own_order"
-    of a user's pass, or the heuristic of the order. With several lanes, ``waiting`` lists up to eight results of the
-    ``waiting_count`` kernels whose operands have all begun but not all ended, by the estimates. ``buffer`` is a row of
-    ``Schedule.buffers``, −1 for a view or a result returned to the user.
+    ``ready_count`` kernels could have run at this point, and ``ready_candidates`` lists the results of up to eight of
+    them, including this kernel's result. ``pick_reason`` is the criterion for the choice: "only", "constant",
+    "ready_first", "own_order" of a user's pass, or the heuristic of the order. With several lanes, ``waiting_count``
+    kernels are waiting: by the estimates, all their operands have begun, but not all have ended. ``waiting`` lists the
+    results of up to eight of them. ``buffer`` is a row of ``Schedule.buffers``; −1 for a view or for a result returned
+    to the user.
     """
 
     nodes: tuple[int, ...]
@@ -237,29 +244,30 @@ class Kernel:
     flops: int
     bytes: int
     workspace: int
-    """bytes of working memory needed while it runs, in addition to operands and result"""
+    """number of bytes of working memory that the kernel needs in addition to its operands and result"""
     estimate: float
-    """estimated µs, from the reference price table"""
+    """estimated time in µs, computed with the reference table of costs"""
     buffer: int
     in_place: bool
     ready_candidates: tuple[int, ...]
     ready_count: int
     pick_reason: str
     frees: tuple[int, ...] = ()
-    """nodes whose values are dead after this kernel"""
+    """nodes whose values are no longer needed after this kernel"""
     live: int = 0
-    """planned bytes live while this kernel runs: results, from the kernel that writes them to their last reader, and
-    working memory; excludes leaves and values that are computed once for all runs"""
+    """planned number of bytes that are in use while this kernel runs: its working memory, and results from the kernel
+    that writes them to their last reader. Leaves, and values that are computed once for all runs, are excluded.
+    """
     waiting: tuple[int, ...] = ()
     waiting_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Planned run: kernels in order, the size of each buffer, and the memory needed in bytes.
+    """Planned run: kernels in order, the size of each buffer in bytes, and the required memory in bytes.
 
-    ``peak`` counts the arena (all buffers and scratch memory), returned results and working memory; the stage "buffers"
-    lists each. ``peak_without_reuse`` is the peak if every result were kept.
+    ``peak`` includes the arena (all buffers and scratch memory), returned results and working memory; the stage
+    "buffers" lists each of them. ``peak_without_reuse`` is the peak that would result if every result were kept.
     """
 
     kernels: tuple[Kernel, ...]
@@ -270,7 +278,7 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Summary of a value: statistics of finite elements, a 32-bin histogram, a thumbnail (rows of 0…255)."""
+    """Summary of a value: statistics of its finite elements, a 32-bin histogram, and a thumbnail (rows of 0…255)."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -283,19 +291,21 @@ class Summary:
     histogram: tuple[int, ...] = ()
     thumbnail: tuple[tuple[int, ...], ...] = ()
     elements: str = ""
-    """elements as a string, for small values"""
+    """elements as a string, if the value is small"""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Measured run of one kernel, in µs from the start of the run; ``live`` are the bytes planned for the kernel."""
+    """Measured run of one kernel, in µs from the start of the run. ``live`` is the number of bytes planned for the
+    kernel.
+    """
 
     kernel: int
     start: float
     micros: float
     live: int
     thread: int = 0
-    """0 is the calling thread, others are workers"""
+    """0 for the calling thread; other numbers are workers"""
 
 
 @dataclass(slots=True)
@@ -307,17 +317,17 @@ class Run:
     micros: float
     values: dict[int, Summary] = field(default_factory=dict)
     warm: bool = False
-    """whether the program had run before, so that its memory was allocated and its constants were computed"""
+    """whether the program had already run, so its memory was allocated and its constants were computed"""
     watched: bool = False
-    """whether values were summarised between the kernels of this run"""
+    """whether summaries of values were computed between the kernels of this run"""
 
 
 @dataclass(frozen=True, slots=True)
 class InterfaceRow:
-    """Input or output of a model; each member of a sequence has its own row, named ``x[0]``, ``x[1]``, …
+    """Input or output of a model. Each member of a sequence has its own row, named ``x[0]``, ``x[1]``, …
 
-    Leaves of a recording are in order of first use, and results are named after operations; a reader of the file knows
-    neither.
+    Leaves of a recording are in the order of their first use, and results are named after operations. Neither is the
+    order or the name in the file.
     """
 
     direction: Literal["input", "output"]
@@ -327,20 +337,20 @@ class InterfaceRow:
 
 @dataclass(frozen=True, slots=True)
 class FileOperator:
-    """Operator of a model file: its attributes and weights with the names used in the file.
+    """Operator of a model file: its attributes and weights, with the names used in the file.
 
-    An operator may be recorded as several nodes, or none. Attributes of nodes belong to the engine's operations, while
-    a reader looks for the file's attributes ("pads", "group").
+    An operator may be recorded as several nodes, or as none. Nodes have the attributes of the engine's operations,
+    whereas users look for the attributes in the file ("pads", "group").
     """
 
     scope: int
-    """row of its box"""
+    """scope row of the operator's box"""
     attributes: tuple[tuple[str, str], ...] = ()
-    """name and value as strings; a long list is abbreviated to its first members, its length and a digest"""
+    """(name, value as a string) pairs; a long list is abbreviated to its first members, its length and a digest"""
     weights: tuple[tuple[str, str], ...] = ()
-    """name of each weight in the operator, and its name in the file with its type"""
+    """(name of a weight in the operator, its name in the file and its type) pairs"""
     doc: str = ""
-    """description by the model's author"""
+    """description written by the model's author"""
 
 
 Substitution = tuple[int, int, int]
@@ -348,23 +358,23 @@ Substitution = tuple[int, int, int]
 
 
 def in_order(rows: Sequence[Substitution]) -> list[Substitution]:
-    """Return rows in the order of their decisions, in which no row has a replacement that an earlier row replaces.
+    """Return rows in the order of their decisions; no row has a replacement that an earlier row replaces.
 
     The planner may record a replacement late, with the index of an earlier decision, because the body of a nested call
     belongs to the decision that inlined the outer call. Readers of the replaced node then read its current replacement.
-    A row that replaces a node by itself is kept, so that validation rejects it.
+    A row that replaces a node by itself is kept, so validation rejects it.
     """
     if all(before[0] <= next_row[0] for before, next_row in pairwise(rows)):
         return list(rows)
     replacement_of: dict[int, int] = {}
     ordered = []
-    # The sort is stable, so that rows of one decision keep their order.
+    # The sort is stable, so rows of one decision keep their order.
     for decision, old, new in sorted(rows, key=lambda row: row[0]):
         chain = []
         while new in replacement_of:
             chain.append(new)
             new = replacement_of[new]
-        replacement_of.update(dict.fromkeys(chain, new))  # path compression, so that no chain is followed twice
+        replacement_of.update(dict.fromkeys(chain, new))  # path compression: no chain is followed twice
         if old != new:
             replacement_of.setdefault(old, new)
         ordered.append((decision, old, new))
@@ -382,12 +392,12 @@ COMMUTATIVE = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Composition:
-    """Recorded nodes that together compute a known function, and its name: "GELU", "softmax"."""
+    """Recorded nodes that together compute a known function, and the name of the function: "GELU", "softmax"."""
 
     name: str
     node: int
-    """the node that produces the result"""
+    """node that produces the result"""
     operand: int
-    """the operand's node; −1 if no node has this value, such as the −x of 1 / (1 + exp(x))"""
+    """node of the operand; −1 if no node has its value, such as the −x of 1 / (1 + exp(x))"""
     members: tuple[int, ...]
-    """all its nodes, including the result; other nodes may read their values"""
+    """all nodes of the composition, including the result; other nodes may also read their values"""

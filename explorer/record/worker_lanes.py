@@ -1,7 +1,6 @@
 """Lanes of a schedule on several workers: activities with times, as plain data.
 
-``plan.estimate`` creates them. They are displayed as text, by `lanes_text`, and as an image, by
-view/picture/lanes_svg.py.
+``plan.estimate`` creates the lanes. `lanes_text` displays them as text, and view/picture/lanes_svg.py as an image.
 """
 
 from __future__ import annotations
@@ -15,34 +14,36 @@ _BUSY, _RECEIVING, _IDLE = "█", "▒", "·"
 
 
 class Span(NamedTuple):
-    """Activity in a lane, in µs from the start."""
+    """Activity in a lane; times are in µs from the start of the run."""
 
     start: float
     end: float
     label: str
     receiving: bool = False
-    """whether the worker receives values, possibly while it computes"""
+    """whether the worker receives values, possibly while it also computes"""
 
 
 class Lane(NamedTuple):
-    """Lane of one worker."""
+    """Activities of one worker."""
 
     name: str
     spans: tuple[Span, ...]
 
     @property
     def busy(self) -> float:
-        """Time in µs during which it computes."""
+        """Time in µs during which the worker computes."""
         return sum([span.end - span.start for span in self.spans if not span.receiving])
 
 
 def lanes_text(lanes: Sequence[Lane], micros: float, width: int = 60, most: int = 16) -> str:
-    """Return lanes as lines of text: █ computing, ▒ only receiving, · waiting; at most ``most`` lanes are shown."""
+    """Return lanes as lines of text: █ for computing, ▒ for only receiving, · for waiting. At most ``most`` lanes are
+    shown.
+    """
     name_width = max([len(lane.name) for lane in lanes], default=0)
     lines = []
     for lane in lanes[:most]:
         cells = [_IDLE] * width
-        # Draw receiving first, so that computing at the same time overwrites it.
+        # Draw receiving first, because computing at the same time must overwrite it.
         for mark in (_RECEIVING, _BUSY):
             for span in lane.spans:
                 if micros > 0 and span.receiving == (mark == _RECEIVING) and span.end > span.start:

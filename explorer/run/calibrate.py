@@ -1,7 +1,7 @@
-"""Kernel costs measured on this machine, for plans with ``EvalPlan(costs="measured")``.
+"""Costs of kernels measured on this machine, for plans with ``EvalPlan(costs="measured")``.
 
-They replace the figures of the reference table (plan/graph/cost_model.py), so such plans may differ between machines.
-Sizes are chosen so that one figure dominates each timing.
+Measured costs replace the costs of the reference table (plan/graph/cost_model.py), so such plans may differ between
+machines. Array sizes are chosen so that a single cost dominates each measured time.
 """
 
 from __future__ import annotations
@@ -15,9 +15,13 @@ from explorer.plan.graph.cost_model import CostModel
 
 _ROUNDS = 7
 _SMALL, _IN_CACHE, _LARGE, _PRODUCT = 8, 1 << 14, 1 << 23, 512
-"""array sizes: one dominated by the call, one that fits a core's cache, and one that does not; matrix rows"""
+"""numbers of elements: an array whose time is mostly the call, one that fits into a core's cache, and one that does
+not; number of rows of a matrix
+"""
 _CALLS, _CALL_FACTOR = 1000, 2
-"""calls timed together, since one is too short to time; our own loop doubles the cost of NumPy's call"""
+"""number of calls that are timed together, since a single call is too short to time; factor by which the measuring loop
+increases the time of a call
+"""
 
 _measured: CostModel | None = None
 
@@ -25,8 +29,8 @@ _measured: CostModel | None = None
 def calibrate() -> CostModel:
     """Measure the cost of kernels on this machine in about 0.1 s; later plans with ``costs="measured"`` use it.
 
-    Return the times in µs of NumPy's call of a kernel and of a view, and the rates of elementwise operations, matrix
-    products and memory, all for float32.
+    Return the times in µs of calling a NumPy kernel and of creating a view, and the rates of elementwise operations,
+    matrix products and memory, all for float32.
 
     >>> model = ex.calibrate()
     >>> plan = ex.EvalPlan(costs="measured")
@@ -50,7 +54,7 @@ def calibrate() -> CostModel:
         view=round(_CALL_FACTOR * _best(view) / _CALLS, 3),
         flops=round(cached.size / _best(lambda: np.add(cached, cached, out=cached_sum)), 1),
         product_flops=round(2 * _PRODUCT**3 / _best(lambda: np.matmul(square, square, out=product)), 1),
-        # A copy reads each byte once and writes it once.
+        # A copy reads each byte once and writes each byte once.
         bandwidth=round(2 * large.nbytes / _best(lambda: np.copyto(target, large)), 1),
     )
     _measured = cost_model
@@ -58,16 +62,16 @@ def calibrate() -> CostModel:
 
 
 def measured_cost_model() -> CostModel:
-    """Return the most recent costs measured in this process; measure them now if there are none."""
+    """Return the costs that were last measured in this process; measure them now if there are none."""
     return calibrate() if _measured is None else _measured
 
 
 def _best(work: Callable[[], object]) -> float:
-    """Return the shortest of several timings of a call in µs."""
+    """Call ``work`` several times and return the shortest time in µs."""
     times = []
     for _ in range(_ROUNDS):
         start = time.perf_counter_ns()
         work()
         times.append(time.perf_counter_ns() - start)
-    # The minimum rather than the mean, because other processes only add time.
+    # Use the minimum instead of the mean, because other processes only add time.
     return max(1, min(times)) / 1000

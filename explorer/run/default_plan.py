@@ -1,8 +1,8 @@
 """Default plans of a thread, one per device, and evaluation with them.
 
-`ex.evaluate` and the methods of expressions use them, so that users see a value without making a plan. Each thread has
-its own, since only one thread at a time may run a plan; each device has its own, since a plan's results are on its
-device.
+`ex.evaluate` and the methods of expressions use default plans, so users see a value without creating a plan. Each
+thread has its own default plans, since only one thread at a time may run a plan. Each device has its own, since the
+results of a plan are on the plan's device.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ _default = _Default()
 
 @named
 def default_plan(device: Device = cpu) -> EvalPlan:
-    """Return the current thread's plan for a device; ``expression.eval_register()`` registers expressions there.
+    """Return the current thread's plan for ``device``; ``expression.eval_register()`` registers expressions in this
+    plan.
 
     >>> ex.default_plan() is ex.default_plan()
     True
@@ -66,11 +67,10 @@ def evaluate(value: Any, **options: Any) -> Any: ...
 def evaluate(value: Any, **options: Any) -> Any:
     """Evaluate an expression, or every expression in nested tuples, lists and dicts; return read-only arrays.
 
-    NumPy cannot make the results writable, because later evaluations may return the same arrays: change
-    ``result.copy()``. All expressions are evaluated in the thread's default plan, together with the expressions
-    registered by ``eval_register()``; their results are reused while references to them exist (MetaNN: Evaluate). With
-    ``options`` (the options of EvalPlan) a separate plan is used. Values that are not expressions are returned
-    unchanged.
+    The results cannot be made writable, because later evaluations may return the same arrays; modify ``result.copy()``
+    instead. All expressions are evaluated in the thread's default plan, together with the expressions registered by
+    ``eval_register()``. Results are reused while references to them exist (MetaNN: Evaluate). If ``options`` (the
+    options of EvalPlan) are given, a separate plan is used. Values that are not expressions are returned unchanged.
 
     >>> x = ex.tensor([1.0, 2.0])
     >>> ex.evaluate({"twice": 2 * x, "sum": x.sum()})
@@ -86,7 +86,7 @@ def evaluate(value: Any, **options: Any) -> Any:
         leaves = _evaluated(leaves, expressions, EvalPlan(**{"record": "off", **options}))
         return unflatten(structure, leaves)
     devices = dict.fromkeys([expr.type.device for expr in expressions.values()])
-    # A default plan is for one device, so expressions on several devices are evaluated device by device.
+    # A default plan belongs to one device, so expressions on several devices are evaluated device by device.
     for device in devices:
         on_device = expressions
         if len(devices) > 1:
@@ -96,7 +96,7 @@ def evaluate(value: Any, **options: Any) -> Any:
 
 
 def _evaluated(leaves: list[Any], expressions: dict[int, Expr], plan: EvalPlan) -> list[Any]:
-    """Return the leaves with each expression replaced by its value."""
+    """Return ``leaves`` with each expression replaced by its value."""
     handles = [plan.register(expr) for expr in expressions.values()]
     plan.eval()
     values = [*leaves]
@@ -106,6 +106,8 @@ def _evaluated(leaves: list[Any], expressions: dict[int, Expr], plan: EvalPlan) 
 
 
 def _idle_plan(device: Device) -> EvalPlan:
-    """Return the thread's default plan, or a new plan if a kernel evaluates while the default plan runs."""
+    """Return the thread's default plan, or a new plan if the default plan is running and one of its kernels
+    evaluates.
+    """
     default = default_plan(device)
     return EvalPlan(device=device, recall=True) if default.running else default

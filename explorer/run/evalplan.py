@@ -1,7 +1,7 @@
 """EvalPlan: register expressions, inspect the plan, evaluate them together, and read their values.
 
 Users and the default plans of a thread use this class. It plans only if neither the result cache nor the plan cache has
-an answer, and builds the recording and the views only on request, so that evaluating a small expression stays fast.
+an answer. It creates the recording and the views only on request, so evaluating a small expression is fast.
 """
 
 from __future__ import annotations
@@ -51,47 +51,49 @@ if TYPE_CHECKING:
 
 
 class PlanRun(NamedTuple):
-    """Expressions planned or run together, and the run's measurements; each run makes a new record."""
+    """Expressions that were planned or run together, and the run's measurements; each run creates a new record."""
 
     roots: list[Expr]
     planned: Plan | None = None
-    """None after a run of a cached program or with recalled results only; the plan is then built on request"""
+    """None if a cached program ran or all results were recalled; the plan is then built on request"""
     recalled: ReusableValues | None = None
-    """the results, if all of them were recalled"""
+    """the recalled results, if all of them were recalled"""
     reused: bool = False
-    """whether the program had been planned before, for a graph of the same structure"""
+    """whether the program had already been planned for a graph with the same structure"""
     interface: Sequence[InterfaceValue] = ()
     awaited: tuple[Handle, ...] = ()
-    """handles that the plan was built for, before the run"""
+    """handles for which the plan was built, before the run"""
     timing: Timing | None = None
     """None before the run"""
     inputs: Mapping[Expr, Array] = MappingProxyType({})
     """values of the parameters"""
     program: Program | None = None
-    """the program, while it can be run again"""
+    """the program, as long as it can be run again"""
     values: Mapping[int, Summary] = MappingProxyType({})
     recording: Recording | None = None
     """None until requested"""
     views: tuple[View, ...] = ()
-    """views of this program, which the run updates"""
+    """views of this program, which each run updates"""
 
 
 @named_methods
 class EvalPlan:
     """Plan of registered expressions: computes each value once and keeps every decision (MetaNN: EvalPlan).
 
-    It computes every value that it shows; ``ex.evaluate`` and ``recall=True`` reuse values that are still referenced.
+    A plan computes every value that it shows. Values that are still referenced are reused only by ``ex.evaluate`` and
+    with ``recall=True``.
 
-    ``without`` names passes to leave out. ``record`` is "times", "values" (a summary of every value) or "off". On a GPU
-    the first run waits for each kernel, so that each time includes the kernel's work; later runs of the same program
-    wait once and have no times until ``explore()`` measures them. ``executor`` is "simple" (kernels in sequence) or
-    another name from ``ex.executors()``; see ex.register_executor. With a ``device`` the plan accepts only expressions
-    on that device. ``recall=True`` keeps values while references to them exist, and reuses them in later plans with
-    equal options. ``costs`` are "reference", the same on all machines, or "measured" on this one (ex.calibrate).
-    ``numerics="fast"`` allows rewrites that change the order of operations and may overflow, underflow or cancel;
-    "safe" declines them and reports the time that they would save. ``passes`` are the planning passes, in order
-    (ex.default_passes); further options belong to the planner. While ``register``, ``bind``, ``prepare``, ``eval`` or
-    ``explore`` runs, calling one of them in another thread raises StateError; any thread may read handles.
+    ``without`` names passes that are left out. ``record`` is "times", "values" (a summary of every value) or "off". On
+    a GPU, the first run waits for each kernel, so each time includes the kernel's work. Later runs of the same program
+    wait only once, and have no times until ``explore()`` measures them. ``executor`` is "simple" (kernels in sequence)
+    or another name from ``ex.executors()``; see ex.register_executor. If a ``device`` is given, the plan accepts only
+    expressions on that device. ``recall=True`` keeps values while references to them exist, and reuses them in later
+    plans with equal options. ``costs`` is "reference", for costs that are equal on all machines, or "measured", for
+    costs measured on this machine (ex.calibrate). ``numerics="fast"`` allows rewrites that change the order of
+    operations and may overflow, underflow or cancel; "safe" declines them and reports the time that they would save.
+    ``passes`` are the planning passes, in order (ex.default_passes). Further options belong to the planner. While
+    ``register``, ``bind``, ``prepare``, ``eval`` or ``explore`` runs, calling one of these methods in another thread
+    raises StateError. Any thread may read handles.
 
     >>> plan = ex.EvalPlan(without="fuse")
     >>> handle = plan.register(ex.tensor([1.0, 2.0]) + 1)
@@ -129,7 +131,7 @@ class EvalPlan:
         self._handles: list[Handle] = []
         self._bound: dict[Expr, Array] = {}
         self._latest: PlanRun | None = None
-        """the run that the plan shows: the last one, or a later preparation"""
+        """the run that the plan shows: the last run, or a later preparation"""
         self._use = Use()
         self.running = False
         """True while the plan is being built or run"""
@@ -147,10 +149,10 @@ class EvalPlan:
 
     @by_one_thread
     def register(self, value: Any, /, *others: Any) -> Handle | tuple[Handle, ...]:
-        """Request the value of an expression, or of data of any type; return the handle that will hold the value.
+        """Request the value of an expression, or of data of any type; return the handle for the value.
 
-        Several values give a tuple of handles. Raise OperandError, without registering any, if one of them is not an
-        expression or is on another device than the plan.
+        For several values, return a tuple of handles. Raises OperandError, without registering any value, if one of
+        them is not an expression or is on another device than the plan.
         """
         exprs = [self._expression(item) for item in (value, *others)]
         handles = []
@@ -161,7 +163,7 @@ class EvalPlan:
         return tuple(handles) if others else handles[0]
 
     def _expression(self, value: Any) -> Expr:
-        """Return the expression of a value; raise OperandError if it is on another device than the plan."""
+        """Return the expression for ``value``; raise OperandError if it is on another device than the plan."""
         expr = value if isinstance(value, Expr) else expression_of(value)
         if self.device not in (None, expr.type.device):
             raise OperandError(
@@ -176,8 +178,8 @@ class EvalPlan:
     def prepare(self, planned: Plan | None = None, interface: Sequence[InterfaceValue] = ()) -> EvalPlan:
         """Plan the registered expressions without running them; ``recording`` and ``explain()`` then show the plan.
 
-        ``planned`` is a plan already built from exactly these expressions and options; ``interface`` names inputs and
-        outputs as in a model file. Raise StateError if nothing is registered.
+        ``planned`` is a plan that was already built for exactly these expressions and options. ``interface`` names the
+        inputs and outputs as in a model file. Raises StateError if nothing is registered.
         """
         if not self._handles:
             raise StateError(
@@ -195,14 +197,14 @@ class EvalPlan:
 
     @property
     def _prepared(self) -> PlanRun | None:
-        """Plan of exactly the registered expressions, if there is one, so that the displayed plan also runs."""
+        """Prepared plan if it is for exactly the registered expressions, so the displayed plan also runs."""
         latest = self._latest
         if latest is None or not latest.awaited or latest.awaited != tuple(self._handles):
             return None
         return latest
 
     def _plan(self, roots: list[Expr], recalled: Recalled | None) -> Plan:
-        """Plan expressions, with recalled values as constants."""
+        """Plan the expressions ``roots``, with recalled values as constants."""
         was_running, self.running = self.running, True
         try:
             with gc_paused():
@@ -212,7 +214,7 @@ class EvalPlan:
 
     @by_one_thread
     def bind(self, inputs: Mapping[Expr, Array]) -> EvalPlan:
-        """Set values of parameters; ``eval()`` uses them unless it is given others."""
+        """Set the values of parameters; ``eval()`` uses them unless other values are passed to it."""
         check_type(inputs, "inputs", Mapping, "values by parameter", "plan.bind({parameter: value})")
         self._bound.update(inputs)
         return self
@@ -222,8 +224,8 @@ class EvalPlan:
     def eval(self, inputs: Mapping[Expr, Array] | None = None) -> EvalPlan:
         """Run the plan and store the values in the handles; the registrations are cleared, even after a failure.
 
-        ``inputs`` maps parameters to their values. Do nothing if nothing is registered. Raise RunError if a kernel
-        fails; its cause is the kernel's own error.
+        ``inputs`` maps parameters to their values. Does nothing if nothing is registered. Raises RunError if a kernel
+        fails; the cause of the RunError is the kernel's own error.
         """
         if inputs is not None:
             check_type(inputs, "inputs", Mapping, "values by parameter", "plan.eval({parameter: value})")
@@ -241,7 +243,7 @@ class EvalPlan:
             for handle, value in zip(handles, results, strict=True):
                 handle._value = value
             self._latest = run
-        except BaseException as error:  # interrupts too: the handle then reports why it has no value
+        except BaseException as error:  # includes interrupts: the handle then reports why it has no value
             for handle in handles:
                 handle._failure = type(error).__name__
             raise
@@ -256,10 +258,10 @@ class EvalPlan:
         return self
 
     def _run(self, inputs: Mapping[Expr, Array]) -> tuple[list[Any], PlanRun]:
-        """Return the results of a run: recalled ones, or the results of a cached or a new program."""
+        """Return the results of a run and its record: recalled results, or the results of a cached or a new program."""
         roots, prepared = [handle.expr for handle in self._handles], self._prepared
-        # A prepared plan runs as it was displayed. Values are captured per node, and a cached program has the nodes of
-        # the graph that it was planned for.
+        # A prepared plan runs as it was displayed. Values are captured per node, but a cached program has the nodes of
+        # the graph for which it was planned.
         cached = prepared is None and self.record != "values" and not self.options.inference
         graph_structure = structure(roots, self.options) if cached or self.recall else None
         recalled = recall(graph_structure) if self.recall else None
@@ -277,7 +279,7 @@ class EvalPlan:
         if self.device is not cpu:
             results = [on_host(root, value) for root, value in zip(roots, results, strict=True)]
         if recalled is not None:
-            # The others were remembered when they were computed.
+            # Other results were remembered when they were computed.
             recalled_values = recalled.values
             remember(
                 graph_structure,
@@ -291,13 +293,15 @@ class EvalPlan:
     def _run_cached(
         self, roots: list[Expr], graph_structure: Structure, inputs: Mapping[Expr, Array]
     ) -> tuple[list[Any], PlanRun] | None:
-        """Return the results of a cached program of the same structure; None if there is none, or if it fails."""
+        """Return the results of a cached program for a graph of the same structure; None if there is none, or if it
+        fails.
+        """
         cached = cache.take(graph_structure)
         if cached is None:
             return None
         try:
             timing = run_program(self.executor, cached.program, None, False)._replace(warm=True)
-        except RunError:  # the second failure names the lines of this graph, not of the graph first planned
+        except RunError:  # a second failure names the lines of this graph, instead of the graph that was planned first
             return None
         results = cached.program.take()
         cache.put(graph_structure.key, cached)
@@ -306,7 +310,7 @@ class EvalPlan:
     def _run_planned(
         self, run: PlanRun, graph_structure: Structure | None, inputs: Mapping[Expr, Array]
     ) -> tuple[list[Any], PlanRun]:
-        """Return the results of a new program, and cache the program under a known structure."""
+        """Return the results of a new program; cache the program if the structure of the graph is known."""
         self._latest = run  # displayed if the run fails
         assert run.planned is not None
         program = Program(run.planned, Binding(rebound=graph_structure is not None))
@@ -316,7 +320,7 @@ class EvalPlan:
         results = program.take()
         run = run._replace(awaited=(), timing=timing, inputs=inputs, recording=None)
         if watch is not None:
-            # Sorted, since threads finish kernels in any order, so that a saved notebook does not change.
+            # Sorted, because threads finish kernels in any order, and a saved notebook must not change.
             values = dict(sorted(watch.summaries.items()))
             run = run._replace(timing=timing._replace(watched=True), values=values, program=program)
         if graph_structure is not None:
@@ -325,12 +329,12 @@ class EvalPlan:
 
     @property
     def reused(self) -> bool:
-        """Whether the last run used a program that was already planned for a graph of the same structure."""
+        """Whether the last run used a program that had already been planned for a graph of the same structure."""
         return self._latest is not None and self._latest.reused
 
     @property
     def planned(self) -> Plan:
-        """The planned graph, its schedule and its decisions; StateError before prepare() or eval()."""
+        """The planned graph, its schedule and its decisions; raises StateError before prepare() or eval()."""
         latest = self._latest
         if latest is None:
             raise StateError(
@@ -370,7 +374,7 @@ class EvalPlan:
         return recording
 
     def _measure_warm(self) -> None:
-        """Measure a warm run for readers of times, if only a first run was measured and the program can run again."""
+        """Measure a warm run if only the first run was measured and the program can run again."""
         run = self._latest
         if run is not None and run.timing is not None and self.record != "off":
             execute = EXECUTORS[self.executor].run
@@ -379,11 +383,11 @@ class EvalPlan:
 
     @by_one_thread
     def explore(self, **options: Unpack[ViewOptions]) -> View:
-        """Return a widget that steps through the plan; after eval() the same widget shows the measured run.
+        """Return a widget that steps through the plan; after eval(), the same widget shows the measured run.
 
-        Its times are from a warm run. A plan that has run once, in less than a second, runs again to measure it; a
-        short one runs five times, and the fastest run is shown. Plans with an operation that is not ``pure`` do not run
-        again.
+        The times are from a warm run. A plan that has run once, in less than a second, runs again to measure it. A
+        short plan runs five times, and the fastest run is shown. Plans with an operation that is not ``pure`` do not
+        run again.
         """
         hooks.check_view(**options)
         if self._latest is None or (self._handles and self._prepared is None):
@@ -396,47 +400,54 @@ class EvalPlan:
         return view
 
     def why(self, one: Expr | str, other: Expr | str) -> str:
-        """Return the decisions about two expressions, or names, as text, such as why they are not fused.
+        """Return the decisions about two expressions, or two names, as text, such as why the two are not fused.
 
-        The text also says in which kernels they run, and where the path between them is cut. Example:
+        The text also states in which kernels they run, and where the path between them is cut. Example:
         ``print(plan.why(product, bias))``.
         """
         return hooks.why(self, one, other)
 
     def explain(self, what: Expr | str | None = None) -> str:
-        """Return all decisions as text, or those about an expression or a name; after a run with each batch's time.
+        """Return all decisions as text, or the decisions about ``what``; after a run, the text contains each batch's
+        time.
 
-        A name is that of an operator of a file, a layer, a scope, a variable, or of all operations called so.
+        ``what`` is an expression or a name: the name of an operator in a file, of a layer, a scope, a variable, or an
+        operation.
         """
         return hooks.explain(self, what)
 
     def to_graphviz(self, stage: str | None = None) -> graphviz.Digraph:
-        """Return the graph after a stage ("recorded", "fuse", …; None: the end) as a ``graphviz.Digraph``.
+        """Return the graph after ``stage`` ("recorded", "fuse", …; None: the last stage) as a ``graphviz.Digraph``.
 
-        Fused kernels are clusters; ``.source`` is the DOT source. Raise UnknownNameError for an unknown stage.
+        Fused kernels are clusters; ``.source`` is the DOT source. Raises UnknownNameError for an unknown stage.
         """
         return hooks.to_graphviz(self, stage)
 
     def compare(self, other: EvalPlan | Recording) -> ComparedPlans:
-        """Compare this plan with another plan, of the same or another graph: text, pictures and side-by-side views."""
+        """Compare this plan with another plan, for the same or another graph: as text, pictures and side-by-side
+        views.
+        """
         return hooks.compare(self, other)
 
     def what_if(self, what: Decision | Expr) -> WhatIf:
-        """Find the smallest change that would apply a declined decision, with the costs before and after.
+        """Find the smallest change that would apply a declined decision, with the costs before and after the change.
 
-        ``what`` is one of ``recording.declined``, or an expression, whose costliest declined decision is used.
+        ``what`` is an element of ``recording.declined``, or an expression, for which the costliest declined decision is
+        used.
         """
         return what_if(self.planned, self.recording, what)
 
     def estimate(
         self, workers: int, bandwidth: float = BANDWIDTH, latency: float = LATENCY, overhead: float = OVERHEAD
     ) -> ScaleEstimate:
-        """Estimate the plan on several workers without running it: time, critical path, bytes sent and idle times.
+        """Estimate a run of the plan on several workers, without running it: time, critical path, bytes sent and idle
+        times.
 
-        ``bandwidth`` of a worker's link is in MB/s, ``latency`` of a message and ``overhead`` of a task in µs; the
-        defaults are Dask's figures between processes on one machine. Chains of kernels go to the worker that would
-        finish them first. Calls of ``ex.map`` are divided where that pays. A batch found by the plan is one kernel;
-        plan with ``without="batch"`` to spread its elements. Raise OperandError.
+        ``bandwidth`` is the bandwidth of each worker's connection in MB/s, ``latency`` the latency of a message in µs,
+        and ``overhead`` the overhead of a task in µs. The defaults are measured for Dask between processes on one
+        machine. A chain of kernels is assigned to the worker that would finish it first. Calls of ``ex.map`` are
+        divided between workers if this saves time. A batch found by the plan is one kernel; plan with
+        ``without="batch"`` to distribute its elements. Raises OperandError for illegal arguments.
 
         >>> x = ex.tensor(np.ones((400, 400)))
         >>> plan = ex.EvalPlan(without="batch")
@@ -448,9 +459,10 @@ class EvalPlan:
         return scale_estimate(self.planned, workers, bandwidth, latency, overhead)
 
     def reproducer(self, decision: Decision) -> str:
-        """Return the source of a notebook cell that reproduces one of ``recording.decisions`` on a minimal graph.
+        """Return the source of a notebook cell that reproduces ``decision`` on a minimal graph.
 
-        The cell needs only ``explorer as ex`` and ``numpy as np``, and asserts the decision.
+        ``decision`` is an element of ``recording.decisions``. The cell needs only ``explorer as ex`` and ``numpy as
+        np``, and asserts the decision.
         """
         return reproducer(self.planned, self.recording, decision)
 
@@ -471,9 +483,9 @@ def plan_options(
     costs: str,
     numerics: str,
 ) -> Options:
-    """Return the planner's options for those of an EvalPlan; ``planner_options`` are passed on unchanged.
+    """Return the planner's options for the options of an EvalPlan; ``planner_options`` are passed on unchanged.
 
-    Raise UnknownNameError or OperandError, which names the option.
+    Raises UnknownNameError or OperandError, which names the wrong option.
     """
     check_name(record, "record", get_args(RecordOption))
     check_name(executor, "executor", EXECUTORS)
@@ -494,24 +506,24 @@ def plan_options(
     }
     if costs == "measured":
         settings = {"cost_model": measured_cost_model(), **settings}
-    # Options are hashed, so that equal ones share cached programs.
+    # Options are hashed, so plans with equal options share cached programs.
     if isinstance(settings.get("passes"), list):
         settings["passes"] = tuple(settings["passes"])
     options = Options(**settings)
     if executor == "dask" and options.find(Inline).network is None:
-        options = options.with_fields(Inline, network=open_network())  # workers over which mapped calls are divided
+        options = options.with_fields(Inline, network=open_network())  # workers between which mapped calls are divided
     return options
 
 
 def names_of(without: Any) -> Any:
-    """Return one or several names as a tuple; return other types unchanged for the planner to reject."""
+    """Return one or several names as a tuple; return other types unchanged, for the planner to reject."""
     if isinstance(without, str):
         return (without,)
     return tuple(without) if isinstance(without, (list, set, frozenset)) else without
 
 
 def plan_text(title: str, registered: int, is_prepared: bool, evaluated: int) -> str:
-    """Return a plan's state: ``<plan 'loss': 2 evaluated>``, ``<plan: 1 registered, not planned>``."""
+    """Return the state of a plan: ``<plan 'loss': 2 evaluated>``, ``<plan: 1 registered, not planned>``."""
     parts = [f"{evaluated:,} evaluated"] * (evaluated > 0)
     if registered or not evaluated:
         parts.append(f"{registered:,} registered, {'prepared' if is_prepared else 'not planned'}")

@@ -1,7 +1,7 @@
 """Handles: the values of registered expressions, available once their plan has run.
 
-A handle outlives the registrations of its plan. It holds the value, which later plans may recall while the handle
-exists, or the reason why there is none.
+A handle remains valid after its plan has cleared the registrations. It contains the value, which later plans may use
+again while the handle exists, or the reason why there is no value.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from explorer.core.types.tensor_type import Array
 
 
 def expression_of(value: Any) -> Expr:
-    """Return the expression for data; raise OperandError for a value that is not data or an expression."""
+    """Return the expression for data; raise OperandError for a value that is neither data nor an expression."""
     expr = as_written(value)
     if not isinstance(expr, Expr):
         raise OperandError(

@@ -1,6 +1,6 @@
-"""Methods of a plan that only one thread may use at a time; a second thread gets an error and does not wait.
+"""Methods of a plan that only one thread may use at a time; a second thread gets an error instead of waiting.
 
-Accidental sharing is then an immediate error instead of a mixture of two programs.
+If a plan is shared by mistake, this gives an immediate error instead of a mixture of two programs.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ _R = TypeVar("_R")
 
 
 class Use:
-    """Lock of a plan, held by the thread that uses it."""
+    """Lock of a plan, which is held by the thread that uses the plan."""
 
     def __init__(self) -> None:
         self.renew()
         renew_in_children(self)
 
     def renew(self) -> None:
-        """Recreate the lock, also in a forked process, in which the thread that held it does not exist."""
+        """Create a new lock: in a forked process, the thread that held the old lock does not exist."""
         self.lock = threading.RLock()
 
 
 class _Used(Protocol):
-    """Plan with a lock."""
+    """Plan that has a lock."""
 
     _use: Use
 
@@ -39,7 +39,7 @@ _Plan = TypeVar("_Plan", bound=_Used)
 
 
 def by_one_thread(method: Callable[Concatenate[_Plan, _P], _R]) -> Callable[Concatenate[_Plan, _P], _R]:
-    """Make a method of a plan raise StateError while another thread is in such a method of the same plan."""
+    """Decorate a method of a plan: it raises StateError while another thread runs such a method of the same plan."""
 
     @functools.wraps(method)
     def call(plan: _Plan, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:

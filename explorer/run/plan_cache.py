@@ -1,9 +1,9 @@
-"""Plan cache: programs keyed by graph structure, so that a graph of a known structure is not planned again.
+"""Plan cache: programs keyed by graph structure, so a graph with a known structure is not planned again.
 
-EvalPlan queries it before planning. Planning is pure and reads no tensor elements, so equal structures have equal
-plans. An entry is a whole program rather than a plan, which also saves allocating memory and building runners; the
-values of the leaves are bound to it for each run. The stages and decisions of such a run are created on request, by
-planning its graph.
+EvalPlan looks up programs in this cache before planning. Planning is pure and reads no tensor elements, so equal
+structures have equal plans. An entry is a whole program rather than a plan, which also saves allocating memory and
+building runners. The values of the leaves are bound to the program for each run. The stages and decisions of such a run
+are created on request, by planning its graph.
 """
 
 from __future__ import annotations
@@ -25,14 +25,16 @@ from explorer.record.fork_locks import renew_in_children
 from explorer.run.execution.program import Program
 
 _ENTRIES, _BYTES = 64, 1 << 27
-"""limits of the cache: number of programs, and bytes of their memory and of the tensors they were planned for"""
+"""limits of the cache: number of programs, and number of bytes of their memory and of the tensors that they were
+planned for
+"""
 
 
 _uid, _operation, _operands, _token = map(attrgetter, ("uid", "operation", "operands", "token"))
 
 
 class Leaves(NamedTuple):
-    """Identities of the storages of a structure's tensors."""
+    """Tokens and versions of the storages of a structure's tensors."""
 
     tokens: list[int]
     versions: list[int]
@@ -40,33 +42,35 @@ class Leaves(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Structure:
-    """Everything on which a plan depends, and the graph's tensors, although it does not depend on their elements."""
+    """Everything on which a plan depends, and the tensors of the graph, on whose elements the plan does not depend."""
 
     key: Hashable
     tensors: list[Tensor]
     leaves: Leaves
     nodes: list[Expr]
-    """in topological order"""
+    """nodes in topological order"""
     encoding: bytes
-    """rows of 64-bit integers: each node's operation token, each node's operand count, and all operands' indices"""
+    """rows of 64-bit integers: the operation token of each node, the operand count of each node, and the indices of all
+    operands
+    """
     ends: tuple[int, ...]
-    """positions of the roots"""
+    """indices of the roots in ``nodes``"""
     number: dict[int, int]
-    """uid → position"""
+    """uid → index in ``nodes``"""
     context: int
-    """number that identifies the options, rules and kernels, on which values depend too"""
+    """number that identifies the options, rules and kernels, on which values also depend"""
     known_operations: frozenset[Operation] | None = None
 
     @property
     def operations(self) -> frozenset[Operation]:
-        """The operations of all nodes."""
+        """Operations of all nodes."""
         if self.known_operations is None:
             self.known_operations = frozenset(map(_operation, self.nodes))
         return self.known_operations
 
 
 def structure(roots: Sequence[Expr], options: Options) -> Structure | None:
-    """Return the structure of a graph, or None if some values are known only at the run."""
+    """Return the structure of a graph, or None if some values are known only during the run."""
     nodes_by_uid = {root.uid: root for root in roots}
     reached = [*roots]
     for node in reached:  # grows during the loop, since operands are appended
@@ -75,13 +79,13 @@ def structure(roots: Sequence[Expr], options: Options) -> Structure | None:
             if uid not in nodes_by_uid:
                 nodes_by_uid[uid] = operand
                 reached.append(operand)
-    uids = sorted(nodes_by_uid)  # uids increase in recording order, so operands precede their readers
+    uids = sorted(nodes_by_uid)  # uids increase in order of recording, so operands precede their readers
     nodes = [*map(nodes_by_uid.__getitem__, uids)]
     position_of = dict(zip(uids, itertools.count()))  # not strict, because count() is infinite
     rows = [*map(_token, map(_operation, nodes))]
     rows += map(len, map(_operands, nodes))
     rows += map(position_of.__getitem__, map(_uid, itertools.chain.from_iterable(map(_operands, nodes))))
-    # The structure includes which tensors share a storage, because a plan merges these.
+    # The structure includes which tensors share a storage, because a plan merges such tensors.
     storages: dict[int, int] = {}
     tensors: list[Tensor] = []
     leaves = Leaves([], [])
@@ -106,25 +110,27 @@ def structure(roots: Sequence[Expr], options: Options) -> Structure | None:
 
 
 class Entry(NamedTuple):
-    """Cached program, for graphs of the structure that it was planned for."""
+    """Cached program, for graphs with the structure for which it was planned."""
 
     program: Program
     operations: frozenset[Operation]
     slots: tuple[int | None, ...]
-    """slots of the structure's tensors, in order"""
+    """slots of the structure's tensors, in the order of the tensors"""
     nbytes: int
-    """bytes of its memory, and of the tensors that it was planned for"""
+    """number of bytes of the program's memory, and of the tensors for which it was planned"""
 
 
 def entry(program: Program, graph: Structure) -> Entry:
-    """Return the entry of a program that was planned for a structure."""
+    """Return the cache entry for a program that was planned for ``graph``."""
     storages = {id(tensor.storage): tensor.type.nbytes for tensor in graph.tensors}
     slots = tuple([program.slots.get(tensor.uid) for tensor in graph.tensors])
     return Entry(program, graph.operations, slots, program.planned.schedule.arena + sum(storages.values()))
 
 
 class PlanCache:
-    """Programs keyed by structure, most recently used last; a taken program belongs to one run until returned."""
+    """Programs keyed by structure, the most recently used last. A program belongs to the run that takes it, until
+    returned.
+    """
 
     def __init__(self) -> None:
         self._entries: OrderedDict[Hashable, Entry] = OrderedDict()
@@ -133,14 +139,18 @@ class PlanCache:
         renew_in_children(self)
 
     def renew(self) -> None:
-        """Start empty in a forked process, since a thread of the parent may have been changing the tables."""
+        """Create empty tables in a forked process, since a thread of the parent may have been changing the old
+        tables.
+        """
         self._entries, self._nbytes = OrderedDict(), 0
         self._lock = threading.Lock()
 
     def take(self, graph: Structure) -> Entry | None:
-        """Take a structure's program from the cache, with its tensors' values bound; return None if there is none."""
+        """Take the program for a structure from the cache, and bind the values of the tensors; return None if there is
+        none.
+        """
         with self._lock:
-            # Removed while it runs, so that another thread with the same structure builds another program.
+            # Removed while the program runs: another thread with the same structure builds another program.
             cached = self._entries.pop(graph.key, None)
             self._nbytes -= cached.nbytes if cached is not None else 0
         if cached is not None:
@@ -149,10 +159,10 @@ class PlanCache:
         return cached
 
     def put(self, key: Hashable, cached: Entry) -> None:
-        """Put a program back and evict the least recently used ones."""
-        # A cached program holds no tensors of the graph that it ran for, so that the user's arrays may be freed.
+        """Put a program back, and remove the least recently used programs if the cache exceeds its limits."""
+        # A cached program does not refer to tensors of the graph of its last run, so the user's arrays may be freed.
         cached.program.release_leaves(cached.slots)
-        if cached.nbytes > _BYTES // 2:  # it would evict all others
+        if cached.nbytes > _BYTES // 2:  # the program would displace all others
             return
         with self._lock:
             replaced = self._entries.pop(key, None)

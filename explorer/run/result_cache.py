@@ -1,8 +1,9 @@
-"""Result cache: values of expressions while references to them exist, so that they are not computed again.
+"""Result cache: values of expressions, while references to the values exist, so they are not computed again.
 
-Plans with ``recall`` query it, mainly the default plans of a thread. An expression is found by its uid, and an equal
-expression recorded later by its value number. Numbering visits the whole graph, so it is deferred until a later graph
-reads the newest tensor of an earlier graph whose results are still referenced; most results never need a number.
+Plans with ``recall`` use this cache, mainly the default plans of a thread. An expression is found by its uid. An equal
+expression that is recorded later is found by its value number. Numbering visits the whole graph, so it is deferred
+until a later graph reads the newest tensor of an earlier graph whose results are still referenced. Most results never
+need a number.
 """
 
 from __future__ import annotations
@@ -31,27 +32,30 @@ from explorer.record.fork_locks import renew_in_children
 from explorer.run.plan_cache import Leaves, Structure
 
 _MAX_WAITING, _MAX_NODES = 8, 1 << 14
-"""limits of deferred work: evaluations of several roots, and nodes below single roots, that are not numbered yet"""
+"""limits of deferred work: number of unnumbered evaluations with several roots, and number of unnumbered nodes below
+single roots
+"""
 _MIN_SWEPT = 1024
-"""number of values by uid above which the table is swept"""
+"""number of values by uid above which dead entries are removed"""
 
 _uid, _operands, _type = map(attrgetter, ("uid", "operands", "type"))
 
 _lock = threading.RLock()
-"""guards the tables below; reentrant, because an array may be freed, which calls a callback of ``_forgetting``, on a
-thread that holds it"""
+"""protects the tables below. The lock is reentrant: a thread that holds it may free an array, which calls a callback of
+``_forgetting``.
+"""
 _by_uid: dict[int, _Values] = {}
 """context → values of expressions"""
 _by_number: dict[int, dict[tuple[int, Number], ReferenceType[Array]]] = {}
-"""token of the newest storage that an expression depends on → (context, value number) → value"""
+"""token of the newest storage on which an expression depends → (context, value number) → value"""
 _operations: dict[tuple[int, Number], frozenset[Operation]] = {}
-"""(context, value number) → operations; keeps them alive, so that an equal expression gets the same objects"""
+"""(context, value number) → operations, which are kept alive, so an equal expression gets the same objects"""
 
 
 class _Values(dict[int, ReferenceType[Array]]):
-    """Values keyed by the uid of their expression; dead entries are swept when they may be half of all entries.
+    """Values keyed by the uid of their expression. Dead entries are removed when they may be half of all entries.
 
-    Weak references with one callback per value would take three times as long to create.
+    Weak references with one callback for each value would take three times as long to create.
     """
 
     limit = _MIN_SWEPT
@@ -65,24 +69,24 @@ class _Values(dict[int, ReferenceType[Array]]):
 
 
 class _Evaluation:
-    """Roots evaluated together, until their values are numbered or freed."""
+    """Roots that were evaluated together, until their values are numbered or freed."""
 
     def __init__(self, graph: Structure, root_positions: Sequence[int], values: Sequence[ReferenceType[Array]]) -> None:
         self.context, self.leaves = graph.context, graph.leaves
         self.encoding, self.count = graph.encoding, len(graph.nodes)
         self.operations = graph.operations
         self.ends, self.values = root_positions, values
-        """positions of the roots in the structure, and their values"""
+        """positions of the roots in the structure, and the values of the roots"""
         self._below: frozenset[int] | None = None
 
     @property
     def newest(self) -> int:
-        """Token of the newest storage that any root depends on."""
+        """Token of the newest storage on which any root depends."""
         return max(self.leaves.tokens, default=NO_TENSOR)
 
     @property
     def is_referenced(self) -> bool:
-        """Return whether a value is still referenced."""
+        """Whether any value is still referenced."""
         return any(value() is not None for value in self.values)
 
     def may_be_below(self, tokens: frozenset[int]) -> bool:
@@ -93,7 +97,7 @@ class _Evaluation:
         return NO_TENSOR in self._below or not self._below.isdisjoint(tokens)
 
     def enter(self) -> None:
-        """Number the values that are still referenced."""
+        """Number the values that are still referenced, and store them under these numbers."""
         arrays = [value() for value in self.values]
         live = [(position, array) for position, array in zip(self.ends, arrays, strict=True) if array is not None]
         if not live:
@@ -111,8 +115,10 @@ class _Evaluation:
 
 
 class _Waiting:
-    """Evaluations not numbered yet: single-root evaluations by their newest storage, and evaluations of several
-    roots."""
+    """Evaluations that are not numbered yet.
+
+    Evaluations with a single root are stored by their newest storage, apart from evaluations with several roots.
+    """
 
     def __init__(self) -> None:
         self.clear()
@@ -124,7 +130,9 @@ class _Waiting:
         self._several: deque[_Evaluation] = deque()
 
     def add(self, evaluation: _Evaluation) -> None:
-        """Queue an evaluation; beyond the limits, number the oldest with several roots, or all with one root."""
+        """Add an evaluation. If a limit is exceeded, number the oldest evaluation with several roots, or all with a
+        single root.
+        """
         if len(evaluation.values) > 1:
             self._several.append(evaluation)
             if len(self._several) > _MAX_WAITING:
@@ -156,10 +164,10 @@ _waiting = _Waiting()
 
 
 class _Tables:
-    """Tables of this module, which are empty in a forked process."""
+    """Tables of this module, which are emptied in a forked process."""
 
     def renew(self) -> None:
-        """Start empty, since a thread of the parent may have been changing the tables."""
+        """Empty the tables, since a thread of the parent process may have been changing them."""
         global _lock
         _lock = threading.RLock()
         for table in (_by_uid, _by_number, _operations, _waiting):
@@ -171,7 +179,9 @@ renew_in_children(_tables)
 
 
 def remember(graph: Structure | None, values: Sequence[Any]) -> None:
-    """Keep weak references to the results of the roots of ``graph``; None marks a value that was recalled."""
+    """Keep weak references to the results of the roots of ``graph``; a value of None marks a result that was
+    recalled.
+    """
     if graph is None or not _is_pure(graph):
         return
     root_positions: Sequence[int] = graph.ends
@@ -212,7 +222,7 @@ def recall(graph: Structure | None) -> Recalled | None:
     with _lock:
         live: dict[Expr, Array] = {}
         equal: set[int] = set()
-        # Nodes that were evaluated as roots come first, because they are found without numbering the graph.
+        # First find nodes that were evaluated as roots, because this does not require numbering the graph.
         for uid in graph.number.keys() & table.keys():
             value = _dereferenced(table.get(uid))
             if value is not None:
@@ -223,21 +233,21 @@ def recall(graph: Structure | None) -> Recalled | None:
 
 
 class Recalled:
-    """Values of a graph's expressions that are still referenced."""
+    """Values of expressions of a graph that are still referenced."""
 
     def __init__(self, values: dict[Expr, Array], equal: set[int]) -> None:
         self.values = values
-        """arrays by expression"""
+        """expression → array"""
         self._equal = equal
 
     def roots(self, roots: Sequence[Expr]) -> list[Array] | None:
-        """Return the values of the roots, or None unless all of them are available."""
+        """Return the values of the roots, or None unless the values of all roots are available."""
         values = [self.values[root] for root in roots if root in self.values]
         return values if len(values) == len(roots) else None
 
     def as_tensors(self) -> ReusableValues:
-        """Return tensors for the recall pass; they share the arrays' memory but do not keep the arrays alive."""
-        leaf_of: dict[int, Tensor] = {}  # keyed by array, so that equal nodes become one leaf
+        """Return tensors for the recall pass. They share the arrays' memory, but do not keep the arrays alive."""
+        leaf_of: dict[int, Tensor] = {}  # keyed by array, so equal nodes become one leaf
         tensors = {
             node.uid: leaf_of.setdefault(id(value), tensor_of(Storage(value.view()), node.label))
             for node, value in self.values.items()
@@ -246,7 +256,7 @@ class Recalled:
 
 
 def _find_equal(graph: Structure, context: int, live: dict[Expr, Array], equal: set[int]) -> None:
-    """Add the values of equal expressions, found by value number, and record which nodes they replace."""
+    """Add the values of equal expressions, which are found by value number, and record which nodes they replace."""
     tokens = frozenset(graph.leaves.tokens)
     _waiting.enter(tokens)
     tables = [_by_number[token] for token in [*_by_number.keys() & tokens, NO_TENSOR] if token in _by_number]
@@ -263,19 +273,19 @@ def _find_equal(graph: Structure, context: int, live: dict[Expr, Array], equal: 
 
 
 def _dereferenced(reference: ReferenceType[Array] | None) -> Array | None:
-    """Return the value of a weak reference, or None if it is gone."""
+    """Return the object of a weak reference, or None if the object no longer exists."""
     return None if reference is None else reference()
 
 
 def _forgetting(table: dict[Any, Any], key: Any, newest: int) -> Callable[[Any], None]:
-    """Return a callback for a weak reference, which removes the row of a table and the rows that belong to it."""
+    """Return a callback for a weak reference: it removes a row of a table, and the rows that belong to this row."""
 
     def forget(reference: Any) -> None:
         lock: Any = _lock
         if lock is None:  # the interpreter is shutting down, and has cleared this module
             return
         with lock:
-            # An equal expression may have been evaluated since, so that this row contains its value.
+            # An equal expression may have been evaluated since then, and this row then contains its value.
             if table.get(key) is reference:
                 del table[key]
                 _operations.pop(key, None)
@@ -291,12 +301,14 @@ def _is_pure(graph: Structure) -> bool:
 
 Number: TypeAlias = tuple[int, int]
 NO_TENSOR = -1
-"""represents the newest tensor of an expression that reads none"""
+"""token that stands for the newest tensor of an expression that reads no tensor"""
 _SALT = int.from_bytes(os.urandom(7), "little")
 
 
 def numbers(encoding: bytes, count: int, leaves: Leaves) -> list[Number]:
-    """Return the value number of each node of a structure whose tensors have storages of these tokens and versions."""
+    """Return the value number of each node in a structure; ``leaves`` are the tokens and versions of its tensors'
+    storages.
+    """
     first: list[int] = []
     second: list[int] = []
     stored = zip(leaves.tokens, leaves.versions, strict=True)
@@ -305,10 +317,11 @@ def numbers(encoding: bytes, count: int, leaves: Leaves) -> list[Number]:
         if not operands:
             leaf = next(stored) if operation == tensor else ()
             first.append(hash((_SALT, operation, leaf)))
-            # Two 64-bit hashes over different orders, because Python's hash of one tuple is too short to rely on.
+            # Combine two 64-bit hashes over different orders, because Python's hash of a single tuple is too short to
+            # be reliable.
             second.append(hash((leaf, operation, _SALT)))
         elif len(operands) == 2:
-            # Most nodes have two operands, and these tuples are created faster than unpacked ones.
+            # Most nodes have two operands, and tuples written this way are created faster than unpacked tuples.
             a, b = operands
             first.append(hash((operation, first[a], first[b])))
             second.append(hash((_SALT, second[a], second[b], operation)))
@@ -319,7 +332,7 @@ def numbers(encoding: bytes, count: int, leaves: Leaves) -> list[Number]:
 
 
 def newest_below(encoding: bytes, count: int, leaves: Leaves) -> list[int]:
-    """Return for each node the token of the newest storage on which it depends."""
+    """Return, for each node, the token of the newest storage on which it depends."""
     newest: list[int] = []
     stored = iter(leaves.tokens)
     tensor = STORED.token
@@ -339,7 +352,9 @@ def newest_below(encoding: bytes, count: int, leaves: Leaves) -> list[int]:
 
 
 def _columns(encoding: bytes, count: int) -> tuple[list[int], list[int], list[int]]:
-    """Return each node's operation token and operand count, then the concatenated operands of all nodes."""
+    """Return the operation token of each node, the operand count of each node, and the operands of all nodes in one
+    list.
+    """
     rows = packed("q")
     rows.frombytes(encoding)
     integers = rows.tolist()
@@ -347,7 +362,7 @@ def _columns(encoding: bytes, count: int) -> tuple[list[int], list[int], list[in
 
 
 def _rows(encoding: bytes, count: int) -> Iterator[tuple[int, list[int]]]:
-    """Yield each node's operation token and its operands."""
+    """Yield the operation token and the operands of each node."""
     operations, counts, operand_indices = _columns(encoding, count)
     start = 0
     for operation, operands in zip(operations, counts, strict=True):

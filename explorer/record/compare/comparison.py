@@ -1,7 +1,8 @@
-"""Comparison of two recordings: counts, decisions found in only one, and kernels matched by the nodes they compute.
+"""Comparison of two recordings: counts, decisions in only one of them, and kernels matched by the nodes that they
+compute.
 
-Kernels have no identity across plans, but their recorded nodes have: two kernels correspond if they share one.
-Decisions are equal if their texts are, regardless of ids.
+Kernels have no identity across plans, but recorded nodes do: two kernels correspond if they compute a common recorded
+node. Decisions are equal if their texts are equal, regardless of the ids of nodes.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from explorer.record.rows import COMMUTATIVE, Decision
 
 @dataclass(frozen=True, slots=True)
 class Regrouped:
-    """Kernels of both sides that compute the same recorded nodes; ``same`` means that the kernels are identical."""
+    """Kernels of both sides that compute the same recorded nodes; ``same`` is True if the kernels are identical."""
 
     before: tuple[int, ...]
     after: tuple[int, ...]
@@ -30,11 +31,11 @@ class Regrouped:
 
 @dataclass(frozen=True, slots=True)
 class WeightDifferences:
-    """Matched weights of two models: the number of equal weights, and a line about each different one."""
+    """Matched weights of two models: the number of equal weights, and a line of text for each weight that differs."""
 
     equal: int
     transposed: int
-    """number of matrices that are equal after a transposition that the graph contains"""
+    """number of matrices that are equal after a transposition, which the graph contains"""
     differ: tuple[str, ...]
 
     def __str__(self) -> str:
@@ -44,28 +45,30 @@ class WeightDifferences:
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """Differences between two recordings of plans, of the same graph or of two graphs."""
+    """Differences between two recordings of plans, which plan the same graph or two graphs."""
 
     before: Recording
     after: Recording
     nodes: Matching
-    """the recorded nodes"""
+    """pairs of recorded nodes, and unpaired recorded nodes"""
     counts: dict[str, tuple[float | None, float | None]]
-    """name → (before, after); None if a side lacks the count, for example without a measured time"""
+    """name → (count before, count after); None if a recording lacks the count, for example without a measured time"""
     options: dict[str, tuple[Any, Any]]
-    """options that differ"""
+    """name → (value before, value after) for options that differ"""
     decisions_before: tuple[Decision, ...]
-    """decisions made only by the first plan"""
+    """decisions that only the first plan contains"""
     decisions_after: tuple[Decision, ...]
     kernels: tuple[Regrouped, ...]
     counterparts: dict[int, int]
-    """node before → node after, for recorded nodes and nodes produced by passes"""
+    """node before → node after, for recorded nodes and for nodes that passes produced"""
     decisions: dict[int, int]
     """decision before → equal decision after"""
     follows: tuple[tuple[int, ...], tuple[int, ...]]
-    """for each kernel of either side: the last kernel of the other side that shares a recorded node, or −1"""
+    """for each kernel of either recording: the last kernel of the other recording that computes a common recorded node,
+    or −1
+    """
     weights: WeightDifferences | None = None
-    """differences of weights; None if no values were compared, as with recordings, which contain none"""
+    """differences of weights; None if no values were compared: recordings contain no values"""
 
     def __repr__(self) -> str:
         differ = sum(not regrouped.same for regrouped in self.kernels)
@@ -78,7 +81,7 @@ class Comparison:
 
     @property
     def equal(self) -> bool:
-        """Whether graph, decisions and kernels are the same, and the weights if they were compared."""
+        """Whether graph, decisions and kernels are equal, and also the weights if they were compared."""
         return (
             self.nodes.equal
             and not self.decisions_before
@@ -89,7 +92,7 @@ class Comparison:
 
 
 def compare(before: Recording, after: Recording) -> Comparison:
-    """Compare two recordings; nodes of different graphs are matched by structure."""
+    """Compare two recordings. Nodes of different graphs are matched by structure."""
     nodes = match(before, after)
     counts_before, counts_after = _counts(before), _counts(after)
     names = sorted({*before.options, *after.options})
@@ -114,7 +117,7 @@ def compare(before: Recording, after: Recording) -> Comparison:
 
 
 def _counts(recording: Recording) -> dict[str, float | None]:
-    """Return the figures of a recording for comparison; None for missing ones."""
+    """Return the counts and times of a recording by name; None if the recording lacks a value."""
     schedule, run = recording.schedule, recording.run
     last = next((stage for stage in reversed(recording.stages) if stage.kind != "run"), None)
     counts: dict[str, float | None] = dict.fromkeys(_NAMES)
@@ -124,7 +127,7 @@ def _counts(recording: Recording) -> dict[str, float | None]:
         final = recording.resolver(recording.end)
         roots = {final.get(root, root) for root in recording.roots}
         kernels = schedule.kernels
-        # Returned results are never temporaries.
+        # Returned results are never temporary.
         temporary = [kernel for kernel in kernels if kernel.bytes and kernel.nodes[-1] not in roots]
         counts |= {
             "kernels": len(kernels),
@@ -154,7 +157,7 @@ _NAMES = (
 
 
 def _decision_texts(recording: Recording) -> list[tuple[str, ...]]:
-    """Return the text of each decision; decisions with equal texts are equal, regardless of node ids."""
+    """Return the text of each decision. Decisions with equal texts are equal, regardless of the ids of their nodes."""
     stages = recording.stages
     return [
         (
@@ -169,7 +172,7 @@ def _decision_texts(recording: Recording) -> list[tuple[str, ...]]:
 
 
 def _pair_equal(texts: list[tuple[str, ...]], others: list[tuple[str, ...]]) -> dict[int, int]:
-    """Pair equal decisions in order."""
+    """Return pairs of equal decisions as first index → second index; equal decisions are paired in order."""
     unpaired: dict[tuple[str, ...], deque[int]] = {}
     for index, row_text in enumerate(others):
         unpaired.setdefault(row_text, deque()).append(index)
@@ -179,8 +182,10 @@ def _pair_equal(texts: list[tuple[str, ...]], others: list[tuple[str, ...]]) -> 
 def _computed(
     before: Recording, after: Recording, nodes: Matching
 ) -> tuple[list[frozenset[Any]], list[frozenset[Any]]]:
-    """Return the recorded nodes of each kernel as ids of the first recording; unmatched nodes of the second one are (1,
-    id)."""
+    """Return the recorded nodes that each kernel computes, for both recordings.
+
+    Nodes are ids of the first recording. An unmatched node of the second recording is (1, id).
+    """
     node_before = {node_after: node for node, node_after in nodes.pairs.items()}
     return (
         [frozenset(origin.nodes) for origin in before.provenance.kernels],
@@ -189,7 +194,7 @@ def _computed(
 
 
 def _follows(kernels: list[frozenset[Any]], others: list[frozenset[Any]]) -> tuple[int, ...]:
-    """Return for each kernel the last kernel of the other side that shares a recorded node, or −1."""
+    """Return, for each kernel, the last kernel of the other recording that computes a common recorded node, or −1."""
     last = {node: index for index, nodes in enumerate(others) for node in nodes}
     return tuple([max([last.get(node, -1) for node in nodes], default=-1) for nodes in kernels])
 
@@ -197,7 +202,7 @@ def _follows(kernels: list[frozenset[Any]], others: list[frozenset[Any]]) -> tup
 def _kernels(
     before: Recording, after: Recording, sides: tuple[list[frozenset[Any]], list[frozenset[Any]]]
 ) -> tuple[Regrouped, ...]:
-    """Group kernels that share a recorded node, directly or through other kernels."""
+    """Group the kernels that compute a common recorded node, directly or through other kernels."""
     computed = [
         (side, kernel_index, nodes) for side, kernels in enumerate(sides) for kernel_index, nodes in enumerate(kernels)
     ]
@@ -214,7 +219,7 @@ def _kernels(
     for index, (_, _, nodes) in enumerate(computed):
         for node in nodes:
             first, second = top(owner.setdefault(node, index)), top(index)
-            # Union-find with the smaller index as root, so that groups are in the order of the first plan's kernels.
+            # The smaller index becomes the root of a union, so groups are in the order of the first plan's kernels.
             parent[max(first, second)] = min(first, second)
     kernels_of_group: dict[int, tuple[list[int], list[int]]] = {}
     for index, (side, kernel_index, _) in enumerate(computed):
@@ -234,10 +239,10 @@ def _labels(recording: Recording, index: int) -> tuple[str, ...]:
 
 
 def counterparts(before: Recording, after: Recording, nodes: Matching) -> dict[int, int]:
-    """Return node before → node after, for recorded nodes and nodes produced by passes.
+    """Return node before → node after, for recorded nodes and for nodes that passes produced.
 
-    Produced nodes are paired if they apply equal operations to paired operands, then if they apply equal operations and
-    replace the same recorded nodes.
+    Produced nodes are paired first if they apply equal operations to paired operands, and then if they apply equal
+    operations and replace the same recorded nodes.
     """
     digests: dict[Hashable, int] = {}
     node_before = {node_after: node for node, node_after in nodes.pairs.items()}
@@ -247,7 +252,7 @@ def counterparts(before: Recording, after: Recording, nodes: Matching) -> dict[i
     pairs = dict(nodes.pairs)
     _pair(first.digests, second.digests, pairs)
     paired = set(pairs.values())
-    # Trace provenance only if unmatched nodes remain, because it visits every decision.
+    # Trace provenance only if unmatched nodes remain, because tracing visits every decision.
     unpaired_before = {node for node in first.digests if node not in pairs}
     unpaired_after = {node for node in second.digests if node not in paired}
     if unpaired_before and unpaired_after:
@@ -256,7 +261,7 @@ def counterparts(before: Recording, after: Recording, nodes: Matching) -> dict[i
 
 
 def _pair(first: dict[int, Hashable], second: dict[int, Hashable], pairs: dict[int, int]) -> None:
-    """Pair unpaired nodes with equal keys, in order."""
+    """Pair unpaired nodes that have equal keys, in order; add the pairs to ``pairs``."""
     unpaired: dict[Hashable, deque[int]] = {}
     for node, key in second.items():
         unpaired.setdefault(key, deque()).append(node)
@@ -267,7 +272,7 @@ def _pair(first: dict[int, Hashable], second: dict[int, Hashable], pairs: dict[i
 
 
 class _Produced:
-    """Nodes that passes produced, with a digest of each."""
+    """Nodes that passes produced, with a digest of each node."""
 
     def __init__(
         self,
@@ -279,13 +284,14 @@ class _Produced:
         self.recording, self.paired = recording, paired
         rows = recording.nodes
         self.keys: dict[int, Hashable] = {}
-        """node → key of its operation only: kind, name, type, attributes and function"""
+        """node → key of the node without its operands: kind, name, type, attributes and function"""
         self.digests: dict[int, Hashable] = {}
         """node → digest of its operation and operands"""
         digest_of: dict[int, Hashable] = {}
         for node in range(len(rows)):
             if rows.born[node] < 0:
-                # An unpaired node gets a unique digest, so that its readers have no counterpart by structure.
+                # An unpaired node gets a unique digest, so the nodes that read it have no counterpart with equal
+                # structure.
                 digest_of[node] = ("pair", paired[node]) if node in paired else ("alone", id(self), node)
                 continue
             attributes = tuple(sorted(rows.attributes.get(node, {}).items()))
@@ -305,21 +311,24 @@ class _Produced:
         return self.recording.provenance
 
     def _function(self, node: int, bodies: dict[int, int]) -> Hashable:
-        """Return a key of a call's function: the body's index in the first recording, or for a new body the calls that
-        it replaces."""
+        """Return a key for the function that a call calls.
+
+        It is the body's index in the first recording. For a body that has no counterpart, it is the set of calls that
+        the new call replaces.
+        """
         callee = self.recording.nodes.callee[node]
         if callee < 0:
             return -1
         return bodies[callee] if callee in bodies else self._recorded(node)
 
     def _recorded(self, node: int) -> frozenset[int]:
-        """Return the recorded nodes that a node replaces, as ids of the first recording; −1 for nodes without a
-        counterpart."""
+        """Return the recorded nodes that ``node`` replaces, as ids of the first recording; −1 if a node has no
+        counterpart.
+        """
         return frozenset([self.paired.get(recorded, -1) for recorded in self._provenance.recorded([node])])
 
     def stands_for(self, nodes: Iterable[int]) -> dict[int, Hashable]:
-        """Return node → (operation, recorded nodes that it replaces) for nodes that replace a node with a
-        counterpart."""
+        """Return node → (operation, recorded nodes that the node replaces), if a replaced node has a counterpart."""
         recorded = {node: self._recorded(node) for node in sorted(nodes)}
         return {
             node: (self.keys[node], replaced) for node, replaced in recorded.items() if max(replaced, default=-1) >= 0

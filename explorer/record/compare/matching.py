@@ -1,7 +1,8 @@
-"""Matching of the recorded nodes of two recordings, by structure and then by matched neighbours.
+"""Matching of the recorded nodes of two recordings, first by structure and then by matched neighbours.
 
-``plan.compare`` and the side-by-side views use it. A diff of the node lists would miss pairs in parts of the graph that
-were moved or renamed; structural digests find equal parts anywhere, and the rest is matched by neighbours.
+``plan.compare`` and the side-by-side views use this module. A diff of the node lists would miss pairs in parts of the
+graph that were moved or renamed. Structural digests find equal parts anywhere, and the remaining nodes are matched by
+their neighbours.
 """
 
 from __future__ import annotations
@@ -22,23 +23,24 @@ from explorer.record.rows import COMMUTATIVE
 class Matching:
     """Pairs of recorded nodes of two recordings, in the top graph and in function bodies, and unpaired nodes.
 
-    Constants shown inside another node belong to it: they are paired, but never listed as changed or unpaired.
+    Constants that are shown inside another node belong to that node. They are paired, but never listed as changed or
+    unpaired.
     """
 
     pairs: dict[int, int]
     """node before → node after"""
     changed: dict[int, tuple[str, ...]]
-    """paired node before → list of its differences: type, attribute or operand"""
+    """paired node before → its differences: type, attributes or operands"""
     renamed: tuple[int, ...]
-    """paired nodes before that differ only in their names"""
+    """paired nodes before whose only difference is their name"""
     only_before: tuple[int, ...]
     only_after: tuple[int, ...]
     bodies: dict[int, int]
-    """graph before → graph after: 0 → 0, and bodies of paired calls"""
+    """graph before → graph after: 0 → 0, and the bodies of paired calls"""
     same: int
-    """number of unchanged pairs, without constants shown inside other nodes"""
+    """number of unchanged pairs; constants shown inside other nodes are not counted"""
     rewired: frozenset[int]
-    """subset of ``changed`` whose operations are the same and only the operands differ"""
+    """subset of ``changed``: nodes with equal operations, of which only the operands differ"""
 
     @property
     def equal(self) -> bool:
@@ -49,9 +51,9 @@ class Matching:
 def match(before: Recording, after: Recording) -> Matching:
     """Pair the recorded nodes of two recordings.
 
-    Equal structures are paired in order, first with the names of their leaves, then without. Then operands and readers
-    of pairs are paired, then nodes with the same operation between pairs in the same order, and finally nodes with the
-    same operation in the same scope.
+    Equal structures are paired in order, first with the names of their leaves, then without names. Operands and readers
+    of paired nodes are paired next. Then nodes with equal operations are paired if they are between pairs that have the
+    same order on both sides, and finally nodes with equal operations in the same scope.
     """
     first, second = graphs(before, after)
     pairs: dict[int, int] = {}
@@ -64,7 +66,7 @@ def match(before: Recording, after: Recording) -> Matching:
         pairs.update(matched)
         for node, partner in matched.items():
             callee, other_callee = before.nodes.callee[node], after.nodes.callee[partner]
-            # Bodies are matched once, by their first pair of calls: a body has only one partner.
+            # A body has only one partner: the body of the first call with which a call of it is paired.
             if callee >= 0 <= other_callee:
                 inner_bodies = first[callee].body, second[other_callee].body
                 if inner_bodies[0] not in bodies and inner_bodies[1] not in reached:
@@ -79,7 +81,7 @@ def match(before: Recording, after: Recording) -> Matching:
             continue
         differences, is_rewired = _differences(before, after, node, other, pairs)
         callees = before.nodes.callee[node], after.nodes.callee[other]
-        # A call may be unchanged although its body was matched with another one.
+        # A call may be unchanged although its body was matched with another body.
         if min(callees) >= 0 and bodies.get(first[callees[0]].body) != second[callees[1]].body:
             differences.append("another function")
             is_rewired = False
@@ -105,7 +107,7 @@ def match(before: Recording, after: Recording) -> Matching:
 def _unpaired(
     recording: Recording, graphs_by_body: dict[int, RecordedGraph], paired: Collection[int]
 ) -> tuple[int, ...]:
-    """Return the nodes without a partner, except constants."""
+    """Return the nodes without a partner, excluding constants."""
     kind = recording.nodes.kind
     nodes = {node for graph in graphs_by_body.values() for node in graph.nodes}
     return tuple(sorted([node for node in nodes if node not in paired and kind[node] != "constant"]))
@@ -126,7 +128,7 @@ class _Match:
         self._pair_equal(first.structure, second.structure)
         self._pair_equal(first.bare, second.bare)
         self._pair_neighbours(zip(first.outputs, second.outputs, strict=False))
-        # First with the type, then without, because a layer must be found even if its shape changed.
+        # First with the type and then without, because a layer must be found even if its shape has changed.
         for key, other in zip(first.kinds(), second.kinds(), strict=True):
             self._align(key, other)
             self._pair_neighbours(())
@@ -136,19 +138,21 @@ class _Match:
     def _pair(self, node: int, other: int) -> None:
         self.pairs[node] = other
         self.taken.add(other)
-        # Neighbours are visited later, from a queue, because recursion would be 100,000 levels deep in a long chain.
+        # Neighbours are visited later, from a queue: recursion would be 100,000 levels deep in a long chain.
         self.fresh.append((node, other))
 
     def _pair_equal(self, digests: dict[int, int], other_digests: dict[int, int]) -> None:
-        """Pair equal structures in order; if their counts differ, only structures with equal names."""
+        """Pair nodes with equal digests in order. If the two sides have different numbers of them, also compare their
+        names.
+        """
         unpaired = [node for node in digests if node not in self.pairs]
         candidates: dict[int, deque[int]] = {}
         for node in other_digests:
             if node not in self.taken:
                 candidates.setdefault(other_digests[node], deque()).append(node)
         counts = Counter([digests[node] for node in unpaired])
-        # With equal names, nodes of equal structure are interchangeable. Without names, equal counts are required,
-        # because otherwise an added node would shift all others to wrong partners.
+        # Nodes with equal structure and equal names are interchangeable. Without names, equal counts are required: an
+        # additional node would otherwise shift all other nodes to wrong partners.
         exact = digests is self.first.structure
         usable = {key for key, count in counts.items() if exact or count == len(candidates.get(key, ()))}
         for node in unpaired:
@@ -156,7 +160,9 @@ class _Match:
                 self._pair(node, candidates[digests[node]].popleft())
 
     def _pair_neighbours(self, outputs: Iterable[tuple[int, int]]) -> None:
-        """Pair operands of paired nodes by index, and readers that are unique for their kind and operand index."""
+        """Pair the operands of paired nodes by index, and those readers that are unique for their kind and operand
+        index.
+        """
         for node, other in outputs:
             if node in self.first.kind and other in self.second.kind:
                 self._pair_similar(node, other)
@@ -176,7 +182,9 @@ class _Match:
                         self._pair(reader, other_readers[read])
 
     def _exchanged(self, reads: Sequence[int], others: Sequence[int]) -> list[tuple[int, int]]:
-        """Return pairs of operands of commutative operations: first already paired ones, then similar ones."""
+        """Return pairs of operands of commutative operations: first operands that are already paired, then similar
+        operands.
+        """
         kinds = self.first.kind, self.second.kind
         return _pair_operands(
             reads,
@@ -186,12 +194,12 @@ class _Match:
         )
 
     def _pair_similar(self, node: int, other: int) -> None:
-        """Pair two similar nodes; if one side has an additional node in between, pair that node's operand instead."""
+        """Pair two similar nodes. If one side has an additional node in between, pair that node's operand instead."""
         first, second = self.first, self.second
         if node in self.pairs or other in self.taken or node in first.shared or other in second.shared:
             return
         is_similar = first.kind[node] == second.kind[other]
-        # The other side may have an additional operation between the same neighbours, so look one step further.
+        # One side may have an additional operation between the same neighbours, so look one step further.
         inserted = [neighbour for neighbour in second.operands[other] if first.kind[node] == second.kind.get(neighbour)]
         left_out = [neighbour for neighbour in first.operands[node] if first.kind.get(neighbour) == second.kind[other]]
         if is_similar:
@@ -232,7 +240,7 @@ def _single(readers: list[tuple[Hashable, int]], paired: Container[int]) -> dict
 def _pair_operands(
     reads: Sequence[int], others: Sequence[int], *predicates: Callable[[int, int], bool]
 ) -> list[tuple[int, int]]:
-    """Return pairs of similar operands of both sides, with the strictest predicate first, and the rest in order."""
+    """Return pairs of similar operands of both sides. The strictest predicate is tried first, and the rest in order."""
     remaining, other_remaining = [*enumerate(reads)], list(others)
     matched: list[tuple[int, int, int]] = []
     for predicate in predicates:
@@ -251,7 +259,7 @@ def _pair_operands(
 def _differences(
     before: Recording, after: Recording, node: int, other: int, pairs: dict[int, int]
 ) -> tuple[list[str], bool]:
-    """Return descriptions of the differences between paired nodes, and whether only their operands differ.
+    """Return the differences between paired nodes as text, and whether only their operands differ.
 
     A constant belongs to the node that shows it, so a changed constant is a difference of that node.
     """
@@ -280,7 +288,7 @@ def _differences(
     for operand, partner in operands:
         read, other_read = before.label(operand), after.label(partner)
         if rows.kind[operand] == other_rows.kind[partner] == "constant":
-            if read == other_read:  # 2 float32 and 2 float64 have the same text
+            if read == other_read:  # for example, 2 float32 and 2 float64 have the same text
                 read, other_read = f"{read} {before.type_text(operand)}", f"{other_read} {after.type_text(partner)}"
             is_equal = read == other_read
             is_rewired &= is_equal
@@ -292,8 +300,7 @@ def _differences(
 
 
 _MAX_CANDIDATES = 2_000_000
-"""maximum number of candidate pairs for the longest common subsequence; with more, equal elements are paired in order
-"""
+"""maximum number of candidate pairs for the longest common subsequence; above it, equal elements are paired in order"""
 
 
 def align(
@@ -302,9 +309,10 @@ def align(
     pairs: dict[int, int],
     keys: tuple[Callable[[int], Hashable], Callable[[int], Hashable]],
 ) -> Iterator[tuple[int, int]]:
-    """Yield new pairs of equal keys between known pairs that are in the same order on both sides.
+    """Yield new pairs with equal keys, between known pairs that have the same order on both sides.
 
-    ``first`` and ``second`` are the nodes of both sides in order; ``keys`` return a node's key on either side.
+    ``first`` and ``second`` are the nodes of both sides in order; ``keys`` contains a function for each side that
+    returns a node's key.
     """
     position_of = {node: position for position, node in enumerate(second)}
     paired = {position_of[partner] for node, partner in pairs.items() if partner in position_of}
@@ -312,8 +320,8 @@ def align(
         (position, position_of[pairs[node]]) for position, node in enumerate(first) if pairs.get(node) in position_of
     ]
     start = (0, 0)
-    # Pairs in the same order divide both sides into segments, which are aligned separately, so that moved parts have no
-    # influence.
+    # Pairs with the same order divide both sides into segments, which are aligned separately. Parts that were moved
+    # have no influence.
     for stop in [*_increasing(ordered_pairs), (len(first), len(second))]:
         nodes = [first[position] for position in range(start[0], stop[0]) if first[position] not in pairs]
         other_nodes = [second[position] for position in range(start[1], stop[1]) if position not in paired]
@@ -342,7 +350,7 @@ def _common(first: list[Hashable], second: list[Hashable]) -> Iterator[tuple[int
 
 
 def _increasing(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the longest subsequence of pairs that is increasing on both sides."""
+    """Return the longest subsequence of pairs that increases on both sides."""
     last_values: list[int] = []
     last: list[int] = []
     previous: list[int] = []
@@ -353,7 +361,7 @@ def _increasing(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
             last_values.append(position)
             last.append(index)
         else:
-            # Patience sorting: `last_values` has the smallest last element of an increasing run of each length, so it
+            # Patience sorting: `last_values` has, for each length, the smallest last element of an increasing run. It
             # stays sorted.
             last_values[length], last[length] = position, index
     longest: list[tuple[int, int]] = []
@@ -365,25 +373,25 @@ def _increasing(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 class RecordedGraph:
-    """Recorded nodes of one graph; in graphs that share a digest table, equal digests mean equal structures."""
+    """Recorded nodes of one graph. In graphs that share a table of digests, equal digests mean equal structures."""
 
     def __init__(self, recording: Recording, body: int, nodes: list[int]) -> None:
         self.recording, self.body, self.nodes = recording, body, nodes
         self.operands = recording.nodes.operands
         self.outputs = [node for node in recording.bodies[body].outputs if recording.nodes.born[node] < 0]
         self.kind: dict[int, Hashable] = {}
-        """node → (kind, operation), which must be equal for nodes to be paired"""
+        """node → (kind, operation), which must be equal if two nodes are paired"""
         self.structure: dict[int, int] = {}
         """node → digest of the node, its operands and the names of its leaves"""
         self.bare: dict[int, int] = {}
-        """operation → the same digest without names; leaves are paired through their readers"""
+        """operation → the same digest without names; leaves are paired through the nodes that read them"""
         self.shared: dict[int, int] = {}
-        """operand that belongs to another graph → its digest"""
+        """operand in another graph → digest of the operand"""
         self.readers: dict[int, list[tuple[Hashable, int]]] = {node: [] for node in nodes}
-        """node → (reader's kind and operand index, reader)"""
+        """node → (kind and operand index of a reader, reader) for each reader"""
 
     def is_commutative(self, node: int) -> bool:
-        """Return whether a node's operands may be swapped."""
+        """Return whether the operands of a node may be swapped."""
         return self.recording.operations[self.recording.nodes.operation[node]] in COMMUTATIVE
 
     def computes(self, node: int) -> bool:
@@ -391,11 +399,11 @@ class RecordedGraph:
         return self.recording.nodes.kind[node] not in ("leaf", "constant")
 
     def kinds(self) -> tuple[Callable[[int], Hashable], ...]:
-        """Return the key functions for alignment, the strictest first."""
+        """Return the functions that return the keys of nodes for alignment, the strictest first."""
         return (lambda node: (self.kind[node], self.recording.type_text(node))), self.kind.__getitem__
 
     def place(self, node: int) -> Hashable:
-        """Return the scope path and kind of a node, with its name if it is not a constant."""
+        """Return the scope path and the kind of a node, and its name unless it is a constant."""
         rows, scopes = self.recording.nodes, self.recording.scopes
         names = []
         scope = rows.scope[node]
@@ -406,16 +414,16 @@ class RecordedGraph:
 
 
 def graphs(before: Recording, after: Recording) -> tuple[dict[int, RecordedGraph], dict[int, RecordedGraph]]:
-    """Return for each recording the graphs that the program uses: 0, and the bodies of calls.
+    """Return, for each recording, body index → graph, for all graphs that the program uses: 0, and the bodies of calls.
 
-    Bodies that share their nodes are one graph, whose index is that of the nodes' body.
+    Bodies that share their nodes are one graph. Its index is the index of the body to which the nodes belong.
     """
     digest_of: dict[Hashable, int] = {}
     return _graphs_of(before, digest_of), _graphs_of(after, digest_of)
 
 
 def _graphs_of(recording: Recording, digest_of: dict[Hashable, int]) -> dict[int, RecordedGraph]:
-    """Return the graphs of one recording by body."""
+    """Return body index → graph for one recording."""
     rows = recording.nodes
     nodes_of_body: dict[int, list[int]] = {}
     for node, body in enumerate(rows.body):
@@ -424,10 +432,10 @@ def _graphs_of(recording: Recording, digest_of: dict[Hashable, int]) -> dict[int
     called = [0] if recording.bodies else []
     visited = {0, -1}
     graphs_by_body: dict[int, RecordedGraph] = {}
-    # The list grows during iteration, because bodies call bodies.
+    # The list grows during iteration, because bodies call other bodies.
     for body in called:
         outputs = recording.bodies[body].outputs
-        # A function that only returns the nodes of another body has no nodes of its own table.
+        # A function that only returns nodes of another body has no nodes of its own.
         body_of_nodes = rows.body[outputs[0]] if body and outputs else body
         graphs_by_body[body] = graphs_by_body.get(body_of_nodes) or RecordedGraph(
             recording, body_of_nodes, nodes_of_body.get(body_of_nodes, [])
@@ -448,7 +456,7 @@ def _graphs_of(recording: Recording, digest_of: dict[Hashable, int]) -> dict[int
 
 
 def _compute_digests(graph: RecordedGraph, digests: dict[int, int], digest_of: dict[Hashable, int]) -> None:
-    """Compute the digests of a graph's nodes, operands first; ``digest_of`` maps structures to digests."""
+    """Compute the digests of a graph's nodes, operands first. ``digest_of`` maps structures to digests."""
     recording, rows = graph.recording, graph.recording.nodes
     bare: dict[int, int] = {}
     inputs = {node: index for index, node in enumerate(n for n in graph.nodes if rows.kind[n] == "input")}
@@ -459,18 +467,18 @@ def _compute_digests(graph: RecordedGraph, digests: dict[int, int], digest_of: d
         own_key: tuple[Any, ...] = graph.kind[node], recording.type_text(node), attributes
         own_key = *own_key, digests.get(rows.callee[node], -1), rows.label[node] if kind == "constant" else ""
         name = rows.label[node] if kind in ("leaf", "input", "call") else ""
-        # Inputs are distinguished by position: two functions of equal structure may use their parameters in a different
+        # Inputs are distinguished by position: two functions with equal structure may use their parameters in different
         # order.
         position = inputs.get(node, -1)
         for each in operands:
-            if each not in bare:  # a constant shared by several bodies, in another body's table
+            if each not in bare:  # a constant that several bodies share is in the table of another body
                 shared = "shared", rows.kind[each], rows.label[each], recording.type_text(each)
                 bare[each] = graph.shared[each] = digest_of.setdefault(shared, len(digest_of))
         operand_digests = (
             [bare[each] for each in operands],
             [graph.structure.get(each, bare[each]) for each in operands],
         )
-        if graph.is_commutative(node):  # x + b is b + x
+        if graph.is_commutative(node):  # because x + b equals b + x
             operand_digests = sorted(operand_digests[0]), sorted(operand_digests[1])
         bare[node] = digest_of.setdefault((own_key, position, *operand_digests[0]), len(digest_of))
         graph.structure[node] = digest_of.setdefault((own_key, name or position, *operand_digests[1]), len(digest_of))

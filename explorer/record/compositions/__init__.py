@@ -1,1 +1,1 @@
-"""Known compositions written by hand in a program, found in its recorded graph."""
+"""Known functions that a program composes from single operations, found in its recorded graph."""

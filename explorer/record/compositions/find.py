@@ -1,6 +1,6 @@
-"""Search for known compositions in the recorded nodes of a graph.
+"""Search for known compositions among the recorded nodes of a graph.
 
-A composition is only a label, and does not affect the graph, the plan or the fingerprint.
+A composition is only a label. It does not affect the graph, the plan or the fingerprint.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 
 _TOLERANCES = {"bfloat16": 4e-3}
-"""dtype → tolerance for its numbers: the rounding error"""
+"""dtype → relative tolerance for comparing constants of this dtype: the rounding error"""
 _DEFAULT_TOLERANCE = 1e-3
 _MAX_NODES = 200
 """maximum number of nodes of a composition"""
 
 
 def compositions(recording: Recording, numbers: Mapping[int, float]) -> list[Composition]:
-    """Return the known compositions of the recorded nodes, in the order of their results.
+    """Return the known compositions among the recorded nodes, in the order of their results.
 
-    ``numbers`` maps single-element leaves to their values. Nodes of a composition may have other readers; a composition
-    whose nodes are all part of another one is omitted.
+    ``numbers`` maps leaves with a single element to their values. Nodes of a composition may have other readers. A
+    composition is omitted if all its nodes are part of another composition.
     """
     formulas, rows = table()
     operations = {recording.operations[row] for row in set(recording.nodes.operation)}
@@ -52,8 +52,7 @@ def compositions(recording: Recording, numbers: Mapping[int, float]) -> list[Com
             continue
         parts = signature(values.algebra, value)
         for row in candidates:
-            # Compare sets first, because matching tries all assignments of terms, and most values are not a known
-            # function.
+            # Compare sets first: matching tries all assignments of terms, and most values are not a known function.
             if row.parts <= parts:
                 matcher = matchers[_TOLERANCES.get(recording.type_of(node).dtype, _DEFAULT_TOLERANCE)]
                 operand = _operand(matcher, row, value, len(recording.type_of(node).shape))
@@ -70,7 +69,7 @@ def _has_function(function: str, operations: set[str]) -> bool:
 
 
 def _operand(matcher: Match, row: Formula, value: int, rank: int) -> int:
-    """Return the value of ``x`` if a value matches a formula, else −1."""
+    """Return the value that corresponds to ``x`` if ``value`` matches a formula, else −1."""
     for bound in matcher.of(row.value, value, {}):
         axes = bound.get("axes", ())
         if not row.is_norm or axes == tuple(range(rank - len(axes), rank)):
@@ -81,8 +80,10 @@ def _operand(matcher: Match, row: Formula, value: int, rank: int) -> int:
 def _operand_and_members(
     recording: Recording, values: RecordedValues, matcher: Match, node: int, operand: int
 ) -> tuple[int, tuple[int, ...]] | None:
-    """Return the operand's node, and the operations from it to a result; None if there are too few or too many
-    operations."""
+    """Return the operand's node, and the operations between the operand and the result ``node``.
+
+    Returns None if there are too few or too many operations.
+    """
     term = values.algebra.terms[operand]
     parts = {
         value
@@ -94,7 +95,7 @@ def _operand_and_members(
             value = values.of.get(input_node, operand)
             if matcher.equal(value, operand):
                 operand_node = input_node if operand_node < 0 else min(operand_node, input_node)
-            # Stop at the operand, or at its parts if it is not a node itself, because the x of a formula may be an
+            # Stop at the operand or, if the operand is not a node, at its terms, because the x of a formula may be an
             # expanded sum.
             elif input_node not in members and nodes.operands[input_node] and value not in parts:
                 members.add(input_node)
@@ -103,7 +104,7 @@ def _operand_and_members(
 
 
 def _outermost(labels: list[Composition]) -> list[Composition]:
-    """Omit compositions whose nodes are all part of another one."""
+    """Return the compositions without those whose nodes are all part of another composition."""
     holders: dict[int, list[set[int]]] = {}
     for row in labels:
         members = set(row.members)
@@ -113,14 +114,14 @@ def _outermost(labels: list[Composition]) -> list[Composition]:
 
 
 Bindings: TypeAlias = Mapping[str, Any]
-"""variable → value; also "axes" and "keeps" of the reductions, if any"""
+"""variable → its value; also "axes" and "keeps" if there are reductions"""
 _Factors: TypeAlias = tuple[float, list[tuple[int, float]], list[tuple[int, float]]]
 _MAX_EPS = 0.1
-"""largest number accepted as the eps of a norm"""
+"""largest number that is accepted as the eps of a norm"""
 
 
 class Match:
-    """Matching of formulas with the values of another algebra; numbers are equal within a tolerance.
+    """Matching of formulas with values of another algebra. Numbers are equal if they differ by less than a tolerance.
 
     Recursion is safe, because formulas are only a few levels deep, even if the graph is deep.
     """
@@ -130,7 +131,7 @@ class Match:
         self._factors_of: dict[int, _Factors] = {}
 
     def of(self, formula: int, value: int, bound: Bindings) -> Iterator[Bindings]:
-        """Yield the bindings under which a formula equals a value."""
+        """Yield the bindings of variables for which a formula equals a value."""
         pattern, term = self._formulas.terms[formula], self._values.terms[value]
         match pattern:
             case Atom(name=str() as name):
@@ -164,11 +165,12 @@ class Match:
     def _product(
         self, pattern: _Factors, times: float, scale: float, factors: Mapping[int, float], bound: Bindings
     ) -> Iterator[Bindings]:
-        """Match a product: each factor of the formula matches a factor of the value, and the remaining factors are
-        ``x``."""
+        """Match a product: each factor of the formula matches a factor of the value. The remaining factors are
+        ``x``.
+        """
         coefficient, variables, fixed = pattern
         ratio = scale / (coefficient * times)
-        # Make the factor exactly 1, because constants in programs are rounded, such as 0.7978846 for √(2/π).
+        # Treat the factor as exactly 1, because constants in programs are rounded, such as 0.7978846 for √(2/π).
         ratio = 1.0 if self._close(ratio, 1.0) else ratio
         if len(factors) < len(fixed) or (not variables and (ratio != 1 or len(factors) > len(fixed))):
             return
@@ -188,7 +190,7 @@ class Match:
     def _assigned(
         self, fixed: Sequence[tuple[int, float]], factors: Mapping[int, float], bound: Bindings
     ) -> Iterator[tuple[Mapping[int, float], Bindings]]:
-        """Yield the remaining factors for each assignment of the formula's factors to factors of equal exponent."""
+        """Yield the remaining factors for each assignment of the formula's factors to factors with equal exponents."""
         if not fixed:
             yield factors, bound
             return
@@ -200,7 +202,7 @@ class Match:
                     yield from self._assigned(further, remaining, bindings)
 
     def _sum(self, pattern: Sum, constant: float, terms: Mapping[int, float], bound: Bindings) -> Iterator[Bindings]:
-        """Match a sum: each term of the formula matches a term of the value, and the remaining terms are ``x``."""
+        """Match a sum: each term of the formula matches a term of the value. The remaining terms are ``x``."""
         variables, fixed = self._split_variables(dict(pattern.terms))
         by_name = {self._name(variable): (variable, times) for variable, times in variables}
         for remaining, bindings in self._summands(fixed, terms, bound):
@@ -232,7 +234,9 @@ class Match:
                 yield from self._summands(further, remaining, bindings)
 
     def _factors(self, formula: int) -> _Factors:
-        """Return a formula as a product: coefficient, variables with exponents, other factors with exponents."""
+        """Return a formula as a product: its coefficient, its variables with exponents, and its other factors with
+        exponents.
+        """
         cached = self._factors_of.get(formula)
         if cached is None:
             coefficient, factors = self._formulas.factors(formula)
@@ -240,7 +244,7 @@ class Match:
         return cached
 
     def _split_variables(self, parts: Mapping[int, float]) -> tuple[list[tuple[int, float]], list[tuple[int, float]]]:
-        """Split the parts of a formula into variables and other values."""
+        """Split the factors or terms of a formula into variables and other values."""
         terms = self._formulas.terms
         variables = [part for part in parts.items() if isinstance(terms[part[0]], Atom)]
         return variables, [part for part in parts.items() if not isinstance(terms[part[0]], Atom)]
@@ -266,10 +270,10 @@ _POWERS = {"square": 2.0, "sqrt": 0.5, "rsqrt": -0.5, "reciprocal": -1.0}
 
 
 class RecordedValues:
-    """Values of the recorded nodes in an algebra: ``of`` maps nodes to values, ``first`` maps values to their first
-    node.
+    """Values of the recorded nodes in an algebra.
 
-    ``numbers`` maps single-element leaves to their values.
+    ``of`` maps each node to its value, and ``first`` maps each value to the first node that has it. ``numbers`` maps
+    leaves with a single element to their numeric values.
     """
 
     def __init__(self, recording: Recording, numbers: Mapping[int, float]) -> None:
@@ -280,7 +284,7 @@ class RecordedValues:
         self.of: dict[int, int] = {}
         self.first: dict[int, int] = {}
         self.same: set[int] = set()
-        """nodes with the same value as their operand"""
+        """nodes whose value equals the value of their operand"""
         for node in range(len(self._nodes)):
             if self._nodes.born[node] < 0:
                 value = self._value(node, numbers.get(node))
@@ -294,7 +298,7 @@ class RecordedValues:
             number = _number(nodes.attributes.get(node, {}).get("value", ""))
         if number is not None and math.isfinite(number):
             return self.algebra.enter(Number(number))
-        # An operand may not be a recorded node, but produced by a pass.
+        # An operand may be produced by a pass, and then is not a recorded node.
         if not operands or any(operand not in self.of for operand in operands):
             return self.algebra.enter(Atom(node))
         values = [self.of[operand] for operand in operands]
@@ -311,7 +315,7 @@ class RecordedValues:
         return self.algebra.enter(Atom(node)) if value is None else value
 
     def _arithmetic(self, operation: str, values: list[int]) -> int | None:
-        """Return the value of an operation of the algebra, None for other operations."""
+        """Return the value of an operation that the algebra defines; None for other operations."""
         match operation:
             case "add" | "add_n":
                 total = values[0]
@@ -342,7 +346,7 @@ class RecordedValues:
         return value
 
     def _scaled(self, value: int) -> int:
-        """Return the mean if a sum is divided by its number of elements, else the value."""
+        """Return the mean if ``value`` is a sum divided by its number of elements, else ``value``."""
         term = self.algebra.terms[value]
         if isinstance(term, Product) and len(term.factors) == 1 and term.factors[0][1] == 1:
             ((summed, _),) = term.factors
@@ -356,8 +360,9 @@ class RecordedValues:
         return value
 
     def _reshaped(self, node: int, value: int) -> int:
-        """Return the value of a reshape; a reshape that only restores or drops the axes of a reduction is a
-        reduction."""
+        """Return the value of a reshape. A reshape that only restores or drops the axes of a reduction counts as that
+        reduction.
+        """
         term, shape = self.algebra.terms[value], self._recording.type_of(node).shape
         if isinstance(term, Reduction):
             lengths = list(enumerate(self._lengths[value]))

@@ -19,21 +19,21 @@ _MAX_LOG = 100.0
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """Constant."""
+    """Constant number."""
 
     value: float
 
 
 @dataclass(frozen=True, slots=True)
 class Atom:
-    """Opaque value: a node, or a variable of a formula."""
+    """Value without a formula: a node, or a variable of a formula."""
 
     name: int | str
 
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """Function of one value."""
+    """Function applied to a single value."""
 
     function: str
     operand: int
@@ -41,8 +41,9 @@ class Applied:
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """Reduction along axes; ``keeps`` means that the reduced axes are kept, so that the result broadcasts against the
-    operand."""
+    """Reduction along axes. If ``keeps`` is True, reduced axes are kept, so the result can be broadcast to the
+    operand.
+    """
 
     function: str
     axes: tuple[int, ...]
@@ -52,7 +53,7 @@ class Reduction:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """Coefficient times powers of values: (value, exponent)."""
+    """Product of a coefficient and powers of values; ``factors`` contains (value, exponent)."""
 
     coefficient: float
     factors: tuple[tuple[int, float], ...]
@@ -60,7 +61,7 @@ class Product:
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """Constant plus multiples of values: (value, coefficient)."""
+    """Sum of a constant and multiples of values; the terms are (value, coefficient)."""
 
     constant: float
     terms: tuple[tuple[int, float], ...]
@@ -70,14 +71,14 @@ Term: TypeAlias = Number | Atom | Applied | Reduction | Product | Sum
 
 
 class Algebra:
-    """Values and their formulas; a value is an index of ``terms``."""
+    """Values and their formulas. A value is an index into ``terms``."""
 
     def __init__(self) -> None:
         self.terms: list[Term] = []
         self._index_of: dict[Term, int] = {}
 
     def enter(self, term: Term) -> int:
-        """Return the index of a formula, which is added if it is new."""
+        """Return the index of a formula; the formula is added if it is new."""
         index = self._index_of.get(term)
         if index is None:
             index = self._index_of[term] = len(self.terms)
@@ -85,14 +86,14 @@ class Algebra:
         return index
 
     def factors(self, value: int) -> tuple[float, dict[int, float]]:
-        """Return a value as a product: its coefficient, and a map from values to exponents."""
+        """Return a value as a product: its coefficient, and value → exponent for its factors."""
         term = self.terms[value]
         if isinstance(term, Number):
             return term.value, {}
         return (term.coefficient, dict(term.factors)) if isinstance(term, Product) else (1.0, {value: 1.0})
 
     def addends(self, value: int) -> tuple[float, dict[int, float]]:
-        """Return a value as a sum: its constant, and a map from values to coefficients."""
+        """Return a value as a sum: its constant, and value → coefficient for its terms."""
         term = self.terms[value]
         if isinstance(term, Number):
             return term.value, {}
@@ -100,7 +101,7 @@ class Algebra:
             return term.constant, dict(term.terms)
         if not isinstance(term, Product):
             return 0.0, {value: 1.0}
-        # Without its coefficient, so that 3ab and 5ab are multiples of one value.
+        # Without the coefficient, because 3ab and 5ab are multiples of one value.
         base = self.product(1.0, dict(term.factors))
         term_of_base = self.terms[base]
         if isinstance(term_of_base, Sum):  # −(a + b) is −a − b
@@ -109,7 +110,9 @@ class Algebra:
         return 0.0, {base: term.coefficient}
 
     def product(self, coefficient: float, exponents: Mapping[int, float]) -> int:
-        """Return a coefficient times powers of values."""
+        """Return the product of ``coefficient`` and the powers given by ``exponents``, which maps values to
+        exponents.
+        """
         powers = sorted([(value, exponent) for value, exponent in exponents.items() if exponent])
         if not powers or not coefficient:
             return self.enter(Number(coefficient))
@@ -118,7 +121,9 @@ class Algebra:
         return self.enter(Product(coefficient, tuple(powers)))
 
     def total(self, constant: float, coefficients: Mapping[int, float]) -> int:
-        """Return a constant plus multiples of values."""
+        """Return the sum of ``constant`` and the multiples given by ``coefficients``, which maps values to
+        coefficients.
+        """
         terms = sorted([(value, times) for value, times in coefficients.items() if times])
         if not terms:
             return self.enter(Number(constant))
@@ -129,7 +134,7 @@ class Algebra:
         return self.enter(Sum(constant, tuple(terms)))
 
     def multiply(self, value: int, other: int) -> int:
-        """Return a product of two values."""
+        """Return the product of two values."""
         (coefficient, powers), (other_coefficient, other_powers) = self.factors(value), self.factors(other)
         if len(powers) + len(other_powers) > _MAX_PARTS:
             coefficient, powers, other_coefficient, other_powers = 1.0, {value: 1.0}, 1.0, {other: 1.0}
@@ -138,7 +143,7 @@ class Algebra:
         return self.product(coefficient * other_coefficient, powers)
 
     def power(self, value: int, exponent: float) -> int:
-        """Return a power of a value; a root of a product is not expanded, since √(x²) is not x."""
+        """Return ``value`` to the power ``exponent``. A root of a product is not expanded, since √(x²) is not x."""
         coefficient, powers = self.factors(value)
         if not powers:
             is_real = coefficient > 0 or (coefficient < 0 and exponent.is_integer())
@@ -146,13 +151,13 @@ class Algebra:
                 return self.enter(Number(coefficient**exponent))
         elif exponent.is_integer() and abs(exponent * math.log(abs(coefficient))) < _MAX_LOG:
             return self.product(coefficient**exponent, {factor: times * exponent for factor, times in powers.items()})
-        # x or 1 / x: exponents of a single factor are multiplied, regardless of its sign.
+        # For x and 1 / x, exponents of a single factor are multiplied, regardless of its sign.
         elif coefficient == 1 and [abs(times) for times in powers.values()] == [1]:
             return self.product(1.0, {factor: times * exponent for factor, times in powers.items()})
         return self.product(1.0, {value: exponent})
 
     def add(self, value: int, other: int, times: float = 1.0) -> int:
-        """Return the sum of a value and a multiple of another one."""
+        """Return ``value + times * other``."""
         (constant, terms), (other_constant, other_terms) = self.addends(value), self.addends(other)
         if len(terms) + len(other_terms) > _MAX_PARTS:
             constant, terms, other_constant, other_terms = 0.0, {value: 1.0}, 0.0, {other: 1.0}

@@ -1,8 +1,8 @@
-"""Table of known compositions: functions with their formulas, the largest formulas first.
+"""Table of known functions with their formulas, the largest formulas first.
 
-In a formula, ``x`` is any value and ``eps`` any small positive number. All reductions use the same axes and keep them;
-only ``any_sum`` and ``any_max`` may drop them, then all of them. A formula represents all forms that are equal in the
-algebra.
+In a formula, ``x`` is any value and ``eps`` any small positive number. All reductions use the same axes and keep them.
+Only ``any_sum`` and ``any_max`` may drop the axes; if one of them does, all do. A formula represents all forms that are
+equal in the algebra.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _TABLE = {
     ),
 }
 _NORMS = ("layer norm", "RMS norm")
-"""functions that must reduce the last axes; along other axes they are different functions"""
+"""functions that must reduce the last axes; if other axes are reduced, they are different functions"""
 _BINARY: dict[type[ast.operator], Callable[[Algebra, int, int], int]] = {
     ast.Add: Algebra.add,
     ast.Sub: lambda algebra, left, right: algebra.add(left, right, -1.0),
@@ -67,31 +67,31 @@ _BINARY: dict[type[ast.operator], Callable[[Algebra, int, int], int]] = {
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """Formula of a known function, as a value in the table's algebra."""
+    """Formula of a known function, as a value of the table's algebra."""
 
     name: str
     text: str
     value: int
     functions: frozenset[str]
-    """functions and reductions in the formula"""
+    """names of the functions and reductions in the formula"""
     parts: Signature
 
     @property
     def is_norm(self) -> bool:
-        """Whether its axes must be the last axes."""
+        """Whether the reduced axes must be the last axes."""
         return self.name in _NORMS
 
 
 @cache
 def table() -> tuple[Algebra, tuple[Formula, ...]]:
-    """Return all formulas, and the algebra of their values."""
+    """Return the algebra, and all formulas as values of this algebra."""
     algebra = Algebra()
     rows = []
     for name, formulas in _TABLE.items():
         for text in formulas:
             tree = ast.parse(text, mode="eval").body
             called = [call.func for call in ast.walk(tree) if isinstance(call, ast.Call)]
-            # Used to skip formulas for an entire recording: without an exp there is no softmax.
+            # If a recording contains no exp, for example, it contains no softmax, and the formula is skipped.
             functions = frozenset([function.id for function in called if isinstance(function, ast.Name)])
             value = _value(algebra, tree)
             rows.append(Formula(name, text, value, functions, signature(algebra, value)))
@@ -99,7 +99,7 @@ def table() -> tuple[Algebra, tuple[Formula, ...]]:
 
 
 def _value(algebra: Algebra, tree: ast.expr) -> int:
-    """Return the value of a formula's syntax tree; formulas are short, so recursion is safe."""
+    """Return the value of a formula's syntax tree. Recursion is safe, because formulas are short."""
     match tree:
         case ast.Constant(value=(int() | float()) as number):
             return algebra.enter(Number(float(number)))
@@ -123,11 +123,11 @@ def _value(algebra: Algebra, tree: ast.expr) -> int:
 
 
 Signature = frozenset[tuple[str, float]]
-"""names and exponents of a value's parts"""
+"""names and exponents of the factors or terms of a value"""
 
 
 def signature(algebra: Algebra, value: int) -> Signature:
-    """Return a value's signature; a formula's signature is a subset of the signature of every matching value."""
+    """Return a value's signature. A formula's signature is a subset of the signature of every value that matches."""
     return frozenset(_parts(algebra, value))
 
 
@@ -159,7 +159,7 @@ def _parts(algebra: Algebra, value: int) -> Iterator[tuple[str, float]]:
 
 
 def _has_number(algebra: Algebra, total: Sum) -> bool:
-    """Return whether a sum requires a constant, including ``eps``, that the formula's ``x`` cannot absorb."""
+    """Return whether a sum requires a constant, such as ``eps``, that cannot be part of the formula's ``x``."""
     names = {term.name for term in [algebra.terms[addend] for addend, _ in total.terms] if isinstance(term, Atom)}
     return "x" not in names and (total.constant != 0 or "eps" in names)
 

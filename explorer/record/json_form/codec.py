@@ -1,7 +1,8 @@
-"""JSON form of recordings: rows keep their field names, nodes are stored as columns, long tables have one list per row.
+"""JSON form of recordings: rows keep their field names, nodes are stored as columns, and long tables have one list per
+row.
 
-Files, the command line and tests use it. Encoder, decoder and the published schema are derived from the rows' fields,
-so that a new field needs no code here.
+Files, the command line and tests use this form. The encoder, the decoder and the published schema are derived from the
+fields of the row classes, so a new field needs no code here.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ OPTIONAL = (
     "compositions", "declined_edges", "dimensions", "explanations", "gradients", "interface", "layers", "leaf_values",
     "operators", "ports", "source_texts", "variables",
 )  # fmt: skip
-"""tables that are omitted when empty, so that recordings from before they existed can be read"""
+"""tables that are omitted if they are empty; older recordings without these tables can therefore be read"""
 _SCALARS = frozenset({int, str, float})
 _NAMES: dict[type, tuple[str, ...]] = {}
 
@@ -38,12 +39,12 @@ def to_json(recording: Recording) -> dict[str, Any]:
 
 
 def stands(name: str, rows: Any) -> bool:
-    """Return whether a table is written; optional tables are written only if they have rows."""
+    """Return whether a table is written. Optional tables are written only if they have rows."""
     return bool(rows) or name not in OPTIONAL
 
 
 def row_names(cls: type) -> tuple[str, ...]:
-    """Return the field names of a row class, in order; none for other classes."""
+    """Return the field names of a row class, in order; () for other classes."""
     names = _NAMES.get(cls)
     if names is None:
         names = _NAMES[cls] = tuple(field.name for field in fields(cls)) if is_dataclass(cls) else ()
@@ -55,7 +56,7 @@ def _encode(value: Any) -> Any:
     if cls in _SCALARS:
         return value
     if cls is tuple or cls is list:
-        # A long list has elements of one type, so checking the first one is sufficient, and fast.
+        # All elements of a long list have the same type, so it is sufficient, and fast, to check the first element.
         if value and type(value[0]) in _SCALARS:
             return list(value)
         return [_encode(item) for item in value]
@@ -69,11 +70,13 @@ def _encode(value: Any) -> Any:
 
 @gc_paused()
 def from_json(plain: Mapping[str, Any]) -> Recording:
-    """Return the recording of a plain form; raise ValueError with the path of the wrong field, or the unknown
-    schema."""
+    """Return the recording in plain form ``plain``.
+
+    Raises ValueError with the path of the wrong field, or for an unknown schema.
+    """
     if not isinstance(plain, Mapping):
         raise ValueError(f"this is no recording: expected an object, found {spoken(plain)}")
-    # Recordings of old versions can be read, but are never written.
+    # Recordings with older schemas can be read, but are never written.
     if plain.get("schema") == 1:
         plain = {**upgrade_1(plain), "schema": SCHEMA}
     if plain.get("schema") != SCHEMA:
@@ -84,20 +87,20 @@ def from_json(plain: Mapping[str, Any]) -> Recording:
         )
     tables = {name: value for name, value in plain.items() if name != "schema"}
     decoded: Recording = decode(tables, Recording, "recording")
-    # Recordings of earlier versions may have late rows, while views apply rows one by one.
+    # Recordings of earlier versions may contain late rows, but views apply rows in order.
     decoded.substitutions = in_order(decoded.substitutions)
     check(decoded)
     return decoded
 
 
 def loads(text: str) -> Recording:
-    """Return the recording in a JSON string; raise ValueError if it contains none."""
+    """Return the recording in a JSON string; raise ValueError if the string contains no recording."""
     return from_json(plain_of(text))
 
 
 @gc_paused()
 def plain_of(text: str) -> Any:
-    """Return the values of a JSON string; raise ValueError for invalid JSON and for numbers that are not finite."""
+    """Return the value of a JSON string; raise ValueError for invalid JSON and for numbers that are not finite."""
     try:
         return json.loads(text, parse_constant=_finite, parse_float=_finite)
     except RecursionError:
@@ -114,7 +117,7 @@ def _finite(text: str) -> float:
 
 
 def json_schema() -> dict[str, Any]:
-    """Return the published JSON Schema (draft 2020-12) of a recording's plain form."""
+    """Return the published JSON Schema (draft 2020-12) of a recording in plain form."""
     body = schema_of(Recording)
     body["properties"] = {"schema": {"const": SCHEMA}, **body["properties"]}
     body["required"] = ["schema", *[name for name in body["required"] if name not in OPTIONAL]]
@@ -122,7 +125,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def schema_of(row_type: Any) -> dict[str, Any]:
-    """Return the JSON Schema of a row's plain form."""
+    """Return the JSON Schema of the plain form of a row with type ``row_type``."""
     if is_dataclass(row_type) and isinstance(row_type, type):
         names = [field.name for field in fields(row_type)]
         properties = {name: schema_of(hints(row_type)[name]) for name in names}
@@ -145,7 +148,7 @@ def schema_of(row_type: Any) -> dict[str, Any]:
 
 
 _KINDS = {"order": "order", "layout": "format", "buffers": "memory"}
-"""name of a "schedule" stage in schema 1 → its kind"""
+"""name of a "schedule" stage in schema 1 → kind of this stage in schema 2"""
 _STAGES = {"group": "batch", "open": "inline", "layout": "memory_format"}
 _COUNTS = {"peak_bound": "peak_lower_bound"}
 _DECISION = {"link": "rule", "chain": "rule_index"}
@@ -178,7 +181,9 @@ _OPERATIONS = {
 
 
 def upgrade_1(plain: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert the plain form of schema 1 to schema 2; a field of the wrong type is left for the decoder to report."""
+    """Convert a recording in plain form from schema 1 to schema 2. Fields of wrong types are left for the decoder to
+    report.
+    """
     upgrades = {
         "stages": _rows(_stage),
         "decisions": _rows(_decision),
@@ -199,16 +204,16 @@ def _named(names: Mapping[str, str], name: Any) -> Any:
 
 
 def _renamed(names: Mapping[str, str], row: Any) -> Any:
-    """Return the row with some of its fields renamed."""
+    """Return ``row`` with its fields renamed by ``names``."""
     return {names.get(name, name): value for name, value in row.items()} if isinstance(row, Mapping) else row
 
 
 def _stage(row: Any) -> Any:
-    """Add the kind of a stage: schema 1 only distinguished passes from schedules."""
+    """Return a stage with its kind: schema 1 only distinguished passes from schedules."""
     if not isinstance(row, Mapping):
         return row
     name, kind = str(row.get("name")), row.get("kind")
-    # The name determines the kind, because schema 1 had a fixed name for each stage.
+    # The name determines the kind, because each stage had a fixed name in schema 1.
     kind = "rewrite" if kind == "pass" else _KINDS.get(name, "memory") if kind == "schedule" else kind
     upgraded = {**row, "kind": kind}
     if isinstance(row.get("name"), str):
@@ -234,7 +239,7 @@ def _decision(row: Any) -> Any:
 
 
 def _nodes(columns: Any) -> Any:
-    """Rename nodes that are named after an operation to the operation's current name."""
+    """Return the columns of nodes with the current names of operations, in nodes that are named after an operation."""
     if not isinstance(columns, Mapping) or not isinstance(columns.get("label"), list):
         return columns
     return {**columns, "label": [_named(_OPERATIONS, label) for label in columns["label"]]}

@@ -1,7 +1,7 @@
-"""Decoders of rows from plain JSON values, one per field type, which are cached; errors state the field.
+"""Decoders of rows from plain JSON values; there is one cached decoder per field type. Errors name the field.
 
 Recordings are read from untrusted files, so each value is checked before a row is built from it. The decoders are
-closures, because walking the type hints for each of hundreds of thousands of values would be slow.
+closures, because inspecting the type hints for each of hundreds of thousands of values would be slow.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ _ID = re.compile(r"0|[1-9][0-9]{0,17}")
 
 
 def decode(value: Any, row: Any, name: str, document: str = "recording") -> Any:
-    """Return the row of a plain value; raise ValueError with the path of the wrong field, starting at ``name``."""
+    """Return the row of type ``row`` that ``value`` encodes.
+
+    Raises ValueError with the path of the wrong field, starting at ``name``.
+    """
     try:
         return _decoder(row)(value)
     except _MismatchError as error:
@@ -30,12 +33,12 @@ def decode(value: Any, row: Any, name: str, document: str = "recording") -> Any:
 
 @cache
 def hints(cls: type) -> dict[str, Any]:
-    """Return the types of a row's fields."""
+    """Return the type of each field of a row class."""
     return get_type_hints(cls)
 
 
 def spoken(value: Any) -> str:
-    """Return a plain value as a string for errors: the value if it is short, else its type."""
+    """Return a plain value as a string for errors: the value itself if it is short, else its type."""
     names = {dict: "an object", list: "a list", str: "a string", int: "an integer", float: "a number"}
     if isinstance(value, (str, int, float)) and len(text := ascii(value)) <= 40:
         return text
@@ -43,7 +46,7 @@ def spoken(value: Any) -> str:
 
 
 class _MismatchError(Exception):
-    """Value of the wrong type; each enclosing decoder adds its part of the path, innermost first."""
+    """Value of the wrong type. Each enclosing decoder adds its part of the path, the innermost decoder first."""
 
     def __init__(self, expected: str, actual: str) -> None:
         super().__init__(f"expected {expected}, found {actual}")
@@ -52,7 +55,7 @@ class _MismatchError(Exception):
 
 @cache
 def _decoder(value_type: Any) -> _Decoder:
-    """Return the decoder of a type."""
+    """Return the decoder for a type."""
     origin, arguments = get_origin(value_type), get_args(value_type)
     if is_dataclass(value_type) and isinstance(value_type, type):
         return _row_decoder(value_type)
@@ -66,13 +69,13 @@ def _decoder(value_type: Any) -> _Decoder:
         return _dict_decoder(arguments[0], arguments[1])
     if origin in (Union, types.UnionType):
         some = _decoder(arguments[0])
-        # The only unions of rows are "something or None".
+        # The only unions in rows are "something or None".
         return lambda value: None if value is None else some(value)
     return _plain_decoder(value_type)
 
 
 def _plain_decoder(value_type: Any) -> _Decoder:
-    """Return the decoder of a scalar or of a literal."""
+    """Return the decoder for a scalar type or a literal type."""
     if value_type is Any:
         return lambda value: value
     choices = get_args(value_type) if get_origin(value_type) is Literal else ()
@@ -85,7 +88,7 @@ def _plain_decoder(value_type: Any) -> _Decoder:
         if choices:
             fits = isinstance(value, str) and value in choices
         elif value_type is float:
-            # JSON writes 2.0 as 2; compare types, because True is an int in Python.
+            # JSON writes 2.0 as 2. Compare types, because True is an int in Python.
             fits = type(value) in (int, float) and abs(value) < math.inf
         else:
             fits = type(value) is value_type
@@ -97,13 +100,13 @@ def _plain_decoder(value_type: Any) -> _Decoder:
 
 
 def _list_decoder(member: Any, container: type[list[Any]] | type[tuple[Any, ...]] = list) -> _Decoder:
-    """Return the decoder of a list of one type, which becomes a list or a tuple."""
+    """Return the decoder for a list whose elements have one type; the list is decoded to ``container``."""
     decode = _decoder(member)
 
     def decode_list(value: Any) -> list[Any] | tuple[Any, ...]:
         if not isinstance(value, list):
             raise _MismatchError("a list", spoken(value))
-        # Most lists are long lists of numbers or strings, which are checked in C, and item by item only to report an
+        # Most lists are long lists of numbers or strings. They are checked in C, and item by item only to report an
         # error.
         if member in (int, str) and set(map(type, value)) <= {member}:
             return container(value)
@@ -120,7 +123,7 @@ def _list_decoder(member: Any, container: type[list[Any]] | type[tuple[Any, ...]
 
 
 def _tuple_decoder(members: tuple[Any, ...]) -> _Decoder:
-    """Return the decoder of a tuple of fixed length."""
+    """Return the decoder for a tuple of fixed length."""
     decoders = [_decoder(member) for member in members]
 
     def decode_tuple(value: Any) -> tuple[Any, ...]:
@@ -133,7 +136,7 @@ def _tuple_decoder(members: tuple[Any, ...]) -> _Decoder:
 
 
 def _dict_decoder(key: type, member: Any) -> _Decoder:
-    """Return the decoder of a dict with keys and values of one type each."""
+    """Return the decoder for a dict whose keys have one type and whose values have one type."""
     decode = _decoder(member)
 
     def decode_dict(value: Any) -> dict[Any, Any]:
@@ -154,7 +157,7 @@ def _dict_decoder(key: type, member: Any) -> _Decoder:
 
 
 def _row_decoder(cls: type) -> _Decoder:
-    """Return the decoder of a dataclass; required fields must be present, and unknown fields are rejected."""
+    """Return the decoder for a dataclass. Required fields must be present, and unknown fields are rejected."""
     known_fields = {field.name: field for field in fields(cls)}
     required = [name for name, f in known_fields.items() if f.default is MISSING and f.default_factory is MISSING]
     decoders = {name: _decoder(hints(cls)[name]) for name in known_fields}
@@ -163,7 +166,7 @@ def _row_decoder(cls: type) -> _Decoder:
     def decode_row(value: Any) -> Any:
         if not isinstance(value, dict):
             raise _MismatchError("an object", spoken(value))
-        # Compare sets once per row, and look for the wrong field only if they differ.
+        # Compare the sets of fields once per row, and look for the wrong field only if they differ.
         if not required_set <= value.keys() <= decoders.keys():
             unknown = [spoken(name) for name in value if name not in known_fields]
             missing = [name for name in required if name not in value]

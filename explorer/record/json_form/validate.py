@@ -1,7 +1,7 @@
 """Validation of a recording beyond the types of its fields: every row number must refer to an existing row.
 
-It runs on recordings read from files, before any view receives them, because later code indexes tables without checks.
-Graphs may be 100,000 nodes deep, so cycles are found by removing finished rows, not by recursion.
+Recordings that are read from files are validated before any view receives them, because later code indexes tables
+without checks. Graphs may be 100,000 nodes deep, so cycles are found by removing finished rows, and not by recursion.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MAX_DEPTH = 8
 
 
 def check(recording: Recording) -> None:
-    """Raise ValueError, with the field, if a row number is out of range or a reason lacks a fact."""
+    """Raise ValueError, which names the field, if a row number is out of range or a reason lacks a fact."""
     _check_nodes(recording)
     _check_tables(recording)
     _check_dimensions(recording)
@@ -31,8 +31,8 @@ def check(recording: Recording) -> None:
 
 
 def _rows(field: str, rows: Iterable[int], table: str, size: int, lowest: int = 0) -> None:
-    """Raise ValueError unless all numbers are rows of a table."""
-    # min and max run in C, because a recording has millions of row numbers, which are rarely wrong.
+    """Raise ValueError unless all ``rows`` are row numbers of a table with ``size`` rows, or at least ``lowest``."""
+    # min and max run in C: a recording has millions of row numbers, and errors are rare.
     rows = rows if isinstance(rows, (list, tuple)) else list(rows)
     if rows and not (min(rows) >= lowest and max(rows) < size):
         invalid = next(row for row in rows if not lowest <= row < size)
@@ -70,7 +70,7 @@ def _check_tables(recording: Recording) -> None:
     nodes = len(recording.nodes)
     _rows("types.parts", chain.from_iterable(row.parts for row in recording.types), "types", len(recording.types))
     _rows("scopes.parent", [row.parent for row in recording.scopes], "scopes", len(recording.scopes), -1)
-    # Later code follows scopes and types to their ends, and would never terminate in a cycle.
+    # Later code follows scopes and types from row to row, and would never terminate in a cycle.
     _acyclic("types.parts", [row.parts for row in recording.types])
     _acyclic("scopes.parent", [(row.parent,) if row.parent >= 0 else () for row in recording.scopes])
     for body in recording.bodies:
@@ -90,7 +90,10 @@ def _check_tables(recording: Recording) -> None:
 
 
 def _acyclic(field: str, parts_of: Sequence[tuple[int, ...]]) -> None:
-    """Raise ValueError if a row contains itself. Rows without remaining parts are removed until none is left."""
+    """Raise ValueError if a row contains itself, directly or indirectly.
+
+    Rows that contain no other remaining rows are removed until none is left.
+    """
     wholes_of: list[list[int]] = [[] for _ in parts_of]
     missing = [len(parts) for parts in parts_of]
     for row, parts in enumerate(parts_of):
@@ -108,7 +111,7 @@ def _acyclic(field: str, parts_of: Sequence[tuple[int, ...]]) -> None:
 
 
 def _check_dimensions(recording: Recording) -> None:
-    """Raise ValueError unless dimension names belong to nodes, with one name per dimension."""
+    """Raise ValueError unless dimension names belong to existing nodes, with one name per dimension."""
     _rows("dimensions", list(recording.dimensions), "nodes", len(recording.nodes))
     for node, declared in recording.dimensions.items():
         if len(declared.names) != len(recording.type_of(node).shape):
@@ -119,7 +122,9 @@ def _check_dimensions(recording: Recording) -> None:
 
 
 def _check_decisions(recording: Recording) -> None:
-    """Raise ValueError for a decision whose sentence lacks a fact, or refers to nodes that do not exist."""
+    """Raise ValueError if a fact is missing in a decision's sentence, or if a decision refers to nodes that do not
+    exist.
+    """
     nodes = len(recording.nodes)
     for decision in recording.decisions:
         _rows("decisions.stage", (decision.stage,), "stages", len(recording.stages))
@@ -152,7 +157,7 @@ def _check_decisions(recording: Recording) -> None:
 
 
 def _check_substitutions(recording: Recording) -> None:
-    """Check that views can apply replacements one by one, forwards and backwards, without cycles."""
+    """Raise ValueError unless views can apply the replacements one by one, forwards and backwards, without cycles."""
     replaced: set[int] = set()
     for _, old, new in recording.substitutions:
         prefix = f"recording field recording.substitutions: node {spoken(new)} is put in the place of {spoken(old)}"
@@ -164,7 +169,7 @@ def _check_substitutions(recording: Recording) -> None:
 
 
 _MAX_NUMBER = 1 << 1000
-"""upper limit of numbers with a unit, so that they can be formatted"""
+"""upper limit of numbers that have a unit, because larger numbers cannot be formatted"""
 
 
 def _check_fact(name: str, fact: Any, nodes: int) -> None:

@@ -1,7 +1,7 @@
-"""Values of leaves before a run, so that a model's weights can be inspected without an input.
+"""Values of leaves before a run, to inspect the weights of a model without an input.
 
-A recording made to inspect a file reads no weights. The view requests the weight that a reader selects;
-``explorer show --weights`` requests all of them, because a static page cannot request any.
+A recording that is made to inspect a file reads no weights. The view requests a weight when the user selects it.
+``explorer show --weights`` requests all weights, because a static page cannot request any later.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from explorer.run.recording.recorder import expressions
 
 
 def leaf_value(node: Expr) -> Summary | None:
-    """Summarize the value of a leaf; return None for a leaf without one before a run. A file's weight is not kept.
+    """Summarize the value of a leaf; return None for a leaf that has no value before a run.
 
-    Raise FileError for a weight that cannot be read.
+    A weight that is read from a file is not kept. Raises FileError for a weight that cannot be read.
     """
     if not isinstance(node, Tensor):
         return None
@@ -27,7 +27,7 @@ def leaf_value(node: Expr) -> Summary | None:
 
 
 def leaf_answer(planned: Plan, node: int) -> tuple[Summary | None, str]:
-    """Summarize the value of the leaf with a node id, or return the reason why it cannot be read."""
+    """Return a summary of the leaf with id ``node`` and "", or None and the reason why its value cannot be read."""
     try:
         return leaf_value(expressions(planned)[node]), ""
     except (ExplorerError, OSError) as error:
@@ -35,6 +35,6 @@ def leaf_answer(planned: Plan, node: int) -> tuple[Summary | None, str]:
 
 
 def leaf_values(planned: Plan) -> dict[int, Summary]:
-    """Summarize the values of all leaves of a plan, keyed by their ids in its recording."""
+    """Return summaries of the values of all leaves of a plan, keyed by their node ids in the plan's recording."""
     values = {index: leaf_value(node) for index, node in enumerate(expressions(planned))}
     return {index: summary for index, summary in values.items() if summary is not None}

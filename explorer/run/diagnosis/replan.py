@@ -1,7 +1,7 @@
 """Replanning: a planned graph is changed slightly and planned again.
 
-What-if analysis and its candidate edits use it. Rules cannot name the facts on which they depend, so the changed graph
-is recorded again, with the same operations and scopes, and is planned by the whole planner.
+What-if analysis and its candidate edits use replanning. Rules do not report the facts on which they depend. Therefore
+the changed graph is recorded again, with the same operations and scopes, and the whole planner plans it.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from explorer.plan.options import Options
 from explorer.plan.planner import Plan, plan
 
 Images: TypeAlias = dict[int, Expr]
-"""uid of a node → its counterpart in the changed graph"""
+"""uid of a node → node that corresponds to it in the changed graph"""
 
 
 @dataclass(frozen=True)
 class ReplanInput:
-    """Graph to change: its nodes in topological order, their operands, and its roots."""
+    """Graph to be changed: its nodes in topological order, their operands, and its roots."""
 
     nodes: Sequence[Expr]
     operands: Callable[[Expr], tuple[Expr, ...]]
@@ -41,19 +41,19 @@ class Counterfactual:
 
     text: str
     edges: Mapping[tuple[int, int], Callable[[Expr], Expr]] = field(default_factory=dict)
-    """(reader, operand) → function from the operand to its replacement for this reader"""
+    """(uid of a reader, uid of its operand) → function from the operand to the operand's replacement for this reader"""
     nodes: Mapping[int, Callable[[tuple[Expr, ...]], Expr]] = field(default_factory=dict)
-    """uid → function from the operands to the replacement of the node"""
+    """uid of a node → function from its operands to its replacement"""
     dropped: frozenset[int] = frozenset()
     """roots that are no longer requested"""
     further: Callable[[Images], list[Expr]] | None = None
-    """additional roots"""
+    """function that returns additional roots"""
     passes: Mapping[type[Pass], Mapping[str, Any]] = field(default_factory=dict)
-    """pass class → other values of its fields"""
+    """pass class → changed values of its fields"""
     work: float = 1.0
-    """how many times the work is done; costs are divided by it"""
+    """factor by which the change increases the amount of work; costs are divided by this factor"""
     shows: Callable[[Plan, Images], bool] | None = None
-    """test of success, if checking the declined nodes is not enough"""
+    """test of success, if it is not sufficient to check the declined nodes"""
 
 
 NOTHING = Counterfactual("as it is")
@@ -65,12 +65,12 @@ def recorded_input(graph: PlanGraph) -> ReplanInput:
 
 
 def planned_input(graph: PlanGraph) -> ReplanInput:
-    """Return the graph after all passes."""
+    """Return the graph as it is after all passes."""
     return ReplanInput(graph.live, lambda node: graph.inputs[node.uid], graph.roots)
 
 
 def neighbourhood(graph: PlanGraph, node: Expr, depth: int) -> ReplanInput:
-    """Return a node with ``depth`` levels of operands; values below them become random arrays."""
+    """Return ``node`` with ``depth`` levels of operands; random arrays replace the values below these levels."""
     level = {node.uid: 0}
     reached = [node]
     # The list grows during the loop, level by level, as in a breadth-first search.
@@ -108,7 +108,9 @@ def _operands_first(node: Expr, operands: Callable[[Expr], Sequence[Expr]]) -> l
 
 
 def placeholder(original: Expr, graph: PlanGraph, type_: TensorType | None = None) -> Expr:
-    """Return a leaf of a node's type with another value: a parameter if the node depends on one, else a tensor."""
+    """Return a leaf with the type of ``original``, or ``type_``: a parameter if ``original`` depends on one, else a
+    tensor.
+    """
     type_ = type_ or original.tensor_type
     if graph.has_parameters and not is_constant(original, graph):
         return Parameter(type_, original.label)()
@@ -116,7 +118,7 @@ def placeholder(original: Expr, graph: PlanGraph, type_: TensorType | None = Non
 
 
 def replan(base: ReplanInput, options: Options, change: Counterfactual = NOTHING) -> tuple[Plan, Images]:
-    """Plan a changed graph; raise OperandError if the change is not legal."""
+    """Plan a changed graph; raise OperandError if the change is not valid."""
     images: Images = {}
     for node in base.nodes:
         operands = []
@@ -128,13 +130,13 @@ def replan(base: ReplanInput, options: Options, change: Counterfactual = NOTHING
         if replacement is not None:
             images[node.uid] = replacement(tuple(operands))
         elif not operands:
-            # Leaves are shared with the explained plan, since only their types matter, not their values.
+            # The explained plan and this plan share leaves, since only the types of leaves matter, not their values.
             images[node.uid] = node
         else:
             images[node.uid] = make_replacement(node.operation, tuple(operands), node, node.scope)
     roots = [images[root.uid] for root in base.roots if root.uid not in change.dropped]
     roots += change.further(images) if change.further is not None else []
-    # A part may end in a call with several outputs, whose items are roots themselves.
+    # A part of a graph may end in a call with several outputs, whose items are roots themselves.
     roots = [root for root in roots if not isinstance(root.type, TupleType)]
     for kind, changes in change.passes.items():
         options = options.with_fields(kind, **changes)

@@ -1,7 +1,8 @@
 """Reproducers: notebook cells that reproduce a decision on the smallest part of the graph that leads to it.
 
-Parts around the decision's nodes are tried, smallest first, by running the generated source and looking for the
-decision in its plan. So no rule has to name the facts on which it depends, and every returned cell is known to work.
+Parts of the graph around the nodes of the decision are tried, smallest first: the generated source is run, and the
+decision is searched in its plan. Therefore rules need not report the facts on which they depend, and every returned
+cell is known to work.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ from explorer.record import Decision, Recording
 from explorer.run.recording.recorder import expressions
 
 _DISTANCES = (0, 1, 2, 4, 8)
-"""distances above and below the decision's nodes that are tried before the whole graph"""
+"""distances from the nodes of the decision, upwards and downwards, that are tried before the whole graph"""
 
 
 class _Part(NamedTuple):
-    """Part of the recorded graph: its operations, the values cut off below them, and its roots."""
+    """Part of the recorded graph: its operations, the values that replace everything below them, and its roots."""
 
     inside: frozenset[int]
     cut: frozenset[int]
@@ -45,10 +46,10 @@ class _Part(NamedTuple):
 
 
 def reproducer(planned: Plan, recording: Recording, decision: Decision) -> str:
-    """Return Python source that records a small graph, plans it, asserts the decision again, and shows the plan.
+    """Return Python source that records a small graph, plans it, asserts the decision, and shows the plan.
 
-    The source needs only ``explorer as ex`` and ``numpy as np``. Raise StateError if even the whole graph, recorded
-    again, does not lead to the decision.
+    The source needs only ``explorer as ex`` and ``numpy as np``. Raises StateError if even the whole graph, when it is
+    recorded again, does not lead to the decision.
     """
     if all(decision is not candidate for candidate in recording.decisions):
         raise OperandError(
@@ -61,7 +62,7 @@ def reproducer(planned: Plan, recording: Recording, decision: Decision) -> str:
             if _shows(source, decision):
                 return f"{source}{_assertion(decision)}"
     source_error: OperandError | None = None
-    # A decision about both a value and its gradient needs both functions, which only differentiation records.
+    # A decision about a value and its gradient needs both functions, and only differentiation records both.
     writers = (_written, _differentiated) if decision.code != "augmented" else (_differentiated,)
     for part, write in itertools.product(_parts(planned, recording, decision), writers):
         if write is _differentiated and _call(planned, part) is None:
@@ -81,7 +82,9 @@ def reproducer(planned: Plan, recording: Recording, decision: Decision) -> str:
 
 
 def _parts(planned: Plan, recording: Recording, decision: Decision) -> Iterator[_Part]:
-    """Yield parts of the recorded graph around a decision's nodes, smallest first and the whole graph last."""
+    """Yield parts of the recorded graph around the nodes of a decision, the smallest part first and the whole graph
+    last.
+    """
     all_nodes, graph = expressions(planned), planned.graph
     mentioned_nodes = [*decision.subjects, *decision.produced, *_facts(decision)]
     provenance = recording.provenance
@@ -102,14 +105,17 @@ def _parts(planned: Plan, recording: Recording, decision: Decision) -> Iterator[
         for _ in range(levels_below):
             uids |= {operand.uid for uid in uids for operand in by_uid[uid].operands}
         part = _closed(planned, uids, by_uid, items)
-        # Keyed by its nodes, since many distances yield the same part and each attempt runs a plan.
+        # Keyed by the nodes of the part: many distances give the same part, and each attempt runs a plan.
         parts[part.inside] = part
     yield from sorted(parts.values(), key=lambda part: len(part.inside))
     yield _closed(planned, set(by_uid), by_uid, items)
 
 
 def _closed(planned: Plan, requested: set[int], by_uid: Mapping[int, Expr], items: Mapping[int, list[Expr]]) -> _Part:
-    """Return the wanted nodes as a part, including values that random arrays cannot replace and their operands."""
+    """Return the part that consists of the ``requested`` nodes.
+
+    Operands that random arrays cannot replace are included, together with their own operands.
+    """
     uids: set[int] = set()
     pending = [by_uid[uid] for uid in requested]
     while pending:
@@ -131,12 +137,12 @@ def _closed(planned: Plan, requested: set[int], by_uid: Mapping[int, Expr], item
 
 
 def _can_be_requested(node: Expr) -> bool:
-    """Return whether a node's value can be requested, which is false for tuples."""
+    """Return whether the value of a node can be requested; the values of tuples cannot."""
     return not isinstance(node.type, TupleType)
 
 
 def _facts(decision: Decision) -> list[int]:
-    """Return the nodes named in a decision's facts."""
+    """Return the nodes that the facts of a decision contain."""
     nodes: list[int] = []
     pending: list[Any] = list(decision.facts.values())
     while pending:
@@ -149,10 +155,12 @@ def _facts(decision: Decision) -> list[int]:
 
 
 def _written(planned: Plan, part: _Part) -> str:
-    """Return the source of a part and its plan; raise OperandError if a value has no source, such as a function."""
+    """Return the source that records a part and plans it; raise OperandError if a value, such as a function, has no
+    source.
+    """
     graph = planned.graph
     nodes = [node for node in graph.recorded if node.uid in part.inside or node.uid in part.cut]
-    # In recording order, on which decisions between equal nodes depend.
+    # In order of recording, because decisions about equal nodes depend on this order.
     nodes.sort(key=lambda node: node.uid)
     from_parameters: set[int] = set()
     for node in graph.recorded:
@@ -164,13 +172,15 @@ def _written(planned: Plan, part: _Part) -> str:
 
 
 def _call(planned: Plan, part: _Part) -> Expr | None:
-    """Return the first call of a function in a part."""
+    """Return the first call of a function in a part of the graph."""
     part_nodes = (node for node in planned.graph.recorded if node.uid in part.inside)
     return next((node for node in part_nodes if isinstance(node.operation, Call) and node.operation.inlinable), None)
 
 
 def _differentiated(planned: Plan, part: _Part) -> str:
-    """Return the source of a part's first call and its gradient; only both together record both functions."""
+    """Return the source of the first call in a part and of the call's gradient: only both together record both
+    functions.
+    """
     call = _call(planned, part)
     assert call is not None
     operands = list({operand.uid: operand for operand in call.operands}.values())
@@ -190,8 +200,10 @@ def _differentiated(planned: Plan, part: _Part) -> str:
 
 
 def _rewritten(planned: Plan, decision: Decision) -> Iterator[str]:
-    """Yield sources of a value whose gradient was recorded in stable form, and of the gradient, with increasingly many
-    operands."""
+    """Yield sources for a value whose gradient was recorded in stable form, and for the gradient.
+
+    Each source includes more operands than the previous one.
+    """
     forward = {expressions(planned)[node].scope.payload for node in decision.subjects}  # type: ignore[union-attr]
     for value in [node for node in planned.graph.recorded if node.uid in forward]:
         included = {value.uid: value}
@@ -249,19 +261,21 @@ _RESERVED = frozenset({"ex", "np", "plan", "random", *_CELL_NAMES, *keyword.kwli
 
 
 class Source:
-    """Source lines that record nodes; a node has a name once its line is written."""
+    """Source lines that record nodes. A node has a name once its line is written."""
 
     def __init__(self, nodes: Sequence[Expr], cut: Collection[int], parameters: Collection[int] = ()) -> None:
-        """Write ``nodes`` in topological order, nodes in ``cut`` as leaves and in ``parameters`` as parameters."""
+        """Write ``nodes`` in topological order; nodes in ``cut`` become leaves, and nodes in ``parameters`` become
+        parameters.
+        """
         self.functions: list[str] = []
         self.lines: list[str] = []
         self.names: dict[int, str] = {}
         self._bodies: dict[int, str] = {}
         self._name_of_label: dict[str, str] = {}
-        """label of a function → name of the first function with that label"""
+        """label of a function → name of the first function that has this label"""
         self._used: set[str] = set(_RESERVED)
         self._stored: dict[int, str] = {}
-        """storage → name of the tensor that owns it"""
+        """storage → name of the tensor that uses it"""
         for body in _bodies(node for node in nodes if node.uid not in cut):
             self._function(body)
         for node in nodes:
@@ -269,10 +283,10 @@ class Source:
             self.lines.append(f"{name} = {self._leaf(node, parameters) if node.uid in cut else self._value(node)}")
 
     def _name(self, label: str) -> str:
-        """Return a unique name: the leaf's or operation's name if it is an identifier, else v1, v2 …"""
+        """Return a unique name: the name of the leaf or operation if it is an identifier, else v1, v2 …"""
         identifier = re.sub(r"[^A-Za-z0-9_]", "_", label).strip("_")
         base = identifier if re.match("[A-Za-z]", identifier) and len(identifier) <= 24 else "v"
-        base += "_" * hasattr(builtins, base)  # the cell does not shadow Python's own sum and max
+        base += "_" * hasattr(builtins, base)  # the cell must not shadow Python's own sum and max
         suffix = 1
         name = base if base != "v" else "v1"
         while name in self._used:
@@ -311,7 +325,7 @@ class Source:
         return f"{_called(operation)}({', '.join(operands)})"
 
     def _function(self, body: Body) -> None:
-        """Write a body as a function; captured values become operands."""
+        """Write a body as a Python function; captured values become operands."""
         name = self._bodies[id(body)] = self._name(body.name)
         # A function has its own names and lines, and must not shadow names of the enclosing functions.
         outer_names, lines = (self.names, self._used), self.lines
@@ -327,8 +341,8 @@ class Source:
         results = ", ".join([self.names[node.uid] for node in body.outputs])
         body_lines = [*self.lines, f"return {results}"]
         (self.names, self._used), self.lines = outer_names, lines
-        # A variable of the cell with a name that a function reads, if only as an attribute (``ex.add``), would have the
-        # function traced again, because what it captures is found by names.
+        # Captures are found by name. If a variable of the cell had a name that a function reads, even as an attribute
+        # (``ex.add``), the function would be traced again.
         self._used.update(re.findall(r"\w+", " ".join(body_lines)))
         first = self._name_of_label.setdefault(body.name, name)
         self.functions += [
@@ -337,12 +351,12 @@ class Source:
             f"def {name}({arguments}):",
             *[f"    {line}" for line in body_lines],
             "",
-            *["", f"{name}.name = {first!r}"] * (first != name),  # a second body under the same label
+            *["", f"{name}.name = {first!r}"] * (first != name),  # a second body has the same label
         ]
 
 
 def _bodies(nodes: Iterable[Expr]) -> list[Body]:
-    """Return the bodies that nodes call, inner ones first."""
+    """Return the bodies that nodes call, inner bodies first."""
     bodies: dict[int, Body] = {}
     pending = [node.operation.body for node in nodes if isinstance(node.operation, Call)]
     while pending:
@@ -354,7 +368,7 @@ def _bodies(nodes: Iterable[Expr]) -> list[Body]:
 
 
 def _called(operation: Operation) -> str:
-    """Return the callable that records an operation."""
+    """Return the source of the callable that records an operation."""
     name = operation.name
     if not operation.attribute_names and functions.get(name) is operation:
         return f"ex.{name}"
@@ -363,7 +377,7 @@ def _called(operation: Operation) -> str:
 
 
 def _array(type_: TensorType, name: str) -> str:
-    """Return the source of a tensor of this type, drawn from the seeded ``random``."""
+    """Return the source of a tensor with this type, drawn from the seeded ``random``."""
     if not type_.plain:
         raise OperandError(
             f"a tensor of {type_}",
@@ -380,10 +394,12 @@ def _array(type_: TensorType, name: str) -> str:
 
 
 def written(value: Any) -> str:
-    """Return the source of an attribute or option; raise OperandError if it has none, such as a function."""
+    """Return the source of an attribute or option; raise OperandError for a value without source, such as a
+    function.
+    """
     if value is None or isinstance(value, (bool, int, str)):
         return repr(value)
-    # Before Python's floats, because np.float64 is a subclass and would lose its dtype.
+    # Before Python's floats: np.float64 is a subclass of float and would lose its dtype.
     if isinstance(value, np.generic):
         return f"np.{value.dtype.name}({written(value.item())})"
     if isinstance(value, float):
@@ -412,7 +428,9 @@ def written(value: Any) -> str:
 
 
 def _imported(cls: type) -> str:
-    """Return the name of an explorer class; raise OperandError for other classes, which the source cannot import."""
+    """Return the name of an explorer class; raise OperandError for other classes, because the source cannot import
+    them.
+    """
     if not cls.__module__.startswith("explorer."):
         raise _without_source(cls)
     return f"ex.{cls.__module__.removeprefix('explorer.')}.{cls.__qualname__}"
@@ -427,18 +445,18 @@ def _without_source(value: Any) -> OperandError:
 
 
 def options(value: Any) -> str:
-    """Return the fields of a dataclass that differ from their defaults, as keyword arguments."""
+    """Return the fields of a dataclass whose values differ from their defaults, as keyword arguments."""
     return ", ".join(
         [f"{f.name}={written(getattr(value, f.name))}" for f in fields(value) if getattr(value, f.name) != _default(f)]
     )
 
 
 _SHARED = {"lanes": "lanes", "heuristic": "order", "cost_model": "cost_model"}
-"""pass fields that are plan options → the option"""
+"""name of a pass field that is also a plan option → name of the option"""
 
 
 def plan_arguments(options: Options) -> str:
-    """Return the options of a plan that differ from the defaults, as keyword arguments of ``ex.EvalPlan``."""
+    """Return the options of a plan that differ from their defaults, as keyword arguments of ``ex.EvalPlan``."""
     names = pass_names(options.passes)
     without = tuple([name for name in PASSES if name not in names])
     start = Options(without)
@@ -472,5 +490,5 @@ def _default(field: Field[Any]) -> Any:
 
 
 def is_drawable(type_: AnyType) -> bool:
-    """Return whether a value of this type can be replaced by a random array."""
+    """Return whether a random array can replace a value of this type."""
     return not isinstance(type_, TupleType) and type_.plain

@@ -1,8 +1,8 @@
 """Estimates of a plan on several workers: its duration, the bytes sent, and the idle time of each worker.
 
-Nothing runs and nothing is connected. The executor "dask"'s own algorithm (plan/schedule/task_assignment.py) assigns
-the plan's estimated costs to workers. The pass that divides mapped calls over workers divides them here too, so a graph
-with mapped calls is planned again.
+Nothing runs and nothing is connected. The algorithm of the executor "dask" (plan/schedule/task_assignment.py) assigns
+the plan's kernels to workers by their estimated costs. The pass that divides mapped calls between workers divides them
+here, too, so a graph with mapped calls is planned again.
 """
 
 from __future__ import annotations
@@ -30,40 +30,42 @@ from explorer.record.worker_lanes import Lane, Span, lanes_text
 from explorer.run.diagnosis.replan import recorded_input, replan
 
 MAX_WORKERS = 100_000
-"""maximum number of workers of an estimate: each has a lane, and many more would exhaust memory"""
+"""maximum number of workers of an estimate: each worker has a lane, and many more would exhaust memory"""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ScaleEstimate:
-    """Estimated run on several workers, with times in µs; ``print`` shows it as text, a notebook as a picture."""
+    """Estimated run on several workers, with times in µs. ``print`` shows it as text, and a notebook shows a
+    picture.
+    """
 
     network: Network
     micros: float
-    """from the first message to the last result"""
+    """time from the first message to the last result, in µs"""
     alone: float
-    """all kernels in sequence on one worker that holds the inputs"""
+    """time of all kernels in sequence on one worker that already has the inputs, in µs"""
     critical: float
-    """the longest path through the kernels, which is a lower bound for any number of workers"""
+    """time of the longest path through the kernels in µs, which is a lower bound for any number of workers"""
     bytes: int
-    """total bytes sent, counting repeated transfers"""
+    """total number of bytes sent, including repeated transfers"""
     messages: int
     lanes: tuple[Lane, ...]
-    """each worker's tasks with their times; the first lane is the calling process, if it computes or receives"""
+    """tasks of each worker with their times; the first lane is the calling process, if it computes or receives"""
 
     @property
     def speedup(self) -> float:
-        """Speedup over one worker that holds the inputs."""
+        """Speedup relative to one worker that already has the inputs."""
         return self.alone / self.micros if self.micros else 1.0
 
     @property
     def idle(self) -> float:
-        """Fraction of the workers' time in which they do not compute."""
+        """Fraction of the workers' time during which they do not compute."""
         total = self.micros * self.network.workers
         return 1 - sum([lane.busy for lane in self.lanes[1:]]) / total if total else 0.0
 
     @property
     def worthwhile(self) -> bool:
-        """Whether the workers are faster than one worker that holds the inputs."""
+        """Whether the workers are faster than one worker that already has the inputs."""
         return self.micros < self.alone
 
     def __str__(self) -> str:
@@ -97,7 +99,7 @@ class ScaleEstimate:
 def scale_estimate(
     planned: Plan, workers: int, bandwidth: float = BANDWIDTH, latency: float = LATENCY, overhead: float = OVERHEAD
 ) -> ScaleEstimate:
-    """Estimate a plan on workers; see ``EvalPlan.estimate``."""
+    """Estimate a plan's run on ``workers`` workers; see ``EvalPlan.estimate``."""
     if isinstance(workers, bool) or not isinstance(workers, int) or not 1 <= workers <= MAX_WORKERS:
         raise OperandError(
             f"estimate(workers={workers!r})",
@@ -108,13 +110,17 @@ def scale_estimate(
     for name, value in (("latency", latency), ("overhead", overhead)):
         _check_number(name, value, "µs, 0 or more", _is_number(value) and 0 <= value < float("inf"), f"{name}=1000")
     network = Network(workers, float(bandwidth), float(latency), float(overhead))
-    # For the plan without division, since one worker would otherwise pay for rows and joins that it does not need.
+    # The time of one worker is taken from the undivided plan, since rows and joins of divided calls would only slow it
+    # down.
     one_worker_us = sum([task.micros for task in chain_tasks(_planned_over(planned, None).schedule).tasks])
     return _estimate(_planned_over(planned, network).schedule, network, one_worker_us)
 
 
 def _planned_over(planned: Plan, network: Network | None) -> Plan:
-    """Return the plan with its mapped calls divided over a network, or undivided; the same plan if it has none."""
+    """Return the plan with its mapped calls divided between the workers of ``network``; None: undivided.
+
+    Returns the same plan if it has no mapped calls.
+    """
     if not any(decision.code in (Inline.batched.code, Inline.divided.code) for decision in planned.graph.decisions):
         return planned
     options = planned.options.with_fields(Inline, network=network)
@@ -124,8 +130,8 @@ def _planned_over(planned: Plan, network: Network | None) -> Plan:
 
 
 def _estimate(schedule: Schedule, network: Network, one_worker_us: float) -> ScaleEstimate:
-    """Assign a schedule to workers; ``one_worker_us`` is the time in µs of one worker that holds the inputs."""
-    # The calling process sends and receives, and runs the kernels that take less time than a message.
+    """Assign a schedule to workers; ``one_worker_us`` is the time in µs of one worker that already has the inputs."""
+    # The calling process sends and receives values, and runs the kernels that take less time than a message.
     work = chain_tasks(schedule, at_home=lambda kernel: ends_before_messages(kernel, network))
     assignment = assign(work.tasks, work.sizes, work.inputs, work.results, network)
     spans: list[list[Span]] = [[] for _ in range(network.workers + 1)]
@@ -153,7 +159,7 @@ def _lane_name(lane: int) -> str:
 
 
 def bandwidth_is_legal(bandwidth: Any) -> bool:
-    """Return whether a bandwidth is a number above 0; infinity is allowed."""
+    """Return whether ``bandwidth`` is a number above 0; infinity is allowed."""
     return _is_number(bandwidth) and bandwidth > 0
 
 

@@ -1,4 +1,4 @@
-"""Weight comparison: weights of two models with different values."""
+"""Comparison of weights: which weights of two models have different values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from explorer.record.escape import visible
 def compare_weights(comparison: Comparison, before: Sequence[Expr], after: Sequence[Expr]) -> WeightDifferences:
     """Compare the values of weights; ``before`` and ``after`` are the expressions of the two recordings' nodes.
 
-    Raise the error of reading a weight, such as FileError for a weight that is missing from its file.
+    If a weight cannot be read, the error is raised, such as FileError for a weight that is missing in its file.
     """
     equal, transposed, differ = 0, 0, []
     recording = comparison.before
@@ -30,7 +30,7 @@ def compare_weights(comparison: Comparison, before: Sequence[Expr], after: Seque
         if tensor_before.dtype != tensor_after.dtype or (
             tensor_before.shape != tensor_after.shape and tensor_before.shape != tensor_after.shape[::-1]
         ):
-            continue  # listed as a change of the graph
+            continue  # already listed as a change of the graph
         if tensor_before.storage is tensor_after.storage:
             equal += 1
             continue
@@ -51,7 +51,7 @@ def _value_of(tensor: Tensor) -> Array:
 
 
 def _difference(before: Any, after: Any) -> str:
-    """Describe the difference of two arrays of one dtype; return "" if they are equal, with NaN equal to NaN."""
+    """Return a description of how two arrays with the same dtype differ; "" if they are equal. NaN equals NaN."""
     if before.shape != after.shape:
         return "transposed, with other values"
     # NaN is the only number that differs from itself
@@ -64,7 +64,7 @@ def _difference(before: Any, after: Any) -> str:
         return difference
     with np.errstate(invalid="ignore", over="ignore"):
         distances = np.abs(np.subtract(before[unequal], after[unequal], dtype=np.result_type(before.dtype, np.float64)))
-    # NaN if either element is NaN, or both are infinite complex numbers
+    # the difference is NaN if either element is NaN, or if both are infinite complex numbers
     known_distances = distances[~np.isnan(distances)]
     largest = f", by {np.max(known_distances):.3g} at most" if known_distances.size else ""
     unknown = distances.size - known_distances.size

@@ -1,6 +1,6 @@
 """What-if analysis: the smallest change after which a declined rule would be applied.
 
-Candidate edits are actually planned, so an answer is a fact about the planner and not an estimate. Planning is fast
+Candidate edits are actually planned, so the answer is a fact about the planner and not an estimate. Planning is fast
 enough to try a dozen edits.
 """
 
@@ -38,13 +38,15 @@ from explorer.run.diagnosis.replan import (
 )
 
 _DEPTH = 3
-"""levels of operands kept for a node that is in neither the recorded nor the final graph"""
+"""levels of operands that are kept for a node that is neither in the recorded graph nor in the final graph"""
 _FUSING = ("Epilogue", "ElementwiseChain", "Prologue")
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """Planned change: whether the rule is now applied, and the plan's cost in µs and peak in bytes."""
+    """A change that was planned: whether the rule is now applied, the plan's cost in µs and its peak memory in
+    bytes.
+    """
 
     change: str
     flips: bool
@@ -54,20 +56,22 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class WhatIf:
-    """Changes tried for a declined decision, smallest first, up to the change that applies the rule.
+    """Changes that were tried for a declined decision, smallest first; the last one applies the rule, if any does.
 
     Example: see ``ex.EvalPlan``.
     """
 
     declined: str
     estimated_us: float
-    """cost of the unchanged graph; costs of changes that do more work are scaled to the same amount of work"""
+    """cost of the unchanged graph in µs; costs of changes that increase the work are scaled to the same amount of
+    work
+    """
     peak_bytes: int
     attempts: tuple[Attempt, ...]
 
     @property
     def change(self) -> Attempt | None:
-        """The change that applies the rule; None if no small change is known."""
+        """The change that applies the rule; None if no such small change is known."""
         return next((attempt for attempt in self.attempts if attempt.flips), None)
 
     def __repr__(self) -> str:
@@ -90,8 +94,8 @@ class WhatIf:
 def what_if(planned: Plan, recording: Recording, what: Decision | Expr) -> WhatIf:
     """Try the known changes for a declined decision, smallest first, until the rule is applied.
 
-    For an expression, its costliest declined decision is used. Raise OperandError for a decision that was applied or
-    belongs to another plan, and for an expression without a declined decision.
+    If ``what`` is an expression, its costliest declined decision is used. Raises OperandError for a decision that was
+    applied or that belongs to another plan, and for an expression without a declined decision.
     """
     index = _declined_decision(planned, recording, what)
     decision, sentence = planned.graph.decisions[index], recording.reason(recording.decisions[index])
@@ -106,7 +110,7 @@ def what_if(planned: Plan, recording: Recording, what: Decision | Expr) -> WhatI
     changes = CHANGES.get((stage, decision.code))
     for base, node in _bases(graph, decision, stage) if changes is not None else ():
         unchanged, images = replan(base, options)
-        # In this graph another reason applied, so an edit of it would prove nothing.
+        # A different reason applies in this graph, so an edit of the graph would prove nothing.
         if not _still_declined(unchanged, decision, images[node.uid]):
             continue
         assert changes is not None
@@ -116,7 +120,9 @@ def what_if(planned: Plan, recording: Recording, what: Decision | Expr) -> WhatI
 
 
 def _declined_decision(planned: Plan, recording: Recording, what: Decision | Expr) -> int:
-    """Return the index of a decision, or of the costliest declined decision about an expression."""
+    """Return the index of the decision ``what``, or of the costliest declined decision about the expression
+    ``what``.
+    """
     if isinstance(what, Expr):
         choices = planned.graph.decisions
         indices = [
@@ -142,9 +148,12 @@ def _declined_decision(planned: Plan, recording: Recording, what: Decision | Exp
 
 
 def _bases(graph: PlanGraph, decision: PlanDecision, stage: str) -> Iterator[tuple[ReplanInput, Expr]]:
-    """Yield the graphs to change with the node in each: the user's, the final graph, or the node and its operands."""
+    """Yield each graph that may be changed, with the node in it.
+
+    These are the user's graph and the final graph or, if neither contains the node, the node and its operands.
+    """
     reader = next((node for node in decision.subjects if node.operands), decision.subjects[0])
-    # A convolution's algorithm depends only on the node itself.
+    # The algorithm of a convolution depends only on the node itself.
     if stage == "algorithms":
         yield neighbourhood(graph, reader, 0), reader
         return
@@ -162,9 +171,9 @@ def _try(
         try:
             changed, images = replan(base, options, change)
         except OperandError:
-            continue  # the edit is not legal here; try the next one
+            continue  # the edit is not valid here; try the next edit
         flips = change.shows(changed, images) if change.shows else _is_applied(changed, decision, node, images)
-        # Scaled to the same amount of work: twice the images in less than twice the time is a gain.
+        # Scale to the same amount of work: twice the number of images in less than twice the time is a gain.
         yield Attempt(change.text, flips, _price(changed) / change.work, changed.schedule.peak)
         if flips:
             return
@@ -181,7 +190,9 @@ def _still_declined(planned: Plan, decision: PlanDecision, node: Expr) -> bool:
 
 
 def _is_applied(planned: Plan, decision: PlanDecision, node: Expr, images: Images) -> bool:
-    """Return whether the rule is now applied to the node; for fusion, whether it shares a kernel with an operand."""
+    """Return whether the rule is now applied to the node; for fusion, whether the node shares a kernel with an
+    operand.
+    """
     image = images[node.uid]
     if decision.rule in _FUSING:
         if _still_declined(planned, decision, image):
@@ -206,7 +217,7 @@ _FACTORS = (2, 4, 8, 16, 32, 64)
 
 
 def split_consumers(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
-    """Leave the operand one reader; the other readers read another value."""
+    """Yield the change after which the operand has only one reader; the other readers read another value."""
     operand = decision.facts["operand" if "operand" in decision.facts else "y"]
     other_readers = [reader for reader in base.nodes if reader is not node and operand in _reads(base, reader)]
     dropped = frozenset({root.uid for root in base.roots if root is operand})
@@ -223,7 +234,7 @@ def split_consumers(decision: PlanDecision, node: Expr, base: ReplanInput, graph
 
 
 def drop_output(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
-    """Request one value less."""
+    """Yield the change that requests one value less."""
     operand = decision.facts["operand"]
     # A plan needs a root, so the only root cannot be dropped.
     if operand is not node and len(base.roots) > 1:
@@ -231,7 +242,7 @@ def drop_output(decision: PlanDecision, node: Expr, base: ReplanInput, graph: Pl
 
 
 def broadcast_first(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
-    """Broadcast before the operand's operation, not after it."""
+    """Yield the change that broadcasts before the operand's operation instead of after it."""
     for operand in base.operands(node):
         if operand.shape == node.shape or not operand.operation.elementwise or not operand.operands:
             continue
@@ -245,7 +256,7 @@ def broadcast_first(decision: PlanDecision, node: Expr, base: ReplanInput, graph
 
 
 def move_view_after(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
-    """Apply a unary operation before the view that it reads, not after it."""
+    """Yield the change that applies a unary operation before the view that it reads, instead of after it."""
     operands = base.operands(node)
     view = operands[0]
     if len(operands) != 1 or not view.operation.view or len(base.operands(view)) != 1:
@@ -267,7 +278,7 @@ def move_view_after(decision: PlanDecision, node: Expr, base: ReplanInput, graph
 
 
 def convert_first(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
-    """Convert the operand to the dtype of the result first."""
+    """Yield the change that first converts the operand to the dtype of the result."""
     operand = decision.facts.get("x", decision.facts.get("value"))
     if not isinstance(operand, Expr) or not isinstance(operand.type, TensorType):
         return
@@ -280,7 +291,7 @@ def convert_first(decision: PlanDecision, node: Expr, base: ReplanInput, graph: 
 
 
 def restrict_domain(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
-    """Make the operand known to be non-negative, or positive."""
+    """Yield changes that make the operand known to be non-negative, or positive."""
     operand = decision.facts["x"]
     readers = [reader for reader in base.nodes if operand in _reads(base, reader)]
     for text, restriction in (
@@ -293,7 +304,7 @@ def restrict_domain(decision: PlanDecision, node: Expr, base: ReplanInput, graph
 
 
 def reveal_type(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
-    """Reveal the type that dynamic data hides from the rule."""
+    """Yield the change that declares the type that dynamic data hides from the rule."""
     operand = decision.facts["x"]
     if operand.operands:
         edges = {(node.uid, operand.uid): _below}
@@ -301,13 +312,13 @@ def reveal_type(decision: PlanDecision, node: Expr, base: ReplanInput, graph: Pl
 
 
 def reverse_operands(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
-    """Reverse the operands of one operation, so that both operations have them in the same order."""
+    """Yield the change that reverses the operands of one operation, so both operations have them in the same order."""
     replacements = {node.uid: _reversed(node)}
     yield Counterfactual(f"{node.operation.label} with its operands in the other order", nodes=replacements)
 
 
 def add_members(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
-    """Record more calls or operations of this kind."""
+    """Yield changes that record more calls or operations of the same kind."""
     count = len(decision.subjects)
     columns = list(zip(*[base.operands(member) for member in decision.subjects], strict=True))
     differ = [any(operand is not column[0] for operand in column) for column in columns]
@@ -334,14 +345,14 @@ def add_members(decision: PlanDecision, node: Expr, base: ReplanInput, graph: Pl
 
 
 def raise_limit(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
-    """Inline larger calls."""
+    """Yield the change that raises the size limit for inlined calls."""
     for times in (2, 4, 8, 16, 32):
         limit = decision.facts["limit"] * times or times
         yield Counterfactual(f"inline=ex.passes.Inline(limit={limit})", passes={Inline: {"limit": limit}})
 
 
 def add_images(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
-    """Convolve more images at once."""
+    """Yield changes that convolve more images at once."""
     images = base.operands(node)[0]
     count, *image_shape = images.shape
     for times in _FACTORS:
@@ -351,7 +362,7 @@ def add_images(decision: PlanDecision, node: Expr, base: ReplanInput, graph: Pla
 
 
 def add_channels(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
-    """Use the number of channels at which Winograd pays, then more images as well."""
+    """Yield changes with enough channels to make Winograd's method faster, and then also with more images."""
     images, filters = base.operands(node)
     minimum = decision.facts["least"]
     output_channels, input_channels = [max(size, minimum) for size in filters.shape[:2]]
@@ -371,7 +382,7 @@ def add_channels(decision: PlanDecision, node: Expr, base: ReplanInput, graph: P
 
 
 def change_window(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
-    """Use the window that Winograd needs: one option at a time, then all."""
+    """Yield changes to the window that Winograd's method needs: one option at a time, and then all options."""
     operation = node.operation
     assert isinstance(operation, Conv2d)
     required = {"strides": (1, 1), "dilation": (1, 1)}
@@ -384,7 +395,7 @@ def change_window(decision: PlanDecision, node: Expr, base: ReplanInput, graph: 
 
 
 def keep_filters(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
-    """Make the filters constants, and the images parameters."""
+    """Yield the change that makes the filters constants and the images parameters."""
     images, filters = base.operands(node)
     pixels = Parameter(images.tensor_type, images.label)()
     weights = placeholder(filters, graph) if not filters.operands and not graph.has_parameters else None
@@ -395,7 +406,7 @@ def keep_filters(decision: PlanDecision, node: Expr, base: ReplanInput, graph: P
 
 
 def _reads(base: ReplanInput, reader: Expr) -> list[Expr]:
-    """Return the operands of a reader, compared by identity."""
+    """Return the operands of ``reader`` in a list that compares by identity."""
     return _Identical(base.operands(reader))
 
 
@@ -444,4 +455,4 @@ CHANGES: dict[tuple[str, str], Callable[[PlanDecision, Expr, ReplanInput, PlanGr
     ("algorithms", "windows"): change_window,
     ("algorithms", "filters_vary"): keep_filters,
 }
-"""(stage, code) → candidate edits; for other codes no small edit is known"""
+"""(stage, code) → function that yields candidate edits; no small edits are known for other codes"""

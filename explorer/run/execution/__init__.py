@@ -1,1 +1,1 @@
-"""Programs, which are schedules with runners and memory, and the order in which their kernels run."""
+"""Programs, which are schedules with runners and memory, and the order in which the kernels of a program run."""

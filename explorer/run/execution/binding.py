@@ -1,8 +1,9 @@
 """Bindings: where a program finds the values of a run, and where it stores its results.
 
-One program class serves all kinds of run. An evaluation, a net, the body of a call and a training step differ in who
-owns the memory of operands and results. A kernel whose operands and result have the same address in every run cuts its
-blocks once and is bound to its arrays, so small values, and values that training keeps, have fixed memory.
+One program class is used for all kinds of run. An evaluation, a net, the body of a call and a training step differ in
+who owns the memory of operands and results. If the operands and the result of a kernel have the same addresses in every
+run, the kernel divides its arrays into blocks only once. Small values, and values that training keeps, therefore have
+fixed memory.
 """
 
 from __future__ import annotations
@@ -22,41 +23,44 @@ from explorer.plan.planner import Plan
 from explorer.plan.schedule.schedule import Kernel
 
 _SMALL = 1 << 14
-"""maximum bytes of a copied value: less than 1 µs, where a small kernel takes several to cut its blocks"""
+"""maximum number of bytes of a copied value: copying takes less than 1 µs, whereas a small kernel takes several µs to
+divide its arrays into blocks
+"""
 
 
 class Copy(NamedTuple):
     """New value that an update copies over the old value."""
 
     root: int
-    """index among the roots"""
+    """index of the new value among the roots"""
     type: TensorType
     old: Any
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Binding:
-    """Memory of a program's operands and results; by default each run supplies and returns its own arrays."""
+    """Memory of a program's operands and results. By default, each run supplies and returns its own arrays."""
 
     operands: tuple[Expr, ...] | None = None
-    """parameters whose values each run is given, in order; None: all that are not in ``memory``"""
+    """parameters whose values are passed to each run, in order; None: all parameters that are not in ``memory``"""
     memory: Mapping[Expr, Any] = field(default_factory=dict)
-    """arrays with a fixed address: operands, whose values are copied there; other parameters, whose values the caller
-    keeps there; and results, which are written there"""
+    """arrays with fixed addresses: operands, whose values are copied there; other parameters, whose values the caller
+    keeps there; and results, which kernels write there
+    """
     rebound: bool = False
-    """whether each run may replace the plan's tensors by others, as in the plan cache and on workers"""
+    """whether each run may replace the plan's tensors by other tensors, as in the plan cache and on workers"""
     within: Array | None = None
-    """memory of the program that calls this program as a body; it has been granted as a whole"""
+    """memory of the program that calls this program as a body; that memory was checked against the budget as a whole"""
     new_values: int = 0
-    """number of trailing roots that are new values of parameters, which ``update`` makes current"""
+    """number of trailing roots that are new values of parameters; ``update`` makes them current"""
     deferred: int = 0
-    """number of trailing kernels that write over parameters and therefore run in ``update``"""
+    """number of trailing kernels that overwrite parameters and therefore run in ``update``"""
     copies: tuple[Copy, ...] = ()
-    """new values in separate memory"""
+    """new values in separate memory, which ``update`` copies"""
 
 
 def copying_binding(planned: Plan) -> Binding:
-    """Return a binding that copies small operands and results on entry and exit, so that their addresses are fixed."""
+    """Return a binding that copies small operands and results on entry and exit, so their addresses are fixed."""
     schedule = planned.schedule
     roots = {root.uid for root in schedule.roots}
     operands = [leaf for leaf in schedule.leaves if isinstance(leaf.operation, Parameter)]
@@ -73,12 +77,13 @@ def step_binding(
     updates: Mapping[Expr, Expr],
     spares: dict[int, Array],
 ) -> Binding:
-    """Return the binding of a compiled call, which copies operands; ``parameter_arrays`` are other parameters' arrays.
+    """Return the binding of a compiled call, which copies the values of ``operands``.
 
-    ``updates`` maps parameters in ``parameter_arrays`` to their new values, which are the last roots of the plan. A new
-    value overwrites the old one if the plan proves that possible. Otherwise it is in memory that no update writes until
-    ``update`` copies it: in a spare array, keyed by the address of the old value, or in a copy. The other results of a
-    step have fixed addresses too.
+    ``parameter_arrays`` are the arrays of other parameters. ``updates`` maps some of these parameters to their new
+    values, which are the last roots of the plan. A new value overwrites the old value if the plan proves that this is
+    possible. Otherwise it is stored in memory that no update writes, and ``update`` copies it from there. That memory
+    is an array in ``spares``, keyed by the address of the old value, or a new array. The other results of a step have
+    fixed addresses too.
     """
     memory = {**parameter_arrays, **{node: _memory(node) for node in operands}}
     if not updates:
@@ -100,7 +105,7 @@ def step_binding(
             continue
         copies.append(Copy(index, parameter.tensor_type, old))
         if root.uid in computed:
-            # Steps for batches of several shapes share the spare memory, since only one of them runs at a time.
+            # Steps for batches of different shapes share the spare memory, since only one of them runs at a time.
             memory[root] = spares.setdefault(id(old), np.empty_like(old))
     return Binding(
         tuple(operands), memory, new_values=len(updates), deferred=len(updated_results), copies=tuple(copies)
@@ -113,7 +118,7 @@ def _is_small(node: Expr) -> bool:
 
 
 def _is_written(kernel: Kernel) -> bool:
-    """Return whether the kernel of a result writes it into given memory in every run."""
+    """Return whether a kernel writes its result into given memory in every run."""
     passes_on = kernel.is_view or isinstance(kernel.result.operation, (Call, Item))
     return _is_small(kernel.result) and not passes_on and not kernel.constant
 

@@ -1,7 +1,7 @@
-"""Dependencies of kernels that run in parallel: values that they read, and memory that others still read.
+"""Dependencies of kernels that run in parallel: on values that they read, and on memory that other kernels still read.
 
 Memory is planned for one order of kernels (plan/passes/buffers.py). In another order, a kernel that overwrites a value
-waits for all readers of that value. So in any order each kernel reads the same values as in the planned order.
+waits for all readers of that value. Therefore, in any order, each kernel reads the same values as in the planned order.
 """
 
 from __future__ import annotations
@@ -16,31 +16,33 @@ from explorer.plan.schedule.schedule import Schedule, align_up, aligned_size
 from explorer.run.execution.task_scheduler import Tasks
 
 _MIN_LARGE = 50.0
-"""estimated µs above which another thread is woken for ready tasks, since waking one takes as long"""
+"""estimated µs above which another thread is woken for ready tasks; waking a thread takes as long"""
 _MIN_RELEASED = 10.0
-"""estimated µs below which a kernel is mostly Python code, which holds the GIL"""
+"""estimated µs below which a kernel mostly runs Python code, during which it holds the GIL"""
 
 
 class ExecutionChains(NamedTuple):
-    """Execution chains, which are kernels that run in sequence on one thread, and their dependencies."""
+    """Execution chains, which are sequences of kernels that run on one thread, and the dependencies of the chains."""
 
     kernels: list[list[int]]
-    """kernels of each chain"""
+    """indices of the kernels of each chain"""
     tasks: Tasks
 
     def is_chain_start(self, kernel: int) -> bool:
-        """Return whether a kernel is the first of its chain, so that no kernel precedes it directly on its thread."""
+        """Return whether a kernel is the first kernel of its chain."""
         # The chains are in the order of their first kernels.
         position = bisect.bisect_left(self.kernels, kernel, key=itemgetter(0))
         return position < len(self.kernels) and self.kernels[position][0] == kernel
 
     def runtime_parent_count(self, chain: int) -> int:
-        """Return the number of chains that must have run before a chain begins."""
+        """Return the number of chains that must have run before ``chain`` starts."""
         return self.tasks.needs[chain]
 
 
 def chains(schedule: Schedule, waits: Sequence[set[int]]) -> ExecutionChains:
-    """Join kernels into chains, if each kernel is the next one's only dependency and the next its only dependent."""
+    """Join two kernels into one chain if the first is the only dependency of the second, which is its only
+    dependent.
+    """
     users = [0] * len(waits)
     for required in waits:
         for dependency in required:
@@ -66,29 +68,30 @@ def chains(schedule: Schedule, waits: Sequence[set[int]]) -> ExecutionChains:
 
 
 def worth_threads(schedule: Schedule) -> bool:
-    """Return whether two chains can be worth a thread each, without building the chains."""
+    """Return whether there can be two chains that are worth a thread each, without building the chains."""
     return sum(_released_micros(schedule)) >= 2 * _MIN_LARGE
 
 
 def _released_micros(schedule: Schedule) -> list[float]:
-    """Return for each kernel the estimated µs in which it releases the GIL to other threads."""
+    """Return, for each kernel, the estimated time in µs during which other threads can acquire the GIL."""
     estimates = [kernel.cost.estimate for kernel in schedule.kernels]
     return [estimate if estimate >= _MIN_RELEASED else 0.0 for estimate in estimates]
 
 
 def dependencies(schedule: Schedule, drops: Mapping[int, Sequence[int]]) -> list[set[int]]:
-    """Return for each kernel the earlier kernels that it waits for; ``drops`` are the uids that each kernel releases.
+    """Return, for each kernel, the earlier kernels for which it waits.
 
-    Dependencies that are implied by others are omitted if that is cheap to detect.
+    ``drops`` contains the uids that each kernel releases. Dependencies that follow from others are omitted if this is
+    cheap to detect.
     """
     kernel_of: dict[int, int] = {}
     """uid → kernel that computes it"""
     base: dict[int, int] = {}
-    """uid → owner of its memory"""
+    """uid → uid of the value that owns its memory"""
     users: dict[int, list[int]] = {}
-    """uid of a memory owner → kernels that write and read it; scratch memory has the key −1 − kernel"""
+    """uid of a memory owner → kernels that write and read the memory; the key for scratch memory is −1 − kernel"""
     calls: dict[tuple[int, int], int] = {}
-    """(body, memory offset) → its last call, because all of them share one table of values"""
+    """(body, memory offset) → last call of this body, because all these calls share one table of values"""
     memory = _Memory()
     waits: list[set[int]] = []
     chains = schedule.chains
@@ -100,7 +103,7 @@ def dependencies(schedule: Schedule, drops: Mapping[int, Sequence[int]]) -> list
             for owner in memory.take(placement.offset, aligned_size(result.type), result.uid):
                 memory_users.update(users[owner][1:] or users[owner])  # readers wait for the writer anyway
         if placement.scratch_offset >= 0:
-            # Scratch memory has no value and no uid, so a negative number represents it.
+            # Scratch memory has no value and no uid, so a negative number identifies it.
             users[-1 - index] = [index]
             for owner in memory.take(placement.scratch_offset, align_up(kernel.cost.scratch), -1 - index):
                 memory_users.update(users[owner][1:] or users[owner])
@@ -136,9 +139,10 @@ class _Memory:
         """(start, end, owner), sorted and without overlap"""
 
     def take(self, start: int, size: int, owner: int) -> list[int]:
-        """Assign a memory range to an owner; return its previous owners."""
+        """Assign the memory range from ``start``, with ``size`` bytes, to ``owner``; return the previous owners."""
         parts, end = self._parts, start + size
-        # The first part that ends after `start`: parts are sorted and do not overlap, so their ends are sorted too.
+        # Find the first part that ends after `start`. Parts are sorted and do not overlap, so their ends are sorted
+        # too.
         first = bisect.bisect_right(parts, start, key=itemgetter(1))
         last = first
         while last < len(parts) and parts[last][0] < end:

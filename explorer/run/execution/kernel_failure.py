@@ -1,7 +1,7 @@
-"""Error of a failed kernel in terms of the program: its operation, operands and line.
+"""Errors of failed kernels in terms of the user's program: the operation, its operands and its line.
 
-A kernel knows only arrays. This module adds the operation, the types of its operands and the user's line to its error,
-for every executor; the kernel's own error remains as the cause.
+A kernel only knows arrays. For every executor, this module adds the operation, the types of its operands and the user's
+line to the kernel's error. The kernel's own error remains the cause of the new error.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from explorer.plan.planner import Plan
 from explorer.run.kernels.runners import Runner
 
 _KINDS = {"file": "operator", "layer": "layer"}
-"""kind of a box → its name in messages"""
+"""kind of a box → word for this kind in messages"""
 
 
 def failure(planned: Plan, index: int, runner: Runner, error: Exception, failed: Expr | None = None) -> RunError:
-    """Return the error of a failed kernel, with the operation, its operands' types, its box and the user's line.
+    """Return the error for a failed kernel, with the operation, the types of its operands, its box and the user's line.
 
-    The operation is ``failed``, or else the operation that the runner recorded.
+    The operation is ``failed``, or else the operation that the runner has stored.
     """
     kernel = planned.schedule.kernels[index]
     failed = getattr(runner, "failed", None) if failed is None else failed
@@ -27,7 +27,7 @@ def failure(planned: Plan, index: int, runner: Runner, error: Exception, failed:
     place = node.place
     where = f" recorded at {place.where} line {place.line}" if place is not None else ""
     where += f": {place.text}" if place is not None and place.text else ""
-    # Eight operations identify a kernel in the panel; a fused chain may have hundreds.
+    # Eight operations suffice to find a kernel in the panel; a fused chain may have hundreds.
     names = " · ".join([member.operation.label for member in kernel.nodes[:8]]) + " · …" * (len(kernel.nodes) > 8)
     fused = f" (in the kernel {names})" if len(kernel.nodes) > 1 else ""
     cause, rule, fix = (
@@ -39,7 +39,7 @@ def failure(planned: Plan, index: int, runner: Runner, error: Exception, failed:
 
 
 def _box(node: Expr) -> str:
-    """Return the innermost operator of a net, or layer, that a node belongs to, as part of a sentence."""
+    """Return part of a sentence that names the innermost layer, or operator of a net, that contains a node."""
     box = node.scope
     while box is not None and not (box.kind in _KINDS and box.type):
         box = box.parent

@@ -1,7 +1,7 @@
-"""Observers of a run, which executors call before and after each kernel, outside its measured time.
+"""Observers of a run: executors call them before and after each kernel, outside the kernel's measured time.
 
-Value summaries, comparisons with a reference and the log of a net are observers. Without an observer an executor makes
-no calls, so that observability costs nothing.
+Value summaries, comparisons with a reference and the log of a net are observers. If there is no observer, an executor
+makes no calls, so observers cost nothing when they are not used.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ class Observer(Protocol):
     """Observer of kernels; both methods are called on the thread that runs the kernel."""
 
     def before_kernel(self, index: int) -> None:
-        """Handle a kernel that is about to run; its operands are valid now, and the kernel may overwrite them."""
+        """Called before a kernel runs. Its operands are valid now, and the kernel may overwrite them."""
 
     def after_kernel(self, index: int) -> None:
-        """Handle a kernel that has run; its result is valid now."""
+        """Called after a kernel has run. Its result is valid now."""

@@ -1,13 +1,14 @@
-"""Programs: schedules ready to run, with their memory; running one again allocates no intermediate values.
+"""Programs: schedules that are ready to run, with their memory. Running a program again allocates no intermediate
+values.
 
-Executors run programs, and the plan cache stores them. A program is a flat list of (runner, slot) over one table of
-values. The loop that runs it only calls and stores; everything else has been decided before. Its binding (binding.py)
-specifies who owns the memory of operands and results.
+Executors run programs, and the plan cache stores them. A program is a flat list of (runner, slot), in which slots are
+indices into one table of values. The loop that runs the program only calls runners and stores results; everything else
+has been decided before. The program's binding (binding.py) specifies who owns the memory of operands and results.
 
 A training step overwrites its parameters only when nothing can fail any more. Executors run all kernels except the
-updates, which the plan has put at the end (plan/passes/update_in_place.py). The caller then inspects the results and
-calls ``update`` or does not. So a run that fails, is interrupted, or has a result that the caller rejects leaves all
-parameters unchanged.
+updates, which are the last kernels of the plan (plan/passes/update_in_place.py). The caller then inspects the results,
+and calls ``update`` or does not. If a run fails or is interrupted, or if the caller rejects a result, all parameters
+are unchanged.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ _DEFAULT = Binding()
 
 
 class Program:
-    """Runners in scheduled order over a table of values; only one thread may run it at a time."""
+    """Runners in the order of the schedule, and their table of values. Only one thread may run a program at a time."""
 
     def __init__(self, planned: Plan, binding: Binding = _DEFAULT) -> None:
         schedule = planned.schedule
@@ -63,39 +64,42 @@ class Program:
         self._full_plan = planned
         first = len(schedule.kernels) - binding.deferred
         self.planned = _without_updates(planned, first) if binding.deferred else planned
-        """the plan with all kernels except the deferred ones"""
+        """the plan with all kernels except the deferred kernels"""
         self.memory = Memory(schedule, binding.within)
         self._fixed_arrays = {node.uid: array for node, array in binding.memory.items()}
-        # Every result has a slot, even without memory in the arena: runners are lists of slots, built once.
+        # Every result has a slot, even if it has no memory in the arena: runners refer to slots, and are built only
+        # once.
         nodes = [*schedule.leaves, *[kernel.result for kernel in schedule.kernels]]
         self.slots = {node.uid: slot for slot, node in enumerate(nodes)}
         self.values: Values = [None] * len(nodes)
         self.parameters = [leaf for leaf in schedule.leaves if isinstance(leaf.operation, Parameter)]
         self._views = self._store_leaves(schedule.leaves)
-        """leaves that are views of leaves"""
+        """leaves that are views of other leaves"""
         brought = (
             schedule.leaves if binding.rebound else [p for p in self.parameters if p.uid not in self._fixed_arrays]
         )
         self.fixed_memory = {leaf.uid for leaf in schedule.leaves} - {leaf.uid for leaf in brought}
-        """uids of values with the same address in every run"""
+        """uids of values that have the same address in every run"""
         self._closed: dict[tuple[int, int], Program] = {}
-        """programs of calls that were not inlined, keyed by body and the offset of their memory in ours"""
+        """programs of calls that were not inlined, keyed by body and by the offset of their memory in this program's
+        memory
+        """
         runners = freeing(self._link(schedule), schedule, self.slots)
         self.runners, self._updates = runners[:first], runners[first:]
         self._bound_updates: BoundRun | None = None
-        # A body waits for its devices in the program that calls it.
+        # The program that calls a body waits for the body's devices.
         self._devices = devices_of(schedule) if binding.within is None else []
         self.waits = not self._devices
-        """whether each kernel ends when its device has finished the work"""
+        """whether each kernel ends only when its device has finished the work"""
         self._other_runners: list[tuple[Runner, int]] = []
         self.bound: BoundRun | None = None
-        """the calls of a run, once two runs on one thread have determined all addresses"""
+        """bound calls of all kernels, once two runs on one thread have determined all addresses"""
         self._last_scratch: Array | None = None
         """scratch memory of the thread of the last run that was not bound"""
         self.single_threaded = any(getattr(runner, "shared", False) for runner, _ in runners) or (
             not self._devices and has_small_products(schedule.kernels)
         )
-        """whether BLAS has one thread in a run: workers take part, or no product is worth several threads"""
+        """whether BLAS uses one thread in a run: other threads compute parts, or no product is worth several threads"""
         operands = [p for p in self.parameters if p.uid not in self._fixed_arrays]
         self._operands = binding.operands if binding.operands is not None else operands
         indexed = [(node, index) for index, node in enumerate(self._operands) if node.uid in self.slots]
@@ -109,7 +113,7 @@ class Program:
             *[self.slots[k.result.uid] for k in schedule.kernels if k.result.uid not in self.fixed_memory],
             *[self.slots[parameter.uid] for parameter in operands],
         ]
-        """slots of values that are a different object in each run"""
+        """slots whose values are different objects in each run"""
         self._results = [
             *zip(self._result_functions(schedule), [self.slots[root.uid] for root in schedule.roots], strict=True)
         ]
@@ -120,7 +124,7 @@ class Program:
         return f"{type(self).__name__}(kernels={len(self.planned.schedule.kernels)})"
 
     def _store_leaves(self, leaves: Sequence[Expr]) -> list[tuple[int, Runner]]:
-        """Store the values of the leaves that have one already; return the views among them, keyed by slot."""
+        """Store the values of all leaves that have one; return (slot, runner) for the views among them."""
         views: list[tuple[int, Runner]] = []
         for slot, leaf in enumerate(leaves):
             if isinstance(leaf, Tensor):
@@ -136,12 +140,14 @@ class Program:
         return views
 
     def bind_leaves(self, tensors: Iterable[tuple[int | None, Tensor]], parts: dict[int, Array] | None = None) -> None:
-        """Bind another graph's tensors, and parts of absent tensors, by slot, until ``release_leaves``."""
+        """Use the tensors of another graph, and parts of absent tensors, for the given slots until
+        ``release_leaves``.
+        """
         values = self.values
         for slot, tensor in tensors:
             if slot is not None:
                 values[slot] = tensor.storage.array
-        # After the tensors, because they are views of the tensors' memory.
+        # After the tensors, because views refer to the tensors' memory.
         for slot, run in self._views:
             values[slot] = parts[slot] if parts and slot in parts else run(values)
 
@@ -152,8 +158,8 @@ class Program:
                 self.values[slot] = None
 
     def _constant(self, node: Expr) -> bool:
-        """Return whether a value is the same in every run; false if results derived from it are not worth keeping."""
-        # Without parameters a program runs once, so a packed copy would only use memory.
+        """Return whether a value is the same in every run; False if results derived from it are not worth storing."""
+        # Without parameters a program runs only once, so a packed copy would only use memory.
         return bool(self.parameters) and is_constant(node, self.planned.graph)
 
     def _link(self, schedule: Schedule) -> list[tuple[Runner, int]]:
@@ -163,8 +169,8 @@ class Program:
         for index, (kernel, placement) in enumerate(zip(schedule.kernels, schedule.placements, strict=True)):
             slot, out = self.slots[kernel.result.uid], self._memory_of(kernel, placement)
             runner = self._runner(kernel, placement, out)
-            # A constant, a result in the arena and a view of either have the same address in every run, so their
-            # readers may cut their blocks once. Every other value is a new array in each run.
+            # A constant, a result in the arena, and a view of either have the same address in every run, so kernels
+            # that read them may divide them into blocks once. Every other value is a new array in each run.
             fixed = True
             if kernel.constant:
                 runner = ComputeOnce(runner, slot, [self.slots[uid] for uid in drops.get(index, ())])
@@ -180,20 +186,22 @@ class Program:
         return runners
 
     def _memory_of(self, kernel: Kernel, placement: Placement) -> Any:
-        """Return the memory that a kernel writes its result to in every run, or None."""
+        """Return the memory into which a kernel writes its result in every run, or None."""
         out = self.memory.result(kernel, placement)
         if out is None and not (kernel.is_view or kernel.channels_last or isinstance(kernel.result.operation, Call)):
             out = self._fixed_arrays.get(kernel.result.uid)
         return out
 
     def _fixed_view(self, kernel: Kernel, runner: Runner) -> FixedView | None:
-        """Return the runner of a view of memory that is the same in every run; None for any other kernel."""
+        """Return the runner for a view of memory that is the same in every run; None for any other kernel."""
         if not kernel.is_view or len(kernel.reads) != 1 or kernel.reads[0].uid not in self.fixed_memory:
             return None
         return fixed_view(runner, self.values, self.values[self.slots[kernel.reads[0].uid]])
 
     def _runner(self, kernel: Kernel, placement: Placement, out: Any) -> Runner:
-        """Build the runner of a kernel for its kind of code: tiled, reducing, elementwise, call or single operation."""
+        """Build the runner of a kernel, depending on its kind: tiled, reducing, elementwise, call or single
+        operation.
+        """
         result = kernel.result
         type_ = result.type
         inputs = self.planned.graph.inputs
@@ -230,7 +238,7 @@ class Program:
         return chains(schedule, dependencies(schedule, drops))
 
     def _result_functions(self, schedule: Schedule) -> list[Callable[[Any], Any]]:
-        """Return for each root the function that turns its value into a result that no later run changes."""
+        """Return, for each root, the function that converts its value to a result that no later run changes."""
         parameters, new_values = {parameter.uid for parameter in self.parameters}, self.binding.new_values
         written_uids = self._fixed_arrays.keys() - parameters
         held_views, borrowed_views = (
@@ -242,7 +250,7 @@ class Program:
             if root.uid in written_uids and index >= len(schedule.roots) - new_values:
                 results.append(_unchanged)
             elif root.uid in written_uids and new_values and not root.tensor_type.shape:
-                # A NumPy scalar is an immutable copy, at a tenth of the cost.
+                # A NumPy scalar is an immutable copy, and ten times faster to create.
                 results.append(_scalar)
             elif root.uid in held_views and root.type.device is not cpu:
                 results.append(functools.partial(copied, root.tensor_type))
@@ -251,7 +259,9 @@ class Program:
         return results
 
     def bind(self, inputs: Mapping[Expr, Any]) -> None:
-        """Set the values of parameters; raise StateError if one is missing and OperandError if one does not fit."""
+        """Set the values of parameters; raise StateError for a missing value, and OperandError for a value that does
+        not fit.
+        """
         values_by_uid = {node.uid: value for node, value in inputs.items()}
         for node in inputs:
             if not isinstance(node.operation, Parameter):
@@ -271,7 +281,7 @@ class Program:
             write(memory, operands[index])
 
     def _value_of(self, parameter: Expr, values: Mapping[int, Any]) -> Any:
-        """Return a parameter's value, looked up by uid, in the parameter's dtype."""
+        """Return the value of a parameter, which is looked up by uid, in the parameter's dtype."""
         if parameter.uid not in values:
             raise StateError(
                 f"the parameter {parameter.operation.label!r} ({parameter.type}) has no value",
@@ -281,13 +291,15 @@ class Program:
         return parameter_value(parameter, values[parameter.uid])
 
     def wait_for_devices(self, wait: bool) -> None:
-        """Choose whether kernels end when devices other than cpu have finished, or when the work was started."""
+        """Set whether kernels end when devices other than cpu have finished the work, or already when the work was
+        started.
+        """
         if self._devices and wait is not self.waits:
             other_runners = self._other_runners or finishing(self.runners, self.planned.schedule)
             self.runners, self._other_runners, self.waits = other_runners, self.runners, wait
 
     def blank_timing(self) -> Timing:
-        """Return empty times, for a run in which no kernel has run yet."""
+        """Return empty times for a run in which no kernel has run yet."""
         count = len(self.runners)
         return Timing([0] * count, [0] * count, [0] * count)
 
@@ -302,7 +314,7 @@ class Program:
             timing.ended[index] = perf_counter_ns()
             if observer is not None:
                 observer.after_kernel(index)
-        except RunError:  # from an operation inside a call, already named in the error
+        except RunError:  # the error comes from an operation inside a call, and already names it
             raise
         except Exception as error:
             raise failure(self.planned, index, self.runners[index][0], error) from error
@@ -317,8 +329,8 @@ class Program:
     ) -> bool:
         """Run the kernels of a chain in sequence; return whether all of them ran.
 
-        ``begins`` is called with the index of each kernel before it runs; if it returns False, the chain ends there.
-        Raise RunError as ``run_kernel`` does.
+        ``begins`` is called with the index of each kernel before it runs; if it returns False, the chain stops there.
+        Raises RunError like ``run_kernel``.
         """
         for index in self.chains.kernels[chain]:
             if not begins(index):
@@ -327,14 +339,15 @@ class Program:
         return True
 
     def bind_run(self) -> None:
-        """Bind the calls of the next run, if this run's thread is the thread of the previous run."""
+        """Bind the calls for later runs, if the previous run was on the same thread as this run."""
         memory = scratch_memory()
         if self._last_scratch is memory and (self.bound is None or self.bound.kernels_bound):
             self.bound = BoundRun(self.runners, self.values)
         self._last_scratch = memory
 
     def take(self) -> list[Any]:
-        """Return the results of the run; clear all values outside planned memory, except values that an update needs.
+        """Return the results of the run, and drop all values outside planned memory, except values that an update
+        needs.
 
         Results are read-only, except new values of parameters.
         """
@@ -357,7 +370,7 @@ class Program:
     def update(self) -> None:
         """Make the new values of the last run the values of the parameters, one after the other.
 
-        Raise RunError if memory runs out, which leaves the values unusable. Nothing else can fail.
+        Raises RunError if memory runs out, which leaves the values unusable. Nothing else can fail.
         """
         times: list[int] = []
         bound = self._bound_updates
@@ -381,12 +394,15 @@ class Program:
             ) from error
         for copy in self.binding.copies:
             fill(copy.type, copy.old, self._new_values[copy.root])
-        # No caller has the results of a finished step: the next step overwrites their memory.
+        # No caller has the results of a finished step, because the next step overwrites their memory.
         self._new_values = []
         self.forget()
 
     def _closed_body(self, kernel: Kernel, placement: Placement, body: Body) -> BodyFunction:
-        """Return the function that runs a body that was not inlined; it is planned once and runs in our memory."""
+        """Return a function that runs the body of a call that was not inlined.
+
+        The body is planned once, and runs in this program's memory.
+        """
         planned, operands = plan_closed(body, self._full_plan.options)
         # Calls of one body at one offset share a program, since they never run in parallel (kernel_dependencies.py).
         key = id(body), placement.scratch_offset
@@ -397,7 +413,7 @@ class Program:
         return functools.partial(self._closed[key]._run_body, body.name)
 
     def _run_body(self, name: str, operands: Sequence[Any]) -> list[Any]:
-        """Run as the body of a call, which has one time and no observer inside."""
+        """Run this program as the body of a call: the call has a single time, and no observer sees its kernels."""
         values, index = self.values, 0
         self.put(operands)
         try:
@@ -415,9 +431,9 @@ class Program:
 
 
 def _without_updates(planned: Plan, count: int) -> Plan:
-    """Return the plan of the first kernels, with the operands of updates as additional results."""
+    """Return the plan without its last ``count`` kernels, and with the operands of updates as additional results."""
     schedule = planned.schedule
-    # The operands of updates are results too, since workers send them here.
+    # The operands of updates are results too, because workers must send them to this process.
     operands = [node for kernel in schedule.kernels[count:] for node in kernel.reads]
     updated = {kernel.result.uid for kernel in schedule.kernels[count:]}
     roots = [root for root in dict.fromkeys([*schedule.roots, *operands]) if root.uid not in updated]
@@ -435,7 +451,7 @@ def _without_updates(planned: Plan, count: int) -> Plan:
 
 
 def _last_reads(schedule: Schedule) -> dict[int, list[int]]:
-    """Return, by kernel index, the constants that only this constant kernel still reads, by uid."""
+    """Return, by kernel index, the uids of constants that are read for the last time by this constant kernel."""
     last: dict[int, int] = {}
     for index, kernel in enumerate(schedule.kernels):
         if kernel.constant:
@@ -452,7 +468,7 @@ def _last_reads(schedule: Schedule) -> dict[int, list[int]]:
 
 
 def _with_views(schedule: Schedule, uids: AbstractSet[int]) -> set[int]:
-    """Return the given uids and the uids of all views of them, direct or indirect."""
+    """Return ``uids`` and the uids of all direct and indirect views of these values."""
     result = {*uids}
     for kernel in schedule.kernels:
         if kernel.is_view and kernel.reads and kernel.reads[0].uid in result:
@@ -482,10 +498,10 @@ def _sealed_copy(value: Any) -> Any:
 
 
 class BoundRun:
-    """Calls of all kernels in scheduled order, bound to the thread that creates them.
+    """Bound calls of all kernels in the order of the schedule, for the thread that creates them.
 
-    Created right after a run, when ``values`` contains the results. Results of bound kernels stay there, in memory that
-    is the same in every run.
+    An instance is created right after a run, when ``values`` contains the results. Results of bound kernels remain
+    there, in memory that is the same in every run.
     """
 
     def __init__(self, runners: Sequence[tuple[Runner, int]], values: Values) -> None:
@@ -505,16 +521,19 @@ class BoundRun:
         self._memory = scratch_memory()
 
     def is_of(self, runners: Sequence[tuple[Runner, int]]) -> bool:
-        """Return whether this thread may run it instead of these runners, with the runners and scratch memory bound."""
+        """Return whether this thread may use this instance instead of ``runners``.
+
+        The runners and the scratch memory must be the ones that were bound.
+        """
         return self._runners is runners and self._memory is scratch_memory()
 
     def take_failed(self) -> Expr | None:
-        """Return and forget the operation that has just raised; None if its kernel knows it."""
+        """Return and forget the operation that has just raised an error; None if its kernel stores it."""
         failed, self._failed = self._failed, None
         return failed
 
     def run(self, times: list[int]) -> None:
-        """Run all kernels; append the start time of the run, then the end time of each kernel."""
+        """Run all kernels; append to ``times`` the start time of the run, and then the end time of each kernel."""
         note = times.append
         step: BoundStep | None = None
         note(perf_counter_ns())

@@ -1,8 +1,8 @@
-"""Task scheduler: runs a graph of tasks on threads, the ready task with the lowest index first.
+"""Task scheduler: runs a graph of tasks on threads, always the ready task with the lowest index first.
 
-The calling thread takes part. Workers join when a task is worth waking them, and leave when nothing is ready. Only
-single atomic operations of lists, heaps and queues change shared state, without locks, so that an interrupt can never
-leave a lock acquired. ``concurrent.futures`` cannot guarantee that, because Python code acquires its locks.
+The calling thread takes part. Other threads join when a task is worth waking them, and leave when no task is ready.
+Shared state is only changed by single atomic operations of lists, heaps and queues, without locks, so an interrupt
+cannot leave a lock acquired. ``concurrent.futures`` cannot guarantee that, because its Python code acquires locks.
 """
 
 from __future__ import annotations
@@ -19,36 +19,36 @@ import numpy as np
 from explorer.run.runtime.thread_pool import TileBatch, thread_state, wake
 
 _TICK = 0.1
-"""seconds between two progress reports while workers run"""
+"""seconds between two progress reports while other threads run"""
 
 
 class Tasks(NamedTuple):
     """Tasks of a run, as columns indexed by task."""
 
     needs: list[int]
-    """number of tasks that it waits for"""
+    """number of tasks for which the task waits"""
     users: list[list[int]]
-    """indices of the tasks that wait for it"""
+    """indices of the tasks that wait for the task"""
     large: list[bool]
-    """whether it takes long enough to wake another thread for the other ready tasks"""
+    """whether the task takes long enough to wake another thread for the other ready tasks"""
 
 
 class TaskScheduler:
-    """Threads that run tasks; ``run(task, thread)`` is called for each task once its dependencies have ended.
+    """Threads that run tasks: ``run(task, thread)`` is called for each task once its dependencies have ended.
 
-    The calling thread has index 0, workers have others. ``tick`` is called regularly while the caller waits for
-    workers.
+    The calling thread has index 0, and other threads have higher indices. ``tick`` is called regularly while the
+    calling thread waits for other threads.
     """
 
     def __init__(
         self, tasks: Tasks, run: Callable[[int, int], None], threads: int, tick: Callable[[], None] | None = None
     ) -> None:
         self.stopped = False
-        """set when no further task may begin"""
+        """set when no further task may start"""
         self._users, self._large, self._run, self._tick = tasks.users, tasks.large, run, tick
         self._helpers = threads - 1
         self._countdowns = [None if count < 2 else list(range(count)) for count in tasks.needs]
-        """a countdown for each task with several dependencies; popping is atomic, and 0 comes last"""
+        """a list of numbers for each task with several dependencies; popping is atomic, and 0 is popped last"""
         self._ready = [task for task, count in enumerate(tasks.needs) if not count]
         self._count = len(tasks.needs)
         self._done: deque[None] = deque()
@@ -62,9 +62,10 @@ class TaskScheduler:
         self._failures: list[tuple[int, BaseException]] = []
 
     def run(self) -> None:
-        """Run all tasks; a failure stops the run, and the failure of the lowest task index is raised.
+        """Run all tasks. A failure stops the run; of several failures, the one of the task with the lowest index is
+        raised.
 
-        Return, or raise, only when no task is running.
+        The method returns, or raises, only when no task is running.
         """
         outer_scheduler = thread_state.scheduler
         interrupt: KeyboardInterrupt | None = None
@@ -83,7 +84,7 @@ class TaskScheduler:
                     while len(self._started) > len(self._ended):
                         self._wake.get()
                     break
-                except KeyboardInterrupt as error:  # retry, because workers may still write into our memory
+                except KeyboardInterrupt as error:  # retry, because other threads may still write to this run's memory
                     interrupt = error
         if interrupt is not None:
             raise interrupt
@@ -91,13 +92,13 @@ class TaskScheduler:
             raise min(self._failures, key=lambda failure: failure[0])[1]
 
     def help(self) -> None:
-        """Take part on a worker thread until nothing is ready."""
+        """Run tasks on a thread of the pool until no task is ready."""
         while True:
             self._started.append(None)
             thread_state.scheduler = self
             with np.errstate(all="ignore"):  # as on the calling thread
                 self._work(caller=False)
-            # Before it counts as ended, since no thread of the pool may belong to a run that has returned.
+            # Only then does the thread count as ended: no thread of the pool may belong to a run that has returned.
             thread_state.scheduler = None
             self._ended.append(None)
             self._wake.put(None)
@@ -106,29 +107,30 @@ class TaskScheduler:
             self._requested.append(None)
 
     def submit(self, job: TileBatch, helpers: int) -> None:
-        """Ask up to ``helpers`` threads without a task to help with a job."""
+        """Ask up to ``helpers`` threads that have no task to help with ``job``."""
         self._jobs.append(job)
         self._call(helpers)
 
     def retract(self, job: TileBatch) -> None:
-        """Stop further threads from starting on a job."""
+        """Prevent further threads from starting on ``job``."""
         with suppress(ValueError):
             self._jobs.remove(job)
 
     def _call(self, helpers: int) -> None:
-        """Wake threads, the calling thread first."""
+        """Wake up to ``helpers`` threads, the calling thread first."""
         if self._idle:
             self._idle = False
             self._wake.put(None)
             helpers -= 1
-        # Requested helpers that have not begun count as present; otherwise each task would wake all threads again.
+        # Helpers that were requested and have not started count as present; otherwise each task would wake all threads
+        # again.
         active = max(len(self._requested), len(self._started)) - len(self._ended)
         for _ in range(min(helpers, self._helpers - active)):
             self._requested.append(None)
             wake(self, 1)
 
     def _work(self, caller: bool) -> None:
-        """Run ready tasks; help with jobs when none is ready."""
+        """Run ready tasks; help other threads with their jobs when no task is ready."""
         ready, large = self._ready, self._large
         thread = 0 if caller else thread_state.number
         task = -1
@@ -140,7 +142,7 @@ class TaskScheduler:
                     if self._help(caller):
                         continue
                     return
-            # This thread will be busy for a while, and another thread could begin the ready tasks.
+            # This thread will be busy for a while, and another thread could start the ready tasks.
             if ready and large[task]:
                 self._call(1)
             try:
@@ -154,7 +156,7 @@ class TaskScheduler:
             task = self._end(task)
 
     def _end(self, task: int) -> int:
-        """Mark a task as ended; return the lowest index of a task that became ready, or −1."""
+        """Mark ``task`` as ended; return the lowest index of a task that became ready, or −1."""
         ready = self._ready
         next_task = -1
         for user in self._users[task]:
@@ -166,11 +168,11 @@ class TaskScheduler:
                 else:
                     heapq.heappush(ready, user)
         self._done.append(None)
-        # One atomic operation, since another thread could take the task between a push and a pop.
+        # A single atomic operation, since another thread could take the task between a push and a pop.
         return heapq.heappushpop(ready, next_task) if next_task >= 0 else -1
 
     def _help(self, caller: bool) -> bool:
-        """Help with a job of another thread; return whether there was one."""
+        """Help with a job of another thread; return whether there was such a job."""
         for job in tuple(self._jobs):
             if job.waiting:
                 failure = job.help()
@@ -182,7 +184,7 @@ class TaskScheduler:
     def _wait(self) -> None:
         """Wait until the calling thread may have something to do."""
         self._idle = True
-        # Checked only after ``_idle`` is set, so that work which arrives in between puts a wake-up into the queue.
+        # Checked only after ``_idle`` is set: work that arrives in between then puts a wake-up into the queue.
         if not (self._ready or self._jobs or self.stopped or len(self._done) == self._count):
             if self._tick is None:
                 self._wake.get()

@@ -1,6 +1,6 @@
-"""Value capture during a run: statistics, a histogram and a thumbnail of each value as it is computed.
+"""Capture of values during a run: statistics, a histogram and a thumbnail of each value as it is computed.
 
-EvalPlan with record="values" observes runs with it.
+EvalPlan observes runs with this module if record="values".
 """
 
 from __future__ import annotations
@@ -20,17 +20,16 @@ from explorer.run.execution.program import Program
 
 
 class ValueObserver(ABC):
-    """Observer of all values by uid; values inside a fused kernel are recomputed, each by its own kernel.
+    """Observer of all values, by uid. Values inside a fused kernel are computed again, each by its own operation.
 
-    Executors call ``before_kernel`` and ``after_kernel`` on the thread that runs the kernel, outside its measured
-    time.
+    Executors call ``before_kernel`` and ``after_kernel`` on the thread that runs the kernel, outside its measured time.
     """
 
     def __init__(self, program: Program) -> None:
         self._program = program
         self._kernels = program.planned.schedule.kernels
         self._rows: dict[int, list[tuple[int, int]]] = {}
-        """uid of a batched value → (uid, index) of the nodes that are its rows"""
+        """uid of a batched value → (uid, row index) of the nodes whose values are its rows"""
         graph = program.planned.graph
         for uid, (batched_value, index) in graph.notes(UnreadMembers).items():
             self._rows.setdefault(graph.resolve(batched_value).uid, []).append((uid, index))
@@ -39,10 +38,10 @@ class ValueObserver(ABC):
 
     @abstractmethod
     def value(self, uid: int, value: Array) -> None:
-        """Receive a value, which is valid only during the call."""
+        """Receive the value of node ``uid``. The array is valid only during the call."""
 
     def before_kernel(self, index: int) -> None:
-        """Pass on the values inside a kernel that is about to run, while its operands are valid."""
+        """Pass the values inside a kernel to ``value`` before the kernel runs, while its operands are valid."""
         kernel = self._kernels[index]
         if len(kernel.nodes) == 1:
             return
@@ -58,12 +57,12 @@ class ValueObserver(ABC):
             self._deliver(node.uid, node.type.device.read(values_inside[node.uid]))
 
     def after_kernel(self, index: int) -> None:
-        """Pass on the result of a kernel."""
+        """Pass the result of a kernel to ``value``."""
         self._observe(self._kernels[index].result)
 
     def _observe(self, node: Expr) -> None:
         value = self._program.values[self._program.slots[node.uid]]
-        # Outputs of a tuple are passed on as items. None is a constant that was dropped after its last reader.
+        # Each output of a tuple is passed as an item. None is a constant that was dropped after its last reader.
         if value is not None and not isinstance(value, tuple):
             self._deliver(node.uid, node.type.device.read(value))
 
@@ -74,7 +73,7 @@ class ValueObserver(ABC):
 
 
 def _computed(node: Expr, operands: list[Any]) -> Any:
-    """Return the value of a node inside a kernel, computed by the node's own kernel on its device."""
+    """Return the value of a node inside a kernel, computed by the node's own operation on its device."""
     type_ = node.type
     if type_.device is cpu or not isinstance(type_, TensorType):
         return node.operation.compute(*operands)
@@ -86,15 +85,15 @@ def _computed(node: Expr, operands: list[Any]) -> Any:
 
 BINS = 32
 SIDE = 24
-"""longest side of a thumbnail, in cells"""
+"""longest side of a thumbnail in cells"""
 MAX_ELEMENTS = 16
-"""maximum number of elements that is also shown as text"""
+"""maximum number of elements of a value that is also shown as text"""
 
 
 def summarize(value: Array) -> Summary:
     """Return statistics of the finite elements, counts of NaN and inf, a histogram and a thumbnail of the last axes.
 
-    String arrays have none of these.
+    A string array has none of these.
     """
     if is_text(value.dtype):
         elements = np.array2string(value, separator=", ", threshold=MAX_ELEMENTS) if value.size <= MAX_ELEMENTS else ""
@@ -104,7 +103,7 @@ def summarize(value: Array) -> Summary:
 
 
 def _summary(value: Array, dtype: str) -> Summary:
-    """Summarize an array of numbers; the statistics of complex numbers are of absolute values."""
+    """Summarize an array of numbers. Statistics of complex numbers use their absolute values."""
     real_values = np.abs(value) if value.dtype.kind == "c" else value
     flat = np.asarray(real_values, np.float64).ravel()
     finite = flat[np.isfinite(flat)]
@@ -115,7 +114,7 @@ def _summary(value: Array, dtype: str) -> Summary:
     if minimum is not None and maximum is not None and minimum < maximum and np.isfinite(maximum - minimum):
         bins = ((finite - minimum) / (maximum - minimum) * BINS).astype(
             np.intp
-        )  # np.histogram rejects the narrowest ranges
+        )  # np.histogram rejects extremely narrow ranges
         histogram = tuple(np.bincount(np.minimum(bins, BINS - 1), minlength=BINS).tolist())
     return Summary(
         value.shape,
@@ -135,7 +134,9 @@ def _summary(value: Array, dtype: str) -> Summary:
 
 
 def _moments(finite: Array) -> tuple[float | None, float | None]:
-    """Return mean and standard deviation; very large or small numbers are scaled first, so that squares stay finite."""
+    """Return mean and standard deviation. Very large or small numbers are scaled first, so their squares stay
+    finite.
+    """
     if not finite.size:
         return None, None
     largest = float(np.abs(finite).max())
@@ -147,7 +148,7 @@ def _moments(finite: Array) -> tuple[float | None, float | None]:
 def _thumbnail(value: Array, minimum: float | None, maximum: float | None) -> tuple[tuple[int, ...], ...]:
     if minimum is None or maximum is None or value.ndim < 2 or min(value.shape) == 0:
         return ()
-    # The first of a stack of images, since a thumbnail only has to be recognizable.
+    # Use the first image of a stack, since a thumbnail only has to be recognizable.
     image: Any = value.reshape(-1, *value.shape[-2:])[0]
     rows, columns = (-(-size // SIDE) for size in image.shape)
     cells = np.asarray(image[::rows, ::columns], np.float64)
@@ -165,5 +166,5 @@ class ValueCapture(ValueObserver):
         super().__init__(program)
 
     def value(self, uid: int, value: Array) -> None:
-        """Summarize a value."""
+        """Store the summary of a value."""
         self.summaries[uid] = summarize(value)

@@ -1,8 +1,9 @@
-"""Warm runs: a program runs once more only to be measured when a user looks at it.
+"""Warm runs: a program that has run before runs again, only to be measured, when a user looks at its times.
 
 A first run also requests memory pages, packs weights and computes constants, which takes several times as long as small
-kernels, and a run that summarizes values has more cache misses. Neither shows the time of a program in use. A short run
-that another process interrupts is not typical either, so all kernel times are from the fastest of several runs.
+kernels. A run that summarizes values has more cache misses. Neither shows how long the program usually takes. A short
+run that another process interrupts is not typical either, so all kernel times are taken from the fastest of several
+runs.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from explorer.run.execution.program import Program
 from explorer.run.runtime.timing import Timing
 
 _MAX_REPEATED = 1_000_000_000
-"""maximum ns of a run that is repeated, since nobody should wait twice for a slow run"""
+"""maximum duration in ns of a run that is repeated; nobody should wait twice for a slow run"""
 MAX_RUNS, _MAX_TOTAL = 5, 20_000_000
-"""number of warm runs, and maximum ns of all of them but the last, so that nobody notices them"""
+"""number of warm runs, and maximum total ns of all of them except the last, so users do not notice them"""
 
 
 def warm_timing(
@@ -29,10 +30,10 @@ def warm_timing(
     inputs: Mapping[Expr, Any],
     timing: Timing,
 ) -> Timing:
-    """Return the times of the fastest of several warm runs of a plan whose first run had the times ``timing``.
+    """Return the times of the fastest of several warm runs of a plan; ``timing`` contains the times of its first run.
 
-    ``program`` is the program that has run, if it still exists; ``run`` is the executor's function. Return ``timing``
-    if that run was long, or if an operation is not ``pure`` and would have its effect again.
+    ``program`` is the program that has run, if it still exists, and ``run`` is the function of the executor. Returns
+    ``timing`` if the first run was long, or if an operation is not ``pure`` and would have its effect again.
     """
     kernels = planned.schedule.kernels
     is_long = timing.nanoseconds > _MAX_REPEATED
@@ -50,7 +51,7 @@ def warm_timing(
 
     if program is None:
         program = Program(planned)
-        measured(program)  # requests pages, packs weights and computes constants
+        measured(program)  # this run requests pages, packs weights and computes constants
     runs = [measured(program)]
     while len(runs) < MAX_RUNS and sum(times.nanoseconds for times in runs) < _MAX_TOTAL:
         runs.append(measured(program))

@@ -1,8 +1,8 @@
-"""Runners of calls that were not inlined, and of control flow; they run planned bodies on operand values.
+"""Runners of calls that were not inlined, and of control flow; they run planned bodies on values of operands.
 
-Conditions, loops and scans are calls whose bodies are each planned once, as separate programs (`Program`). In each run
-Python decides which body runs, how often, and on which values, since these depend on values that are unknown to the
-plan.
+Conditions, loops and scans are calls with one or more bodies, and each body is planned once, as a separate program
+(`Program`). In each run, Python decides which body runs, how often, and on which values, since these depend on values
+that the plan does not know.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from explorer.run.runtime.marshalling import read_only
 from explorer.run.runtime.memory import allocate
 
 BodyFunction: TypeAlias = Callable[[Sequence[Any]], list[Any]]
-"""values of a body's parameters, then of its captured operands → values of its outputs"""
+"""function from the values of a body's parameters, followed by its captured operands, to the values of its outputs"""
 
 
 def call_runner(operation: Call, runs: Sequence[BodyFunction], sources: list[int], type_: AnyType) -> Runner:
-    """Build the runner of a call; ``runs`` run the bodies planned for it, in order."""
+    """Build the runner of a call. ``runs`` are functions that run the bodies of the call, in order."""
     if isinstance(operation, Cond):
         compute = _choice(runs[0], runs[1])
     elif isinstance(operation, WhileLoop):
@@ -82,7 +82,7 @@ def _scan(operation: Scan, step: BodyFunction, type_: AnyType) -> BodyFunction:
 
     def run(operands: Sequence[Any]) -> list[Any]:
         state, sequences, captured = operation.parts(operands)
-        # the step axis first, so that a step is one index, and therefore a view
+        # With the step axis first, a step is selected by one index, and is therefore a view.
         elements = [np.moveaxis(x, axis, 0) for x, axis in zip(sequences, operation.axes, strict=True)]
         stacks = [allocate(part) for part in types[count:]]
         targets = [np.moveaxis(stack, axis, 0) for stack, axis in zip(stacks, operation.out_axes, strict=True)]
@@ -97,7 +97,9 @@ def _scan(operation: Scan, step: BodyFunction, type_: AnyType) -> BodyFunction:
 
 
 def _copies(state: Sequence[Any]) -> list[Any]:
-    """Copy the state of a loop without iterations: operands are in planned memory, which later values overwrite."""
+    """Copy the state of a loop that has no iterations: the operands are in planned memory, which later values
+    overwrite.
+    """
     return [read_only(value, True) for value in state]
 
 
@@ -107,7 +109,7 @@ def _map(operation: MappedCall, call: BodyFunction, type_: AnyType) -> BodyFunct
     def run(operands: Sequence[Any]) -> list[Any]:
         stacks = [allocate(part) for part in types]
         for index in range(operation.size):
-            # the index … keeps an element of a vector an array, as the body expects
+            # the index … gives an array even for an element of a vector, as the body expects
             members = [
                 operand[index, ...] if is_batched else operand
                 for operand, is_batched in zip(operands, operation.batched, strict=True)
@@ -120,12 +122,13 @@ def _map(operation: MappedCall, call: BodyFunction, type_: AnyType) -> BodyFunct
 
 
 Steps: TypeAlias = Callable[[Array, Array, Array | None, list[Array], Array, range], list[Array]]
-"""inputs (steps, N, gates · H), weights (H, gates · H), bias, initial state (each N, H), the sequence to fill, step
-order → last state"""
+"""function with arguments: inputs (steps, N, gates · H), weights (H, gates · H), bias, initial state (each N, H), the
+sequence to be filled, and the order of steps; it returns the last state
+"""
 
 
 def recurrence_runner(operation: Recurrence, allocate_parts: Callable[[], Sequence[Array]]) -> Callable[..., list[Any]]:
-    """Build the function from a recurrence's operands to its last states and its sequence."""
+    """Return the function from the operands of a recurrence to its last states and its sequence."""
     steps, axis = KERNELS[operation.cell], operation.axes[0]
     order = range(operation.length)[:: -1 if operation.reverse else 1]
 
@@ -137,7 +140,7 @@ def recurrence_runner(operation: Recurrence, allocate_parts: Callable[[], Sequen
         if lengths is None:
             return [*steps(inputs, weights, offset, state, filled, order), sequence]
         last = [part.copy() for part in state]
-        # sequences of equal length are computed together, as a separate batch
+        # sequences of equal length are computed together as a separate batch
         for length in np.unique(np.clip(lengths, 0, operation.length)).tolist():
             members = np.flatnonzero(np.clip(lengths, 0, operation.length) == length)
             part_sequence = np.zeros_like(sequence, shape=(operation.length, len(members), sequence.shape[-1]))
@@ -159,19 +162,22 @@ def recurrence_runner(operation: Recurrence, allocate_parts: Callable[[], Sequen
 
 
 def _empty(like: Array, shape: tuple[int, ...]) -> Array:
-    """Return uninitialized memory on an array's device."""
+    """Return an uninitialised array with the given shape, and with the dtype and device of ``like``."""
     return np.empty_like(like, shape=shape, order="C")
 
 
 def _half(x: Array) -> Any:
-    """Return ½ in NumPy's fastest form, an array, since scalars are converted in every call; on other devices a
-    number."""
+    """Return ½ as an array, which is fastest because NumPy converts scalars in every call; on other devices, as a
+    number.
+    """
     half = np.array(0.5, x.dtype)
     return half if isinstance(x, np.ndarray) else half[()]
 
 
 def _features_first(x: Array, bias: Array | None, order: Sequence[int], halved: int, hidden: int) -> Array:
-    """Return inputs as (steps, gates · H, N) with reordered gates, the first ``halved`` of them halved."""
+    """Return inputs as (steps, gates · H, N), with reordered gates, of which the first ``halved`` are multiplied by
+    ½.
+    """
     length, members, _ = x.shape
     features, half = _empty(x, (length, len(order) * hidden, members)), _half(x)
     for position, gate in enumerate(order):
@@ -187,17 +193,17 @@ def _features_first(x: Array, bias: Array | None, order: Sequence[int], halved: 
 
 
 def _rows(weights: Array, order: Sequence[int], halved: int, hidden: int) -> Array:
-    """Return weights as (gates · H, H) with reordered gates, the first ``halved`` of them halved."""
-    # Copied in each run, which takes far less time than the loop, since weights change in a training step.
+    """Return weights as (gates · H, H), with reordered gates, of which the first ``halved`` are multiplied by ½."""
+    # Copied in each run, because weights change in a training step; the copy takes far less time than the loop.
     rows = np.concatenate([weights[:, gate * hidden : (gate + 1) * hidden].T for gate in order])
     rows[: halved * hidden] *= rows.dtype.type(0.5)
     return rows
 
 
 def _states_of(sequence: Array, length: int, hidden: int, members: int) -> Array:
-    """Return memory for the states (steps, H, N), in the sequence's memory if its strides allow."""
+    """Return memory for the states (steps, H, N), which is the sequence's own memory if its strides allow this."""
     if members == 1 and sequence.flags.c_contiguous:
-        # With N = 1, (H, 1) and (1, H) are the same memory, so states are written directly to their destination.
+        # If N = 1, (H, 1) and (1, H) are the same memory, so states are written directly to their destination.
         return sequence.reshape(length, hidden, 1)
     return _empty(sequence, (length, hidden, members))
 
@@ -213,7 +219,7 @@ def _lstm(x: Array, weights: Array, bias: Array | None, state: list[Array], out:
     inputs, rows = _features_first(x, bias, gates, 3, hidden), _rows(weights, gates, 3, hidden)
     members, half = x.shape[1], _half(x)
     states = _states_of(out, len(x), hidden, members)
-    # input, forget, output, candidate, memory: input and forget are multiplied by candidate and memory in one call
+    # input, forget, output, candidate, memory: a single call multiplies input and forget by candidate and memory
     buffer = _empty(x, (5 * hidden, members))
     products, memory_tanh = _empty(x, (2 * hidden, members)), _empty(x, (hidden, members))
     all_gates, sigmoids, output_gate = buffer[: 4 * hidden], buffer[: 3 * hidden], buffer[2 * hidden : 3 * hidden]
@@ -221,7 +227,7 @@ def _lstm(x: Array, weights: Array, bias: Array | None, state: list[Array], out:
     first, second = products[:hidden], products[hidden:]
     memory[...] = state[1].T
     h = state[0].T.copy()
-    # Locals, since nine attribute look-ups matter in a step of a few µs.
+    # Local variables, since nine attribute look-ups matter in a step of a few µs.
     dot, add, multiply, tanh = np.dot, np.add, np.multiply, np.tanh
     for index in order:
         dot(rows, h, all_gates)
@@ -253,7 +259,7 @@ def _gated(
 ) -> list[Array]:
     hidden, members, half = weights.shape[0], x.shape[1], _half(x)
     candidate_bias = None
-    if bias is not None and not early:  # the candidate's bias is multiplied by the reset gate, with its product
+    if bias is not None and not early:  # the reset gate multiplies the candidate's bias together with its product
         candidate_bias = np.repeat(bias[2 * hidden :, None], members, axis=1)
         bias = np.concatenate([bias[: 2 * hidden], np.zeros_like(bias[:hidden])])
     gates = 0, 1, 2

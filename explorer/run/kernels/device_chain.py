@@ -1,7 +1,7 @@
-"""Elementwise chains on devices other than cpu; on a GPU one kernel, compiled from the chain's generated source.
+"""Chains of elementwise operations on devices other than cpu; on a GPU, one kernel compiled from generated source.
 
-A chain of n operations would start n kernels, each of which reads and writes device memory; one compiled kernel avoids
-both. If a chain has no source, `DeviceChain` runs it step by step.
+A chain of n operations would start n kernels, each of which reads and writes device memory; a single compiled kernel
+avoids both. If a chain has no source, `DeviceChain` runs its operations one by one.
 """
 
 from __future__ import annotations
@@ -26,11 +26,13 @@ from explorer.run.kernels.runners import Operands, Values
 from explorer.run.runtime.device_runners import check_shapes, kept_in
 
 _MAX_READS = 24
-"""maximum operands of a compiled kernel, since their shapes and strides are parameters, limited to 4 KB"""
+"""maximum number of operands of a compiled kernel: their shapes and strides are parameters, which are limited to 4
+KB
+"""
 
 
 class CompiledChain:
-    """Chain of elementwise operations compiled to one GPU kernel."""
+    """Chain of elementwise operations, compiled to one GPU kernel."""
 
     def __init__(self, kernel: Kernel, source: str, slots: dict[int, int], out: Any = None) -> None:
         type_ = kernel.result.type
@@ -41,10 +43,10 @@ class CompiledChain:
         self._kernel = self._device.elementwise_kernel([read.dtype for read in kernel.reads], type_.dtype, source)
         self._last, self._out = kernel.nodes[-1], out
         self.failed: Expr | None = None
-        """the operation that raised in the last run; the chain's last operation represents all of them"""
+        """the operation that raised an error in the last run; the chain's last operation represents all of them"""
 
     def __call__(self, values: Values) -> Any:
-        """Run the kernel; the result is in new memory, unless its memory was given."""
+        """Run the kernel. The result is in new memory, unless memory for it was given."""
         try:
             with self._device.switch_to_device():
                 out = self._device.empty(self._type.shape, self._type.dtype) if self._out is None else self._out
@@ -58,9 +60,9 @@ class CompiledChain:
 def chain_on_device(
     kernel: Kernel, operands: Operands, slots: dict[int, int], out: Any = None
 ) -> CompiledChain | DeviceChain:
-    """Return the runner of a chain on a device: one compiled kernel on a GPU, if each operation has a source.
+    """Return the runner of a chain on a device: on a GPU, one compiled kernel if each operation has a source.
 
-    A kernel that a user registered for the device is called instead of compiled.
+    If a user registered a kernel for the device, that kernel is called and the operation is not compiled.
     """
     blocks, device = kernel.blocks, kernel.result.type.device
     assert blocks is not None
@@ -73,7 +75,7 @@ def chain_on_device(
 
 
 class DeviceChain:
-    """Chain of elementwise operations on one device."""
+    """Chain of elementwise operations on one device, which run one by one."""
 
     def __init__(self, kernel: Kernel, operands: Operands, slots: dict[int, int], out: Any = None) -> None:
         type_, blocks = kernel.result.type, kernel.blocks
@@ -81,9 +83,9 @@ class DeviceChain:
         assert blocks is not None
         self._type, self._device, self._registers = type_, type_.device, blocks.registers
         self._out = out
-        """memory of the result; None allocates it in each run"""
+        """memory of the result; if it is None, each run allocates memory"""
         self.failed: Expr | None = None
-        """the operation that raised in the last run"""
+        """the operation that raised an error in the last run"""
         self._reads = [slots[read.uid] for read in kernel.reads]
         index_of = {read.uid: index for index, read in enumerate(kernel.reads)}
         result = len(index_of)
@@ -91,12 +93,12 @@ class DeviceChain:
         for step, register in zip(blocks.steps, blocks.targets, strict=True):
             sources = [index_of[operand.uid] for operand in operands(step)]
             index_of[step.uid] = target = result if register == RESULT else result + 1 + register
-            # NumPy's kernels may overwrite their operands if the operation allows it; a user's kernels may not.
+            # NumPy's kernels may overwrite their operands if the operation allows it; kernels of users may not.
             is_fresh = (type(step.operation), self._device) in kernels and target in sources
             self._program.append((kernel_of(step.operation, self._device), sources, target, is_fresh, step))
 
     def __call__(self, values: Values) -> Any:
-        """Run the operations; the result is in new memory, unless its memory was given."""
+        """Run the operations. The result is in new memory, unless memory for it was given."""
         device, shape = self._device, self._type.shape
         step = self._program[0][-1]
         try:
@@ -122,7 +124,7 @@ _C = {
     **{"B": "unsigned char", "H": "unsigned short", "I": "unsigned int", "L": "unsigned long long"},
     **{"Q": "unsigned long long", "f": "float", "d": "double"},
 }
-"""C types keyed by NumPy's dtype characters; other dtypes have no source"""
+"""NumPy's dtype character → C type; other dtypes have no source"""
 _ANY: dict[np.ufunc, str] = {
     **{np.add: "{0} + {1}", np.subtract: "{0} - {1}", np.multiply: "{0} * {1}", np.square: "{0} * {0}"},
     **{np.negative: "-{0}", np.positive: "{0}"},
@@ -130,10 +132,10 @@ _ANY: dict[np.ufunc, str] = {
     **{np.greater: "{0} > {1}", np.greater_equal: "{0} >= {1}"},
     **{np.logical_and: "{0} && {1}", np.logical_or: "{0} || {1}", np.logical_not: "!{0}"},
 }
-"""C expressions for operands of any dtype"""
+"""C expressions for operands of any dtype, by ufunc"""
 _FLOATING: dict[np.ufunc, str] = {
     **{np.divide: "{0} / {1}", np.reciprocal: "1 / {0}", np.absolute: "fabs({0})", np.power: "pow({0}, {1})"},
-    # NaN wins, as in NumPy
+    # NaN is returned if either operand is NaN, as in NumPy
     np.maximum: "isnan({0}) ? {0} : isnan({1}) ? {1} : {0} > {1} ? {0} : {1}",
     np.minimum: "isnan({0}) ? {0} : isnan({1}) ? {1} : {0} < {1} ? {0} : {1}",
     **{np.isnan: "isnan({0})", np.isinf: "isinf({0})", np.isfinite: "isfinite({0})"},
@@ -147,11 +149,11 @@ _FLOATING: dict[np.ufunc, str] = {
         for function in [function or name]
     },
 }
-"""C expressions for floating operands"""
+"""C expressions for floating operands, by ufunc"""
 
 
 def _clip(operation: Any) -> str:
-    """Return the C expression of a clip; comparisons with NaN are false, so that NaN is kept."""
+    """Return the C expression of a clip. Comparisons with NaN are false, so NaN is kept."""
     low, high = operation.low, operation.high
     if any(limit is not None and not np.isfinite(limit) for limit in (low, high)):
         return ""
@@ -166,12 +168,16 @@ _OTHERS: dict[type[Operation], Callable[[Any], str]] = {
     Gelu: lambda operation: "" if operation.approximate else "T(0.5) * {0} * (1 + erf({0} * T(0.7071067811865476)))",
     Clip: _clip,
 }
-"""C expressions of floating operations that are not ufuncs, with T the result's dtype; "" if there is none"""
+"""operation class → function that returns the C expression of an operation that is not a ufunc, for floating operands,
+or "" if there is none; T is the result's dtype
+"""
 
 
 def source_of(steps: Sequence[Expr], operands: Callable[[Expr], tuple[Expr, ...]], reads: Sequence[Expr]) -> str | None:
-    """Return C statements that compute ``steps`` from the values a0, a1, … of ``reads`` and assign the last one to
-    ``out``; return None if an operation or a dtype has no source."""
+    """Return C statements that compute ``steps`` and assign the value of the last step to ``out``.
+
+    The values of ``reads`` are a0, a1, …. Returns None if an operation or a dtype has no source.
+    """
     names = {step_operands.uid: f"a{index}" for index, step_operands in enumerate(reads)}
     if not all(isinstance(node.type, TensorType) and node.dtype.char in _C for node in (*reads, *steps)):
         return None
@@ -189,7 +195,7 @@ def source_of(steps: Sequence[Expr], operands: Callable[[Expr], tuple[Expr, ...]
 
 
 def _expression(step: Expr, names: list[str], dtypes: list[np.dtype[Any]]) -> str | None:
-    """Return the C expression of one operation on named values; None if it has none."""
+    """Return the C expression of one operation on values with the given names; None if it has none."""
     operation, result = step.operation, step.dtype
     template: str | None
     if isinstance(operation, Ufunc) and type(operation).kernel is Ufunc.kernel:
@@ -212,11 +218,11 @@ def _expression(step: Expr, names: list[str], dtypes: list[np.dtype[Any]]) -> st
         return None
     if not template or any(dtype.char not in _C for dtype in computed):
         return None
-    # Operands are converted as NumPy's loop converts them: int32 / int32 divides as float64.
+    # Operands are converted as in NumPy's loop: int32 / int32 divides as float64.
     values = [
         name if dtype == target_dtype else f"({_C[target_dtype.char]}){name}"
         for name, dtype, target_dtype in zip(names, dtypes, computed, strict=True)
     ]
-    # Each value has its own parentheses, and the result is cast: C computes small integers as int, NumPy wraps around.
+    # Each value is in parentheses, and the result is cast: C computes small integers as int, but NumPy wraps around.
     expression = template.replace("T(", f"({_C[result.char]})(").format(*[f"({value})" for value in values])
     return f"({_C[result.char]})({expression})"

@@ -1,7 +1,7 @@
-"""Elementwise chains: operations that run block by block, so that values between them stay in the cache.
+"""Chains of elementwise operations that run block by block, so intermediate values stay in the cache.
 
-The most frequent fused kernel. Blocks are flat if all operands have the result's memory layout: NumPy then runs one
-loop per block, and blocks have the optimal size for any shape. Otherwise they are cut along axes.
+This is the most frequent fused kernel. Blocks are flat if all operands have the result's memory layout: NumPy then runs
+one loop per block, and blocks have the optimal size for any shape. Otherwise arrays are divided along axes.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from explorer.run.runtime.thread_pool import worth_sharing
 
 
 class BlockedRunner(ABC):
-    """Kernel whose steps run over blocks; independent blocks may run in parallel.
+    """Kernel whose steps run block by block; independent blocks may run in parallel.
 
-    ``fixed_memory``: operands and result have the same addresses in every run, so that blocks are cut only once.
-    ``whole``: shape and memory order of a result that fits into one block.
+    ``fixed_memory``: operands and result have the same addresses in every run, so they are divided into blocks only
+    once. ``whole``: shape and memory order of a result that fits into one block.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class BlockedRunner(ABC):
 
     @property
     def failed(self) -> Expr | None:
-        """The operation that raised in the last run."""
+        """The operation that raised an error in the last run."""
         return self._steps.failed
 
     def __call__(self, values: Values) -> Array:
@@ -61,10 +61,10 @@ class BlockedRunner(ABC):
         self._steps.failed = None
         out: Array = allocate(self._kind, self._last) if self._out is None else self._out
         tasks = self._tasks
-        # Kept tasks were cut for arrays at fixed addresses; other tasks are cut again for this run's arrays.
+        # Kept tasks are for arrays at fixed addresses. Other tasks are created again for this run's arrays.
         if not tasks:
             inputs = [values[slot] for slot in self._reads]
-            # A small result is one block, so nothing is cut.
+            # A small result is a single block, so nothing is divided.
             if self._whole is None:
                 tasks = self._cut(inputs, out)
             elif self._fixed_memory:
@@ -78,7 +78,9 @@ class BlockedRunner(ABC):
         return out
 
     def bound_steps(self) -> list[BoundStep] | None:
-        """Return the steps of a one-block kernel over arrays at fixed addresses; None for any other kernel."""
+        """Return the steps of a kernel with a single block over arrays at fixed addresses; None for any other
+        kernel.
+        """
         (task,) = self._tasks if len(self._tasks) == 1 else (None,)
         return task.bound_steps() if isinstance(task, BoundBlock) else None
 
@@ -88,11 +90,11 @@ class BlockedRunner(ABC):
 
 
 _MIN_UFUNC_BLOCKS = 4
-"""minimum blocks of a single ufunc's result that is cut, so that a second thread compensates for the calls"""
+"""minimum number of blocks for a single ufunc: only then does a second thread compensate for the additional calls"""
 
 
 class ElementwiseChain(BlockedRunner):
-    """Chain of elementwise operations that run over the blocks of the result."""
+    """Chain of elementwise operations that run on each block of the result."""
 
     def __init__(
         self, kernel: Kernel, operands: Operands, slots: dict[int, int], out: Array | None, fixed_memory: bool
@@ -107,7 +109,7 @@ class ElementwiseChain(BlockedRunner):
         super().__init__(kernel, steps, slots, out, fixed_memory, whole)
 
     def _cut(self, inputs: list[Array], out: Array) -> list[Callable[[], None]]:
-        """Return one task per block: of flat memory if possible, else of the outermost axes."""
+        """Return one task per block: blocks of flat memory if possible, else along the outermost axes."""
         # Flat blocks have the size that the cache allows, whatever the shape.
         flat = _flattened(inputs, out)
         if flat is not None:
@@ -120,10 +122,10 @@ class ElementwiseChain(BlockedRunner):
 
 
 def in_blocks(kernel: Kernel, operands: tuple[Expr, ...]) -> Kernel | None:
-    """Return the kernel of one elementwise operation as a chain of one, if its result is larger than a block.
+    """Return the kernel of one elementwise operation as a chain, if its result is larger than a block.
 
     The operation's temporaries then stay in the cache, and several threads share the blocks. A ufunc has no
-    temporaries, so it needs more blocks to be worth cutting. Return None for any other kernel.
+    temporaries, so more blocks are required. Returns None for any other kernel.
     """
     (node,) = kernel.nodes
     operation, type_ = node.operation, node.type
@@ -141,7 +143,9 @@ def in_blocks(kernel: Kernel, operands: tuple[Expr, ...]) -> Kernel | None:
 
 
 def blocks(out: Array, max_bytes: int) -> list[Index]:
-    """Return the blocks of a result, each of at most ``max_bytes`` bytes, cut along its outermost axes in memory."""
+    """Return the indices of the blocks of ``out``, each of at most ``max_bytes`` bytes, cut along its outermost axes in
+    memory.
+    """
     parts = [[slice(None)] for _ in out.shape]
     nbytes = out.nbytes
     for axis in sorted(range(out.ndim), key=out.strides.__getitem__, reverse=True):
@@ -150,20 +154,20 @@ def blocks(out: Array, max_bytes: int) -> list[Index]:
             break
         rows = max(1, max_bytes * size // nbytes)
         parts[axis] = [slice(start, start + rows) for start in range(0, size, rows)]
-        # Bytes of a block so far; the next axis is cut only if one row of this axis is still too large.
+        # Bytes of a block so far; the next axis is divided only if a single row of this axis is still too large.
         nbytes = nbytes // size * rows
     return [*itertools.product(*parts)]
 
 
 def _flattened(inputs: list[Array], out: Array) -> tuple[list[Array], Array] | None:
-    """Return operands and result as flat arrays; None unless every operand is dense like the result, or scalar."""
+    """Return operands and result as flat arrays; None unless every operand is dense like the result, or a scalar."""
     memory = out.transpose(sorted(range(out.ndim), key=out.strides.__getitem__, reverse=True))
     if not memory.flags.c_contiguous:
         return None
     flat = []
     for array in inputs:
         if array.ndim:
-            # Equal strides, not only density: element i of the operand must correspond to element i of the result.
+            # Compare strides, because element i of an operand must correspond to element i of the result.
             if array.shape != out.shape or _strides_of(array) != _strides_of(out):
                 return None
             array = _as_row(array)
@@ -172,7 +176,7 @@ def _flattened(inputs: list[Array], out: Array) -> tuple[list[Array], Array] | N
 
 
 def _strides_of(array: Array) -> list[int]:
-    """Return the strides in elements of the axes longer than one."""
+    """Return the strides, counted in elements, of all axes longer than one."""
     return [step // array.itemsize for step, size in zip(array.strides, array.shape, strict=True) if size > 1]
 
 
@@ -183,7 +187,7 @@ def _as_row(array: Array) -> Array:
 
 
 def _flat_blocks(flat: list[Array], out: Array) -> list[tuple[list[Array], Array]]:
-    """Cut flat operands and the flat result into blocks."""
+    """Return the flat operands and the flat result of each block."""
     step = max(1, BLOCK_BYTES // out.itemsize)
     return [
         ([array[start : start + step] if array.ndim else array for array in flat], out[start : start + step])
@@ -202,17 +206,17 @@ class FixedView:
         return self.value
 
     def bound_steps(self) -> list[BoundStep]:
-        """Return nothing: there is nothing to compute."""
+        """Return an empty list: there is nothing to compute."""
         return []
 
 
 def fixed_view(runner: Runner, values: Values, source: Any) -> FixedView | None:
     """Return the runner of a view of ``source``, which has a fixed address; None if its result is new in each run.
 
-    That happens for a reshape of a parameter's value whose strides do not allow a view.
+    The result is new if the operation is a reshape of a parameter's value whose strides do not allow a view.
     """
     if not isinstance(source, (tuple, np.ndarray)):  # a constant not computed yet, or a value on another device
         return None
     view = runner(values)
-    # A copy of this run's values would be returned in all later runs.
+    # All later runs would return a copy of this run's values.
     return FixedView(view) if isinstance(source, tuple) or np.may_share_memory(view, source) else None

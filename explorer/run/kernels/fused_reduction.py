@@ -1,8 +1,9 @@
 """Fused reductions: elementwise operations run block by block, and each block is reduced immediately.
 
-This is the kernel of a reduction and the operand that only it reads. Blocks are whole rows if there are enough rows.
-Otherwise they are parts of rows whose partial results are combined afterwards. Partial sums are combined in the order
-of NumPy's pairwise summation, so that the result has the same bits for any cut and any number of threads.
+This is the kernel of a reduction together with the operand that only the reduction reads. Blocks are whole rows if
+there are enough rows. Otherwise blocks are parts of rows, whose partial results are combined afterwards. Partial sums
+are combined in the order of NumPy's pairwise summation, so the result has the same bits for any division into blocks
+and any number of threads.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from explorer.run.kernels.runners import BoundStep, BoxRegisterFiles, Operands, 
 
 
 class FusedReduction(BlockedRunner):
-    """Reduction fused with the elementwise operations that only it reads, over the blocks of the plan.
+    """Reduction fused with the elementwise operations that only it reads; it runs over the blocks of the plan.
 
     Partial results of parts of rows are stored in ``scratch``.
     """
@@ -61,24 +62,24 @@ class FusedReduction(BlockedRunner):
                 self._partials = self._partials.reshape(-1, 1 << self._tiling.halvings)
         self._size = type_.size
         self._count = math.prod([self._tiling.shape[axis] for axis in self._tiling.axes])
-        # Rows of one tensor are cut alike, so boxes are computed once for all of them.
+        # The rows of one tensor are divided in the same way, so boxes are computed once for all rows.
         self._boxes_of: dict[tuple[int, int], tuple[list[Index], BoxRegisterFiles]] = {}
-        """(start, stop) of a part of a row → its boxes and their registers"""
+        """(start, stop) of a part of a row → boxes of the part, and their registers"""
 
     def __call__(self, values: Values) -> Array:
         """Compute the result from the table of values."""
         out = super().__call__(values)
         if self._partials is not None:
-            # A mean divides here, once, by the number of elements of a whole row; its parts are sums.
+            # For a mean, this divides by the number of elements of a whole row; the partial results are sums.
             self._operation.finalize(out, self._combined(self._partials).reshape(out.shape), self._count)
         return out
 
     def bound_steps(self) -> list[BoundStep] | None:
-        """Return the steps of a one-block kernel; None if partial results are combined."""
+        """Return the steps of a kernel with a single block; None if partial results are combined."""
         return super().bound_steps() if self._partials is None else None
 
     def _cut(self, inputs: list[Array], out: Array) -> list[Callable[[], None]]:
-        """Return one task per block: of whole rows, each with its slice of the result, or of parts of rows."""
+        """Return one task per block: either of whole rows, each with its slice of the result, or of parts of rows."""
         if self._tiling.halvings:
             return self._cut_runs(inputs)
         tiling, over, rank = self._tiling, self._steps.over, len(self._tiling.shape)
@@ -88,7 +89,7 @@ class FusedReduction(BlockedRunner):
                 result_index: Any = [
                     part_slice for axis, part_slice in enumerate(index) if out.ndim == rank or axis not in tiling.axes
                 ]
-                target = out[(*result_index, ...)]  # the ellipsis keeps it an array when it has one element
+                target = out[(*result_index, ...)]  # with the ellipsis, it remains an array if it has only one element
             else:
                 target = self._parts[part]
             shape = tuple([part_slice.stop - part_slice.start for part_slice in index])
@@ -103,11 +104,11 @@ class FusedReduction(BlockedRunner):
 
     @functools.cached_property
     def _indices(self) -> list[tuple[Index, Index]]:
-        """Return the indices of the blocks, in the operands and in the result."""
+        """Return, for each block, its index in the operands and its index in the result."""
         return [*self._tiling.indices()]
 
     def _cut_runs(self, inputs: list[Array]) -> list[Callable[[], None]]:
-        """Return one task for each part of the rows that are contiguous in memory."""
+        """Return one task for each part of the rows; the elements of a part are contiguous in memory."""
         tiling, run, rank = self._tiling, self._tiling.run, len(self._tiling.shape)
         assert self._parts is not None
         sizes = tuple([tiling.shape[axis] for axis in run])
@@ -125,7 +126,8 @@ class FusedReduction(BlockedRunner):
             ]
             for part_index, (start, stop) in enumerate(run_parts):
                 target = targets[part_index : part_index + 1]
-                # A part of a row is one contiguous run unless an operand is broadcast; otherwise it is cut into boxes.
+                # Without broadcast operands, a part of a row is contiguous in memory; otherwise it is divided into
+                # boxes.
                 if len(flat) == len(row_inputs):
                     part_inputs = [array[start:stop] if array.ndim else array for array in flat]
                     tasks.append(
@@ -154,17 +156,17 @@ class FusedReduction(BlockedRunner):
         return cached
 
     def _combined(self, partials: Array) -> Array:
-        """Combine the partial results of parts of rows; halves in the order of NumPy's pairwise summation."""
+        """Combine the partial results of parts of rows; halves are added in the order of NumPy's pairwise summation."""
         tiling, joins = self._tiling, self._operation.combine_ufunc
         assert joins is not None
-        # NumPy halves a long row repeatedly and adds the sums of two halves; this adds the same sums, smallest parts
-        # first.
+        # NumPy halves a long row repeatedly, and adds the sums of the halves. The same sums are added here, smallest
+        # parts first.
         for _ in range(tiling.halvings):
-            # Neighbours are the two halves from the last halving.
+            # Adjacent parts are the two halves of the last halving.
             partials = joins(partials[:, 0::2], partials[:, 1::2])
         if tiling.halvings:
             partials = partials.reshape([1 if axis in tiling.run else tiling.shape[axis] for axis in tiling.order])
-        # More partial results than results: the parts along outer axes remain to be combined.
+        # There are more partial results than results: the parts along outer axes must still be combined.
         if partials.size > self._size:
             axes = tuple([position for position, axis in enumerate(tiling.order) if axis in tiling.axes])
             partials = joins.reduce(partials, axis=axes, keepdims=True, dtype=partials.dtype)
@@ -172,13 +174,13 @@ class FusedReduction(BlockedRunner):
 
 
 def _part(operation: Any, axes: tuple[int, ...], target: Array, x: Array) -> Array:
-    """Reduce a block into its element of the result."""
+    """Reduce the block ``x`` along ``axes`` into ``target``, the block's elements of the result."""
     operation.partial_reduce(target, widened(x) if operation.accumulates else x, axes)
     return target
 
 
 def _as_run(array: Array, sizes: Shape, order: tuple[int, ...]) -> Array | None:
-    """Return a row as one contiguous run, or as a scalar; None if it is broadcast or has another order in memory."""
+    """Return a row as a contiguous array, or as a scalar; None if it is broadcast or has another order in memory."""
     if array.size == 1:
         return array.reshape(())
     if array.size != math.prod(sizes):

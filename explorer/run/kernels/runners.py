@@ -1,8 +1,8 @@
-"""Runners: functions of scheduled kernels, each of which reads operands from a table of values and returns its result.
+"""Runners: functions that run scheduled kernels. A runner reads operands from a table of values and returns its result.
 
-A program (run/execution/program.py) is a list of runners. Everything that does not depend on the values is decided when
-a runner is built: the slots that it reads, whether it writes into planned memory, and its number of operands. Python
-calls dominate a loop over small kernels, so a specialized function per kernel pays off.
+A program (run/execution/program.py) is a list of runners. Everything that does not depend on values is decided when a
+runner is built: the slots that it reads, whether it writes into planned memory, and its number of operands. Python
+calls take most of the time of a loop over small kernels, so a specialized function for each kernel saves time.
 """
 
 from __future__ import annotations
@@ -31,13 +31,15 @@ Operands: TypeAlias = Callable[[Expr], tuple[Expr, ...]]
 RegisterFile: TypeAlias = Callable[[], list[Array]]
 BoxRegisterFiles: TypeAlias = Callable[[], list[list[Array]]]
 _Step: TypeAlias = tuple[Callable[..., Any], list[int], int, Expr]
-"""a kernel step: its function, the slots it reads, the slot it writes, and its node"""
+"""step of a kernel: its function, the slots that it reads, the slot that it writes, and its node"""
 BoundStep: TypeAlias = tuple[Callable[[], Any], Any, Expr | None]
-"""a step over given arrays: its function, the array that must hold its result (None: it already does), and its node"""
+"""step with its arrays bound: its function, the array that must contain its result (None: it already does), and its
+node
+"""
 
 
 def copy_into(out: Any, result: Any) -> Any:
-    """Return ``out`` with the result, also if the kernel returned other memory than ``out``."""
+    """Return ``out`` with the result, even if the kernel returned its result in other memory."""
     if result is out or result is None:
         return out
     if isinstance(out, tuple):
@@ -54,9 +56,10 @@ def single(
     types: Sequence[AnyType] = (),
     fixed_memory: bool = False,
 ) -> Runner:
-    """Build the runner of one operation; ``out`` is planned memory, None for a view or for memory allocated per run.
+    """Build the runner of one operation.
 
-    ``fixed_memory``: operands have the same addresses in every run.
+    ``out`` is planned memory; it is None for a view, or if each run allocates memory. ``fixed_memory``: operands have
+    the same addresses in every run.
     """
     if isinstance(operation, Item):
         (source,), index = sources, operation.index
@@ -88,7 +91,7 @@ def single(
         result = kernel(out, values[first], values[second])
         return out if result is out else copy_into(out, result)
 
-    # Most kernels have one or two operands and planned memory; a function for these builds no list in each run.
+    # Most kernels have one or two operands and planned memory; a function for this case builds no list in each run.
     if out is None or len(sources) not in (1, 2):
         return run
     first, second = sources[0], sources[-1]
@@ -96,55 +99,55 @@ def single(
 
 
 class BoundOperation:
-    """Operation whose operands and result keep their addresses after the first run."""
+    """Operation whose operands and result have the same addresses in all runs after the first."""
 
     def __init__(self, operation: Operation, sources: list[int], out: Any) -> None:
         self._operation, self._sources, self._out = operation, sources, out
         self._call: Callable[[], Any] | None = None
 
     def __call__(self, values: Values) -> Any:
-        """Compute the result."""
-        # At the first call, when the table contains the operands' arrays.
+        """Compute the result into its memory."""
+        # Bind at the first call, when the table contains the operands' arrays.
         if self._call is None:
             self._call = self._operation.bind_kernel(self._out, *[values[source] for source in self._sources])
         result = self._call()
         return self._out if result is self._out else copy_into(self._out, result)
 
     def bound_steps(self) -> list[BoundStep] | None:
-        """Return the operation's call; None before the first run."""
+        """Return the operation as a bound step; None before the first run."""
         return None if self._call is None else [(self._call, self._out, None)]
 
 
 class ComputeOnce:
-    """Kernel whose result is the same in every run; it runs once, and its slot keeps the result."""
+    """Kernel whose result is the same in every run. It runs once, and its slot keeps the result."""
 
     def __init__(self, runner: Runner, slot: int, drops: Sequence[int] = ()) -> None:
         self._runner: Runner | None = runner
         self._slot = slot
         self.drops = drops
-        """slots that no later kernel reads"""
+        """slots that no later kernel reads, which are cleared"""
 
     def __call__(self, values: Values) -> Any:
         """Return the result; compute it at the first call."""
         if self._runner is not None:
             values[self._slot] = self._runner(values)
-            self._runner = None  # only now, so that a kernel that failed is retried in the next run
+            self._runner = None  # only now: a kernel that failed is tried again in the next run
             for slot in self.drops:
                 values[slot] = None
         return values[self._slot]
 
     def bound_steps(self) -> list[BoundStep] | None:
-        """Return no steps once it is computed; None before."""
+        """Return an empty list once the result is computed; None before."""
         return [] if self._runner is None else None
 
     @property
     def failed(self) -> Expr | None:
-        """The operation that raised, if the kernel knows it."""
+        """The operation that raised an error, if the kernel stores it."""
         return getattr(self._runner, "failed", None)
 
 
 def run_all(tasks: Sequence[Callable[[], None]], shared: bool) -> None:
-    """Run all tasks, also on worker threads if ``shared``."""
+    """Run all tasks; with ``shared``, worker threads also run tasks."""
     if shared and len(tasks) > 1:
         share(tasks)
     else:
@@ -153,9 +156,10 @@ def run_all(tasks: Sequence[Callable[[], None]], shared: bool) -> None:
 
 
 class Steps:
-    """Steps of a kernel over its blocks, with registers between them; ``last`` replaces the last step's function.
+    """Steps of a kernel over its blocks, with registers for values between steps.
 
-    ``fixed_memory``: the returned functions run repeatedly, on the same arrays.
+    ``last`` replaces the function of the last step. ``fixed_memory``: the returned functions run repeatedly on the same
+    arrays.
     """
 
     def __init__(
@@ -169,15 +173,15 @@ class Steps:
         self.registers = blocks.registers
         self._fixed_memory = fixed_memory
         self.failed: Expr | None = None
-        """the operation that raised in the last run"""
+        """the operation that raised an error in the last run"""
         # A kernel also reads the operands of its product, although no step reads them.
         used = {operand.uid for step in blocks.steps for operand in operands(step)}
         self.reads = [read for read in reads if read.uid in used]
         index_of = {read.uid: index for index, read in enumerate(self.reads)}
         if blocks.anchor is not None:
             index_of[blocks.anchor.uid] = len(self.reads)
-        result = len(index_of)  # slot order: inputs, result, registers
-        # Equal blocks of a kernel share one function and therefore the thread's registers.
+        result = len(index_of)  # order of slots: inputs, result, registers
+        # Equal blocks of a kernel share one function, and therefore the registers of a thread.
         self._register_files: dict[tuple[Shape, tuple[int, ...]], RegisterFile] = {}
         self._program: list[_Step] = []
         for step, register in zip(blocks.steps, blocks.targets, strict=True):
@@ -189,17 +193,19 @@ class Steps:
             self._program[-1] = (last, *self._program[-1][1:])
 
     def bind(self, inputs: Sequence[Array], out: Array) -> Callable[[], None]:
-        """Return a function that computes ``out`` from arrays that broadcast to it."""
+        """Return a function that computes ``out`` from ``inputs``, arrays that are broadcast to its shape."""
         if not self.registers:
             if self._fixed_memory:
                 return BoundBlock(self, [*inputs, out], list)
             return functools.partial(self._run, self._program, [*inputs, out])
-        # Registers have the result's memory layout, so that NumPy joins the axes to one loop over all elements.
+        # Registers have the result's memory layout, so NumPy joins the axes to a single loop over all elements.
         axes = (0,) if out.ndim == 1 else tuple(sorted(range(out.ndim), key=out.strides.__getitem__, reverse=True))
         return self.over(inputs, out, self.register_file(out.shape, axes))
 
     def over(self, inputs: Sequence[Array], out: Array, register_file: RegisterFile) -> Callable[[], None]:
-        """Return a function that computes ``out`` from arrays that broadcast to the shape of the registers."""
+        """Return a function that computes ``out`` from ``inputs``, arrays that are broadcast to the shape of the
+        registers.
+        """
         if self._fixed_memory:
             return BoundBlock(self, [*inputs, out], register_file)
         return functools.partial(self._run_in, [*inputs, out], register_file)
@@ -207,15 +213,20 @@ class Steps:
     def over_boxes(
         self, inputs: Sequence[Sequence[Array]], out: Array, register_files: BoxRegisterFiles
     ) -> Callable[[], None]:
-        """Return a function that computes ``out`` from a contiguous run of elements; each box has its own inputs."""
+        """Return a function that computes ``out`` from contiguous elements that are divided into boxes.
+
+        ``inputs`` contains the input arrays of each box.
+        """
         return functools.partial(self._run_in_boxes, inputs, out, register_files)
 
     def run(self, arrays: list[Array]) -> None:
-        """Compute the result; ``arrays`` holds the inputs, the result and the registers."""
+        """Compute the result; ``arrays`` contains the inputs, the result and the registers."""
         self._run(self._program, arrays)
 
     def bound(self, arrays: list[Array]) -> list[BoundStep]:
-        """Return the steps as functions without arguments; ``arrays`` has the inputs, the result and the registers."""
+        """Return the steps as functions without arguments; ``arrays`` contains the inputs, the result and the
+        registers.
+        """
         bound: list[BoundStep] = []
         for kernel, sources, target, node in self._program:
             out, operands = arrays[target], [arrays[source] for source in sources]
@@ -228,7 +239,7 @@ class Steps:
         return bound
 
     def run_bound(self, bound: list[BoundStep]) -> None:
-        """Call bound steps in sequence, and record the operation of a failed step."""
+        """Call bound steps in sequence. If a step fails, store its operation in ``failed``."""
         step = bound[0]
         try:
             for step in bound:
@@ -244,21 +255,21 @@ class Steps:
         self._run(self._program, arrays + register_file())
 
     def _run_in_boxes(self, inputs: Sequence[Sequence[Array]], out: Array, register_files: BoxRegisterFiles) -> None:
-        # Elementwise steps run box by box, and the reduction over the whole run of boxes, so that its summation order
-        # depends only on the run.
+        # Elementwise steps run box by box. The reduction runs over all boxes together, so the order of its summation
+        # does not depend on the boxes.
         runs, *boxes = register_files()
         for box_inputs, registers in zip(inputs, boxes, strict=True):
             self._run(self._program[:-1], [*box_inputs, out, *registers])
         self._run(self._program[-1:], [*inputs[0], out, *runs])
 
     def _run(self, program: Sequence[_Step], arrays: list[Array]) -> None:
-        """Call the steps of a block in sequence, and record the operation of a failed step."""
+        """Call the steps of a block in sequence. If a step fails, store its operation in ``failed``."""
         step = program[0]
         try:
             for step in program:
                 kernel, sources, target, _ = step
                 target_array = arrays[target]
-                if len(sources) == 1:  # no list for one or two operands: most kernels, and many of them are short
+                if len(sources) == 1:  # no list for one or two operands: most kernels have so few, and many are short
                     value = kernel(target_array, arrays[sources[0]])
                 elif len(sources) == 2:
                     value = kernel(target_array, arrays[sources[0]], arrays[sources[1]])
@@ -271,7 +282,9 @@ class Steps:
             raise
 
     def register_file(self, shape: Shape, order: tuple[int, ...]) -> RegisterFile:
-        """Return a function that gives a thread its registers in the result's memory order, which permits one loop."""
+        """Return a function that returns a thread's registers in the result's memory order, which permits a single
+        loop.
+        """
         registers = self._register_files.get((shape, order))
         if registers is None:
             registers = self._register_files[shape, order] = self._allocate_registers(shape, order)
@@ -288,7 +301,7 @@ class Steps:
         )
 
     def box_register_files(self, shapes: Sequence[Shape], order: tuple[int, ...]) -> BoxRegisterFiles:
-        """Return a function that gives a thread its registers as contiguous memory, and each box's part of them."""
+        """Return a function that returns a thread's registers as contiguous memory, and the part of it for each box."""
         offsets = [*itertools.accumulate([math.prod(shape) for shape in shapes], initial=0)]
         inverse_order = np.argsort(order)
 
@@ -304,7 +317,7 @@ class Steps:
 
 
 class BoundBlock:
-    """Steps over one block of arrays with fixed addresses, bound to the registers of the running thread."""
+    """Steps over a single block of arrays with fixed addresses, bound to the registers of the running thread."""
 
     def __init__(self, steps: Steps, arrays: list[Array], register_file: RegisterFile) -> None:
         self._steps, self._arrays, self._register_file = steps, arrays, register_file
@@ -316,8 +329,8 @@ class BoundBlock:
         self._steps.run_bound(self.bound_steps())
 
     def bound_steps(self) -> list[BoundStep]:
-        """Return the steps over the registers of this thread."""
-        # registers are views of the thread's scratch memory, and are replaced with it
+        """Return the steps, bound to the registers of this thread."""
+        # registers are views of the thread's scratch memory, and are replaced when that memory is replaced
         if self._memory is not scratch_memory():
             self._bound = self._steps.bound(self._arrays + self._register_file())
             self._memory = scratch_memory()

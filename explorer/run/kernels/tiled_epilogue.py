@@ -1,7 +1,8 @@
-"""Tiled epilogues: elementwise operations finish each tile of a matrix product while it is in the cache.
+"""Tiled epilogues: elementwise operations that process each tile of a result while the tile is in the cache.
 
-This is the kernel of a matrix product, convolution or pooling, with or without following operations. The operation
-provides its tiles (`tiles`), each small enough that its epilogue still finds it in the cache.
+This is the kernel of a matrix product, convolution or pooling, with or without elementwise operations after it (its
+epilogue). The operation provides its tiles (`tiles`). Each tile is small enough to stay in the cache until the epilogue
+has processed it.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from explorer.run.runtime.thread_pool import worth_sharing
 
 
 class TiledEpilogue:
-    """Operation computed tile by tile, with elementwise operations on each tile while it is in the cache.
+    """Operation that is computed tile by tile, with elementwise operations on each tile while it is in the cache.
 
-    ``fixed_memory``: operands have the same addresses in every run, so that the tiles are cut only once.
-    ``constant``: the operand that the operation packs is the same in every run, so that the packed copy is kept.
+    ``fixed_memory``: operands have the same addresses in every run, so tiles are created only once. ``constant``: the
+    operand that the operation packs is the same in every run, so the packed copy is kept.
     """
 
     def __init__(
@@ -44,7 +45,7 @@ class TiledEpilogue:
         self._has_own_product = kernel.blocks is not None and not kernel.blocks.shares
         self.shared = worth_sharing(kernel)
         self._keeps_packed = constant
-        # Tasks hold the packed copy, so they can be kept only if the copy is kept too.
+        # Tasks contain the packed copy, so they can be kept only if the copy is kept too.
         varies = operation.packed_operand is not None and not constant
         self._fixed_memory = fixed_memory and out is not None and not self._has_own_product and not varies
         self._steps = None
@@ -57,7 +58,7 @@ class TiledEpilogue:
 
     @property
     def failed(self) -> Expr | None:
-        """The operation that raised in the last run."""
+        """The operation that raised an error in the last run."""
         return self._failed if self._failed is not None or self._steps is None else self._steps.failed
 
     def __call__(self, values: Values) -> Array:
@@ -79,7 +80,7 @@ class TiledEpilogue:
         return out
 
     def bound_steps(self) -> list[BoundStep] | None:
-        """Return the product and the steps after it, if there is one tile with a fixed address; None for several."""
+        """Return the product and its epilogue as steps, if there is a single tile with a fixed address; else None."""
         if len(self._tasks) != 1:
             return None
         (task,) = self._tasks
@@ -93,14 +94,14 @@ class TiledEpilogue:
         return steps
 
     def _cut(self, out: Array, reads: list[Array], operands: list[Array]) -> list[Callable[[], None]]:
-        """Return one task per tile: the product, then its epilogue."""
+        """Return one task per tile, which computes the product and then the epilogue."""
         operation, steps = self._anchor.operation, self._steps
         prepared = self._prepared
         if prepared is None:
             prepared = pack_for_tiles(operation, self._anchor.dtype, operands)
             if self._keeps_packed:
                 self._prepared = prepared
-        # If the result's memory cannot hold the intermediate product, the product has separate memory.
+        # If the result's memory is unsuitable for the intermediate product, the product has separate memory.
         product = allocate(self._anchor.tensor_type, self._last) if self._has_own_product else out
         tasks: list[Callable[[], None]] = []
         for index, compute in tiles_of(operation, product, prepared, operands):
@@ -108,12 +109,12 @@ class TiledEpilogue:
                 tasks.append(compute)
             else:
                 inputs = [cut(array, index, out.ndim) for array in [*reads, product]]
-                part: Any = (*index, ...)  # the ellipsis keeps it an array if it has one element
+                part: Any = (*index, ...)  # with the ellipsis, it remains an array if it has only one element
                 tasks.append(_FinishedTile(self, compute, _finishing(steps, inputs, out[part])))
         return tasks
 
     def run(self, compute: Callable[[], None]) -> None:
-        """Compute a tile of the product; if it raises, record the product as the failed operation."""
+        """Compute a tile of the product; if this raises an error, store the product as the failed operation."""
         try:
             compute()
         except Exception:
@@ -123,7 +124,7 @@ class TiledEpilogue:
 
 @dataclass(frozen=True, slots=True)
 class _FinishedTile:
-    """Task of one tile: its product, then the blocks of elementwise steps on it."""
+    """Task for one tile: compute its product, then run elementwise steps on its blocks."""
 
     epilogue: TiledEpilogue
     make: Callable[[], None]

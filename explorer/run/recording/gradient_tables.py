@@ -1,8 +1,8 @@
 """Gradient tables: which nodes compute the gradient of which node, traced through passes and inlining.
 
-A view selects these nodes when a reader requests the gradient of a node. The scope of gradient nodes contains the uid
-of their forward node as recorded (grad/gradient_scopes.py). Inlining and batching have replaced both since, so the path
-through the replacements is followed here.
+A view selects these nodes when a user requests the gradient of a node. The scope of a gradient's nodes contains the uid
+of the forward node as it was recorded (grad/gradient_scopes.py). Inlining and batching may have replaced both since
+then, so the replacements are followed here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from explorer.record import Gradient
 
 
 def gradients(graph: PlanGraph, nodes: Sequence[Expr], ids: Mapping[int, int]) -> list[Gradient]:
-    """Return a row for each forward node with a gradient; ``ids`` maps uids to node ids."""
+    """Return a row for each forward node that has a gradient; ``ids`` maps uids to node ids."""
     finder = _Finder(graph, ids)
     backward: dict[int, list[int]] = {}
     level = [0] * len(nodes)
@@ -54,7 +54,7 @@ def _with_operands(with_gradient: Iterable[int], nodes: Sequence[Expr], ids: Map
 
 
 class _Finder:
-    """Map from gradient nodes to their forward nodes."""
+    """Finds the forward node for each node of a gradient."""
 
     def __init__(self, graph: PlanGraph, ids: Mapping[int, int]) -> None:
         self._graph, self._ids = graph, ids
@@ -65,12 +65,12 @@ class _Finder:
             if group.kind == "batch"
             for member in group.members
         }
-        """uid of a call → the batched call that replaced it"""
+        """uid of a call → batched call that replaced it"""
         self._indices: dict[int, dict[int, int]] = {}
         self._forward: dict[int, int] = {}
 
     def forward(self, node: Expr) -> int:
-        """Return the id of the forward node whose gradient a node helps to compute, or −1."""
+        """Return the id of the forward node whose gradient ``node`` helps to compute, or −1."""
         scope = node.scope
         if scope is None:
             return -1
@@ -79,14 +79,17 @@ class _Finder:
         return self._forward[id(scope)]
 
     def value(self, node: Expr) -> Expr:
-        """Return the node that finally computes a value, after resolving outputs of calls."""
+        """Return the node that computes a value in the end, after outputs of calls are resolved."""
         node = self._graph.resolve(node)
         while isinstance(node.operation, Item):
             node = self._graph.resolve(node.operands[0])
         return node
 
     def _node_at(self, path: tuple[int, ...]) -> int:
-        """Follow a path of uids, all calls but the last, each of which is in the body inlined for the previous one."""
+        """Return the id of the node that a path of uids leads to.
+
+        All uids but the last are calls. Each call or node is in the body that was inlined for the call before it.
+        """
         if not path:
             return -1
         uid, *inner_uids = path
@@ -102,7 +105,7 @@ class _Finder:
         return self._ids.get(uid, -1)
 
     def _inlined_body(self, uid: int) -> tuple[Body, list[Expr]] | None:
-        """Return the body and the nodes inlined for a call, or for the call that replaced it."""
+        """Return the body and the nodes that were inlined for a call, or for the call that replaced it."""
         visited = {uid}
         inlined = self._graph.notes(InlinedCalls)
         while uid not in inlined:
@@ -116,7 +119,7 @@ class _Finder:
         return inlined[uid]
 
     def _indices_in(self, body: Body) -> dict[int, int]:
-        """Return the index of each node in a body."""
+        """Return uid → index for the nodes of a body."""
         indices = self._indices.get(id(body))
         if indices is None:
             indices = self._indices[id(body)] = {node.uid: index for index, node in enumerate(own(body))}

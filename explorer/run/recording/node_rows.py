@@ -1,7 +1,7 @@
 """Rows of nodes, and of their operations, types, scopes and source lines.
 
-Each object has one row, found by identity, so ten thousand nodes of a repeated block refer to a few rows of types and
-lines. Node ids are assigned here, in the order in which ``enter`` receives the nodes.
+Each object has one row, which is found by the object's identity. Ten thousand nodes of a repeated block therefore refer
+to a few rows of types and lines. Node ids are assigned here, in the order in which ``enter`` receives the nodes.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from explorer.record import (
 )
 
 _MAX_ITEMS, _LISTED_ITEMS = 16, 8
-"""tuple length above which only the first items are written, and the number of these items"""
+"""length above which only the first items of a tuple are written, and the number of these items"""
 _INTEGERS = re.compile(r"[-0-9, ()]+")
 
 
 class NodeRows:
-    """Rows of a recording under construction, and the objects from which they were created."""
+    """Rows of a recording that is being built, and the objects from which the rows were created."""
 
     def __init__(self) -> None:
         self.recording = Recording()
@@ -47,24 +47,24 @@ class NodeRows:
         self.types: dict[int, int] = {}
         self.scopes: dict[int, int] = {}
         self.boxes: list[Box | None] = [None]
-        """source object of each scope row"""
+        """scope object for each scope row"""
         self.sources: dict[Any, int] = {}
         self.callers: list[tuple[Place, ...]] = []
-        """for each row of sources, the lines of the calls that led to it, innermost first"""
+        """for each row of sources, the lines of the calls that led to the source line, innermost first"""
         self.recorded_lines: dict[str, set[int]] = {}
-        """file name of the user's cell or file → its lines that recorded nodes"""
+        """file name of a cell or file of the user → its lines at which nodes were recorded"""
         self.bodies: dict[int, int] = {}
         self.flops: dict[int, int] = {}
 
     def operation(self, name: str) -> int:
-        """Return the row of an operation's name."""
+        """Return the row of an operation's name; add the row if it is new."""
         if name not in self.operations:
             self.operations[name] = len(self.recording.operations)
             self.recording.operations.append(name)
         return self.operations[name]
 
     def type(self, type_: AnyType) -> int:
-        """Return the row of a type."""
+        """Return the row of a type; add the row if it is new."""
         row = self.types.get(id(type_))
         if row is None:
             if isinstance(type_, TupleType):
@@ -77,8 +77,8 @@ class NodeRows:
         return row
 
     def scope(self, scope: Box | None) -> int:
-        """Return the row of a scope."""
-        # A loop rather than recursion, up to the first known box: nets have hundreds of nested boxes.
+        """Return the row of a scope; add the row if it is new."""
+        # A loop up to the first known box, rather than recursion: nets have hundreds of nested boxes.
         path = []
         while scope is not None and id(scope) not in self.scopes:
             path.append(scope)
@@ -97,7 +97,7 @@ class NodeRows:
         """Return the row of a node's source line, or −1."""
         if node.code is None:
             return -1
-        # Code objects and their positions live as long as their nodes, and the nodes as long as this object.
+        # Code objects and their positions live as long as their nodes, and the nodes live as long as this object.
         key = (id(node.code), node.instruction)
         row = self.sources.get(key)
         if row is None:
@@ -119,7 +119,7 @@ class NodeRows:
         return row
 
     def add_callers(self) -> None:
-        """Give each row of a line that several calls of its function recorded the line of its call."""
+        """For each line at which several calls of its function recorded nodes, add the line of the call to the rows."""
         sources = self.recording.sources
         rows_of: dict[Source, list[int]] = {}
         for row, source in enumerate(sources):
@@ -131,10 +131,10 @@ class NodeRows:
                         sources[row] = replace(sources[row], caller_where=caller.where, caller_line=caller.line)
 
     def enter(self, rows: Sequence[tuple[Expr, int, int]]) -> None:
-        """Add the rows of (node, decision that produced it, graph); ids are assigned in this order."""
+        """Add a row for each (node, decision that produced it, graph); ids are assigned in this order."""
         nodes, expressions = self.recording.nodes, [node for node, _, _ in rows]
         self.ids.update({node.uid: row for row, node in enumerate(expressions)})
-        # Each operation is inspected once, however many nodes it has.
+        # Each operation is inspected only once, even if it has many nodes.
         operations = {id(node.operation): node.operation for node in expressions}
         row_of = {key: self._operation_row(operation) for key, operation in operations.items()}
         operation_rows = [row_of[id(node.operation)] for node in expressions]
@@ -168,18 +168,18 @@ class NodeRows:
 
 
 class _OperationRow(NamedTuple):
-    """Values shared by the rows of all nodes of one operation."""
+    """Values that the rows of all nodes of one operation share."""
 
     operation: int
     kind: Kind
     kind_alone: Kind
-    """kind of a node without operands"""
+    """kind of a node that has no operands"""
     callee: int
     attributes: dict[str, str]
 
 
 def _kinds(operation: Operation) -> tuple[Kind, Kind]:
-    """Return the kinds of an operation's nodes with operands and without."""
+    """Return two kinds for the nodes of an operation: with operands, and without operands."""
     if isinstance(operation, Call):
         return "call", "call"
     if isinstance(operation, Item):
@@ -190,7 +190,7 @@ def _kinds(operation: Operation) -> tuple[Kind, Kind]:
 
 
 def attribute_text(value: Any) -> str:
-    """Return an attribute's value as text; a long tuple becomes its first items, its length and a digest."""
+    """Return the value of an attribute as text. A long tuple becomes its first items, its length and a digest."""
     if isinstance(value, tuple):
         # For integers and tuples of integers, repr gives the same text many times faster.
         text = repr(value) if set(map(type, value)) <= {int, tuple} else ""
@@ -198,7 +198,7 @@ def attribute_text(value: Any) -> str:
             text = "(" + ", ".join(map(attribute_text, value)) + ("," if len(value) == 1 else "") + ")"
         if len(value) <= _MAX_ITEMS:
             return text
-        # A batch gathers hundreds of row ranges, too many to read, but a comparison must distinguish them.
+        # A batch gathers hundreds of row ranges: too many to read, but a comparison must distinguish them.
         digest = hashlib.blake2b(text.encode("utf-8", "backslashreplace"), digest_size=6).hexdigest()
         return f"({', '.join(map(attribute_text, value[:_LISTED_ITEMS]))}, … {len(value):,} in all, #{digest})"
     if isinstance(value, np.dtype):
@@ -210,7 +210,7 @@ _BYTES = 8
 
 
 def fingerprint(planned: Plan) -> str:
-    """Return a digest of the planned structure: operations, attributes, edges, types, kernels."""
+    """Return a digest of the planned structure: operations, attributes, edges, types and kernels."""
     digest = hashlib.blake2b(digest_size=_BYTES)
     index_of: dict[int, int] = {}
     inputs = planned.graph.inputs
@@ -222,7 +222,7 @@ def fingerprint(planned: Plan) -> str:
 
 
 def _hash_nodes(digest: Any, index_of: dict[int, int], nodes: Iterable[tuple[Expr, tuple[Expr, ...]]]) -> None:
-    """Add nodes and their operands to the digest, in topological order, and assign indices to their uids."""
+    """Add nodes and their operands to the digest in topological order, and assign indices to their uids."""
     structures: dict[int, str] = {}
     types: dict[int, str] = {}
     for node, operands in nodes:
@@ -238,7 +238,9 @@ def _hash_nodes(digest: Any, index_of: dict[int, int], nodes: Iterable[tuple[Exp
 
 
 def _structure(operation: Operation) -> str:
-    """Return an operation and its attributes as text without addresses, and a call with the digest of its body."""
+    """Return an operation and its attributes as text without memory addresses; a call includes the digest of its
+    body.
+    """
     if type(operation) is Call:
         return f"call {operation.label}({_body_digest(operation.body)})"
     attributes = [
@@ -263,5 +265,5 @@ def _body_digest(body: Body) -> str:
 
 
 def callable_name(value: Any) -> str:
-    """Return the name of a function or class, without its address."""
+    """Return the name of a function or class, without its memory address."""
     return str(getattr(value, "__qualname__", type(value).__qualname__))

@@ -1,9 +1,9 @@
-"""Recorder: converts a plan and its run to a recording, expressions to rows and uids to ids.
+"""Recorder: converts a plan and its run to a recording, with rows for expressions and ids for uids.
 
-Only here do the engine's objects become plain data; views read only the recording and need no engine. Rows are created
-on request rather than during planning, since most evaluations need only the plan. Each row is created once: nodes come
-first, because this assigns their ids, and decisions after the schedule, because decisions about batches contain the
-measured times of its kernels.
+Only this package converts the engine's objects to plain data; views read only the recording and need no engine. Rows
+are created on request rather than during planning, since most evaluations need only the plan. Each row is created once.
+Nodes come first, because their ids are assigned then. Decisions follow after the schedule, because decisions about
+batches contain the measured times of the schedule's kernels.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ def build(
 ) -> Recording:
     """Return the recording of a plan, with its run if there was one; ``values`` maps uids to summaries.
 
-    ``notes`` are the executor's notes; ``interface`` describes the planned model's inputs and outputs. ``reused``: the
-    run used a program that was already planned for a graph of the same structure.
+    ``notes`` are the executor's notes, and ``interface`` describes the inputs and outputs of the planned model.
+    ``reused``: the run used a program that had already been planned for a graph of the same structure.
     """
     tables, graph = NodeRows(), planned.graph
     recording, ids = tables.recording, tables.ids
@@ -92,14 +92,14 @@ def build(
 
 
 def build_recorded(graph: PlanGraph) -> Recording:
-    """Return the recording of a graph before any pass, with only its nodes and first stage, for a quick drawing."""
+    """Return the recording of a graph before any pass, with only its nodes and its first stage, for a quick drawing."""
     tables = NodeRows()
     _enter_graph(tables, graph)
     return tables.recording
 
 
 def _enter_graph(tables: NodeRows, graph: PlanGraph) -> list[Expr]:
-    """Enter the nodes of a graph, including replacements, and its stages; return the nodes."""
+    """Add rows for the nodes of a graph, including replacements, and for its stages; return the nodes."""
     recording = tables.recording
     expressions_ = _enter_nodes(tables, graph)
     ids, nodes = tables.ids, recording.nodes
@@ -109,7 +109,7 @@ def _enter_graph(tables: NodeRows, graph: PlanGraph) -> list[Expr]:
     recording.layers, recording.ports = layers(tables.boxes), ports(tables.boxes, ids)
     recording.operators = operators(tables.boxes)
     for decision, node in graph.removed:
-        # The first decision that removed it counts, because it no longer existed for later ones.
+        # The first decision that removed the node counts, because the node no longer existed for later decisions.
         if nodes.gone[ids[node.uid]] < 0:
             nodes.gone[ids[node.uid]] = decision
     rows = [(decision, ids[old.uid], ids[new.uid]) for decision, old, new in graph.substitutions]
@@ -131,9 +131,9 @@ def _batch_times(
     produced: Sequence[tuple[int, ...]],
     steps: Sequence[Step],
 ) -> dict[int, dict[str, Any]]:
-    """Return the measured facts of decisions about batches, by decision index; the schedule is already recorded."""
+    """Return decision index → measured facts, for decisions about batches; the schedule must already be recorded."""
     estimated = {index for index, decision in enumerate(graph.decisions) if "together_us" in decision.facts}
-    # A mapped call is replaced by a function's body, and its iterations are measured like the elements of a batch.
+    # A function's body replaces a mapped call, and its iterations are measured like the elements of a batch.
     groups = [
         replace(group, kind="batch", members=subjects[group.decision])
         if group.kind == "function" and group.decision in estimated
@@ -154,7 +154,7 @@ def _run_stage(run: Run, end: int, reused: bool, notes: Sequence[Note]) -> Stage
 
 
 def _rows(graph: PlanGraph) -> tuple[list[tuple[Expr, int, int]], list[Traced]]:
-    """Return (node, decision that produced it, graph that contains it) for each row, and the bodies, by id."""
+    """Return the rows (node, decision that produced it, graph that contains it), and the bodies, each by id."""
     bodies = _bodies([*graph.recorded, *[node for _, node in graph.added]])
     rows = [(node, -1, 0) for node in graph.recorded]
     visited = {node.uid for node in graph.recorded}
@@ -169,12 +169,14 @@ def _rows(graph: PlanGraph) -> tuple[list[tuple[Expr, int, int]], list[Traced]]:
 
 
 def expressions(planned: Plan) -> list[Expr]:
-    """Return the expressions of a recording's nodes, by id."""
+    """Return the expressions of a recording's nodes, by node id."""
     return [node for node, _, _ in _rows(planned.graph)[0]]
 
 
 def node_id(planned: Plan, expr: Expr) -> int:
-    """Return the id of an expression in a plan's recording; raise OperandError if it is not part of the recording."""
+    """Return the node id of an expression in a plan's recording; raise OperandError if the recording does not contain
+    it.
+    """
     for index, node in enumerate(expressions(planned)):
         if node is expr:
             return index
@@ -186,7 +188,7 @@ def node_id(planned: Plan, expr: Expr) -> int:
 
 
 def _enter_nodes(tables: NodeRows, graph: PlanGraph) -> list[Expr]:
-    """Enter a row for each node and each graph of nodes; return the expressions by id."""
+    """Add a row for each node and each graph of nodes; return the expressions by node id."""
     recording = tables.recording
     rows, bodies = _rows(graph)
     for row, body in enumerate(bodies, 1):
@@ -218,8 +220,9 @@ def _bodies(nodes: Iterable[Expr]) -> list[Traced]:
 
 
 def dimensions(recording: Recording, nodes: Sequence[Expr]) -> dict[int, DimensionNames]:
-    """Return the declared dimensions by node id; a node that replaced another node has the same value, and therefore
-    its declaration.
+    """Return node id → declared dimensions.
+
+    A node that replaced another node has the same value, and therefore the same declaration.
     """
     names = {
         index: DimensionNames(*declared)
@@ -227,7 +230,7 @@ def dimensions(recording: Recording, nodes: Sequence[Expr]) -> dict[int, Dimensi
         if (declared := declared_dimensions(node)) is not None
     }
     types = recording.nodes.type
-    # each row's old node was replaced by an earlier row or not at all
+    # the old node of each row was replaced by an earlier row, or not at all
     for _, old, new in recording.substitutions if names else ():
         if old in names and types[old] == types[new]:
             names.setdefault(new, names[old])
@@ -235,12 +238,12 @@ def dimensions(recording: Recording, nodes: Sequence[Expr]) -> dict[int, Dimensi
 
 
 def numbers(nodes: Sequence[Expr]) -> dict[int, float]:
-    """Return the values of real one-element leaves in memory, by node id."""
+    """Return node id → value, for real leaves in memory that have one element."""
     return {
         index: float(numbers_of(node.storage.array).item())
         for index, node in enumerate(nodes)
         if isinstance(node, Tensor)
-        and type(node.storage) is Storage  # another storage may read a file to get its value
+        and type(node.storage) is Storage  # another kind of storage may read a file to get its value
         and node.storage.device is cpu
         and node.tensor_type.size == 1
         and node.dtype.kind not in "bcU"
@@ -254,7 +257,7 @@ class _Weight(Protocol):
 
 
 class _Defined(Protocol):
-    """Operator definition, as the net builder passes it to the operator's box."""
+    """Definition of an operator, as the net builder passes it to the operator's box."""
 
     arguments: Mapping[str, Any]
     weights: Mapping[str, _Weight]
@@ -262,7 +265,7 @@ class _Defined(Protocol):
 
 
 def operators(boxes: Sequence[Scope | None]) -> list[FileOperator]:
-    """Return a row for each operator of a file; ``boxes`` are the scopes by row."""
+    """Return a row for each operator of a model file; ``boxes`` contains the scope of each scope row."""
     return [
         _row(index, box.payload)
         for index, box in enumerate(boxes)
@@ -285,10 +288,10 @@ def _row(scope: int, operator: _Defined) -> FileOperator:
 
 
 def layers(boxes: Sequence[Scope | None]) -> list[LayerRow]:
-    """Return a row for each layer; ``boxes`` are the scopes by row.
+    """Return a row for each layer; ``boxes`` contains the scope of each scope row.
 
-    Boxes inside a layer's box are found by name as its sublayers, because code shared by several layers does not
-    know its owner.
+    Boxes inside a layer's box are recognised as its sublayers by name, because code that several layers share does not
+    know which layer runs it.
     """
     layer_of: dict[int, Layer | None] = {}
     rows_of: dict[int, tuple[Layer, list[int]]] = {}
@@ -311,7 +314,7 @@ def _layer(box: Scope | None, layer_of: dict[int, Layer | None]) -> Layer | None
     layer = layer_of[id(box)] if box is not None else None
     for inner_box in reversed(path):
         if inner_box.kind == "layer":
-            from explorer.layers.framework.layer import Layer  # not needed by programs without layers
+            from explorer.layers.framework.layer import Layer  # programs without layers do not need this import
 
             layer = (
                 inner_box.payload if isinstance(inner_box.payload, Layer) else layer and layer.sublayer(inner_box.name)
@@ -323,7 +326,7 @@ def _layer(box: Scope | None, layer_of: dict[int, Layer | None]) -> Layer | None
 
 
 def ports(boxes: Sequence[Scope | None], ids: Mapping[int, int]) -> list[Port]:
-    """Return the values at the ports of layers' boxes, if they are recorded."""
+    """Return the recorded values of the inputs and outputs of layers' boxes."""
     rows: list[Port] = []
     for row, box in enumerate(boxes):
         if box is not None and box.ports is not None:
@@ -336,18 +339,18 @@ def ports(boxes: Sequence[Scope | None], ids: Mapping[int, int]) -> list[Port]:
 def batch_timings(
     batches: Sequence[Batch], produced: Sequence[tuple[int, ...]], steps: Sequence[Step]
 ) -> dict[int, dict[str, Any]]:
-    """Return the measured facts of the decisions that created batches, by decision index.
+    """Return decision index → measured facts, for the decisions that created batches.
 
-    ``produced`` contains the nodes that each decision produced, ``steps`` the measured kernels. ``measured_us`` is the
-    total time of the kernels that computed a batch, ``kernels`` their number; ``computed_with`` lists the results of
-    other batches that share these kernels. Batch elements were not run separately, so ``separate_us`` remains an
-    estimate.
+    ``produced`` contains the nodes that each decision produced, and ``steps`` the measured kernels. In the facts,
+    ``measured_us`` is the total time of the kernels that computed a batch, and ``kernels`` is their number.
+    ``computed_with`` lists the results of other batches that the same kernels computed. The elements of a batch were
+    not run separately, so ``separate_us`` remains an estimate.
     """
     micros: dict[int, float] = {}
     for step in steps:
         micros[step.kernel] = micros.get(step.kernel, 0.0) + step.micros
-    # A kernel may compute several batches, which fusion joined: its time counts for each of them, and their facts
-    # refer to each other.
+    # Fusion may join several batches in one kernel: its time counts for each batch, and the facts of the batches refer
+    # to each other.
     sharing: dict[int, list[int]] = {}
     for batch in batches:
         for kernel in batch.kernels:
@@ -374,10 +377,10 @@ def decision_rows(
     ids: Mapping[int, int],
     measured: Mapping[int, Mapping[str, Any]],
 ) -> list[Decision]:
-    """Build the row of each decision once, and return the rows.
+    """Build the row of each decision, and return the rows.
 
-    ``subjects`` and ``produced`` are each decision's nodes by id. ``ids`` maps uids of expressions in its facts to node
-    ids. ``measured`` maps decision indices to the facts that a run adds.
+    ``subjects`` and ``produced`` contain the node ids for each decision. ``ids`` maps uids of expressions in the facts
+    to node ids. ``measured`` maps decision indices to the facts that a run adds.
     """
     return [
         Decision(
@@ -401,7 +404,7 @@ def decision_rows(
 
 
 def declined_edges(decisions: Sequence[PlanDecision], ids: Mapping[int, int]) -> list[tuple[int, int, int]]:
-    """Return (decision, operand, reader) for each value that is written because a decision declined its fusion."""
+    """Return (decision, operand, reader) for each value that is written because a decision declined to fuse it."""
     return [
         (index, operand, reader)
         for index, decision in enumerate(decisions)
@@ -410,7 +413,7 @@ def declined_edges(decisions: Sequence[PlanDecision], ids: Mapping[int, int]) ->
 
 
 def explanations(decisions: Sequence[PlanDecision]) -> list[Explanation]:
-    """Return the meanings of the reasons of decisions, without duplicates."""
+    """Return the meanings of the reasons of all decisions, without duplicates."""
     reasons = dict.fromkeys(
         [decision.reason for decision in decisions if decision.reason.meaning or decision.reason.effect != "exact"]
     )
@@ -428,7 +431,7 @@ def explanations(decisions: Sequence[PlanDecision]) -> list[Explanation]:
 
 
 def _fact(value: Any, ids: Mapping[int, int]) -> Any:
-    """Convert a fact to plain data; expressions become node ids."""
+    """Convert a fact to plain data: expressions become node ids."""
     if isinstance(value, Expr):
         return {"node": ids[value.uid]} if value.uid in ids else value.label
     if isinstance(value, (list, tuple)):

@@ -1,7 +1,7 @@
 """Rows of stages, schedules and runs.
 
-The counts of a stage describe the graph at its end. So the difference of two rows shows the effect of a pass, and a
-user-defined pass gets these figures without counting anything.
+The counts of a stage describe the graph at its end, so the difference of two rows shows the effect of a pass. A
+user-defined pass gets these counts without any code for them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from explorer.run.runtime.timing import Timing
 
 
 def stage(stage: PlanStage, flops: Mapping[int, int], clusters: Sequence[NodeGroup]) -> Stage:
-    """Return the row of a stage with its counts; ``flops`` are by uid."""
+    """Return the row of a stage with its counts; ``flops`` maps uids to numbers of operations."""
     operations = [node for node in stage.live if node.operands]
     inside = _inside_kernels(clusters, stage.last)
     written_nodes = [node for node in operations if node.uid not in inside] if inside else operations
@@ -32,13 +32,15 @@ def stage(stage: PlanStage, flops: Mapping[int, int], clusters: Sequence[NodeGro
 
 
 def _inside_kernels(clusters: Sequence[NodeGroup], position: int) -> set[int]:
-    """Return the uids of values that stay inside a kernel after ``position`` decisions and are never written."""
+    """Return the uids of values that stay inside a kernel after ``position`` decisions, and are never written to
+    memory.
+    """
     kernels = [group for group in clusters if group.kind == "kernel" and group.decision < position]
     return {node.uid for kernel in kernels for node in kernel.members[:-1]}
 
 
 def schedule(planned: Plan, ids: Mapping[int, int]) -> Schedule:
-    """Return the schedule of a plan as a row; ``ids`` are node ids by uid."""
+    """Return the row of a plan's schedule; ``ids`` maps uids to node ids."""
     plan = planned.schedule
 
     def node_ids(nodes: Sequence[Expr]) -> tuple[int, ...]:
@@ -74,7 +76,7 @@ def schedule(planned: Plan, ids: Mapping[int, int]) -> Schedule:
 
 
 def measured(planned: Plan, executor: str, timing: Timing) -> Run:
-    """Return the row of a run: its steps in the order in which they began."""
+    """Return the row of a run: its steps, in the order in which they started."""
     placements = planned.schedule.placements
     if not placements:
         return Run(executor, (), 0.0)

@@ -1,9 +1,9 @@
 """Variable tables: names of the user's variables to which values were assigned, ``h`` in ``h = ex.tanh(w @ x)``.
 
-A name is used only if the source is unambiguous. The right-hand side, or an item of it in ``a, b = x + 1, x + 2``, must
-be one operator, one index, or one call of a function or layer with a single result; or it calls a traced function that
-returns a tuple (``q, k = heads(x)``); or it calls a user's function with the same name as the function whose ``return``
-recorded the node.
+A name is used only if the source is unambiguous. There are three cases for the right-hand side, or for an item of it in
+``a, b = x + 1, x + 2``. It is one operator, one index, or one call of a function or layer with a single result. Or it
+calls a traced function that returns a tuple (``q, k = heads(x)``). Or it calls a user's function with the same name as
+the function whose ``return`` recorded the node.
 """
 
 from __future__ import annotations
@@ -25,13 +25,16 @@ from explorer.core.types.tensor_type import TensorType
 from explorer.record import Recording, SourceText
 
 _LATE = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
-"""flags of code that does not run when its function is called"""
+"""flags of functions whose code does not run when they are called"""
 
 
 def variables(recording: Recording, nodes: Sequence[Expr]) -> dict[int, str]:
-    """Return the variable of each node's value, by node id; a node that replaced another node has its variable."""
+    """Return node id → variable to which the node's value was assigned.
+
+    A node that replaced another node has its variable.
+    """
     expressions: dict[tuple[object, ...], list[int]] = {}
-    """nodes recorded by one source expression, each time that it ran"""
+    """source expression → nodes that it recorded, each time it ran"""
     for node_id, node in enumerate(nodes):
         if node.operands and recording.nodes.born[node_id] < 0 and isinstance(node.code, (CodeType, CalledCode)):
             calls = [(id(code), at) for code, at in _calls(node.code)]
@@ -39,7 +42,7 @@ def variables(recording: Recording, nodes: Sequence[Expr]) -> dict[int, str]:
             expressions.setdefault(key, []).append(node_id)
     names: dict[int, str] = {}
     for node_ids in expressions.values():
-        # In recording order, so that the last node is the expression's value.
+        # In order of recording, so the last node is the value of the expression.
         node_ids.sort(key=lambda node_id: nodes[node_id].uid)
         node = nodes[node_ids[-1]]
         assert isinstance(node.code, (CodeType, CalledCode))
@@ -61,13 +64,13 @@ def _calls(code: CodeType | CalledCode) -> tuple[tuple[CodeType, int], ...]:
 
 
 def _name(value: WholeValue, code: CodeType | CalledCode) -> str:
-    """Return the variable to which a value is assigned, also through functions that return the value."""
+    """Return the variable to which a value is assigned, even if functions return the value first."""
     callee = function_code(code)
     for caller, instruction in _calls(code):
         if value.variable:
             break
         call = whole_value(caller, instruction)
-        # another name belongs to a function that calls this one, whose use of the value is unknown
+        # If the name differs, the caller is a function in between, and it is unknown how it uses the value.
         if call is None or call.callee != callee.co_name or callee.co_flags & _LATE:
             return ""
         value, callee = call, caller
@@ -75,10 +78,10 @@ def _name(value: WholeValue, code: CodeType | CalledCode) -> str:
 
 
 def _results(value: WholeValue, node_ids: Sequence[int], nodes: Sequence[Expr]) -> Sequence[int]:
-    """Return which of the nodes recorded by an expression, in order, are its value.
+    """Return those of the nodes recorded by a source expression, in order, that are its value.
 
-    An operation records one node each time. For a function of several operations this is the last node, unless it has
-    several results.
+    An operation records one node each time it runs. For a function of several operations, the value is the last node,
+    unless the function has several results.
     """
     members = [nodes[node_id] for node_id in node_ids]
     last = members[-1]
@@ -87,7 +90,7 @@ def _results(value: WholeValue, node_ids: Sequence[int], nodes: Sequence[Expr]) 
     function = functions.get(value.callee)
     if isinstance(last.operation, Call):
         bodies = [node.operation.body for node in members if isinstance(node.operation, Call)]
-        # a one-element list or dict is written as a structure
+        # a list or dict with one element is written as a structure
         is_value = all(body.name == value.callee and body.structure is None for body in bodies) or _is_layer_call(
             value, bodies
         )
@@ -100,9 +103,10 @@ def _results(value: WholeValue, node_ids: Sequence[int], nodes: Sequence[Expr]) 
 
 
 def _is_layer_call(value: WholeValue, bodies: Sequence[Body]) -> bool:
-    """Return whether a one-output layer's only call is the value: ``h = layer(x)``, not ``list(map(layer, xs))``.
+    """Return whether the value is the only call of a layer with one output: ``h = layer(x)``, not ``list(map(layer,
+    xs))``.
 
-    The callee is a variable with any name, unless it is a function that may itself call a layer.
+    The called variable may have any name, unless it is a function that may itself call a layer.
     """
     if len(bodies) != 1 or value.callee in functions or hasattr(builtins, value.callee):
         return False
@@ -111,7 +115,7 @@ def _is_layer_call(value: WholeValue, bodies: Sequence[Body]) -> bool:
 
 
 def _parts(value: WholeValue, node_ids: Sequence[int], nodes: Sequence[Expr]) -> Iterator[tuple[int, str]]:
-    """Yield the outputs of a call that returns a tuple, with their variables: ``q, k = heads(x)``."""
+    """Yield (node id, variable) for the outputs of a call that returns a tuple: ``q, k = heads(x)``."""
     members = [nodes[node_id] for node_id in node_ids]
     calls = [node.operation for node in members if isinstance(node.operation, Call)]
     items = [(node_id, node.operation) for node_id, node in zip(node_ids, members, strict=True)]
@@ -123,21 +127,21 @@ def _parts(value: WholeValue, node_ids: Sequence[int], nodes: Sequence[Expr]) ->
 
 
 def _last(node_ids: Sequence[int], members: Sequence[Expr]) -> Sequence[int]:
-    """Return the last node, if each of the function's other nodes is read by one of its nodes."""
+    """Return the last node, if each other node of the function is read by a node of the function."""
     read_uids = {operand.uid for node in members for operand in node.operands}
     return node_ids[-1:] if all(node.uid in read_uids for node in members[:-1]) else ()
 
 
 BUDGET = 24_000
-"""maximum characters of all source texts of a recording; longer ones keep only the recorded lines"""
+"""maximum number of characters of all source texts of a recording; of longer texts, only the recorded lines are kept"""
 _AROUND = 2
-"""lines kept before and after a recorded line outside functions"""
+"""number of lines that are kept before and after a recorded line outside functions"""
 
 
 def source_texts(recorded: Mapping[str, set[int]]) -> list[SourceText]:
-    """Return the source around recorded lines, keyed by file name; sources that no longer exist are omitted.
+    """Return the source texts around recorded lines; sources that no longer exist are omitted.
 
-    Only the base name of a file is kept.
+    ``recorded`` maps file names to line numbers. Only the base name of a file is kept.
     """
     texts, budget_left = [], BUDGET
     for filename, recorded_lines in recorded.items():
@@ -148,7 +152,7 @@ def source_texts(recorded: Mapping[str, set[int]]) -> list[SourceText]:
             functions = _functions("".join(lines))
             line_numbers &= {line for recorded_line in recorded_lines for line in _around(functions, recorded_line)}
         size = sum(len(lines[line - 1]) for line in line_numbers)
-        # Omitted entirely, since half a function would mislead. A later, smaller one may still fit.
+        # Omit the function entirely, since half a function would mislead. A later, smaller function may still fit.
         if not line_numbers or size > budget_left:
             continue
         budget_left -= size
@@ -158,7 +162,7 @@ def source_texts(recorded: Mapping[str, set[int]]) -> list[SourceText]:
 
 
 def _around(functions: list[tuple[int, int]], line: int) -> Iterator[int]:
-    """Yield the lines of the innermost function around a line, or a few lines around it outside functions."""
+    """Yield the lines of the innermost function that contains ``line``; outside functions, a few lines around it."""
     enclosing = [(last - first, first, last) for first, last in functions if first <= line <= last]
     _, first, last = min(enclosing, default=(0, line - _AROUND, line + _AROUND))
     yield from range(first, last + 1)
@@ -166,7 +170,7 @@ def _around(functions: list[tuple[int, int]], line: int) -> Iterator[int]:
 
 @functools.lru_cache(maxsize=32)
 def _functions(text: str) -> list[tuple[int, int]]:
-    """Return the first and last line of each function in a file, decorators included."""
+    """Return the first and last line of each function in a file, including decorators."""
     tree = parsed(text)
     return [
         (min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)]), node.end_lineno or node.lineno)

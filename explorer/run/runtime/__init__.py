@@ -1,1 +1,1 @@
-"""Runtime of kernels: memory, threads, devices and clocks."""
+"""Runtime of kernels: memory, threads, devices and timing."""

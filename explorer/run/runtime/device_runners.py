@@ -1,8 +1,8 @@
 """Runners on devices other than cpu, and copies between devices.
 
-A kernel on such a device is a user's or a library's function that starts work and returns before it is done. So results
-on other devices are never stored in the cpu's arena, times are right only if a runner waits (`FinishAfter`), and memory
-is freed as soon as the last kernel that reads it has been started.
+A kernel on such a device is a function of a user or a library that starts work, and returns before the work is done.
+For this reason, results on other devices are never stored in the cpu's arena, and times are right only if a runner
+waits (`FinishAfter`). Memory is freed as soon as the last kernel that reads it has been started.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Runner: TypeAlias = Callable[[list[Any]], Any]
 
 
 def device_copy(source: int, origin: Device, type_: TensorType, out: Any) -> Runner:
-    """Return a runner that copies a value from one device to another, by the first device's method."""
+    """Return a runner that copies a value from one device to another, with the method of the device ``origin``."""
 
     def run(values: list[Any]) -> Any:
         memory = allocate(type_) if out is None else out
@@ -37,7 +37,7 @@ def run_on_device(
 ) -> Runner:
     """Return a runner for an operation on another device; its kernel fills the given memory or returns new memory.
 
-    A result with assigned memory, ``out``, is in that memory after each run.
+    If memory ``out`` is given, the result is in ``out`` after each run.
     """
     parts = type_.parts if isinstance(type_, TupleType) else (type_,)
     shapes = [part.shape for part in parts]
@@ -55,7 +55,7 @@ def run_on_device(
 
 
 def kept_in(out: Any, result: Any, device: Device) -> Any:
-    """Return the memory assigned to a result, filled with it even if the kernel returned other memory."""
+    """Return ``out``, the memory assigned to a result; copy the result into it if the kernel returned other memory."""
     if result is not out:
         with device.switch_to_device():
             device.copy(result, out, device)
@@ -65,7 +65,7 @@ def kept_in(out: Any, result: Any, device: Device) -> Any:
 def check_shapes(operation: Operation, device: Device, results: Sequence[Any], shapes: list[Shape]) -> None:
     """Raise DeclarationError if a kernel's results have other shapes than the operation infers.
 
-    Called in every run, since device kernels are user code and may allocate their results.
+    This is checked in every run, since device kernels are user code and may allocate their results.
     """
     result_shapes = [tuple(part.shape) for part in results]
     if result_shapes != shapes:
@@ -77,7 +77,7 @@ def check_shapes(operation: Operation, device: Device, results: Sequence[Any], s
 
 
 class FreeAfter:
-    """Kernel that releases values on other devices after their last reader."""
+    """Kernel that releases values on other devices after the last kernel that reads them."""
 
     def __init__(self, runner: Runner, slots: Sequence[int]) -> None:
         self._runner = runner
@@ -85,11 +85,11 @@ class FreeAfter:
 
     @property
     def failed(self) -> Expr | None:
-        """The operation that raised in the last run, if the kernel knows it."""
+        """The operation that raised an error in the last run, if the kernel stores it."""
         return getattr(self._runner, "failed", None)
 
     def __call__(self, values: list[Any]) -> Any:
-        """Run the kernel, then clear the slots."""
+        """Run the kernel, then clear the slots of the values."""
         value = self._runner(values)
         for slot in self.drops:
             values[slot] = None
@@ -99,12 +99,12 @@ class FreeAfter:
 def freeing(
     runners: Sequence[tuple[Runner, int]], schedule: Schedule, slots: dict[int, int]
 ) -> list[tuple[Runner, int]]:
-    """Return the runners of a schedule, which release values on other devices after their last reader.
+    """Return the runners of a schedule; they release values on other devices after the last kernel that reads them.
 
     These values are not in an arena whose memory is reused. ``slots`` maps uids to slots.
     """
     owned: dict[int, list[int]] = {}
-    """uid of a memory owner on another device → slots that refer to its memory"""
+    """uid of a memory owner on another device → slots that refer to the owner's memory"""
     owner: dict[int, int] = {}
     freed: list[tuple[Runner, int]] = []
     for (runner, slot), kernel, placement in zip(runners, schedule.kernels, schedule.placements, strict=True):
@@ -113,14 +113,15 @@ def freeing(
             viewed = kernel.reads[0].uid if kernel.is_view and kernel.reads else result.uid
             owner[result.uid] = owner.get(viewed, viewed)
             owned.setdefault(owner[result.uid], []).append(slots[result.uid])
-        # All slots that refer to the memory, including views, since a single remaining one would keep all of it alive.
+        # All slots that refer to the memory, including views: a single remaining slot would keep the whole memory
+        # alive.
         drops = [drop for node in placement.frees for drop in owned.pop(node.uid, ()) if node is not result]
         freed.append((FreeAfter(runner, drops) if drops else runner, slot))
     return freed
 
 
 class FinishAfter:
-    """Kernel that ends when its device has finished the work, so that its time is right."""
+    """Kernel that ends only when its device has finished the work, so its measured time is right."""
 
     def __init__(self, runner: Runner, device: Device) -> None:
         self._runner, self._device = runner, device
@@ -128,18 +129,18 @@ class FinishAfter:
 
     @property
     def failed(self) -> Expr | None:
-        """The operation that raised in the last run, if the kernel knows it."""
+        """The operation that raised an error in the last run, if the kernel stores it."""
         return getattr(self._runner, "failed", None)
 
     def __call__(self, values: list[Any]) -> Any:
-        """Run the kernel and wait."""
+        """Run the kernel, and wait until its device has finished."""
         value = self._runner(values)
         finish(self._device)
         return value
 
 
 def finishing(runners: Sequence[tuple[Runner, int]], schedule: Schedule) -> list[tuple[Runner, int]]:
-    """Return the runners of a schedule such that runners on devices other than cpu wait for them."""
+    """Return the runners of a schedule, in which runners on devices other than cpu wait for their device."""
     devices = [kernel.result.type.device for kernel in schedule.kernels]
     return [
         (runner if device is cpu else FinishAfter(runner, device), slot)
@@ -154,7 +155,7 @@ def devices_of(schedule: Schedule) -> list[Device]:
 
 
 def finish(device: Device) -> None:
-    """Wait for a device; raise RunError if work that was started on it has failed."""
+    """Wait for ``device``; raise RunError if work that was started on it has failed."""
     if not device.finish():
         raise RunError(
             f"the device {device.name} did not finish",

@@ -1,7 +1,7 @@
 """Conversion of values at the start and end of a run: parameters to their dtypes, results to read-only host arrays.
 
-Programs and plans use it. Inside a run values are used unchanged, because every check and every copy happens once, on
-entry or exit.
+Programs and plans use this module. Inside a run, values are used unchanged, because each check and each copy happens
+only once, at the start or end of the run.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from explorer.core.types.tensor_type import Array
 
 
 def parameter_value(parameter: Expr, value: Any) -> Any:
-    """Return a parameter's value in its dtype; raise OperandError if its shape or kind of number differs.
+    """Return the value of a parameter in the parameter's dtype.
 
-    A tensor of the parameter's own type on its device is returned unchanged; other values come from NumPy's memory.
+    A tensor with the parameter's own type and device is returned unchanged; other values come from NumPy's memory.
+    Raises OperandError if the shape or the kind of number differs.
     """
     type_ = parameter.tensor_type
     if isinstance(value, Tensor) and value.type is type_ and type_.device is not cpu:
@@ -35,13 +36,13 @@ def parameter_value(parameter: Expr, value: Any) -> Any:
             rule="a value must have its parameter's shape, and a dtype that converts to the parameter's",
             fix=f"pass an array of shape {type_.shape}, for instance value.astype('{type_.dtype.name}')",
         )
-    # No copy if the dtype matches, as in most runs.
+    # There is no copy if the dtype matches, as in most runs.
     converted = array.astype(type_.dtype, copy=False)
     return converted if type_.device is cpu else type_.device.put(converted)
 
 
 def read_only(value: Any, copied: bool) -> Any:
-    """Return a read-only result, or a read-only copy of it; a value on another device is returned unchanged."""
+    """Return a read-only view of a result, or a read-only copy; a value on another device is returned unchanged."""
     if isinstance(value, np.ndarray):
         if not copied:
             return sealed(value)
@@ -54,40 +55,40 @@ def read_only(value: Any, copied: bool) -> Any:
 
 
 def on_host(expr: Expr, value: Any) -> Any:
-    """Return a result as a read-only NumPy array, whatever its device."""
+    """Return a result as a read-only NumPy array, regardless of its device."""
     device = expr.type.device
     return value if device is cpu or isinstance(value, tuple) else sealed(device.read(value))
 
 
 _NUMBERS = "biufc"
-"""dtype kinds that the buffer protocol supports"""
+"""kinds of dtypes that the buffer protocol supports"""
 _SMALL = 1 << 16
-"""maximum bytes of a copy stored in a bytes object"""
+"""maximum number of bytes of a copy that is stored in a bytes object"""
 
 
 def sealed(value: Array) -> Array:
-    """Return a view of an array's memory that NumPy cannot make writable, nor any view of it.
+    """Return a view of an array's memory that cannot be made writable, and whose views cannot be made writable either.
 
-    Clearing the flag is not enough, because a view can be made writable again if the array that owns the memory is
-    writable. A view of a read-only buffer cannot. Python still allows a way around it: the buffer refers to the array
-    that owns the memory (``result.base.base.obj``), and writing to that array corrupts recalled values.
+    Clearing the flag is not enough: a view can be made writable again if the array that owns the memory is writable. A
+    view of a read-only buffer cannot be made writable. One way around this remains: the buffer refers to the array that
+    owns the memory (``result.base.base.obj``), and writing to that array corrupts recalled values.
     """
     plain = _is_plain(value)
     # The buffer protocol does not support other dtypes.
     supported: Any = value if plain else value.view(f"V{value.itemsize}")
     read_only: Array = np.asarray(memoryview(supported).toreadonly())
-    # A view of the array, so that its base is the array and not the memoryview.
+    # Take a view of the array, so the view's base is the array and not the memoryview.
     return read_only.view() if plain else read_only.view(value.dtype)
 
 
 def sealed_copy(value: Array) -> Array:
-    """Return a sealed copy of an array."""
-    # A copy in an immutable Python object needs no sealing; NumPy allocates a large array's pages at once.
+    """Return a copy of an array that cannot be made writable."""
+    # A copy in an immutable Python object needs no sealing. For a large array, NumPy allocates all pages at once.
     if 0 < value.nbytes <= _SMALL and value.flags.c_contiguous and _is_plain(value):
         return np.frombuffer(value.tobytes(), value.dtype).reshape(value.shape)
     return sealed(np.array(value))
 
 
 def _is_plain(value: Array) -> bool:
-    # isbuiltin is 2 for dtypes from other packages, one of which (float8_e5m2) reports a floating kind
+    # isbuiltin is 2 for dtypes of other packages, one of which (float8_e5m2) reports a floating kind
     return value.dtype.kind in _NUMBERS and value.dtype.isbuiltin == 1

@@ -1,9 +1,10 @@
 """Worker threads that share the tiles of a kernel, each with one BLAS thread.
 
-Executors and tiled kernels use it. If BLAS shares a matrix product among its own threads, they read tiles that another
-core has just gathered, from that core's cache; tiles that are gathered and multiplied on one thread take half the time.
-There are as many workers as BLAS threads, so that ``OPENBLAS_NUM_THREADS``, ``OMP_NUM_THREADS`` and threadpoolctl
-control both. ``concurrent.futures`` would be shorter, but an interrupt inside it can leave a lock acquired forever.
+Executors and tiled kernels use this module. If BLAS divides a matrix product between its own threads, these threads
+read tiles that another core has just gathered, from the cache of that core. If a single thread gathers and multiplies a
+tile, this takes half the time. There are as many workers as BLAS threads, so ``OPENBLAS_NUM_THREADS``,
+``OMP_NUM_THREADS`` and threadpoolctl control both. ``concurrent.futures`` would be shorter, but an interrupt inside it
+can leave a lock acquired forever.
 """
 
 from __future__ import annotations
@@ -25,10 +26,11 @@ from explorer.ops.control.recurrence import Recurrence
 from explorer.plan.schedule.schedule import Kernel
 
 _FLOPS, _BYTES = 1 << 23, 1 << 21
-"""work above which a kernel is shared among threads, since waking one takes 50 µs"""
+"""minimum numbers of operations and of bytes for which threads share a kernel, since waking a thread takes 50 µs"""
 _PRODUCT = 1 << 21
-"""arithmetic operations above which BLAS shares a product among its threads; they save 10 µs of 30 if they are awake
-and no other program uses their processors, else a product of 30 µs takes milliseconds"""
+"""number of operations above which BLAS divides a product between its threads. This saves 10 µs of 30 if the threads
+are awake and no other program uses their processors; otherwise, a product of 30 µs takes milliseconds.
+"""
 
 
 def worth_sharing(kernel: Kernel) -> bool:
@@ -38,14 +40,16 @@ def worth_sharing(kernel: Kernel) -> bool:
 
 
 def has_small_products(kernels: Sequence[Kernel]) -> bool:
-    """Return whether kernels compute matrix products, each too small for several threads."""
+    """Return whether kernels compute matrix products, each of which is too small for several threads."""
     flops = [_product_flops(kernel) for kernel in kernels if not kernel.constant]
     return 0 < max(flops, default=0) < _PRODUCT
 
 
 def _product_flops(kernel: Kernel) -> int:
-    """Return the operation count of a kernel that sums products of several operands, or of one step of a recurrence;
-    else 0."""
+    """Return the number of operations of a kernel that sums products of operands, or of one step of a recurrence.
+
+    Returns 0 for other kernels.
+    """
     for node in kernel.nodes:
         operation = node.operation
         if isinstance(operation, Recurrence):
@@ -56,26 +60,26 @@ def _product_flops(kernel: Kernel) -> int:
 
 
 class _Blas(AbstractContextManager[None]):
-    """Thread count of NumPy's BLAS: one inside ``with``, restored afterwards.
+    """Number of threads of NumPy's BLAS: one thread inside ``with``, and the previous number afterwards.
 
-    The count is global to the process. The thread that enters first sets it and restores it; other threads inside
-    ``with`` share that setting. After an interrupt at any point the count is restored, or the next ``with`` restores
+    The number applies to the whole process. The thread that enters first sets and restores it, and other threads inside
+    ``with`` share this setting. After an interrupt at any point, the number is restored, or the next ``with`` restores
     it.
     """
 
     def __init__(self) -> None:
-        # Makes NumPy load its BLAS now, since threadpoolctl only sees loaded libraries.
+        # This makes NumPy load its BLAS, since threadpoolctl only sees loaded libraries.
         np.matmul(np.ones((2, 2)), np.ones((2, 2)))
         self._controller = ThreadpoolController().select(user_api="blas")
         self._libraries = self._controller.lib_controllers
         self._previous: list[int] = []
         self._owner: int | None = None
-        # Held for a few statements without tiles or other locks of explorer, so there is no lock order.
+        # The lock is held for a few statements, without tiles or other locks of explorer, so there is no lock order.
         self._lock = threading.Lock()
 
     @property
     def threads(self) -> int:
-        """Return the number of BLAS threads, or of processors if BLAS does not report it."""
+        """Number of BLAS threads, or the number of processors if BLAS does not report its threads."""
         with self._lock:
             counts = self._counts() if self._owner is None else self._previous
         return max(counts) if counts else len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
@@ -111,7 +115,7 @@ class _Blas(AbstractContextManager[None]):
     def __exit__(self, *_: object) -> None:
         try:
             self._restore()
-        except BaseException:  # interrupted half-way; restoring again is harmless
+        except BaseException:  # interrupted halfway; restoring again is harmless
             self._restore()
             raise
 
@@ -121,7 +125,7 @@ class _Blas(AbstractContextManager[None]):
                 if self._limits():
                     for library, count in zip(self._libraries, self._previous, strict=True):
                         library.set_num_threads(count)
-                    # threadpoolctl can be used by one thread at a time, from the start to the end of its ``with``.
+                    # Only one thread at a time may use threadpoolctl, from the start to the end of its ``with``.
                     with self._controller.limit():
                         pass
                 self._owner = None
@@ -136,11 +140,11 @@ class SharedWork(Protocol):
     """Work with which idle threads can help."""
 
     def help(self) -> object:
-        """Do the part of the work that is ready; raise nothing on a thread that is not interrupted."""
+        """Do the part of the work that is ready. Raise no error on a thread that is not interrupted."""
 
 
 class TileBatch:
-    """Tasks that several threads take from ``waiting``; a failure empties it."""
+    """Tasks that several threads take from ``waiting``; a failure empties ``waiting``."""
 
     def __init__(self, tasks: Sequence[Callable[[], None]]) -> None:
         self.waiting = deque(tasks)
@@ -165,11 +169,12 @@ class TileBatch:
                 raise
 
     def help(self) -> BaseException | None:
-        """Run ``work`` on a helper thread; store a failure for the owner of the job, and return it."""
+        """Run ``work`` on a helper thread; store a failure for the owner of the job, and return the failure."""
         helper = object()
         failure: BaseException | None = None
         try:
-            # A dict instead of a lock and a counter: one bytecode registers the helper, and no interrupt can split it.
+            # A dict instead of a lock and a counter: one bytecode instruction registers the helper, and no interrupt
+            # can split it.
             self.begun[helper] = None
             with np.errstate(all="ignore"):  # as on the calling thread
                 self.work()
@@ -187,17 +192,17 @@ class TileBatch:
 
 
 class TileQueue(Protocol):
-    """Threads of one run; threads without a task help with its jobs."""
+    """Threads of one run. Threads without a task help with the jobs of the run."""
 
     def submit(self, job: TileBatch, helpers: int) -> None:
-        """Ask up to ``helpers`` threads to help with a job."""
+        """Ask up to ``helpers`` threads to help with ``job``."""
 
     def retract(self, job: TileBatch) -> None:
-        """Stop further threads from starting on a job."""
+        """Prevent further threads from starting on ``job``."""
 
 
 class _ThreadState(threading.local):
-    """Index of a thread, and its current run."""
+    """Index of a thread, and the run in which the thread takes part."""
 
     def __init__(self) -> None:
         self.number = 0
@@ -211,7 +216,7 @@ thread_state = _ThreadState()
 class _Pool:
     """Worker threads that help with jobs.
 
-    Built from the simplest queues and threads, because an interrupt inside ``threading`` and ``concurrent.futures``,
+    The pool only uses the simplest queues and threads: an interrupt inside ``threading`` or ``concurrent.futures``,
     which are written in Python, can leave a lock acquired forever.
     """
 
@@ -220,12 +225,12 @@ class _Pool:
         self._threads = 0
 
     def wake(self, job: SharedWork, helpers: int) -> None:
-        """Wake up to ``helpers`` threads; fewer, or none, while the process is exiting."""
+        """Wake up to ``helpers`` threads; wake fewer, or none, while the process is exiting."""
         with suppress(RuntimeError):  # no more threads can be started, so the caller does all the work
             while self._threads < helpers:
                 _thread.start_new_thread(self._serve, (self._threads + 1,))
                 self._threads += 1
-        # One queue entry per thread that may help; a thread that wakes too late finds no task, and sleeps again.
+        # One queue entry per thread that may help. A thread that wakes too late finds no task, and sleeps again.
         for _ in range(min(helpers, self._threads)):
             self._jobs.put(job)
 
@@ -241,7 +246,7 @@ def _pool() -> _Pool:
 
 
 def threads() -> int:
-    """Return how many threads share work: as many as BLAS has."""
+    """Return the number of threads that share work, which is the number of BLAS threads."""
     return _blas().threads
 
 
@@ -251,14 +256,16 @@ def wake(work: SharedWork, helpers: int) -> None:
 
 
 def single_threaded_products() -> AbstractContextManager[None]:
-    """Limit BLAS to one thread inside ``with``: its own threads busy-wait between products and slow the workers."""
+    """Limit BLAS to one thread inside ``with``: its own threads wait actively between products and slow down the
+    workers.
+    """
     return _blas()
 
 
 def share(tasks: Sequence[Callable[[], None]]) -> None:
-    """Run all tasks on this thread and on workers; the first failure stops the rest and is raised.
+    """Run all tasks on this thread and on workers. The first failure stops the remaining tasks and is raised.
 
-    Return, or raise, only when no task is running.
+    The function returns, or raises, only when no task is running.
     """
     blas = _blas()
     thread_count = min(len(tasks), blas.threads)
@@ -284,17 +291,17 @@ def share(tasks: Sequence[Callable[[], None]]) -> None:
                     while len(job.begun) > len(job.ended):
                         job.wake.get()
                     break
-                except KeyboardInterrupt as error:  # retry, because helpers may still write into our memory
+                except KeyboardInterrupt as error:  # retry, because helpers may still write to this thread's memory
                     interrupt = error
     if interrupt is not None:
         raise interrupt
-    for failure in tuple(job.ended.values()):  # a copy, since a late helper may add itself meanwhile
+    for failure in tuple(job.ended.values()):  # a copy, since a late helper may add itself at the same time
         if failure is not None:
             raise failure
 
 
 def _forget() -> None:
-    """Forget the parent's threads in a forked process, in which they do not exist."""
+    """Forget the threads of the parent process in a forked process, where they do not exist."""
     _pool.cache_clear()
     _blas.cache_clear()
 

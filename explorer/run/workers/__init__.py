@@ -1,1 +1,1 @@
-"""Plans on Dask workers: serialized programs, the pieces that each worker runs, and their distribution."""
+"""Plans on Dask workers: serialized programs, the kernels that each worker runs, and their distribution."""

@@ -1,8 +1,9 @@
-"""Distributed runs: the pieces of a program run on Dask workers and locally, and recover from lost workers.
+"""Distributed runs: the pieces of a program run on Dask workers and locally, and the run continues if workers are lost.
 
-Every piece is a function of its values, so that everything lost with a worker is computed again: by Dask, if the
-values that the piece read are still on another worker, else by another run of all pieces. The values of the program's
-parameters stay local until the run has ended, so the loss of the scheduler loses only the run.
+A piece is a group of kernels, and depends only on the values that it reads. So everything that is lost with a worker
+can be computed again. Dask does this if the values that the piece read are still on another worker; otherwise, all
+pieces run again. The values of the program's parameters stay in this process until the run has ended. If the scheduler
+is lost, only the run is lost.
 """
 
 from __future__ import annotations
@@ -36,13 +37,15 @@ _ATTEMPTS = 4
 _TICK = 0.25
 """seconds between two checks of the scheduler while workers run"""
 _SMALL = 1 << 14
-"""maximum bytes of a leaf that is sent separately to each reader"""
+"""maximum number of bytes of a leaf that is sent separately to each piece that reads it"""
 _INLINE = 1 << 18
-"""maximum bytes of values inside the message that starts a piece, which saves a message, via the scheduler"""
+"""maximum number of bytes of values inside the message that starts a piece; this saves a message through the
+scheduler
+"""
 
 
 class Spread:
-    """Program whose bytes are on workers; a run continues if some workers are lost."""
+    """Program that has been sent to workers; a run continues if some workers are lost."""
 
     def __init__(self, planned: Plan, workers: Workers) -> None:
         self.workers = workers
@@ -50,10 +53,10 @@ class Spread:
         self._distributions: dict[tuple[Network, bool], Distribution] = {}
         self._replica: Any = None
         self._resident: dict[int, tuple[Any, Any]] = {}
-        """uid of a tensor → its array and the array's future; an array that never changes is sent once"""
+        """uid of a tensor → its array and the array's future; an array that never changes is sent only once"""
 
     def distribution(self, network: Network) -> Distribution:
-        """Return the pieces for workers, computed once for each number of workers."""
+        """Return the pieces for the workers of ``network``, computed once for each number of workers."""
         key = network, self.workers.always
         if key not in self._distributions:
             distribution = distribute(self._planned, network, self.workers.always)
@@ -67,9 +70,9 @@ class Spread:
         return self._distributions[key]
 
     def run(self, program: Program, names: list[str]) -> Timing:
-        """Run all pieces of a program of the plan on the named workers, or on the remaining workers if some are lost.
+        """Run all pieces of a program on the workers called ``names``, or on the remaining workers if some are lost.
 
-        Raise RunError if a kernel fails or the scheduler is gone.
+        Raises RunError if a kernel fails or the scheduler is lost.
         """
         workers, home = self.workers, PieceRunner(program)
         nodes = sent_leaves(self._planned)
@@ -78,7 +81,7 @@ class Spread:
         for _ in range(_ATTEMPTS):
             attempt = _Attempt(home, workers, names, leaves, self._resident)
             sent = self.distribution(workers.network(names)).pieces
-            # If too few workers are left, nothing is sent, because messages would take longer than they save.
+            # If too few workers remain, nothing is sent, because messages would take more time than they save.
             pieces = sent or all_at_home(self._planned)
             try:
                 if sent and self._replica is None:
@@ -119,7 +122,7 @@ class Spread:
 
 
 class _Attempt:
-    """One run of all pieces, until it ends or a worker is lost."""
+    """One run of all pieces, which ends when all have run or a worker is lost."""
 
     def __init__(
         self,
@@ -135,7 +138,7 @@ class _Attempt:
         self._outcomes: dict[int, Outcome] = {}
         planned = home.program.planned
         self._tensors = {leaf.uid for leaf in sent_leaves(planned) if isinstance(whole_of(leaf, planned), Tensor)}
-        """uids of tensors and parts of tensors whose elements never change"""
+        """uids of tensors, and of parts of tensors, whose elements never change"""
         self._follow = current_callback()
         self._kernels = home.program.planned.schedule.kernels
         self.messages, self.bytes = 0, 0
@@ -166,8 +169,10 @@ class _Attempt:
         return self._timing(pieces, began)
 
     def _send_leaves(self, pieces: tuple[Piece, ...]) -> dict[int, Any]:
-        """Send tensors, and values that several workers read, unless the workers have them; return their futures by
-        uid."""
+        """Send tensors, and values that several workers read, unless the workers already have them.
+
+        Returns uid → future.
+        """
         lanes: dict[int, set[int]] = {}
         for piece in pieces:
             if piece.lane != HOME:
@@ -191,7 +196,7 @@ class _Attempt:
         return sent
 
     def _scatter(self, values: Mapping[int, Any], name: str | None) -> Any:
-        """Send values to one worker or to all; return a future, or the values themselves if they are small."""
+        """Send values to one worker, or to all workers; return a future, or the values themselves if they are small."""
         size = _bytes(values)
         count = len(self.names) if name is None else 1
         self.bytes += size * count
@@ -222,7 +227,7 @@ class _Attempt:
             # Dask treats results with equal keys as equal, so each run uses different keys.
             key=f"explorer-piece-{index}-{run_name}",
             workers=[self._name(piece.lane)],
-            # The named worker is a preference: if it dies, Dask runs the piece on another worker.
+            # The given worker is only preferred: if it dies, Dask runs the piece on another worker.
             allow_other_workers=True,
             pure=False,
         )
@@ -237,7 +242,7 @@ class _Attempt:
             outcomes = self._workers.client.gather([self._futures[index] for index in indices])
         except self._workers.losses():
             raise
-        except Exception as error:  # pieces return their kernels' failures, so this is a different error
+        except Exception as error:  # pieces return the failures of their kernels, so this is a different error
             raise RunError(
                 f"a worker that could not run its piece: {type(error).__name__}: {error}",
                 rule="workers must have the packages and modules that the program's operations come from",
@@ -262,7 +267,9 @@ class _Attempt:
             self._follow(Progress("running", "on workers", done, len(self._kernels)))
 
     def _timing(self, pieces: tuple[Piece, ...], began: int) -> Timing:
-        """Return the times of all kernels by this process's clock; views created on workers have its start time."""
+        """Return the times of all kernels by this process's clock; views that workers created get the start time of the
+        run.
+        """
         offset, end = perf_counter_ns() - time_ns(), time_ns()
         timing = self._home.program.blank_timing()
         for index in range(len(timing.began)):
@@ -272,7 +279,7 @@ class _Attempt:
             outcome = self._outcomes[index_of_piece]
             for index, start, stop in zip(piece.kernels, outcome.began, outcome.ended, strict=True):
                 timing.threads[index] = HOME if piece.lane == HOME else lanes.get(outcome.worker, piece.lane)
-                # Clocks of other machines may differ from ours.
+                # The clocks of other machines may differ from the clock of this process.
                 timing.began[index] = min(max(start, began), end) + offset
                 timing.ended[index] = min(max(stop, began), end) + offset
         return timing
@@ -285,7 +292,7 @@ class _Attempt:
 
 
 def _is_same(a: Array, b: Array) -> bool:
-    """Return whether two arrays are the same object, or views of the same elements of one array."""
+    """Return whether ``a`` and ``b`` are the same object, or views of the same elements of one array."""
     if a is b:
         return True
     is_same_memory = a.base is not None and a.base is b.base and a.ctypes.data == b.ctypes.data
@@ -308,19 +315,19 @@ def _bytes(values: Mapping[int, Any]) -> int:
 
 
 _PARTS = 4
-"""maximum number of parts of one tensor that are sent separately, each in a message"""
+"""maximum number of parts of one tensor that are sent separately, each in one message"""
 
 
 class Distribution(NamedTuple):
-    """Pieces in an order in which they can begin; none if everything stays here."""
+    """Pieces, in an order in which they can start; no pieces if all kernels run in this process."""
 
     pieces: tuple[Piece, ...]
     reason: str
-    """sentence that explains why the work is spread or not"""
+    """sentence that explains why the work is distributed or not"""
 
 
 def distribute(planned: Plan, network: Network, always: bool = False) -> Distribution:
-    """Distribute a plan over workers; with ``always`` calls go to workers at any cost."""
+    """Distribute a plan over the workers of ``network``. With ``always``, calls are sent to workers at any cost."""
     schedule = planned.schedule
     work = chain_tasks(
         schedule, at_home=lambda kernel: _at_home(kernel, network, always), away=lambda kernel: _away(kernel, always)
@@ -354,7 +361,7 @@ def _at_home(kernel: Kernel, network: Network, always: bool) -> bool:
 
 
 def _away(kernel: Kernel, always: bool) -> bool:
-    """Return whether a kernel may run on a worker; effects and device memory belong to this process.
+    """Return whether a kernel may run on a worker; kernels with effects, or with device memory, run in this process.
 
     With ``always``, only calls may run on workers, and views of their results that are smaller than the results.
     """
@@ -368,21 +375,21 @@ def _is_call(kernel: Kernel) -> bool:
 
 
 def _pieces(planned: Plan, work: ChainTasks, assignment: Assignment) -> list[Piece]:
-    """Join tasks to pieces; see the module docstring."""
+    """Join tasks to pieces: a piece consists of tasks of one lane, and waits for other lanes only when it starts."""
     producer = {value: number for number, task in enumerate(work.tasks) for value in task.outputs}
     piece_of: dict[int, int] = {}
     """task → piece"""
     tasks: list[list[int]] = []
     needs: list[set[int]] = []
     open_piece: dict[int, int] = {}
-    """lane → its last piece"""
+    """lane → last piece of the lane"""
     waited_for: dict[int, set[int]] = {}
-    """lane → pieces of other lanes for which one of its pieces has waited"""
+    """lane → pieces of other lanes for which a piece of the lane has waited"""
     for number in assignment.order:
         lane = assignment.lanes[number]
         producer_pieces = {piece_of[producer[value]] for value in work.tasks[number].reads if value in producer}
         remote = {piece for piece in producer_pieces if assignment.lanes[tasks[piece][0]] != lane}
-        # A piece can wait for a piece of another lane only when it begins.
+        # A piece can wait for a piece of another lane only when it starts.
         if lane not in open_piece or not remote <= waited_for.setdefault(lane, set()):
             open_piece[lane] = len(tasks)
             tasks.append([])
@@ -409,9 +416,11 @@ def _pieces(planned: Plan, work: ChainTasks, assignment: Assignment) -> list[Pie
 
 
 def _with_wholes(reads: set[int], planned: Plan) -> set[int]:
-    """Replace parts of a tensor by the tensor if there are many parts, or if the tensor is no larger than they are."""
+    """Return ``reads``, with a whole tensor instead of its parts if there are many parts or if the tensor is not
+    larger.
+    """
     parts: dict[int, list[Expr]] = {}
-    """uid of a tensor → its parts that are read"""
+    """uid of a tensor → parts of it that are read"""
     for leaf in planned.schedule.leaves:
         if leaf.uid in reads and (whole := whole_of(leaf, planned)) is not leaf:
             parts.setdefault(whole.uid, []).append(leaf)
@@ -424,7 +433,8 @@ def _with_wholes(reads: set[int], planned: Plan) -> set[int]:
 
 
 def _values_of_leaves(planned: Plan) -> dict[int, set[int]]:
-    """Return for each leaf, by uid, the leaves to send for it: itself, or the leaves of which it is a view.
+    """Return, for each leaf, by uid, the leaves that are sent for it: the leaf itself, or the leaves of which it is a
+    view.
 
     Constants are computed wherever they are read, so they are replaced by the values from which they are computed.
     """

@@ -1,8 +1,8 @@
-"""Pieces of a program: some of its kernels, run together on one worker, with values from elsewhere.
+"""Pieces of a program: some of its kernels, which run together on one worker, with values from other processes.
 
 Every worker has the whole program with its own memory, and runs the kernels of its pieces in planned order. Memory is
-planned for that order. So the memory of a value from another process is free when a kernel that reads the value begins,
-and keeps the value until its last reader has ended (plan/passes/buffers.py).
+planned for that order. So when a kernel that reads a value from another process starts, the memory of the value is
+free, and it keeps the value until the last kernel that reads it has ended (plan/passes/buffers.py).
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from explorer.run.workers.serialization import receive
 
 
 class Piece(NamedTuple):
-    """Kernels that one lane runs together."""
+    """Kernels that one lane, a process, runs together."""
 
     lane: int
-    """0 is the calling process, others are workers"""
+    """0 for the calling process; other numbers are workers"""
     kernels: tuple[int, ...]
-    """in the planned order"""
+    """indices of the kernels in planned order"""
     needs: tuple[int, ...]
-    """indices of the pieces whose values it reads"""
+    """indices of the pieces whose values this piece reads"""
     reads: tuple[int, ...]
-    """uids of leaves that it reads: tensors, parts of tensors, and parameters"""
+    """uids of leaves that the piece reads: tensors, parts of tensors, and parameters"""
     outputs: tuple[int, ...]
-    """uids of values that other pieces read, or that are results"""
+    """uids of values that other pieces read, or that are results of the program"""
 
 
 class Values(dict[int, Any]):
-    """Values in transit, keyed by uid; aligned in memory on arrival, as BLAS requires."""
+    """Values that are sent between processes, keyed by uid; on arrival they are aligned in memory, as BLAS requires."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _aligned, (dict(self),)
@@ -74,18 +74,21 @@ class PieceRunner:
         self._constants = [index for index, kernel in enumerate(schedule.kernels) if kernel.constant]
 
     def run(self, piece: Piece, sources: Iterable[Mapping[int, Any]], worker: str = "") -> Outcome:
-        """Run the kernels of a piece; ``sources`` contain the values that it reads, by uid. A failure is returned."""
+        """Run the kernels of a piece and return its outcome, which includes a failure instead of raising it.
+
+        ``sources`` contain the values that the piece reads, by uid.
+        """
         program, kernels = self.program, self.program.planned.schedule.kernels
         received = {uid: value for source in sources for uid, value in source.items()}
         outcome = Outcome(Values(), [], [], worker)
-        offset = time_ns() - perf_counter_ns()  # time_ns itself is coarser on some machines
+        offset = time_ns() - perf_counter_ns()  # time_ns itself is less precise on some machines
         index = -1
         try:
             with np.errstate(all="ignore"):
                 available = self._leaves & received.keys()
                 for uid in available - self._parts:
                     self.store(uid, received[uid])
-                # the other leaves are views of them
+                # other leaves are views of these leaves
                 program.bind_leaves((), {program.slots[uid]: received[uid] for uid in available & self._parts})
                 for index in self._constants:
                     self._run(index)
@@ -98,17 +101,17 @@ class PieceRunner:
                     uid = kernels[index].result.uid
                     available.add(uid)
                     if uid in piece.outputs:
-                        # Copied immediately, because the next kernel may be planned into this memory.
+                        # Copy at once, because the next kernel may be planned into this memory.
                         outcome.values[uid] = _copied(program.values[program.slots[uid]])
         except Exception as error:
-            # Returned, not raised, to include the kernel's index and to raise the error in the user's process.
+            # Return the failure: the outcome then includes the kernel's index, and the user's process raises the error.
             return outcome._replace(values=Values(), failure=(index, error))
         finally:
             program.forget()
         return outcome
 
     def store(self, uid: int, value: Any) -> None:
-        """Store a value that was computed elsewhere, in the memory where runners expect it, if any."""
+        """Store a value that another process computed. If runners expect it in planned memory, copy it there."""
         program, slot = self.program, self.program.slots[uid]
         memory = program.values[slot]
         if memory is value:
@@ -116,7 +119,7 @@ class PieceRunner:
         if memory is None and uid in program.fixed_memory and uid in self._views:
             memory = program.runners[self._kernel_of[uid]][0](
                 program.values
-            )  # view of planned memory, always available
+            )  # a view of planned memory is always available
         if uid in program.fixed_memory and memory is not None:
             for target, part in zip(*[x if isinstance(x, tuple) else (x,) for x in (memory, value)], strict=True):
                 np.copyto(target, part)
@@ -124,7 +127,7 @@ class PieceRunner:
         program.values[slot] = value
 
     def _fetch(self, uid: int, received: Mapping[int, Any], available: set[int]) -> None:
-        """Make an operand available: from elsewhere, or recomputed from available operands."""
+        """Make an operand available: take it from ``received``, or compute it again from available operands."""
         pending = [uid]
         while pending:
             uid = pending[-1]
@@ -158,7 +161,9 @@ class PieceRunner:
 
 
 class Replica:
-    """Program on a worker, created from its bytes for the first piece; a copy elsewhere starts from the bytes."""
+    """Program on a worker, created from its bytes for the first piece. A copy on another worker starts from the
+    bytes.
+    """
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -167,7 +172,7 @@ class Replica:
         renew_in_children(self)
 
     def renew(self) -> None:
-        """Create a new lock, since a program has one table of values."""
+        """Create a new lock, which protects the program's single table of values."""
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -177,7 +182,7 @@ class Replica:
         return len(self._data)
 
     def run(self, piece: Piece, sources: Iterable[Mapping[int, Any]], worker: str) -> Outcome:
-        """Run a piece."""
+        """Run a piece; create the program if this is the first piece."""
         with self._lock:
             if self._runner is None:
                 self._runner = PieceRunner(Program(receive(self._data), Binding(rebound=True)))
@@ -189,7 +194,7 @@ def _aligned(values: dict[int, Any]) -> Values:
 
 
 def has_value(leaf: Expr) -> bool:
-    """Return whether a leaf is a tensor or a parameter, and not a described constant or view."""
+    """Return whether a leaf is a tensor or a parameter, instead of a constant or a view that the program describes."""
     return isinstance(leaf, Tensor) or isinstance(leaf.operation, Parameter)
 
 
@@ -199,7 +204,7 @@ def sent_leaves(planned: Plan) -> list[Expr]:
 
 
 def whole_of(leaf: Expr, planned: Plan) -> Expr:
-    """Return the tensor of which a leaf shows a part; the leaf itself if it shows all of its operand."""
+    """Return the tensor of which a leaf is a part, or the leaf itself if it is not a part."""
     inputs = planned.graph.inputs
     operands = inputs[leaf.uid] if leaf.operation.view else ()
     if len(operands) != 1 or leaf.type.nbytes >= operands[0].type.nbytes:

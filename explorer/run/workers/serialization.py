@@ -1,9 +1,9 @@
 """Serialized programs: a finished plan is written here and read on a worker, which does not plan again.
 
-Expressions refuse to be pickled, since a copy would have another identity. This module writes the whole graph of a
-plan, with its uids, which are valid only inside that plan, but without its tensors' values. Each expression is written
-as an index, and its row with its operands' indices is written once after them, so that depth needs no recursion, and
-cycles between bodies and calls are no problem.
+Expressions cannot be pickled, since a copy would have another identity. This module writes the whole graph of a plan
+with its uids, which are valid only inside that plan, but without the values of its tensors. Each expression is written
+as an index. After the indices, each expression has one row with the indices of its operands. So deep graphs need no
+recursion, and cycles between bodies and calls are possible.
 """
 
 from __future__ import annotations
@@ -28,22 +28,24 @@ from explorer.plan.schedule.schedule import Schedule
 
 @dataclass(slots=True)
 class ShippedGraph:
-    """Graph of a plan that was read, with only the parts that running it needs."""
+    """Graph of a plan that was read, with only the parts that are needed to run the plan."""
 
     inputs: dict[int, tuple[Expr, ...]]
     constancy: dict[int, bool] = field(default_factory=dict)
 
     def resolve(self, node: Expr) -> Expr:
-        """Return the node itself, since nothing is replaced any more."""
+        """Return ``node`` itself, since nodes are no longer replaced."""
         return node
 
 
 def ship(planned: Plan) -> bytes:
-    """Return a plan as bytes; raise PicklingError, TypeError or AttributeError for attributes without bytes."""
+    """Return a plan as bytes; raise PicklingError, TypeError or AttributeError for attributes that cannot be
+    pickled.
+    """
     import cloudpickle
 
     class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # its base has no types
-        """Pickler that writes expressions as indices, and graphs and bodies as far as running them needs."""
+        """Pickler that writes expressions as indices, and only those parts of graphs and bodies that a run needs."""
 
         def __init__(self, file: io.BytesIO) -> None:
             super().__init__(file, protocol=5)
@@ -78,14 +80,16 @@ def ship(planned: Plan) -> bytes:
 
 
 def receive(data: bytes) -> Plan:
-    """Return the plan that ``ship`` wrote, in a process of the same user; the bytes are trusted, as with Dask.
+    """Return the plan that ``ship`` wrote in a process of the same user; the bytes are trusted, as with Dask.
 
-    Its tensors are zero, because their values arrive with the pieces that read them.
+    The tensors of the plan are zero, because their values arrive with the pieces that read them.
     """
     nodes: list[Expr] = []
 
     class Unpickler(pickle.Unpickler):
-        """Unpickler that resolves indices to expressions, each created at its first reference and filled in later."""
+        """Unpickler that converts indices to expressions; each is created at its first reference and completed
+        later.
+        """
 
         def persistent_load(self, key: tuple[int, bool]) -> Expr:
             index, is_tensor = key
@@ -95,18 +99,21 @@ def receive(data: bytes) -> Plan:
 
     unpickler = Unpickler(io.BytesIO(data))
     planned = unpickler.load()
-    for node in nodes:  # grows during the loop, as when they were written
+    for node in nodes:  # grows during the loop, as it did when the nodes were written
         node.uid, node.operation, node.type, node.operands, label = unpickler.load()
         node.scope, node.code, node.instruction = None, None, 0
         if isinstance(node, Tensor):
             node.name = label
-            # A single zero, broadcast to the shape: a worker allocates no memory, since the pieces bring the values.
+            # A single zero is broadcast to the shape. A worker allocates no memory for it, since the pieces contain the
+            # values.
             node.storage = Storage(np.broadcast_to(np.zeros((), node.dtype), node.shape).view())
     return cast(Plan, planned)
 
 
 def _running_part(planned: Plan) -> ShippedGraph:
-    """Return the current operands of all nodes of a schedule, and which nodes are constant."""
+    """Return a graph with the current operands of all nodes of a schedule, and the information which nodes are
+    constant.
+    """
     schedule, graph = planned.schedule, planned.graph
     nodes = [*schedule.leaves, *[node for kernel in schedule.kernels for node in kernel.nodes]]
     inputs = {node.uid: graph.inputs[node.uid] for node in nodes}

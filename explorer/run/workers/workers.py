@@ -1,7 +1,7 @@
-"""Dask workers on which plans run: processes of this machine, or of a cluster at an address.
+"""Dask workers on which plans run: processes of this machine, or of a cluster at a given address.
 
-They are opened explicitly, in a block or for a session, and never by a plan, because starting processes takes seconds.
-Dask handles the messages, retries and cluster; distributed_run.py decides which kernels run where.
+Workers are opened explicitly, in a block or for a session. A plan never opens them, because starting processes takes
+seconds. Dask handles the messages, retries and the cluster; distributed_run.py decides which kernels run where.
 """
 
 from __future__ import annotations
@@ -20,19 +20,20 @@ from explorer.record.reasons import counted_text
 
 _FIX = "pip install 'explorer-graphs[dask]'"
 PATIENCE = 10.0
-"""seconds without an answer of the scheduler after which a run is aborted"""
+"""seconds without an answer from the scheduler after which a run is aborted"""
 _START = 60.0
-"""maximum seconds for a process of this machine to start or end, however busy the machine is"""
+"""maximum seconds for a process of this machine to start or end, even if the machine is busy"""
 
 
 @named_methods
 class Workers:
     """Workers that ``executor="dask"`` and ``ex.parallelize`` use while they are open.
 
-    A number starts that many processes on this machine, which accept no other connections; an address refers to the
-    scheduler of a Dask cluster, whose workers must have explorer installed. ``bandwidth`` (MB/s), ``latency`` and
-    ``overhead`` (µs) are the costs with which work is distributed; the defaults are for processes on one machine. Plans
-    made while workers are open divide calls of ``ex.map`` over them where that pays.
+    If a number is given, that many processes are started on this machine; they accept no other connections. If an
+    address is given, it is the address of the scheduler of a Dask cluster, whose workers must have explorer installed.
+    ``bandwidth`` (MB/s), ``latency`` and ``overhead`` (µs) are the costs with which work is distributed; the defaults
+    are for processes on one machine. Plans that are made while workers are open divide calls of ``ex.map`` between them
+    if this saves time.
 
     >>> with ex.Workers(1, processes=False) as workers:
     ...     len(workers), float(ex.evaluate(ex.tensor(2.0) * 3.0, executor="dask"))
@@ -91,7 +92,7 @@ class Workers:
         return len(self.names())
 
     def names(self) -> list[str]:
-        """Return the addresses of the current workers, in a fixed order; raise StateError once closed."""
+        """Return the addresses of the current workers, in a fixed order; raise StateError if the workers are closed."""
         if self not in self._open:
             raise StateError(
                 f"the workers at {self.address}, which are closed",
@@ -101,12 +102,12 @@ class Workers:
         return sorted(self.client.scheduler_info(n_workers=-1)["workers"])
 
     def network(self, names: list[str]) -> Network:
-        """Return the network of the named workers, with the costs of its links."""
+        """Return the network of the workers called ``names``, with the costs of its connections."""
         return Network(len(names), *self.prices)
 
     @property
     def is_lost(self) -> bool:
-        """Return whether the scheduler does not answer."""
+        """Whether the scheduler does not answer."""
         return bool(self.client.status != "running")
 
     def check(self, cause: BaseException | None = None) -> None:
@@ -119,20 +120,20 @@ class Workers:
             ) from cause
 
     def losses(self) -> tuple[type[BaseException], ...]:
-        """Return the errors with which Dask reports that workers, or the scheduler, are gone."""
+        """Return the classes of the errors with which Dask reports that workers, or the scheduler, are lost."""
         distributed = _distributed()
         errors = distributed.client.FutureCancelledError, distributed.scheduler.KilledWorker
         return (*errors, distributed.CancelledError, distributed.comm.CommClosedError, OSError, TimeoutError)
 
     def note_lost(self, names: list[str]) -> None:
-        """Record which workers with work are gone."""
+        """Record which of the workers ``names`` are lost."""
         current = self.names()
         self.lost += [name for name in names if name not in current]
 
     def ready(self) -> list[str]:
-        """Return the workers; if there is none, wait for one, since Dask replaces a worker that died.
+        """Return the names of the workers. If there are none, wait for one, since Dask replaces a worker that died.
 
-        Raise RunError if the scheduler does not answer, or no worker appears.
+        Raises RunError if the scheduler does not answer, or no worker appears.
         """
         cause: BaseException | None = None
         names: list[str] = []
@@ -154,7 +155,10 @@ class Workers:
         ) from cause
 
     def wait_for(self, futures: list[Any], tick: float, report: Callable[[], None]) -> None:
-        """Wait until futures have ended; raise one of ``losses()`` if the scheduler is gone for long."""
+        """Wait until futures have ended; raise one of ``losses()`` if the scheduler is lost for long.
+
+        ``report`` is called every ``tick`` seconds.
+        """
         distributed = _distributed()
         silence = 0.0
         while True:
@@ -169,7 +173,7 @@ class Workers:
                 report()
 
     def scatter(self, values: list[Any], name: str | None) -> list[Any]:
-        """Send values to the named worker, or to all (None); return them as futures."""
+        """Send values to the worker ``name``, or to all workers if it is None; return a future for each value."""
         futures: list[Any] = self.client.scatter(
             values,
             workers=None if name is None else [name],
@@ -202,7 +206,7 @@ class Workers:
 
 
 def current() -> Workers:
-    """Return the workers opened last; raise StateError if none are open."""
+    """Return the workers that were opened last; raise StateError if none are open."""
     if not Workers._open:
         raise StateError(
             'executor="dask" without workers',
@@ -213,25 +217,29 @@ def current() -> Workers:
 
 
 def open_network() -> Network | None:
-    """Return the current network of the workers opened last; None without open workers or a scheduler."""
+    """Return the current network of the workers that were opened last.
+
+    Returns None if no workers are open, or if the scheduler does not answer.
+    """
     if not Workers._open or Workers._open[-1].is_lost:
         return None
     workers = Workers._open[-1]
     try:
         return workers.network(workers.names())
-    except workers.losses():  # the run reports the missing scheduler
+    except workers.losses():  # the run reports that the scheduler is lost
         return None
 
 
 def _local_cluster(distributed: Any, count: int, processes: bool) -> Any:
     """Start workers on this machine; raise RunError if their processes do not start.
 
-    A process imports the user's script again, so a script that opens workers at its top level does so in each process.
+    Each process imports the user's script again, so a script that opens workers at its top level opens them in each
+    process.
     """
     description = f"{counted_text(count, 'process')} of ex.Workers({count})"
     rule = "a script must open workers below its main guard, because each worker's process imports the script again"
     fix = 'write ex.Workers(…) and ex.parallelize(…) below: if __name__ == "__main__":'
-    if getattr(multiprocessing.current_process(), "_inheriting", False):  # as multiprocessing does itself
+    if getattr(multiprocessing.current_process(), "_inheriting", False):  # like multiprocessing itself
         raise RunError(f"{description}, opened in a worker's process", rule=rule, fix=fix)
     try:
         return distributed.LocalCluster(
@@ -240,7 +248,7 @@ def _local_cluster(distributed: Any, count: int, processes: bool) -> Any:
             processes=processes,
             protocol="tcp",
             host="127.0.0.1",
-            dashboard_address="127.0.0.1:0",  # of its HTTP server, which would listen on all interfaces with None
+            dashboard_address="127.0.0.1:0",  # address of its HTTP server; None would make it listen on all interfaces
             silence_logs=50,
         )
     except RuntimeError as error:
@@ -248,7 +256,7 @@ def _local_cluster(distributed: Any, count: int, processes: bool) -> Any:
 
 
 def _distributed() -> Any:
-    """Import Dask, which only workers need."""
+    """Import Dask and return it; only workers need it."""
     try:
         import distributed
     except ModuleNotFoundError as error:

@@ -1,8 +1,8 @@
-"""Execution of independent kernels in parallel, on as many threads as BLAS has.
+"""Execution of independent kernels in parallel, on as many threads as BLAS uses.
 
-The planner reserves memory for as many concurrent kernels as an executor has lanes. Here chains begin as soon as they
-can (kernel_dependencies.py, task_scheduler.py). Blocks of a single large kernel are shared in any case, also by
-``simple``, so this executor is for wide graphs.
+The planner reserves memory for as many concurrent kernels as an executor has lanes. This executor starts a chain of
+kernels as soon as possible (kernel_dependencies.py, task_scheduler.py). All executors, also ``simple``, distribute the
+blocks of a single large kernel over threads, so this executor is for graphs with many independent kernels.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from explorer.run.runtime.timing import Timing
 
 
 def run_dag(program: Program, watch: Observer | None = None) -> Timing:
-    """Run execution chains as soon as their operands and memory are available, in planned order among ready chains.
+    """Run execution chains as soon as their operands and memory are available; ready chains start in planned order.
 
     The values equal the values of ``run_simple``, which runs instead if there is one thread or fewer than two chains
-    are worth a thread. Idle threads share kernels in pieces; each matrix product uses one BLAS thread. After a failure,
-    running kernels finish, no others start, and the failure that is first in the schedule is raised as RunError. An
-    interrupt leaves the program ready for another run. An observer is called on the calling thread.
+    are worth a thread. Idle threads compute parts of other threads' kernels; each matrix product uses one BLAS thread.
+    After a failure, running kernels finish and no other kernels start. The failure that comes first in the schedule is
+    raised as RunError. After an interrupt, the program can run again. An observer is called on the calling thread.
     """
     count = threads()
     if count < 2 or not worth_threads(program.planned.schedule) or sum(program.chains.tasks.large) < 2:
@@ -39,7 +39,10 @@ def run_dag(program: Program, watch: Observer | None = None) -> Timing:
 def run_chains(
     program: Program, watch: Observer | None, tasks: Tasks, count: int, streams: list[int] | None = None
 ) -> Timing:
-    """Run a program's chains on threads, in any order that ``tasks`` allows; ``streams`` has each chain's stream."""
+    """Run the chains of a program on ``count`` threads, in any order that ``tasks`` allows.
+
+    ``streams`` contains the index of the stream of each chain.
+    """
     run = ChainRun(program, watch, current_callback(), streams)
     scheduler = run.scheduler = TaskScheduler(tasks, run.chain, count, None if run.follow is None else run.tell)
     try:
@@ -52,7 +55,7 @@ def run_chains(
 
 
 class ChainRun:
-    """Run of a program, with its times; steps are shown in the stream of their chain, else in their thread."""
+    """Run of a program, with its times. Steps are shown in the stream of their chain, if any, else in their thread."""
 
     scheduler: TaskScheduler
 
@@ -64,7 +67,7 @@ class ChainRun:
         self._kernels = program.planned.schedule.kernels
         self.timing = program.blank_timing()
         self._started: deque[int] = deque()
-        """kernels that have begun"""
+        """kernels that have started"""
 
     def chain(self, number: int, thread: int) -> None:
         """Run the kernels of a chain."""
@@ -73,7 +76,7 @@ class ChainRun:
             if self.scheduler.stopped:
                 return False
             self._started.append(index)
-            # Only on the calling thread, because a user's callback need not be thread-safe.
+            # Only on the calling thread, because a user's callback may not be thread-safe.
             if self.follow is not None and not thread:
                 self.tell()
             return True
@@ -82,14 +85,14 @@ class ChainRun:
         self._program.run_at(number, self.timing, self._watch, lane, begins)
 
     def tell(self) -> None:
-        """Report progress to the progress callback."""
+        """Report the progress to the progress callback."""
         assert self.follow is not None
         latest = self._kernels[self._started[-1] if self._started else 0]
         self.follow(Progress("running", latest.result.operation.label, len(self._started), len(self._kernels)))
 
 
 def run_async(program: Program, watch: Observer | None = None) -> Timing:
-    """Run execution chains on as many streams as BLAS has threads, each in an order assigned before the run.
+    """Run execution chains on as many streams as BLAS uses threads, each in an order assigned before the run.
 
     The values equal the values of ``run_simple``, which runs instead if fewer than two chains are worth a thread. Steps
     of the recording name their stream instead of a thread.
@@ -102,7 +105,9 @@ def run_async(program: Program, watch: Observer | None = None) -> Timing:
 
 
 def assigned(program: Program, count: int) -> tuple[list[int], Tasks]:
-    """Return the stream of each chain, and the chains' dependencies, including the previous chain of its stream."""
+    """Return the stream of each chain, and the dependencies of chains, including the previous chain in the same
+    stream.
+    """
     chains, kernels = program.chains, program.planned.schedule.kernels
     needs, users = [*chains.tasks.needs], [[*chain_users] for chain_users in chains.tasks.users]
     dependencies: list[list[int]] = [[] for _ in needs]

@@ -1,7 +1,7 @@
-"""Execution of kernel chains on Dask workers, where that pays.
+"""Execution of chains of kernels on Dask workers, if that saves time.
 
-Whether to send work is decided before each run, since workers may start and end at any time. Data that was sent stays
-on the workers (`Spread`), keyed by program, so that later runs send only changes.
+Before each run it is decided whether work is sent, since workers may start and end at any time. Data that was sent
+stays on the workers (`Spread`), keyed by program, so later runs send only changes.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ _spreads: WeakKeyDictionary[Program, Spread] = WeakKeyDictionary()
 
 
 def run_dask(program: Program, watch: Observer | None = None) -> Timing:
-    """Run chains on Dask workers (``ex.Workers``) if messages cost less than they save, otherwise locally.
+    """Run chains on Dask workers (``ex.Workers``) if they save more time than the messages take, otherwise locally.
 
-    Steps of the recording name their worker instead of a thread, 0 for kernels that ran locally. The stage of the run
-    reports why work was sent or not, how much was sent, and which workers were lost.
+    Steps of the recording name their worker instead of a thread; worker 0 stands for kernels that ran locally. The
+    stage of the run reports why work was sent or not, how many bytes were sent, and which workers were lost.
     """
     return run_spread(program, watch, current())
 
 
 def run_spread(program: Program, watch: Observer | None, workers: Workers) -> Timing:
-    """Run a program on workers."""
+    """Run the chains of a program on ``workers``."""
     names = workers.ready()
     spread = _spreads.get(program)
     if spread is None or spread.workers is not workers:

@@ -1,7 +1,7 @@
 """Table of executors, to which users can add their own.
 
-EvalPlan and Net look executors up by name. A user's executor is a function rather than a subclass, since it needs only
-the program. Every run of a user's executor is checked: each kernel must run once, with its times.
+EvalPlan and Net look up executors by name. A user's executor is a function rather than a subclass, since it needs only
+the program. Every run of a user's executor is checked: each kernel must have run once, with its times.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from explorer.run.runtime.timing import Timing
 class Executor(Protocol):
     """Function that runs all kernels of a program once, in an order that it chooses, and returns their times.
 
-    The program, which no other thread runs meanwhile, provides:
+    No other thread runs the program at the same time. The program provides:
 
     - ``runners``: by kernel index, a function of the table of values and the slot of its result.
       ``program.run_kernel(index, timing, observer)`` calls one, stores its value, records its times in the result of
@@ -46,10 +46,10 @@ class Executor(Protocol):
     - ``planned.schedule``: the planner's decisions. ``kernels`` have their nodes and their ``cost`` (``cost.estimate``
       in µs); ``levels``, ``chains`` and ``placements`` have the same indices.
 
-    A kernel that fails raises RunError, which names the operation and its line. The executor must not catch it, and
-    must return or raise only when no kernel is running on any thread. The same holds for an interrupt (Ctrl-C). After
-    any exception the caller drops the values of the run (``forget()``), so that the program can be run again.
-    Floating-point events are values: NumPy's warnings are off on the calling thread, and must be turned off
+    A kernel that fails raises RunError, which names the operation and its line. The executor must not catch this error,
+    and must return or raise only when no kernel is running on any thread. The same applies to an interrupt (Ctrl-C).
+    After any exception the caller drops the values of the run (``forget()``), so the program can be run again.
+    Floating-point events are not errors: NumPy's warnings are off on the calling thread, and must be turned off
     (``np.errstate(all="ignore")``) on threads that an executor starts.
 
     Example: see ``ex.register_executor``.
@@ -60,19 +60,19 @@ class Executor(Protocol):
 
 
 class RegisteredExecutor(NamedTuple):
-    """Executor, and the number of concurrent kernels that memory is planned for unless a plan overrides it."""
+    """Executor, and the number of concurrent kernels for which memory is planned unless a plan overrides it."""
 
     function: Executor
     lanes: int
 
     def run(self, program: Program, observer: Observer | None) -> Timing:
-        """Run a program; floating-point events (division by zero, overflow, NaN) are values, not warnings."""
+        """Run a program. Floating-point events (division by zero, overflow, NaN) give no warnings."""
         with np.errstate(all="ignore"):
             return self.function(program, observer)
 
 
 ExecutorName: TypeAlias = Literal["simple", "dag", "async", "dask"]
-"""built-in executors"""
+"""names of the built-in executors"""
 EXECUTORS: Registry[str, RegisteredExecutor] = Registry(
     "executor",
     {
@@ -82,13 +82,13 @@ EXECUTORS: Registry[str, RegisteredExecutor] = Registry(
         "dask": RegisteredExecutor(run_dask, 1),
     },
 )
-"""keyed by name; lanes are the same on every machine, so that plans are too"""
+"""executors by name; the number of lanes is the same on every machine, because plans depend on it"""
 
 
 def run_program(name: str, program: Program, observer: Observer | None, wait: bool) -> Timing:
-    """Run a program with a named executor; with ``wait`` a kernel ends when its device has finished the work.
+    """Run a program with the executor ``name``. With ``wait``, a kernel ends when its device has finished the work.
 
-    An interrupt is raised as such, even if a kernel turned it into an error.
+    An interrupt is raised as an interrupt, even if a kernel turned it into another error.
     """
     program.wait_for_devices(wait)
     handled = sys.exc_info()[1]
@@ -112,11 +112,11 @@ def executors() -> dict[str, str]:
 
 @named
 def register_executor(name: str, run: Executor, *, lanes: int = 1, replace: bool = False) -> None:
-    """Add an executor: ``ex.EvalPlan(executor=name)`` then calls ``run(program, observer)``; see ``ex.Executor``.
+    """Register an executor: ``ex.EvalPlan(executor=name)`` then calls ``run(program, observer)``; see ``ex.Executor``.
 
     ``lanes`` is the number of kernels that may run in parallel; the planner assigns separate memory to that many
-    kernels. Raise DeclarationError for a name in use, unless ``replace`` is True, and for an object that is not
-    callable.
+    kernels. Raises DeclarationError for a name that is already used, unless ``replace`` is True, and for an object that
+    is not callable.
 
     >>> def in_planned_order(program, observer):
     ...     timing = program.blank_timing()
@@ -143,7 +143,7 @@ def register_executor(name: str, run: Executor, *, lanes: int = 1, replace: bool
 
 
 def _run_checked(name: str, run: Executor, program: Program, observer: Observer | None) -> Timing:
-    """Run a user's executor, and check that all kernels ran; a failed run leaves no values."""
+    """Run a user's executor, and check that all kernels ran; after a failed run, no values remain."""
     try:
         with single_threaded_products() if program.single_threaded else nullcontext():
             timing = run(program, observer)
@@ -169,7 +169,7 @@ def _check_timing(name: str, timing: Any, kernels: int) -> None:
             rule="an executor must return one beginning and one end for each kernel",
             fix="timing = program.blank_timing()",
         )
-    # A clock reading is never 0, which `blank_timing` wrote.
+    # A clock reading is never 0, the value that `blank_timing` wrote.
     missing = [index for index, end in enumerate(timing.ended) if not end]
     if missing:
         raise StateError(
@@ -181,7 +181,7 @@ def _check_timing(name: str, timing: Any, kernels: int) -> None:
 
 
 def _summary(run: Executor) -> str:
-    """The first line of an executor's docstring."""
+    """Return the first line of an executor's docstring."""
     function = run.args[1] if isinstance(run, functools.partial) else run
     lines = (getattr(function, "__doc__", None) or "").strip().splitlines()
     return lines[0] if lines else ""
