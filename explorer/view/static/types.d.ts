@@ -1,7 +1,7 @@
 // Types of the unpacked payload, written by assets/front_end_types.py from the rows of explorer/record and
 // explorer/view/payload/shapes.py.
 
-/** Graph of nodes: row 0 is the top graph, each other row the body of a function. */
+/** Graph of nodes: row 0 is the top graph, and each other row is the body of a function. */
 export interface Body {
   name: string;
   inputs: number[];
@@ -35,7 +35,7 @@ export interface Code {
   code: string;
 }
 
-/** Recorded nodes that together compute a known function, and its name: "GELU", "softmax". */
+/** Recorded nodes that together compute a known function, and the name of the function: "GELU", "softmax". */
 export interface Composition {
   name: string;
   node: number;
@@ -66,7 +66,7 @@ export interface ExplanationTable {
   numerics: string;
 }
 
-/** Operator of a model file: its attributes and weights with the names used in the file. */
+/** Operator of a model file: its attributes and weights, with the names used in the file. */
 export interface FileOperator {
   scope: number;
   attributes: [string, string][];
@@ -74,7 +74,7 @@ export interface FileOperator {
   doc: string;
 }
 
-/** Forward node, the nodes that compute its gradient, and the forward values saved for them. */
+/** A forward node, the nodes that compute its gradient, and the forward values that are saved for these nodes. */
 export interface Gradient {
   node: number;
   backward: number[];
@@ -89,7 +89,7 @@ export interface GroupTable {
   titles: [string, number][];
 }
 
-/** Input or output of a model; each member of a sequence has its own row, named ``x[0]``, ``x[1]``, … */
+/** Input or output of a model. Each member of a sequence has its own row, named ``x[0]``, ``x[1]``, … */
 export interface InterfaceRow {
   direction: "input" | "output";
   name: string;
@@ -104,7 +104,7 @@ export interface ItemTable {
   rank?: number;
 }
 
-/** Kernel in the schedule: the nodes it computes (the last one is its result) and its memory. */
+/** Kernel in the schedule: the nodes that it computes (the last node is its result) and its memory. */
 export interface Kernel {
   nodes: number[];
   level: number;
@@ -172,7 +172,7 @@ export interface MetricTable {
   values: number[] | null;
 }
 
-/** Node table, in columns of equal length. */
+/** Table of nodes, as columns of equal length. */
 export interface Nodes {
   operation: number[];
   kind: ("leaf" | "constant" | "input" | "operation" | "call" | "item")[];
@@ -269,7 +269,7 @@ export interface Run {
   watched: boolean;
 }
 
-/** Planned run: kernels in order, the size of each buffer, and the memory needed in bytes. */
+/** Planned run: kernels in order, the size of each buffer in bytes, and the required memory in bytes. */
 export interface Schedule {
   kernels: Kernel[];
   buffers: number[];
@@ -277,7 +277,7 @@ export interface Schedule {
   peak_without_reuse: number;
 }
 
-/** Box around nodes in the user's program; ``parent`` is a scope row. */
+/** Box around nodes in the user's program; ``parent`` is the scope row of the surrounding box. */
 export interface Scope {
   name: string;
   kind: string;
@@ -311,7 +311,7 @@ export interface StageTable {
   counts: [string, string][];
 }
 
-/** Measured run of one kernel, in µs from the start of the run; ``live`` are the bytes planned for the kernel. */
+/** Measured run of one kernel, in µs from the start of the run. ``live`` is the number of bytes planned for the */
 export interface Step {
   kernel: number;
   start: number;
@@ -320,7 +320,7 @@ export interface Step {
   thread: number;
 }
 
-/** Summary of a value: statistics of finite elements, a 32-bin histogram, a thumbnail (rows of 0…255). */
+/** Summary of a value: statistics of its finite elements, a 32-bin histogram, and a thumbnail (rows of 0…255). */
 export interface Summary {
   shape: number[];
   dtype: string;
