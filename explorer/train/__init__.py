@@ -1,6 +1,6 @@
 """Training: modules of layers, a loss and an optimizer; datasets and their loaders; learning-rate policies.
 
-The names below are the whole public interface. Training is optional: a custom loop needs only ``ex.grad``.
+The names below are the complete public interface. Training modules are optional: a custom loop needs only ``ex.grad``.
 """
 
 from typing import TYPE_CHECKING
@@ -36,10 +36,10 @@ from explorer.train.optimizers.named_optimizers import SGD, Adagrad, Adam, AdamW
 from explorer.train.optimizers.optimizer import Optimizer
 from explorer.train.optimizers.parameter_groups import ParameterGroup
 
-if not TYPE_CHECKING:  # a type checker knows the names and rejects others itself
+if not TYPE_CHECKING:  # a type checker knows the names, and rejects other names itself
 
     def __getattr__(name):
-        """Raise AttributeError with similar names."""
+        """Raise AttributeError, which suggests similar names."""
         from explorer.names import hint_among  # needed only for an unknown name
         from explorer.train.attribute_errors import PACKAGE
 

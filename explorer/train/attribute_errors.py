@@ -1,4 +1,4 @@
-"""Errors of attributes: hints for names that users of torch and Keras try first, and refusals of fixed settings."""
+"""Errors for attributes: hints for names that users of torch and Keras try first, and errors for fixed settings."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ MODULE: Mapping[str, str] = {
     "add": "module.add_node(layer)",
     "requires_grad_": 'ex.train.ParameterGroup("layer", frozen=True) among the optimizer\'s groups',
 }
-"""attribute of a module → its replacement"""
+"""attribute that a module does not have → what to use instead"""
 
 RATES = ("lr", "learning_rate")
-"""names of the rate of an optimizer"""
+"""names that other libraries use for an optimizer's rate"""
 OPTIMIZER: Mapping[str, str] = {
     "zero_grad": "each module.backward(label) replaces the gradients",
     "param_groups": 'groups=[ex.train.ParameterGroup("layer", rate=0.001)] in its constructor',
@@ -33,7 +33,7 @@ OPTIMIZER: Mapping[str, str] = {
     "state_dict": "module.save(path) writes it with the weights; optimizer.state() returns its arrays",
     "load_state_dict": "module.restore(path), or optimizer.load_state(arrays, iteration)",
 }
-"""attribute of an optimizer → its replacement"""
+"""attribute that an optimizer does not have → what to use instead"""
 
 _LAYERS = {
     **dict.fromkeys(("Conv2d", "Conv2D"), "ex.layers.Conv2d, which can be a node like ex.train.Linear"),
@@ -64,14 +64,14 @@ _TRAINING = {
     "clip_grad_norm_": "clip_norm=1.0 of the optimizer",
 }
 PACKAGE: Mapping[str, str] = {**_LAYERS, **_LOSSES, **_TRAINING}
-"""name that ``ex.train`` lacks → its replacement"""
+"""name that ``ex.train`` does not have → what to use instead"""
 
 
 def hint(name: str, instead: Mapping[str, str]) -> str:
-    """Return the replacement of a name, as the end of an error; "" if none is known."""
+    """Return the advice in ``instead`` for a name, as the end of an error message; "" if there is none."""
     return f": {instead[name]}" if name in instead else ""
 
 
 def refuse_setting(owner: Any, name: str, value: Any, rule: str, fix: str) -> NoReturn:
-    """Raise StateError for a setting that is assigned to an object whose steps are planned with the old one."""
+    """Raise StateError for a setting of an object whose steps were already planned with the previous value."""
     raise StateError(f"{name} of {owner!r} set to {reprlib.repr(value)}", rule=rule, fix=fix)

@@ -1,8 +1,8 @@
 """Compiled expressions, which are planned once and run for any values of their parameters.
 
-Training steps, nodes and predictions of a module are such programs. Unlike `EvalPlan`, they record nothing and query no
-result cache, because a step may take only a few µs. Memory is allocated once, at fixed addresses, and operands are
-copied there.
+Training steps, nodes and predictions of a module are compiled expressions. Unlike `EvalPlan`, they record nothing and
+use no result cache, because a step may take only a few µs. Memory is allocated once, at fixed addresses, and the values
+of operands are copied there.
 """
 
 from __future__ import annotations
@@ -26,19 +26,20 @@ SIMPLE = EXECUTORS["simple"]
 
 
 def parameter(type_: AnyType, title: str) -> Expr:
-    """Record an operand whose value each run is given."""
+    """Record an operand called ``title``; its value is passed to each run."""
     return Parameter(type_, title)()
 
 
 class Compiled:
-    """Program of expressions over parameters; calling it with arrays returns the values of the expressions.
+    """Program that computes expressions from parameters; calling it with arrays returns the values of the expressions.
 
-    Operands on a device other than cpu are NumPy arrays or the device's arrays; results there are the device's arrays.
-    ``memory`` contains the arrays of parameters that are stored elsewhere; calls are given the others in order.
+    Operands on a device other than cpu may be NumPy arrays or arrays of the device; results there are arrays of the
+    device. ``memory`` contains the arrays of parameters that are stored elsewhere. The values of all other parameters
+    are passed to each call, in order.
 
-    ``updates`` maps parameters in ``memory`` to their new values. A call computes these, and ``update`` makes them
-    current; an old value is overwritten only after everything that reads it. ``spares`` is memory for new values that
-    cannot overwrite the old ones, shared by several programs.
+    ``updates`` maps parameters in ``memory`` to their new values. A call computes the new values, and ``update`` makes
+    them current. An old value is overwritten only after everything that reads it has run. ``spares`` is memory for new
+    values that cannot overwrite the old values; several programs share it.
     """
 
     def __init__(
@@ -64,7 +65,9 @@ class Compiled:
             self._program = Program(planned, binding)
 
     def __call__(self, *arrays: Any) -> list[Any]:
-        """Run the program; results outside the memory are read-only. No parameter changes before ``update``."""
+        """Run the program. Results outside ``memory`` are read-only. No parameter changes before ``update`` is
+        called.
+        """
         self._program.put(arrays)
         self._executor.run(self._program, None)
         return self._program.take()
@@ -74,5 +77,8 @@ class Compiled:
         return [on_host(type_, result) for type_, result in zip(self.types, self(*arrays), strict=True)]
 
     def update(self) -> None:
-        """Make the new values of the last call current. Raise RunError if memory runs out; nothing else can fail."""
+        """Make the new values of the last call current.
+
+        Raises RunError if memory runs out; nothing else can fail.
+        """
         self._program.update()

@@ -1,7 +1,8 @@
 """Datasets and data loaders, which return the user's samples in batches. They do not depend on modules.
 
-Position and order are integers. The order of an epoch depends only on the seed and the epoch, so that stopped
-training continues with the same batches, and a checkpoint (formats/checkpoint.py) needs no list of samples.
+Positions and orders are given by integers. The order of an epoch depends only on the seed and the index of the epoch.
+Training that was stopped therefore continues with the same batches, and a checkpoint (formats/checkpoint.py) needs no
+list of samples.
 """
 
 from __future__ import annotations
@@ -24,30 +25,30 @@ Sample = Sequence[Any]
 
 @runtime_checkable
 class Dataset(Protocol):
-    """User's samples: their number, a sample by index, and the release of a sample."""
+    """Samples of a user: their number, a method that returns a sample, and a method that releases a sample."""
 
     def __len__(self) -> int:
         """Return the number of samples."""
 
     def get(self, index: int, /) -> Sample:
-        """Return a sample, a tuple of arrays or numbers, such as ``(image, label)``."""
+        """Return the sample with this index: a tuple of arrays or numbers, such as ``(image, label)``."""
 
     def free(self, sample: Any, /) -> None:
-        """Release a sample; called exactly once for each sample from ``get``."""
+        """Release a sample. This method is called exactly once for each sample that ``get`` returned."""
 
 
 @runtime_checkable
 class Resumable(Protocol):
-    """Loader with a position as plain data, from which an equal loader can continue."""
+    """Loader that returns its position as plain data, from which an equal loader can continue."""
 
     def state(self) -> dict[str, Any]:
-        """Return the position, as numbers and strings."""
+        """Return the position as numbers and strings."""
 
     def check_state(self, state: Mapping[str, Any], /) -> None:
-        """Raise OperandError for a position that does not fit."""
+        """Raise OperandError if ``state`` is not a position of this loader."""
 
     def load_state(self, state: Mapping[str, Any], /) -> None:
-        """Make the next pass continue from a position."""
+        """Set the position from which the next pass continues."""
 
 
 class ArrayDataset:
@@ -71,14 +72,14 @@ class ArrayDataset:
         return len(self.arrays[0])
 
     def get(self, index: int, /) -> Sample:
-        """Return a row of each array."""
+        """Return the row ``index`` of each array."""
         return tuple([array[index] for array in self.arrays])
 
     def free(self, sample: Any, /) -> None:
         """Do nothing, since the arrays keep their rows."""
 
     def batch(self, indices: Array) -> tuple[Array, ...]:
-        """Return several rows of each array."""
+        """Return the rows ``indices`` of each array."""
         return tuple([array[indices] for array in self.arrays])
 
 
@@ -86,9 +87,10 @@ class ArrayDataset:
 class DataLoader:
     """Batches of a dataset; iteration returns tuples of arrays, one stacked array for each part of a sample.
 
-    Each pass over it is an epoch. With ``shuffle`` the order of an epoch depends only on ``seed`` and its index.
-    ``drop_last`` omits a last batch that is not full. A sample is released once its batch is stacked, even if getting
-    another one fails. ``state`` returns the position; after ``load_state`` the next pass continues from there.
+    Each pass over the loader is an epoch. With ``shuffle``, the order of an epoch depends only on ``seed`` and the
+    index of the epoch. ``drop_last`` omits a last batch that is not full. A sample is released once its batch is
+    stacked, even if another sample of the batch cannot be read. ``state`` returns the position, and after
+    ``load_state`` the next pass continues from that position.
 
     >>> loader = ex.train.DataLoader(ex.train.ArrayDataset(np.arange(5)), batch_size=2)
     >>> [batch[0].tolist() for batch in loader]
@@ -117,30 +119,31 @@ class DataLoader:
         self.dataset, self.batch_size, self.shuffle, self.seed = dataset, batch_size, shuffle, seed
         self.drop_last = drop_last
         self.epoch = 0
-        """number of epochs begun"""
+        """number of epochs that have started"""
         self._pass: Pass | None = None
-        """the last pass that began"""
+        """the pass that started last"""
         self._first = 0
-        """batches that the next pass skips, because they were returned before ``load_state``"""
+        """number of batches that the next pass skips, because they were returned before ``load_state``"""
 
     def __len__(self) -> int:
         samples = len(self.dataset)
         return samples // self.batch_size if self.drop_last else math.ceil(samples / self.batch_size)
 
     def order(self, epoch: int) -> Array:
-        """Return the samples' indices in the order of an epoch, counted from 0."""
+        """Return the indices of the samples in the order of ``epoch``, which is counted from 0."""
         count = len(self.dataset)
-        # Seeded by both, not continued between epochs: the order of epoch 7 does not depend on where training began.
+        # The random generator is seeded by seed and epoch: the order of epoch 7 does not depend on where training
+        # started.
         return np.random.default_rng([self.seed, epoch]).permutation(count) if self.shuffle else np.arange(count)
 
     def __iter__(self) -> Iterator[tuple[Array, ...]]:
-        # Not a generator: the epoch is counted when it begins, and a new pass never resumes an old one.
+        # Not a generator: the epoch is counted when the pass starts, and a new pass never continues an old one.
         self._pass = Pass(self, self.order(self.epoch), self._first)
         self._first, self.epoch = 0, self.epoch + 1
         return self._pass
 
     def state(self) -> dict[str, Any]:
-        """Return its position, in epochs and batches of the next epoch, with everything that determines the order.
+        """Return the position, as epoch and batch, and all settings that determine the order of the samples.
 
         >>> loader = ex.train.DataLoader(ex.train.ArrayDataset(np.arange(5)), batch_size=2)
         >>> batches = iter(loader)
@@ -155,7 +158,9 @@ class DataLoader:
         return {"epoch": epoch, "batch": 0 if is_complete else delivered, **self._settings()}
 
     def check_state(self, state: Mapping[str, Any]) -> None:
-        """Raise OperandError for a mapping not from ``state()``, or a position inside an epoch with another order."""
+        """Raise OperandError unless ``state`` comes from ``state()`` and, inside an epoch, has the same order of
+        samples.
+        """
         check_type(state, "state", Mapping, "a mapping, as state() returns it", "loader.load_state(other.state())")
         epoch, batch = state.get("epoch"), state.get("batch")
         for name, expected in self._settings().items():
@@ -174,12 +179,14 @@ class DataLoader:
             )
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Make the next pass continue from a position of ``state()``; raise OperandError if it does not fit."""
+        """Set the position, returned by ``state()``, from which the next pass continues; raise OperandError if it is
+        invalid.
+        """
         self.check_state(state)
         self.epoch, self._first, self._pass = state["epoch"], state["batch"], None
 
     def _settings(self) -> dict[str, Any]:
-        """Return everything on which the batches of an epoch depend, except the samples."""
+        """Return all settings on which the batches of an epoch depend, but not the samples."""
         return {
             "samples": len(self.dataset),
             "batch_size": self.batch_size,
@@ -193,7 +200,7 @@ class DataLoader:
         return f"<loader of {counted_text(len(self.dataset), 'sample')}: {settings}>"
 
     def load(self, indices: Array) -> tuple[Array, ...]:
-        """Return a batch of samples by index; all are released, even if one of them cannot be read."""
+        """Return the samples ``indices`` as a batch; all samples are released, even if one of them cannot be read."""
         gather: Callable[[Array], tuple[Array, ...]] | None = getattr(self.dataset, "batch", None)
         if gather is not None:
             return gather(indices)
@@ -201,13 +208,17 @@ class DataLoader:
         with ExitStack() as release:
             for index in indices:
                 samples.append(self.dataset.get(int(index)))
-                # Entered as soon as it was returned, so that the stack releases each sample once if the next get fails.
+                # Register each sample as soon as it is returned: the stack releases it once, even if the next ``get``
+                # fails.
                 release.callback(self.dataset.free, samples[-1])
             return _stacked(samples)
 
 
 class Pass:
-    """Iterator over an epoch's batches from ``first``; ``delivered`` counts the batches returned or skipped."""
+    """Iterator over the batches of an epoch, starting with batch ``first``.
+
+    ``delivered`` counts the batches that were returned or skipped.
+    """
 
     def __init__(self, loader: DataLoader, order: Array, first: int) -> None:
         self._loader, self._order = loader, order
@@ -227,7 +238,7 @@ class Pass:
 
 
 def _array(rows: Any) -> Array:
-    """Return an array of rows; raise OperandError for rows of several lengths."""
+    """Return an array of ``rows``; raise OperandError for rows of different lengths."""
     try:
         return np.asarray(rows)
     except ValueError as error:
@@ -239,7 +250,7 @@ def _array(rows: Any) -> Array:
 
 
 def _stacked(samples: Sequence[Sample]) -> tuple[Array, ...]:
-    """Stack the parts of samples; raise StateError for samples of different shapes."""
+    """Return one stacked array for each part of the samples; raise StateError for samples of different shapes."""
     first = samples[0]
     if not isinstance(first, (tuple, list)):
         raise DeclarationError(

@@ -1,10 +1,10 @@
 """Module: a loss, an optimizer and layers, trained together (CDNN: Module).
 
-It is built in this order: loss and optimizer, layers one by one, then ``attach``. There are two ways to train it.
-``forward``, ``backward`` and ``step`` compute separately, node by node, and each can be inspected. ``train_on`` does
-all three in one plan, a `TrainingStep`, which every step reuses; ``fit`` calls it for each batch of a loader. Recording
-a whole step lets the planner see forward and backward pass together: shared values are computed once, activations share
-one arena, and updates overwrite the old values (plan/passes/update_in_place.py).
+A module is built in this order: loss and optimizer, layers one by one, then ``attach``. There are two ways to train it.
+``forward``, ``backward`` and ``step`` compute separately, node by node, and the values of each can be inspected.
+``train_on`` does all three in one plan, a `TrainingStep`, which every step reuses; ``fit`` calls it for each batch of a
+loader. If a whole step is recorded, the planner sees forward and backward pass together: shared values are computed
+once, activations share one arena, and updates overwrite the old values (plan/passes/update_in_place.py).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from explorer.train.node import Apply, Node
 from explorer.train.optimizers.optimizer import Optimizer
 
 MAX_PLANS = 16
-"""maximum number of batch types whose plans a module stores"""
+"""maximum number of batch types for which a module stores plans"""
 DTYPES = ("float32", "float64")
 _FIXED = {
     "loss": "another module, whose parameters are assigned these: parameters[name].assign(array)",
@@ -63,40 +63,41 @@ _FIXED = {
     "dtype": 'ex.train.Module(…, dtype="float64")',
     "samples": 'ex.train.Module(…, samples="last")',
 }
-"""attribute that is set once → its replacement"""
+"""attribute that can be set only once → what to do instead"""
 
 
 class ScaledWeights(Filler):
-    """Default filler of a module: zeros for biases (fewer than two axes), Glorot initialization for weights."""
+    """Default filler of a module: zeros for biases (fewer than two axes), and Glorot initialization for weights."""
 
     def draw(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Any:
-        """Draw numbers with a shape."""
+        """Draw an array with the given shape."""
         return np.zeros(shape) if len(shape) < 2 else VarScale().draw(generator, shape)
 
 
 class StepGradients(NamedTuple):
-    """Expressions of a step before its update."""
+    """Expressions of a step before the parameters are updated."""
 
     output: Expr
     loss: Expr
     gradients: list[Expr]
-    """gradients of the trained parameters, in order"""
+    """gradients of the trained parameters, in the order of the parameters"""
 
 
 class TrainingStep:
     """Expressions of one training step of a module, for one type of input and label.
 
-    ``roots`` are the output, the loss, the new parameters and the optimizer's new state. They are recorded once for any
-    number of steps.
+    ``roots`` are the output, the loss, the new parameters and the new state of the optimizer. They are recorded once,
+    and run in any number of steps.
     """
 
     options: ClassVar[Mapping[str, Any]] = {}
-    """options of its plan other than the executor's options"""
+    """options of the step's plan, in addition to the executor's options"""
 
     def __init__(self, module: Module, input_type: TensorType, label_type: TensorType) -> None:
         self._module = module
         self._optimizer = optimizer = module.require_optimizer()
-        # A step is recorded once, far from the line that runs it, so only its layers have lines, where they were added.
+        # A step is recorded once, far from the line that runs it. Only its layers have lines: the lines where they were
+        # added.
         with recording_at(None, None):
             self._value, self._label = parameter(input_type, "input"), parameter(label_type, "label")
             operands = self.parameter_operands(module)
@@ -115,7 +116,9 @@ class TrainingStep:
         self._compiled: Compiled | None = None
 
     def parameter_operands(self, module: Module) -> dict[str, Expr]:
-        """Record an operand for each parameter, by name, inside the box of the first layer that uses it."""
+        """Record an operand for each parameter, inside the box of the first layer that uses it; return the operands by
+        name.
+        """
         operands: dict[str, Expr] = {}
         for node in module.nodes.values():
             operands = {**node.operands(), **operands}
@@ -129,7 +132,7 @@ class TrainingStep:
         trained: Mapping[str, Expr],
         training: Training | None,
     ) -> StepGradients:
-        """Record the output, the loss, and its gradients for the trained parameters."""
+        """Record the output, the loss, and the gradients of the loss with respect to the ``trained`` parameters."""
         output = self._module.record(value, operands, training)
         with scope("loss"):
             loss = self._module.record_loss(output, label)
@@ -146,23 +149,25 @@ class TrainingStep:
             )
 
     def compiled(self, operands: list[Expr]) -> Compiled:
-        """Return the program of a step."""
+        """Return the compiled program of the step."""
         executor, options = self.execution()
         memory, spares = self._memory, self._optimizer.spares
         return Compiled(self.roots[:2], operands, memory, executor, options, self.updates, spares)
 
     def execution(self) -> tuple[RegisteredExecutor, Options]:
-        """Return the executor of a step, and the options of its plan."""
+        """Return the executor of the step, and the options of the step's plan."""
         executor = EXECUTORS[self._module.executor]
         return executor, Options(**{"lanes": executor.lanes, **self.options})
 
     def check(self, value: Any, label: Any, output: Any, loss: Array) -> None:
-        """Raise OperandError if the loss of a step is invalid; then nothing is updated."""
+        """Raise OperandError if the loss of a step is invalid; in this case, nothing is updated."""
         if isinstance(output, np.ndarray):
             self._module.require_loss().check_output(output)
 
     def __call__(self, value: Any, label: Any) -> tuple[Any, float]:
-        """Run the step, which updates the parameters; return the output on its device, and the loss before it."""
+        """Run the step, which updates the parameters. Return the output on its device, and the loss before the
+        update.
+        """
         self._optimizer.begin()
         if self._compiled is None:
             operands = [self._value, self._label, *self._frozen.values()]
@@ -172,19 +177,19 @@ class TrainingStep:
             value, label, *[elements_on(parameter_, device) for parameter_ in self._frozen_parameters()]
         )
         loss = on_host(self._loss_type, loss)
-        # Between the run and the update, so that an invalid loss changes no parameter.
+        # Check between the run and the update, so an invalid loss changes no parameter.
         self.check(value, label, output, loss)
         self._optimizer.commit(self._compiled)
         return output, float(loss)
 
     def operands(self, value: Array, label: Array) -> dict[Expr, Array]:
-        """Return the current values of all operands."""
+        """Return the current values of all operands, for the given input and label."""
         self._optimizer.begin()
         frozen = {
             node: parameter_.array
             for node, parameter_ in zip(self._frozen.values(), self._frozen_parameters(), strict=True)
         }
-        # Copies, so that a displayed plan keeps the current values while training continues.
+        # Copy the values, because a displayed plan must keep the current values while training continues.
         in_memory = {
             node: on_host(node.tensor_type, array).copy()
             for node, array in self._memory.items()
@@ -198,10 +203,11 @@ class TrainingStep:
 
 @named_methods
 class Module:
-    """Layers, a loss and an optimizer. All numbers have ``dtype``: "float32", or "float64" as in CDNN.
+    """Layers, a loss and an optimizer that are trained together. All numbers have ``dtype``: "float32", or "float64" as
+    in CDNN.
 
-    ``samples`` is the axis of samples in inputs and labels: "first" or "last". ``to_device("cuda")`` moves it to a
-    GPU.
+    ``samples`` is the axis of samples in inputs and labels: "first" or "last". ``to_device("cuda")`` moves the module
+    to a GPU.
 
     >>> module = ex.train.Module("line", loss=ex.train.MeanSquaredError(), optimizer=ex.train.SGD(0.1))
     >>> module.add_node(ex.train.Linear("slope", 1, 1))
@@ -235,16 +241,16 @@ class Module:
         """nodes by name, in forward order"""
         self._attached = self._closed = False
         self._device: Device | None = None
-        """the requested device; None uses the parameters' device"""
+        """the requested device; None for the device of the parameters"""
         self._last: tuple[TensorType, Any] | None = None
-        """type and array of the last output, on its device until it is read"""
+        """type and array of the last output, which stays on its device until it is read"""
         self._pending = ""
-        """the next call that the loop needs: "backward" after a forward, "step" after a backward"""
+        """name of the next call that a training loop needs: "backward" after a forward, and "step" after a backward"""
         self._step_factory: Callable[[Module, TensorType, TensorType], TrainingStep] = TrainingStep
         self._steps: dict[tuple[TensorType, TensorType, LearningRate], TrainingStep] = {}
         self._predictions: dict[TensorType, Compiled] = {}
         self._outputs: dict[TensorType, TensorType] = {}
-        """type of the input → type of the output of ``forward``"""
+        """type of an input → type of the output that ``forward`` returns for it"""
         self._lock = threading.Lock()
         if loss is not None:
             self.set_loss(loss)
@@ -253,14 +259,14 @@ class Module:
         renew_in_children(self)
 
     def renew(self) -> None:
-        """Drop plans in a forked process, since a thread of its parent may have been running one."""
+        """Drop all plans in a forked process, since a thread of the parent may have been running one of them."""
         self._steps, self._predictions = {}, {}
         self._lock = threading.Lock()
 
     # -- building --------------------------------------------------------------------------------------------------
 
     def set_loss(self, loss: Loss) -> None:
-        """Set the loss, before the first node."""
+        """Set the loss; this is possible before the first node is added."""
         self._check_open("set_loss")
         self._check_before_nodes("loss")
         if not isinstance(loss, Loss) or loss.reduction == "none":
@@ -274,7 +280,7 @@ class Module:
         self.loss = loss
 
     def set_optimizer(self, optimizer: Optimizer) -> None:
-        """Set the optimizer, before the first node."""
+        """Set the optimizer; this is possible before the first node is added."""
         self._check_open("set_optimizer")
         self._check_before_nodes("optimizer")
         if not isinstance(optimizer, Optimizer):
@@ -287,9 +293,10 @@ class Module:
         self.optimizer = optimizer
 
     def add_node(self, layer: Layer | Callable[[Expr], Expr], name: str = "") -> Node:
-        """Add a layer, or a function of one expression (``ex.relu``); return its node.
+        """Add a layer, or a function of one expression (``ex.relu``), and return its node.
 
-        Raise StateError without a loss and an optimizer, or after attach; DeclarationError for a name used twice.
+        Raises StateError if there is no loss or no optimizer, or after ``attach``. Raises DeclarationError if the name
+        is used twice.
         """
         self._check_open("add_node")
         missing = [part for part in ("loss", "optimizer") if getattr(self, part) is None]
@@ -332,11 +339,11 @@ class Module:
         return node
 
     def to_device(self, device: Device | str) -> Self:
-        """Move parameters, and the optimizer's state, to a device, or the device with a name; return the module.
+        """Move the parameters and the optimizer's state to ``device``, a device or its name; return the module.
 
-        Forward, loss, gradients and updates then run there, and batches are copied there. It may be called before
-        ``attach``, and at any time between steps. Returned arrays are still NumPy arrays. Raise UnknownNameError for an
-        unknown device name.
+        Forward, loss, gradients and updates then run on that device, and batches are copied to it. This method may be
+        called before ``attach``, and at any time between steps. Returned arrays are still NumPy arrays. Raises
+        UnknownNameError for an unknown device name.
 
         >>> module = ex.train.Module("line", loss=ex.train.MeanSquaredError(), optimizer=ex.train.SGD(0.1))
         >>> module.add_node(ex.train.Linear("slope", 1, 1))
@@ -350,19 +357,19 @@ class Module:
         return self
 
     def _place(self, device: Device) -> None:
-        """Move nodes to a device, then the optimizer's state; plans for the old device are dropped."""
+        """Move the nodes to ``device``, then the optimizer's state; plans for the old device are dropped."""
         with self._lock:
             for node in self.nodes.values():
                 node.to_device(device)
             if self._attached:
-                # The optimizer's state, such as Adam's moments, must be on the parameters' device.
+                # The optimizer's state, such as Adam's moments, must be on the same device as the parameters.
                 self.require_optimizer().follow()
             self._steps, self._predictions, self._outputs, self._last, self._pending = {}, {}, {}, None, ""
 
     def attach(self, initializer: Initializer | None = None, seed: int = 0) -> None:
-        """Initialize the parameters and attach the optimizer to them.
+        """Initialize the parameters, and attach the optimizer to them.
 
-        By default weights are initialized by Glorot's rule from ``seed``, and biases with zeros. Layers that are
+        By default, weights are initialized by Glorot's rule with ``seed``, and biases with zeros. Layers that are
         already initialized keep their values.
         """
         self._check_open("attach")
@@ -390,7 +397,7 @@ class Module:
         if self._device is None:
             self._device = common_device(self.name, owners)
         self._place(self._device)
-        # A parameter shared by two nodes is trained if one of them trains it.
+        # A parameter that two nodes share is trained if one of the nodes trains it.
         trained = {name for node in self.nodes.values() for name in node.updates()}
         optimizer = self.require_optimizer()
         replaced = {name: parameter_ for node in self.nodes.values() for name, parameter_ in node.replaced.items()}
@@ -415,7 +422,7 @@ class Module:
         return next(name for name in candidates if name not in self.nodes)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        # Set once, and reset to None when the module is closed.
+        # These attributes are set once, and are reset to None when the module is closed.
         if name in _FIXED and value is not None and vars(self).get(name) is not None:
             rule = f"the {name} of a module is set once: steps are planned with it, and the optimizer has state for it"
             refuse_setting(self, name, value, rule, _FIXED[name])
@@ -436,17 +443,17 @@ class Module:
 
     @property
     def device(self) -> Device:
-        """Device of its parameters, on which it computes."""
+        """Device of the parameters, on which the module computes."""
         return cpu if self._device is None else self._device
 
     @property
     def is_attached(self) -> bool:
-        """Whether it is ready for training, and not closed."""
+        """Whether the module is ready for training, and not closed."""
         return self._attached and not self._closed
 
     @property
     def last_output(self) -> Array | None:
-        """Output of the last forward or training step; None before."""
+        """Output of the last forward or training step, or None if there was none."""
         if self._last is None:
             return None
         type_, output = self._last
@@ -464,8 +471,10 @@ class Module:
     def record(
         self, value: Expr, parameters: Mapping[str, Expr] | None = None, training: Training | None = None
     ) -> Expr:
-        """Record the output for an expression, in training or in inference; parameters are given by name, or default to
-        the module's own."""
+        """Record the output for the expression ``value``, in training or in inference.
+
+        ``parameters`` are the values of the parameters by name; None uses the module's own parameters.
+        """
         operands = (
             {name: parameter_.value for name, parameter_ in self.parameters.items()}
             if parameters is None
@@ -482,11 +491,11 @@ class Module:
         return [node.layer for node in self.nodes.values() if isinstance(node.layer, TrainingLayer)]
 
     def record_loss(self, output: Expr, label: Expr) -> Expr:
-        """Record the loss of an output and a label; a loss expects classes along the last axis."""
+        """Record the loss of an output and a label; the loss expects classes along the last axis."""
         return self.require_loss().checked(*self._rows(output, label))
 
     def record_shard(self, output: Expr, label: Expr, share: float) -> ShardLoss:
-        """Record a shard's contribution to the batch loss, weighted by its fraction of the samples."""
+        """Record the contribution of a shard to the batch loss; ``share`` is the shard's fraction of the samples."""
         return self.require_loss().shard(*self._rows(output, label), share)
 
     def _rows(self, output: Expr, label: Expr) -> tuple[Expr, Expr]:
@@ -496,7 +505,7 @@ class Module:
         return output, label
 
     def check_label(self, label: Batch, output: Shape) -> None:
-        """Raise OperandError for a label for which the loss is undefined; a label on another device is not checked."""
+        """Raise OperandError if the loss is undefined for a label; a label on another device is not checked."""
         if isinstance(label.values, np.ndarray):
             is_last = self.samples == "last" and len(output) > 1
             values = np.moveaxis(label.values, -1, 0) if is_last and label.values.ndim > 1 else label.values
@@ -557,7 +566,7 @@ class Module:
             )
 
     def _check_count(self, shape: tuple[int, ...]) -> None:
-        """Raise OperandError for a batch without samples, whose loss is undefined."""
+        """Raise OperandError for a batch without samples, because its loss is undefined."""
         if shape and not shape[-1 if self.samples == "last" else 0]:
             raise OperandError(
                 f"a batch of the shape {shape} to train the module {self.name!r}",
@@ -575,35 +584,39 @@ class Module:
     # -- forward, backward, step -----------------------------------------------------------------------------------
 
     def forward(self, value: Any) -> Array:
-        """Compute the output as in a training step, node by node; each keeps its input and output until the next call.
+        """Compute the output as in a training step, node by node; each node keeps its input and output until the next
+        call.
 
-        Dropout drops elements, and BatchNorm uses this batch's statistics; ``predict`` computes the output in
-        inference. Raise OperandError, as ``train_on`` does, for an input whose output does not have the module's dtype.
+        Dropout drops elements, and BatchNorm uses the statistics of this batch; ``predict`` computes the output in
+        inference. Like ``train_on``, this method raises OperandError for an input whose output does not have the
+        module's dtype.
         """
         self._check_ready("forward")
         self._check_forward(value)
         for node in self.nodes.values():
-            # Only this module uses a node's result, so it is passed on without a copy.
+            # Only this module uses the result of a node, so the result is passed on without a copy.
             value = node.forward(value)
         output: Array = value
         self._last, self._pending = (TensorType(output.shape, output.dtype), output), "backward"
         return output
 
     def _check_forward(self, value: Any) -> None:
-        """Raise OperandError for an input that a training step rejects; each input type is checked once."""
+        """Raise OperandError for an input that a training step rejects; each input type is checked only once."""
         type_ = self._input(value).type
         for parameter_ in self.parameters.values():
             elements_on(parameter_, self.device)
         if type_ not in self._outputs:
             operands = {name: parameter(parameter_.type, name) for name, parameter_ in self.parameters.items()}
-            # In training mode, which may reject inputs that inference accepts, and before a node takes the input over.
+            # Check in training mode, which may reject inputs that inference accepts, and before a node takes over the
+            # input.
             training = Training(step_operand(self.device), self.samples)
             _store(self._outputs, type_, self.record(parameter(type_, "input"), operands, training).tensor_type)
 
     def backward(self, label: Any) -> float:
-        """Compute the gradients of all parameters from a label; return the loss.
+        """Compute the gradients of all parameters for ``label``; return the loss.
 
-        No parameter changes except the statistics of a BatchNorm. Raise StateError unless forward was called before.
+        Parameters do not change, except the statistics of BatchNorm layers. Raises StateError unless ``forward`` was
+        called before.
         """
         self._check_ready("backward")
         if self.last_output is None or self._pending != "backward":
@@ -627,7 +640,7 @@ class Module:
         return float(value)
 
     def step(self) -> None:
-        """Update all parameters with the gradients of the last backward. Raise StateError if there are none."""
+        """Update all parameters with the gradients of the last ``backward``; raise StateError if there are none."""
         self._check_ready("step")
         if self._pending != "step":
             raise StateError(
@@ -640,7 +653,7 @@ class Module:
 
     @property
     def gradients(self) -> dict[str, Array]:
-        """Gradients of the last backward, by parameter name; gradients of a shared parameter are summed."""
+        """Gradients of the last ``backward`` by parameter name; the gradients of a shared parameter are summed."""
         total: dict[str, Array] = {}
         for node in self.nodes.values():
             for name, gradient in (node.gradients or {}).items():
@@ -650,9 +663,9 @@ class Module:
     # -- whole steps -----------------------------------------------------------------------------------------------
 
     def train_on(self, value: Any, label: Any) -> float:
-        """Run one training step (forward, backward and update) in one plan; return the loss before the update.
+        """Run one training step (forward, backward and update) in a single plan; return the loss before the update.
 
-        The plan is built at the first step for a type of input, and reused.
+        The plan is built in the first step for each type of input, and then reused.
         """
         self._check_ready("train_on")
         batch, label = self._input(value), self._label(label)
@@ -673,13 +686,13 @@ class Module:
         every: int = 1,
         every_batches: int | None = None,
     ) -> list[Epoch]:
-        """Train on all batches of a loader, each (input, label), for some epochs; return an entry for each.
+        """Train for ``epochs`` epochs on all batches of a loader, each (input, label); return an entry for each epoch.
 
-        With ``checkpoint`` the module and the loader's position are saved to this file after every ``every`` epochs,
-        after every ``every_batches`` batches of an epoch, at the end, and when training is stopped by an interrupt or
-        an error. After ``restore(checkpoint, loader)`` training continues bit for bit from there; the entry of a
-        resumed epoch counts only the remaining batches. A notebook shows a progress bar; ``ex.progress`` reports each
-        batch, and can cancel, which keeps all completed steps.
+        If ``checkpoint`` is given, the module and the position of the loader are saved to this file: after every
+        ``every`` epochs, after every ``every_batches`` batches of an epoch, at the end, and when an interrupt or an
+        error stops training. After ``restore(checkpoint, loader)``, training continues bit for bit from the saved
+        state. The entry of an epoch that was resumed counts only the remaining batches. A notebook shows a progress
+        bar. ``ex.progress`` reports each batch, and can cancel training, which keeps all completed steps.
         """
         self._check_ready("fit")
         if not isinstance(loader, Iterable) or isinstance(loader, (np.ndarray, Tensor)):
@@ -692,7 +705,7 @@ class Module:
         if every_batches is not None:
             every_batches = check_integer(every_batches, "every_batches", "every_batches=100", 1)
         if checkpoint is not None:
-            # Checked now, not after an epoch that may take an hour.
+            # Check now, and not after an epoch that may take an hour.
             hooks.check_training_file(checkpoint)
         history = []
         resumable = loader if isinstance(loader, Resumable) else None
@@ -703,14 +716,15 @@ class Module:
         return history
 
     def predict(self, value: Any) -> Array:
-        """Compute the output in inference, in one plan; nothing is stored, and the training loop is unaffected."""
+        """Compute the output in inference, in a single plan; nothing is stored, and a training loop is not affected."""
         self._check_ready("predict")
         array, type_ = self._input(value)
         with self._lock:
             elements = [elements_on(parameter_, self.device) for parameter_ in self.parameters.values()]
             if type_ not in self._predictions:
                 input_ = parameter(type_, "input")
-                # As operands rather than constants, so that a plan stays valid after a step has changed the parameters.
+                # Parameters are operands and not constants, because a plan must stay valid when a step changes the
+                # parameters.
                 operands = {name: parameter(parameter_.type, name) for name, parameter_ in self.parameters.items()}
                 output = self.record(input_, operands)
                 plan = Compiled([output], [input_, *operands.values()], None, EXECUTORS[self.executor])
@@ -719,7 +733,7 @@ class Module:
         return result
 
     def _step(self, input_type: TensorType, label_type: TensorType) -> TrainingStep:
-        # A rate that was assigned since needs another step.
+        # If another rate was assigned in the meantime, a new step is needed.
         key = input_type, label_type, self.require_optimizer().rate
         if key not in self._steps:
             for parameter_ in self.parameters.values():
@@ -728,14 +742,18 @@ class Module:
         return self._steps[key]
 
     def set_step(self, factory: Callable[[Module, TensorType, TensorType], TrainingStep]) -> None:
-        """Make ``train_on`` and ``fit`` use other steps (``ex.parallelize``); plans of the old steps are dropped."""
+        """Make ``train_on`` and ``fit`` use the steps that ``factory`` creates (``ex.parallelize``), and drop existing
+        plans.
+        """
         with self._lock:
             self._step_factory, self._steps = factory, {}
 
     # -- views ---------------------------------------------------------------------------------------------------
 
     def plan(self, value: Any, label: Any, **options: Any) -> EvalPlan:
-        """Return a prepared plan of one training step: output, loss, new parameters, new state; nothing is updated."""
+        """Return a prepared plan of one training step: output, loss, new parameters and new state. Nothing is
+        updated.
+        """
         self._check_ready("plan")
         batch, label = self._input(value), self._label(label)
         step = self._step(batch.type, label.type)
@@ -748,7 +766,7 @@ class Module:
         return plan.bind(step.operands(batch.array, label.array))
 
     def explore(self, value: Any, label: Any, **options: Any) -> View:
-        """Return a view of one training step with its values; nothing is updated."""
+        """Return a view of one training step with its values. Nothing is updated."""
         hooks.check_view(**options)
         with hooks.preview(**options):
             plan = self.plan(value, label, record="values")
@@ -757,7 +775,8 @@ class Module:
     # -- files ---------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str], loader: Any = None) -> None:
-        """Write weights, optimizer state and step count to a file ``x.npz``, with a loader's position if given.
+        """Write weights, optimizer state and step count to a file ``x.npz``, and the position of ``loader`` if it is
+        given.
 
         The file is replaced atomically, so a reader sees the last complete version.
         """
@@ -767,9 +786,10 @@ class Module:
     def restore(self, path: str | os.PathLike[str], loader: Any = None, own_settings: bool = False) -> None:
         """Read a file from ``save`` into an attached module with the same layers, loss, update rule and settings.
 
-        Everything is checked before anything is assigned. Training continues bit for bit as it would have, if the
-        loader is restored too. Settings are the learning rate, and the options of optimizer, groups and loss; if they
-        differ, ``own_settings=True`` continues with this module's settings. Raise FileError.
+        Everything is checked before anything is assigned. If the loader is also restored, training continues bit for
+        bit as without the interruption. Settings are the learning rate, and the options of optimizer, groups and loss.
+        If they differ, ``own_settings=True`` continues with this module's settings. Raises FileError for a file that
+        does not fit.
         """
         self._check_ready("restore")
         check_type(own_settings, "own_settings", bool, "True or False", "own_settings=True")
@@ -777,10 +797,10 @@ class Module:
         self._pending = ""
 
     def close(self) -> None:
-        """Release loss, optimizer, nodes and the last output; the module cannot be used any more."""
+        """Release loss, optimizer, nodes and the last output; the module cannot be used afterwards."""
         for node in self.nodes.values():
             node.release()
-        # Both may now belong to another module.
+        # The loss and the optimizer may then belong to another module.
         if self.loss is not None:
             self.loss.owner = ""
         if self.optimizer is not None:
@@ -807,7 +827,7 @@ class Epoch(NamedTuple):
 
 
 class Trained(Protocol):
-    """Module that can be trained batch by batch, and saved."""
+    """Module that can be trained batch by batch and saved."""
 
     samples: str
 
@@ -829,9 +849,9 @@ def train_epoch(
     checkpoint: str | os.PathLike[str] | None,
     every_batches: int | None,
 ) -> Epoch:
-    """Run a step for each batch; if stopped, count the batches whose steps were completed, and save the state.
+    """Run a step for each batch. If training is stopped, count the batches with completed steps, and save the state.
 
-    Raise OperandError for a batch that is not a pair of input and label, and for an epoch without batches.
+    Raises OperandError for a batch that is not a pair of input and label, and for an epoch without batches.
     """
     optimizer = module.require_optimizer()
     steps, batches = optimizer.iteration, len(loader) if isinstance(loader, Sized) else 0
@@ -845,12 +865,12 @@ def train_epoch(
                     rule="a batch must be a pair, input and label",
                     fix="DataLoader(ArrayDataset(images, labels))",
                 )
-            # Before the step, so that all counted batches are trained if a callback cancels.
+            # Report before the step: if a callback cancels, all counted batches have been trained.
             if (report := current_callback()) is not None:
                 report(Progress("training", f"epoch {epoch}", (epoch - 1) * batches + index, epochs * batches))
             loss = module.train_on(*batch)
             count = np.shape(batch[0])[-1 if module.samples == "last" else 0]
-            # Weighted by samples, since the last batch may be smaller.
+            # Weighted by the number of samples, since the last batch may be smaller.
             total += loss * count
             samples += count
             if checkpoint is not None and every_batches is not None and (index + 1) % every_batches == 0:
@@ -858,9 +878,9 @@ def train_epoch(
     except BaseException:
         new_steps = optimizer.iteration - steps
         if isinstance(batches_of_epoch, Pass):
-            # A loaded batch whose step was not completed does not count, so training continues with it.
+            # A loaded batch whose step was not completed does not count, so training continues with this batch.
             batches_of_epoch.delivered = batches_of_epoch.first + new_steps
-        # Without a step the file is kept, since it may contain more than this module.
+        # If no step was run, the file is kept, since it may contain more training than this module.
         if checkpoint is not None and new_steps:
             module.save(checkpoint, resumable)
         raise
@@ -874,7 +894,7 @@ def train_epoch(
 
 
 def _store(table: dict[Any, Any], key: Any, value: Any) -> None:
-    """Add a value to a table, and drop the oldest, since batches of varying lengths would exhaust memory."""
+    """Add a value to a table and drop the oldest value, since batches of varying lengths would exhaust memory."""
     table[key] = value
     if len(table) > MAX_PLANS:
         del table[next(iter(table))]

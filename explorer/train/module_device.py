@@ -1,7 +1,7 @@
-"""Device of a module, for its parameters and for the batches that it is given.
+"""Device of a module, for its parameters and for the batches that are passed to it.
 
-A batch is copied only on entry to a step; inside, all operands are on one device, according to the types of the
-recorded program. Results are returned as NumPy arrays.
+A batch is copied only when it enters a step. Inside the step, all operands are on one device, as the types of the
+recorded program require. Results are returned as NumPy arrays.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from explorer.layers.framework.parameters import Parameter
 
 
 class Batch(NamedTuple):
-    """Input or label of a step: an array of NumPy or of the module's device, and its type there."""
+    """Input or label of a step: an array of NumPy or of the module's device, and its type on that device."""
 
     values: Any
     type: TensorType
@@ -32,7 +32,10 @@ class Batch(NamedTuple):
 
 
 def batch_on(device: Device, value: Any, dtype_for: Callable[[np.dtype[Any]], np.dtype[Any]]) -> Batch:
-    """Return samples in the dtype that ``dtype_for`` returns for theirs; a tensor on the device stays there."""
+    """Return samples as a batch on ``device``; a tensor on the device stays there.
+
+    ``dtype_for`` maps the dtype of the samples to the dtype of the batch.
+    """
     if isinstance(value, Tensor):
         if value.device is device is not cpu and dtype_for(value.dtype) == value.dtype:
             return Batch(value.storage.array, value.tensor_type)
@@ -44,7 +47,7 @@ def batch_on(device: Device, value: Any, dtype_for: Callable[[np.dtype[Any]], np
 
 
 def samples_of(value: Any) -> Array:
-    """Return samples as an array; raise OperandError unless it is a regular array of real numbers."""
+    """Return samples as an array; raise OperandError unless they are a regular array of real numbers."""
     try:
         array = np.asarray(value)
     except ValueError as error:
@@ -62,7 +65,7 @@ def samples_of(value: Any) -> Array:
 
 
 def common_device(module: str, parameters: Mapping[str, Parameter]) -> Device:
-    """Return the device of all parameters of a module; raise DeclarationError if there are several."""
+    """Return the device of all parameters of a module; raise DeclarationError if they are on several devices."""
     device_of = {name: parameter.device for name, parameter in parameters.items()}
     first = next(iter(device_of), "")
     other = next((name for name, device in device_of.items() if device is not device_of[first]), "")
@@ -77,8 +80,10 @@ def common_device(module: str, parameters: Mapping[str, Parameter]) -> Device:
 
 
 def elements_on(parameter: Parameter, device: Device) -> Any:
-    """Return the elements of a parameter as an array on the module's device; raise StateError if they are on another
-    device."""
+    """Return the elements of a parameter as an array on ``device``, the device of the module.
+
+    Raises StateError if they are on another device.
+    """
     if parameter.device is not device:
         raise StateError(
             f"the parameter {parameter.name!r} on {parameter.device.name}, in a module on {device.name}",

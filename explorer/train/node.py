@@ -1,7 +1,8 @@
 """Nodes of a module: a layer with the values that it keeps between forward and backward (CDNN: Layer).
 
-A node computes immediately, while a layer records. It keeps the last input, which it takes over, and a copy of the last
-output, until the next forward. A whole training step does not use them (module.py).
+A node computes immediately, whereas a layer only records. Until the next forward, the node keeps the last input, which
+it takes over from the caller, and a copy of the last output. A whole training step does not use these values
+(module.py).
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ _owned: WeakValueDictionary[int, Tensor] = WeakValueDictionary()
 
 
 class Apply(Layer):
-    """Layer for a function of one expression, without parameters."""
+    """Layer that applies a function of one expression, and has no parameters."""
 
     applied: Callable[[Expr], Expr]
 
     def forward(self, input: Expr) -> Expr:
-        """Record the function's result; raise DeclarationError unless it is one expression."""
+        """Record the function's result; raise DeclarationError unless it is a single expression."""
         result = self.applied(input)
         if not isinstance(result, Expr):
             raise DeclarationError(
@@ -56,10 +57,10 @@ class Apply(Layer):
 
 @named_methods
 class Node:
-    """Layer of a module: ``type``, ``input_size`` and ``output_size`` (elements per sample), parameters, gradients.
+    """Layer of a module: ``type``, ``input_size`` and ``output_size`` (elements per sample), parameters and gradients.
 
-    ``forward`` and ``backward`` compute immediately, on the module's device; they return NumPy arrays.
-    ``last_input`` and ``last_output`` are None before the first forward.
+    ``forward`` and ``backward`` compute immediately, on the module's device, and return NumPy arrays. ``last_input``
+    and ``last_output`` are None before the first forward.
     """
 
     def __init__(self, layer: Layer, samples: str = "first", dtype: Any = np.float32) -> None:
@@ -73,18 +74,18 @@ class Node:
         self.layer, self._samples, self._dtype = layer, samples, np.dtype(dtype)
         self._device = cpu
         self._origin = state.origin or (None, 0)
-        """where the user added it, used as the line of its operations"""
+        """line where the user added the node, which is used as the line of its operations"""
         self.input_size: int | None = getattr(layer, "input_size", getattr(layer, "in_features", None))
         self.output_size: int | None = getattr(layer, "output_size", getattr(layer, "out_features", None))
         self.last_input: Tensor | None = None
         self.last_output: Array | None = None
         self.gradients: dict[str, Array] | None = None
-        """gradients of its parameters by name, from the last backward"""
+        """gradients of the parameters by name, from the last backward"""
         self.statistics: dict[str, Array] = {}
         """new statistics of the last forward by parameter name, which the module uses after a backward"""
         self._frozen: frozenset[str] = frozenset()
         self._steps: Callable[[], int] = int
-        """returns the number of steps taken"""
+        """function that returns the number of completed steps"""
         self._step: tuple[Array, ...] = ()
         """step number of the last forward, if the layer reads it"""
         self._programs: dict[TensorType, tuple[Compiled, Compiled]] = {}
@@ -104,16 +105,16 @@ class Node:
 
     @property
     def parameters(self) -> dict[str, Parameter]:
-        """Its parameters by name; StateError before they are initialized."""
+        """Parameters of the layer by name; raises StateError before they are initialized."""
         return {parameter_.name: parameter_ for parameter_ in self.layer.parameters().values()}
 
     def record(self, value: Expr, parameters: Mapping[str, Expr], training: Training | None = None) -> Expr:
-        """Record the layer's output from its input and named parameters, in training or in inference."""
+        """Record the output of the layer from its input and its parameters by name, in training or in inference."""
         layer = self.layer
         by_path = {path: parameters[parameter_.name] for path, parameter_ in layer.parameters().items()}
         with recording_at(state.scope, *self._origin), self._box(by_path.values()):
             if isinstance(layer, Apply):
-                return layer.forward(value)  # a call would only hide the one operation
+                return layer.forward(value)  # a call would only hide the single operation
             if training is not None and isinstance(layer, TrainingLayer):
                 output, statistics = layer.in_training(value, by_path, training)
                 for path, statistic in statistics.items():
@@ -122,20 +123,23 @@ class Node:
             return layer.call({layer.inputs[0]: value}, by_path)[layer.outputs[0]]
 
     def operands(self) -> dict[str, Expr]:
-        """Record an operand for each parameter, by name, inside the layer's box."""
+        """Record an operand for each parameter inside the layer's box; return the operands by name."""
         with scope(self.layer.name, "layer", self.type, self.layer):
             return {name: parameter(parameter_.type, name) for name, parameter_ in self.parameters.items()}
 
     def _box(self, parameters: Iterable[Expr]) -> AbstractContextManager[object]:
-        """Enter the layer's box: the box in which its parameters were recorded, or a new one."""
+        """Return the context of the layer's box: the box in which its parameters were recorded, or a new box."""
         for box in (operand.scope for operand in parameters):
             if box is not None and box.payload is self.layer and box.parent is state.scope:
                 return recording_at(box, *self._origin)
         return scope(self.layer.name, "layer", self.type, self.layer)
 
     def updates(self) -> set[str]:
-        """Return the names of the parameters that training changes: all except those with the policy PNoUpdate or
-        frozen by the optimizer."""
+        """Return the names of the parameters that training changes.
+
+        These are all parameters, except parameters with the policy PNoUpdate and parameters that the optimizer has
+        frozen.
+        """
         return {
             source.held.name
             for source in self.layer.sources()
@@ -151,9 +155,9 @@ class Node:
         return {parameters[path].name: parameters[path] for path in self.layer.replaced}
 
     def attach(self, frozen: Iterable[str], steps: Callable[[], int]) -> None:
-        """Skip gradients of frozen parameters from now on, and use ``steps`` to read the number of completed steps.
+        """Compute no gradients of ``frozen`` parameters from now on; ``steps`` returns the number of completed steps.
 
-        Values kept from the last run are released.
+        Values that are kept from the last run are released.
         """
         self._frozen, self._steps = frozenset(frozen), steps
         self.release()
@@ -161,9 +165,10 @@ class Node:
     # -- forward and backward --------------------------------------------------------------------------------------
 
     def forward(self, value: Any) -> Array:
-        """Compute the output; an input tensor is taken over, and the last input and output are released.
+        """Compute the output. An input tensor is taken over, and the previous input and output are released.
 
-        Raise OperandError for samples of another size, StateError for a tensor that a node has already taken over.
+        Raises OperandError if samples have another size, and StateError for a tensor that a node has already taken
+        over.
         """
         tensor_ = self.take_over(value)
         size = self._size(tensor_.tensor_type)
@@ -177,18 +182,20 @@ class Node:
         forward, _ = self._compiled(tensor_.tensor_type)
         self._step = (np.array(self._steps()),) if isinstance(self.layer, TrainingLayer) else ()
         output, *statistics = forward.on_host(tensor_.storage.array, *elements, *self._step)
-        # Copies, like the output.
+        # Copy the statistics, like the output.
         self.statistics = dict(zip(self.replaced, map(np.array, statistics), strict=True))
         self.input_size, self.output_size = size, self._size(TensorType(output.shape, output.dtype))
         if isinstance(value, Tensor):
-            # Only after the run, so that a tensor whose forward failed may be passed again.
+            # Only after the run, because a tensor may be passed again if its forward failed.
             _owned[value.uid] = value
         # A copy, since the next run overwrites the program's memory.
         self.last_input, self.last_output = tensor_, np.array(output)
         return self.last_output
 
     def backward(self, gradient: Any) -> Array:
-        """Compute the last input's gradient from the last output's, and set the parameters' gradients."""
+        """Compute the gradient of the last input from the gradient of the last output, and set the parameters'
+        gradients.
+        """
         if self.last_input is None or self.last_output is None:
             raise StateError(
                 f"backward of the node {self.name!r}, without a forward",
@@ -212,7 +219,9 @@ class Node:
         return result
 
     def take_over(self, value: Any) -> Tensor:
-        """Return an input as a contiguous tensor with the module's dtype; arrays are copied."""
+        """Return an input as a contiguous tensor with the module's dtype; arrays are copied, and tensors are taken
+        over.
+        """
         if isinstance(value, Tensor):
             if value.uid in _owned:
                 raise StateError(
@@ -228,7 +237,9 @@ class Node:
         return tensor(array, self._dtype if array.dtype.kind == "f" else None, name=name, device=self._device)
 
     def to_device(self, device: Device) -> None:
-        """Move its parameters to a device, on which it computes from now on; values of the last run are released."""
+        """Move the parameters to ``device``, on which the node computes from now on; values of the last run are
+        released.
+        """
         self.release()
         self._device = device
         if all(getattr(source, "held", True) is not None for source in self.layer.sources()):
@@ -242,7 +253,7 @@ class Node:
         return math.prod(type_.shape[:-1] if self._samples == "last" else type_.shape[1:])
 
     def _compiled(self, type_: TensorType) -> tuple[Compiled, Compiled]:
-        """Return the programs of forward and backward for an input's type."""
+        """Return the programs of forward and backward for an input of type ``type_``."""
         if type_ not in self._programs:
             value = parameter(type_, self.layer.inputs[0])
             operands = {name: parameter(parameter_.type, name) for name, parameter_ in self.parameters.items()}
@@ -273,6 +284,6 @@ class Node:
 
 
 def _is_trained(source: ParamSource) -> bool:
-    """Return whether a module trains a source's parameter, which it does by default, unlike a separate layer."""
+    """Return whether a module trains the parameter of a source, which it does by default, unlike a separate layer."""
     policy = source.policies.given.get(GradPolicy.update)
     return policy is None or bool(policy.value)

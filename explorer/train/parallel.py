@@ -1,9 +1,10 @@
 """Training on several workers: shards of a batch, summed gradients, one update (Caffe2: Parallelize).
 
-A step has Caffe2's phases, each a box of the recording: input (a batch is split into shards), forward and gradients
-(per shard, a call that a worker runs whole), all-reduce (gradients are added pairwise, on workers), and update (local).
-The update runs in this process, with the only copy of the parameters and of the optimizer's state, so the loss of a
-worker or a scheduler loses no state: weights are from the last complete step, and can be saved or trained further.
+A step has the phases of Caffe2, and each phase is a box of the recording. In the input phase, a batch is split into
+shards. Forward and gradients of each shard are a single call, which one worker runs. In the all-reduce phase, workers
+add gradients pairwise. The update is local: it runs in this process, which has the only copy of the parameters and of
+the optimizer's state. So if a worker or the scheduler is lost, no state is lost: the weights are the weights of the
+last complete step, and can be saved or trained further.
 """
 
 from __future__ import annotations
@@ -39,17 +40,21 @@ from explorer.train.layers.training_layers import Part, Training, step_operand
 from explorer.train.module import Module, StepGradients, TrainingStep
 
 _SHARD, _SUM = "gradients_of_shard", "sum_of_gradients"
-"""names of the functions that each run on one worker"""
+"""names of the functions of which each call runs on one worker"""
 OPTIONS: dict[str, Any] = {"without": ("batch",), "inline": Inline(whole=(_SHARD, _SUM))}
-"""plan options of a step, which do not batch shards again"""
+"""plan options of a step: shards are not batched together again"""
 _TOLERANCE = 200
-"""difference in roundings of its dtype, relative to the loss, above which a loss is not the samples' mean"""
+"""difference between the two losses, in units of rounding of their dtype, above which a loss is not the mean of its
+samples
+"""
 _NOISE = 64
-"""difference due to rounding in the outputs of a loss, in roundings of the largest of them"""
+"""difference between outputs of a loss that rounding may cause, in units of rounding of the largest output"""
 
 
 class Parallel:
-    """Training of a module on workers while it is open: ``with ex.parallelize(module, workers=2): module.fit(…)``."""
+    """Training of a module on workers, until it is closed: ``with ex.parallelize(module, workers=2):
+    module.fit(…)``.
+    """
 
     def __init__(self, module: Module, workers: Workers, shards: int, owned: bool) -> None:
         self.module, self.workers, self.shards = module, workers, shards
@@ -64,7 +69,7 @@ class Parallel:
         return self.workers.lost[self._lost_before :]
 
     def close(self) -> None:
-        """Train the module locally again; end the workers if they were started for it."""
+        """Train the module locally again, and end the workers if they were started for this training."""
         self.module.set_step(TrainingStep)
         self.workers.always = self._previous_always
         if self._owned:
@@ -85,16 +90,17 @@ class Parallel:
 def parallelize(
     module: Module, workers: Workers | int | str | None = None, *, shards: int | None = None, **settings: Any
 ) -> Parallel:
-    """Train a module on several workers: ``train_on`` and ``fit`` distribute each batch until it is closed.
+    """Train a module on several workers: ``train_on`` and ``fit`` distribute each batch until the result is closed.
 
     ``workers`` is a number of processes on this machine, the address of a Dask scheduler, or open ``ex.Workers``;
-    ``settings`` are options of ``ex.Workers``. Each batch is split into ``shards``, by default one per worker; equal
-    ``shards`` give equal weights, bit for bit, on any number of workers. Lost workers are compensated for.
+    ``settings`` are options of ``ex.Workers``. Each batch is split into ``shards`` parts, by default one per worker.
+    Equal ``shards`` give bitwise equal weights for any number of workers. If workers are lost, the remaining workers do
+    their work.
 
-    The batch loss must be the mean or the sum of its samples' losses, as in ``ex.train``, also with weights and ignored
-    samples; the first step of each batch type checks it. Raise StateError for a module that is not attached, or with
-    another kind of loss, OperandError for fewer samples than shards, RunError if the scheduler stops; the module then
-    has the weights of the last complete step.
+    The batch loss must be the mean or the sum of its samples' losses, as in ``ex.train``, including losses with weights
+    and ignored samples. The first step for each batch type checks this. Raises StateError for a module that is not
+    attached or has another kind of loss, OperandError if there are fewer samples than shards, and RunError if the
+    scheduler stops; the module then has the weights of the last complete step.
     """
     check_type(module, "module", Module, "a module", 'ex.train.Module("digits", …)')
     if not module.is_attached:
@@ -140,7 +146,9 @@ class ParallelStep(TrainingStep):
         super().__init__(module, *types)
 
     def parameter_operands(self, module: Module) -> dict[str, Expr]:
-        """Record an operand for each parameter, by name, outside all boxes: each shard records the layers again."""
+        """Record an operand for each parameter, by name, outside all boxes, because each shard records the layers
+        again.
+        """
         return {name: parameter(parameter_.type, name) for name, parameter_ in module.parameters.items()}
 
     def gradients(
@@ -164,10 +172,13 @@ class ParallelStep(TrainingStep):
         self.check_trained()
         names = [*operands]
         functions: dict[Part, Function[..., Any]] = {}
-        """keyed by the shard's number of samples; a single key if positions in the batch do not matter"""
+        """samples of a shard → its function; if positions in the batch do not matter, shards of equal size share one
+        function
+        """
         step = [] if training is None else [training.step]
         add_shards = Function(_sum, _SUM)
-        # Sizes differ by at most one, and depend only on the batch, not on the workers; so do the weights, bit for bit.
+        # Sizes differ by at most one. They depend only on the batch and not on the workers, and so do the bits of the
+        # weights.
         bounds = [samples * index // count for index in range(count + 1)]
         sums: list[tuple[Expr, ...]] = []
         outputs: list[Expr] = []
@@ -182,13 +193,14 @@ class ParallelStep(TrainingStep):
             outputs.append(output)
             sums.append(tuple(shard_results))
         with scope("all-reduce"):
-            # Neighbours, in order, so that the tree of additions, and therefore the rounding, is the same for any
-            # number of workers.
+            # Add neighbours in order: the tree of additions, and therefore the rounding, is the same for any number of
+            # workers.
             while len(sums) > 2:
                 pairs = zip(sums[::2], sums[1::2], strict=False)
                 odd = [sums[-1]] if len(sums) % 2 else []
                 sums = [*[tuple(add_shards(*left, *right)) for left, right in pairs], *odd]
-            # The last addition is here and not in a worker's call, because its result is needed in this process anyway.
+            # The last addition runs in this process and not on a worker, because its result is needed in this process
+            # anyway.
             loss, *gradients = sums[0] if len(sums) == 1 else [x + y for x, y in zip(*sums, strict=True)]
             if len(gradients) > len(trained):
                 # Only here is the weight of the whole batch known, by which a mean is divided.
@@ -203,7 +215,7 @@ class ParallelStep(TrainingStep):
         return RegisteredExecutor(partial(_run_on_workers, self._parallel.workers), 1), Options(**self.options)
 
     def check(self, value: Any, label: Any, output: Any, loss: Array) -> None:
-        """Raise OperandError unless the first loss equals the whole batch's loss; then nothing is updated."""
+        """Raise OperandError, before anything is updated, unless the first loss equals the loss of the whole batch."""
         super().check(value, label, output, loss)
         if self._is_checked:
             return
@@ -219,8 +231,8 @@ class ParallelStep(TrainingStep):
         expected, largest = program(
             value, label, *[parameter_.array for parameter_ in module.parameters.values()], iteration
         )
-        # In roundings rather than a fraction: a weighted mean differs from the mean of its shards by one part in a
-        # thousand, and so do the trained weights.
+        # Compare in units of rounding instead of a relative difference: a weighted mean differs from the mean of its
+        # shards by one part in a thousand, and so do the trained weights.
         rounding = np.finfo(module.dtype).eps
         samples = len(label) if module.samples == "first" else label.shape[-1]
         terms = samples if module.require_loss().reduction == "sum" else 1
@@ -245,7 +257,7 @@ def _samples(value: Expr, first: int, last: int, axis: int) -> Expr:
 
 
 def _gradients(module: Module, names: list[str], trained: list[str], shard: Part) -> Any:
-    """Return the function of a shard: its output, its part of the loss, the part's gradients, and its weight."""
+    """Return the function of a shard, which computes the output, the shard's loss, its gradients, and its weight."""
 
     fraction = (shard.last - shard.first) / shard.whole
 

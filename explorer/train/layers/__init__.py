@@ -1,1 +1,1 @@
-"""Layers for modules: linear, recurrent and normalization layers, embeddings, and dropout."""
+"""Layers for modules: linear, recurrent and normalization layers, embeddings and dropout."""

@@ -1,4 +1,4 @@
-"""Batch normalization as a module layer, with batch statistics in training and stored ones in inference."""
+"""Batch normalization as a module layer: with batch statistics in training, and stored statistics in inference."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ from explorer.train.layers.training_layers import Trained, Training
 
 
 class Scale(ParamSource):
-    """Source of scales, initially ones."""
+    """Source of the scales, whose initial values are ones."""
 
     begins_with = Constant(1.0)
 
 
 class Variance(ValueSource):
-    """Source of stored variances, initially ones."""
+    """Source of the stored variances, whose initial values are ones."""
 
     begins_with = Constant(1.0)
 
 
 class Normalize(Layer):
-    """Normalization of samples (N, C, …) with stored channel statistics, each (C,)."""
+    """Normalization of samples (N, C, …) with stored mean and variance of each channel, both of shape (C,)."""
 
     epsilon: float
     samples: str
     inputs: ClassVar[tuple[str, ...]] = ("input", "scale", "shift", "mean", "variance")
 
     def forward(self, input: Expr, scale: Expr, shift: Expr, mean: Expr, variance: Expr) -> Expr:
-        """Record the normalization."""
+        """Record the normalization with stored statistics."""
         x = _samples_first(input, self.samples, mean.shape[0])
         return _samples_restored(batch_norm(x, mean, variance, scale, shift, self.epsilon), self.samples)
 
@@ -52,12 +52,12 @@ class Normalize(Layer):
 class BatchNorm(Composite):
     """Batch normalization of samples (N, channels, …): (x − mean) / √(variance + ε) · scale + shift of each channel.
 
-    In training, mean and variance come from the batch, and the stored ones move towards them, keeping the fraction
-    ``momentum`` (torch's momentum is 1 minus this); ``predict`` normalizes with the stored ones. These are the
-    parameters ``mean`` and ``variance``, which no optimizer changes, so that checkpoints contain them. ``scale`` and
-    ``shift`` are trained; a frozen group keeps those two fixed, while the statistics still change. With
-    ``samples="last"`` samples are (channels, …, N). ``ex.parallelize`` rejects it, because it needs the statistics of a
-    whole batch. Source: Ioffe and Szegedy, 2015.
+    In training, mean and variance are computed from the batch. The stored statistics move towards them, and keep the
+    fraction ``momentum`` of their value (torch's momentum is 1 minus this fraction). ``predict`` normalizes with the
+    stored statistics. They are the parameters ``mean`` and ``variance``, so checkpoints contain them, but no optimizer
+    changes them. ``scale`` and ``shift`` are trained; a frozen group keeps these two fixed, while the statistics still
+    change. With ``samples="last"``, samples are (channels, …, N). ``ex.parallelize`` rejects this layer, because the
+    layer needs the statistics of a whole batch. Source: Ioffe and Szegedy, 2015.
 
     >>> ex.train.BatchNorm("norm", 16).paths()
     ('scale', 'shift', 'mean', 'variance')
@@ -81,7 +81,7 @@ class BatchNorm(Composite):
     )
 
     def prepare(self) -> None:
-        """Check the numbers, then create the sublayers."""
+        """Check the options, then create the sublayers."""
         check_name(self.samples, "samples", SAMPLES)
         check_integers(self, "channels")
         for name, maximum in (("epsilon", sys.float_info.max), ("momentum", 1.0)):
@@ -96,13 +96,13 @@ class BatchNorm(Composite):
         super().prepare()
 
     def arguments(self) -> Mapping[str, Mapping[str, Any]]:
-        """Return the parameters' shapes, and the normalization settings."""
+        """Return the shapes of the parameters, and the settings of the normalization."""
         shape = {"shape": (self.channels,)}
         parts = dict.fromkeys(("scale", "shift", "mean", "variance"), shape)
         return {**parts, "normalize": {"epsilon": self.epsilon, "samples": self.samples}}
 
     def in_training(self, value: Expr, parameters: Mapping[str, Expr], training: Training) -> Trained:
-        """Record the normalization with the batch's statistics, and the new stored statistics."""
+        """Record the normalization with the statistics of the batch, and the new stored statistics."""
         x = _samples_first(value, self.samples, self.channels)
         mean, variance, scale, shift = (parameters[name] for name in ("mean", "variance", "scale", "shift"))
         description = f"BatchNorm {self.name!r}"
@@ -113,12 +113,12 @@ class BatchNorm(Composite):
         )
 
     def settings(self) -> dict[str, Any]:
-        """Return ε and the momentum."""
+        """Return ε and the momentum as a dict."""
         return {"epsilon": float(self.epsilon), "momentum": float(self.momentum)}
 
 
 def _samples_first(value: Expr, samples: str, channels: int) -> Expr:
-    """Record samples as (N, channels, …); raise OperandError for another number of channels."""
+    """Record samples as (N, channels, …); raise OperandError if the number of channels differs."""
     x = moveaxis(value, -1, 0) if samples == "last" else value
     if x.ndim < 2 or x.shape[1] != channels:
         raise OperandError(

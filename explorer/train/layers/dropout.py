@@ -1,4 +1,4 @@
-"""Dropout as a module layer, with masks determined by a seed, the layer's name and the step number."""
+"""Dropout as a module layer, with masks that depend on a seed, the layer's name and the step number."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Dropout(Layer):
     """Dropout: in training, each element is 0 with probability ``ratio``; ``predict`` keeps all elements.
 
     Kept elements are divided by 1 − ratio. The dropped elements depend only on ``seed``, the layer's name and the step
-    number, so that restored training, and training on several workers, drops the same ones. Source: Srivastava et al.,
+    number, so restored training, and training on several workers, drops the same elements. Source: Srivastava et al.,
     2014.
 
     >>> ex.train.Dropout("drop", 0.2).ratio
@@ -32,7 +32,7 @@ class Dropout(Layer):
     replaced: ClassVar[tuple[str, ...]] = ()
 
     def prepare(self) -> None:
-        """Check the numbers."""
+        """Check the options."""
         self.ratio = plain(self.ratio)
         if type(self.ratio) not in (int, float) or not 0 <= self.ratio < 1:
             raise DeclarationError(
@@ -44,18 +44,19 @@ class Dropout(Layer):
         super().prepare()
 
     def forward(self, input: Expr) -> Expr:
-        """Return the input, since nothing is dropped in inference."""
+        """Return the input unchanged, since nothing is dropped in inference."""
         return input
 
     def in_training(self, value: Expr, parameters: Mapping[str, Expr], training: Training) -> Trained:
-        """Record the kept elements, and zeros for the others."""
+        """Record the kept elements divided by 1 − ratio, and zeros for the dropped elements."""
         if self.ratio == 0:
             return Trained(value, {})
         part, axis = training.part, training.axis % value.ndim
         if part is None:
             mask = kept_elements(training.step, value.shape, self.ratio, self.seed, self.name)
         else:
-            # The mask of the whole batch, of which these samples use their part: workers drop the same elements.
+            # The mask is drawn for the whole batch, and each worker uses the part for its samples, so workers drop the
+            # same elements.
             rows = value.shape[axis] // (part.last - part.first)
             shape = (*value.shape[:axis], rows * part.whole, *value.shape[axis + 1 :])
             full_mask = kept_elements(training.step, shape, self.ratio, self.seed, self.name)
@@ -64,5 +65,5 @@ class Dropout(Layer):
         return Trained(dropped(value, mask, self.ratio), {})
 
     def settings(self) -> dict[str, Any]:
-        """Return ratio and seed."""
+        """Return ratio and seed as a dict."""
         return {"ratio": float(self.ratio), "seed": self.seed}

@@ -1,4 +1,4 @@
-"""Embedding as a module layer: a row of numbers for each integer, such as a word index."""
+"""Embedding as a module layer: a row of numbers for each integer, such as the index of a word."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from explorer.ops.manipulation.one_hot import Labels
 
 
 class Rows(Layer):
-    """Rows of a weight (count, features) for integers (N, …), as (N, …, features)."""
+    """Selection of rows of a weight (count, features) by integers (N, …); the result is (N, …, features)."""
 
     inputs: ClassVar[tuple[str, ...]] = ("input", "weight")
 
     def forward(self, input: Expr, weight: Expr) -> Expr:
-        """Record the rows; raise OperandError unless the input is integers."""
+        """Record the rows; raise OperandError unless the input contains integers."""
         if input.dtype.kind not in "iu":
             raise OperandError(
                 f"an Embedding with an input {input.type}",
@@ -34,9 +34,9 @@ class Rows(Layer):
 
 
 class Embedding(Composite):
-    """Embedding of integers from 0 to ``count`` − 1, (N, …), as rows of ``features`` numbers, (N, …, features).
+    """Embedding: integers (N, …) from 0 to ``count`` − 1 select rows of ``features`` numbers, (N, …, features).
 
-    The rows are its only parameter, ``weight`` (count, features). An integer out of range raises RunError.
+    The rows are the only parameter, ``weight`` (count, features). An integer out of range raises RunError.
 
     >>> ex.train.Embedding("words", 1000, 16).paths()
     ('weight',)
@@ -54,10 +54,10 @@ class Embedding(Composite):
     )
 
     def prepare(self) -> None:
-        """Check the numbers, then make the sublayers."""
+        """Check the options, then create the sublayers."""
         check_integers(self, "count", "features")
         super().prepare()
 
     def arguments(self) -> Mapping[str, Mapping[str, Any]]:
-        """Return the shape of the rows."""
+        """Return the shape of the weight."""
         return {"weight": {"shape": (self.count, self.features)}}

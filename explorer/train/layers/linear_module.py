@@ -1,4 +1,4 @@
-"""Linear module layer; all axes of a sample are flattened, and samples are first, or last as in CDNN."""
+"""Linear layer of a module. All axes of a sample are flattened. Samples are the first axis, or the last as in CDNN."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SAMPLES = ("first", "last")
 
 
 class Affine(Layer):
-    """Affine map of samples by a weight (K, M) and a bias (M,); a sample's axes are flattened to K.
+    """Affine map of samples by a weight (K, M) and a bias (M,); the axes of a sample are flattened to K elements.
 
     Samples first: (N, …) → (N, M), input @ weight + bias. Samples last: (…, N) → (M, N), weightᵀ @ input + bias.
     """
@@ -40,7 +40,7 @@ class Affine(Layer):
                 rule=f"a sample must have as many elements as the layer has inputs; samples are along {where}",
                 fix=f"Linear(name, {count}, {weight.shape[1]}), or move the samples' axis",
             )
-        # The weight is transposed, as a view, rather than the samples, because BLAS reads either order equally fast.
+        # Transpose the weight, as a view, instead of the samples, because BLAS reads either order equally fast.
         if last:
             merged = input if input.ndim == 2 else reshape(input, (count, input.shape[-1]))
             return weight.T @ merged + reshape(bias, (bias.shape[0], 1))
@@ -51,9 +51,10 @@ class Affine(Layer):
 class Linear(Composite):
     """Affine map of samples of ``input_size`` elements to ``output_size`` elements, for any sample shape.
 
-    ``samples`` is their axis: "first", (N, …) → (N, output_size); or "last", CDNN's convention, (…, N) → (output_size,
-    N). Its parameters are ``weight`` (input_size, output_size) and ``bias`` (output_size,). CDNN's text writes "I W +
-    b" with b of shape (K, 1); only Wᵀ I + b with b of shape (M, 1) matches its own shapes.
+    ``samples`` is the axis of the samples: "first", for (N, …) → (N, output_size); or "last", CDNN's convention, for
+    (…, N) → (output_size, N). The parameters are ``weight`` (input_size, output_size) and ``bias`` (output_size,).
+    CDNN's text writes "I W + b" with b of shape (K, 1), but only Wᵀ I + b with b of shape (M, 1) matches the shapes in
+    CDNN.
 
     >>> layer = ex.train.Linear("hidden", 784, 128)
     >>> layer.paths()
@@ -74,12 +75,12 @@ class Linear(Composite):
     )
 
     def prepare(self) -> None:
-        """Check the samples' axis, then create the sublayers."""
+        """Check the axis of the samples, then create the sublayers."""
         check_name(self.samples, "samples", SAMPLES)
         super().prepare()
 
     def arguments(self) -> Mapping[str, Mapping[str, Any]]:
-        """Return the parameters' shapes."""
+        """Return the shapes of the parameters."""
         return {
             "weight": {"shape": (self.input_size, self.output_size)},
             "bias": {"shape": (self.output_size,)},

@@ -1,7 +1,7 @@
-"""Recurrent module layers: long short-term memory and the gated recurrent unit over whole sequences.
+"""Recurrent layers of modules: long short-term memory and the gated recurrent unit over whole sequences.
 
-They record the recurrence that torch and ONNX files use, which runs in one kernel. `ex.layers.Recurrent` computes the
-same step by step, with custom cells.
+These layers record the recurrence that torch and ONNX files use, which runs in one kernel. `ex.layers.Recurrent`
+computes the same values step by step, and supports custom cells.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ _PARAMETERS = ("weight", "state_weight", "bias", "state_bias")
 
 
 class Recur(Layer):
-    """Recurrence of a cell over samples (N, T, features) from a zero state, to (N, T, hidden), or the last (N,
-    hidden)."""
+    """Recurrence of a cell over samples (N, T, features), starting from a zero state.
+
+    The result is (N, T, hidden) or, if only the last state is requested, (N, hidden).
+    """
 
     cell: str
     states: int
@@ -34,7 +36,9 @@ class Recur(Layer):
     inputs: ClassVar[tuple[str, ...]] = ("input", *_PARAMETERS)
 
     def forward(self, input: Expr, weight: Expr, state_weight: Expr, bias: Expr, state_bias: Expr) -> Expr:
-        """Record the recurrence; raise OperandError unless samples are sequences of the layer's features."""
+        """Record the recurrence; raise OperandError unless samples are sequences with the layer's number of
+        features.
+        """
         if not is_floating(input.dtype):
             raise OperandError(
                 f"a recurrent layer with an input {input.type}",
@@ -48,7 +52,8 @@ class Recur(Layer):
                 fix=f"reshape the samples to (N, steps, {weight.shape[0]})",
             )
         begin = zeros((input.shape[0], state_weight.shape[0]), input.dtype, input.device)
-        # The inputs' part of the gates for all steps together, since it does not depend on the state.
+        # The contribution of the inputs to the gates does not depend on the state, so it is computed for all steps at
+        # once.
         entering = input @ weight + bias
         sequence, (final, *_) = recurrence(
             self.cell, self.cell, entering, state_weight, state_bias, [begin] * self.states, axis=1
@@ -57,7 +62,7 @@ class Recur(Layer):
 
 
 class RecurrentLayer(Composite):
-    """Base of recurrent layers over samples (N, steps, ``features``); a subclass specifies the cell."""
+    """Base class of recurrent layers over samples (N, steps, ``features``); a subclass specifies the cell."""
 
     features: int
     hidden: int
@@ -75,7 +80,7 @@ class RecurrentLayer(Composite):
     )
 
     def prepare(self) -> None:
-        """Check the numbers, then create the sublayers."""
+        """Check the options, then create the sublayers."""
         check_integers(self, "features", "hidden")
         if type(self.last) is not bool:
             raise DeclarationError(
@@ -86,7 +91,7 @@ class RecurrentLayer(Composite):
         super().prepare()
 
     def arguments(self) -> Mapping[str, Mapping[str, Any]]:
-        """Return the parameters' shapes, and the cell."""
+        """Return the shapes of the parameters, and the cell."""
         width = self.gates * self.hidden
         shapes = ((self.features, width), (self.hidden, width), (width,), (width,))
         return {
@@ -96,11 +101,11 @@ class RecurrentLayer(Composite):
 
 
 class LSTM(RecurrentLayer):
-    """Long short-term memory over sequences: (N, steps, features) → (N, steps, hidden), with ``last`` (N, hidden).
+    """Long short-term memory over sequences: (N, steps, features) → (N, steps, hidden), or (N, hidden) with ``last``.
 
-    c′ = σ(f)·c + σ(i)·tanh(g) and h′ = σ(o)·tanh(c′) with i, f, g, o = x·weight + bias + h·state_weight + state_bias;
-    h and c start at zero. ``weight`` (features, 4·hidden) and ``state_weight`` (hidden, 4·hidden) are torch's,
-    transposed. Source: Hochreiter and Schmidhuber, 1997.
+    c′ = σ(f)·c + σ(i)·tanh(g) and h′ = σ(o)·tanh(c′) with i, f, g, o = x·weight + bias + h·state_weight + state_bias; h
+    and c start at zero. ``weight`` (features, 4·hidden) and ``state_weight`` (hidden, 4·hidden) are the transposed
+    weights of torch. Source: Hochreiter and Schmidhuber, 1997.
 
     >>> ex.train.LSTM("memory", 8, 32, last=True).paths()
     ('weight', 'state_weight', 'bias', 'state_bias')
@@ -112,11 +117,12 @@ class LSTM(RecurrentLayer):
 
 
 class GRU(RecurrentLayer):
-    """Gated recurrent unit over sequences: (N, steps, features) → (N, steps, hidden), with ``last`` (N, hidden).
+    """Gated recurrent unit over sequences: (N, steps, features) → (N, steps, hidden), or (N, hidden) with ``last``.
 
-    h′ = (1 − z)·n + z·h with r, z = σ(x·weight + bias + h·state_weight + state_bias) and n = tanh of x's part plus r
-    times h's part; h starts at zero. ``weight`` (features, 3·hidden) and ``state_weight`` (hidden, 3·hidden) are
-    torch's, transposed. Source: Cho et al., 2014.
+    h′ = (1 − z)·n + z·h with r, z = σ(x·weight + bias + h·state_weight + state_bias) and n = tanh(xₙ + r·hₙ), where xₙ
+    and hₙ are the corresponding parts of x·weight + bias and h·state_weight + state_bias. h starts at zero. ``weight``
+    (features, 3·hidden) and ``state_weight`` (hidden, 3·hidden) are the transposed weights of torch. Source: Cho et
+    al., 2014.
 
     >>> ex.train.GRU("memory", 8, 32).hidden
     32

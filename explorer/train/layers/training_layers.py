@@ -1,7 +1,7 @@
-"""Layers that compute differently in training: their inputs from a step, and their results for it.
+"""Layers that compute differently in training: the inputs that they get from a step, and the results that they return.
 
-In inference they are ordinary layers. In training a node requests other expressions (``in_training``), which may read
-the step number, and replace statistics that are parameters of the layer.
+In inference they are ordinary layers. In training, a node requests other expressions (``in_training``). These may read
+the step number, and may replace statistics, which are parameters of the layer.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from explorer.train.compiled import parameter
 
 
 class Part(NamedTuple):
-    """Samples of a batch on which one worker trains: the slice ``first:last`` of ``whole``."""
+    """Samples of a batch on which one worker trains: the slice ``first:last`` of ``whole`` samples."""
 
     first: int
     last: int
@@ -30,15 +30,15 @@ class Part(NamedTuple):
 
 
 class Training:
-    """Training step for layers: its number, an integer scalar, and the statistics that they replace."""
+    """Training step as layers see it: the step number, an integer scalar, and the statistics that layers replace."""
 
     def __init__(self, step: Expr, samples: str, part: Part | None = None) -> None:
         self.step, self.axis, self.part = step, -1 if samples == "last" else 0, part
         self.statistics: dict[str, Expr] = {}
-        """new values keyed by parameter name"""
+        """parameter name → new value"""
 
     def replace(self, name: str, value: Expr) -> None:
-        """Set the new value of a parameter; raise DeclarationError if a previous layer has replaced it."""
+        """Set the new value of a parameter; raise DeclarationError if another layer has already replaced it."""
         if name in self.statistics:
             raise DeclarationError(
                 f"two layers that replace the parameter {name!r}",
@@ -49,7 +49,7 @@ class Training:
 
 
 class Trained(NamedTuple):
-    """Output of a layer in training, and the new values, by path, of parameters that the step replaces."""
+    """Output of a layer in training, and the new values of parameters that the step replaces, keyed by path."""
 
     output: Expr
     statistics: Mapping[str, Expr]
@@ -57,40 +57,42 @@ class Trained(NamedTuple):
 
 @runtime_checkable
 class TrainingLayer(Protocol):
-    """Layer with separate expressions for training."""
+    """Layer that records separate expressions for training."""
 
     @property
     def name(self) -> str:
         """Name of the layer."""
 
     mixes_samples: bool
-    """whether a sample's result depends on the other samples of the batch"""
+    """whether the result for a sample depends on the other samples of the batch"""
     replaced: tuple[str, ...]
     """paths of the parameters that a step replaces by new statistics"""
 
     def in_training(self, value: Expr, parameters: Mapping[str, Expr], training: Training) -> Trained:
-        """Record the output, and new statistics, from the input and parameters by path."""
+        """Record the output, and new statistics, from the input ``value`` and the parameters by path."""
 
     def settings(self) -> dict[str, Any]:
-        """Return the options that a restored training must share, as numbers and strings."""
+        """Return the options that must be equal when training is restored, as numbers and strings."""
 
 
 _STEP_DTYPE = np.dtype(np.int64)
 
 
 def step_number(iteration: Expr, device: Device) -> Expr:
-    """Record the step number on a device from the optimizer's count, a float64 scalar on cpu."""
+    """Record the step number on ``device``, from the optimizer's count ``iteration``, a float64 scalar on cpu."""
     step = cast(iteration, _STEP_DTYPE)
     return step if device is cpu else to_device(step, device)
 
 
 def step_operand(device: Device) -> Expr:
-    """Record an operand for the step number."""
+    """Record an operand on ``device`` for the step number."""
     return parameter(TensorType((), _STEP_DTYPE, device), "step")
 
 
 def check_outermost(layer: Layer) -> None:
-    """Raise DeclarationError for a training layer inside another layer, which does not support training."""
+    """Raise DeclarationError if a layer inside ``layer`` is a training layer, because only outermost layers support
+    training.
+    """
     for path, inner in _inner_layers(layer):
         if isinstance(inner, TrainingLayer):
             raise DeclarationError(

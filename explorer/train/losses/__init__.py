@@ -1,1 +1,1 @@
-"""Losses of modules, their reductions and the weights of classes."""
+"""Losses of modules, their reductions and class weights."""

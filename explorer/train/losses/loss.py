@@ -1,7 +1,7 @@
-"""Base of losses, the values that training minimizes, with their gradients. They have no state.
+"""Base classes of losses, which are the values that training minimizes, with their gradients. Losses have no state.
 
-A loss is recorded like a layer, so that the plan of a training step contains it, and `ex.grad` differentiates it.
-Called with arrays it computes immediately, for experiments and tests.
+A loss is recorded like a layer, so the plan of a training step contains the loss, and `ex.grad` differentiates it. If
+it is called with arrays, a loss computes its value immediately, for experiments and tests.
 """
 
 from __future__ import annotations
@@ -25,38 +25,45 @@ REDUCTIONS = ("mean", "sum", "none")
 
 
 class ShardLoss(NamedTuple):
-    """Contribution of a shard's samples to the loss of their batch."""
+    """Contribution of the samples of one shard to the loss of their batch."""
 
     loss: Expr
     weight: Expr | None
-    """the batch loss is the sum of the shards' losses divided by the sum of their weights; None: it is not divided"""
+    """weight of the shard; the batch loss is the sum of the shards' losses, divided by the sum of their weights. If it
+    is None, the sum is not divided.
+    """
 
 
 class Loss:
-    """Base of losses; ``record`` returns a scalar from an output and a label of equal shape and any rank.
+    """Base class of losses. ``record`` returns a scalar for an output and a label of equal shape and any rank.
 
-    ``loss(output, label)`` is its value, ``loss.gradient(output, label)`` the gradient for the output, as arrays.
+    ``loss(output, label)`` is the value of the loss, and ``loss.gradient(output, label)`` is its gradient with respect
+    to the output, for arrays.
     """
 
     takes_classes: ClassVar[bool] = False
-    """whether a label may contain class indices instead of an axis of classes"""
+    """whether a label may contain class indices, and then has no axis of classes"""
 
     reduction: str = "mean"
-    """how the samples' losses are combined into the batch loss: "mean" or "sum"; "none" returns them all"""
+    """how the losses of samples are combined to the batch loss: "mean" or "sum"; "none" returns the losses of all
+    samples
+    """
 
     averages_samples: bool = True
-    """whether the batch loss is exactly this mean or sum, as training on several workers requires"""
+    """whether the batch loss is exactly the mean or the sum of the samples' losses, which training on several workers
+    requires
+    """
 
     owner: str = ""
-    """name of the module that owns it"""
+    """name of the module that owns the loss"""
 
     @property
     def type(self) -> str:
-        """Class name, by which a stored module is recognized."""
+        """Name of the class, by which a stored module is recognised."""
         return type(self).__name__
 
     def record(self, output: Expr, label: Expr) -> Expr:
-        """Record the loss, a scalar."""
+        """Record the loss as a scalar."""
         raise DeclarationError(
             f"the loss class {self.type} without record",
             rule="a loss class must define record()",
@@ -64,13 +71,19 @@ class Loss:
         )
 
     def __call__(self, output: Any, label: Any) -> float | Array:
-        """Compute the loss, with ``reduction="none"`` an array; raise OperandError unless output and label fit."""
+        """Compute the loss, or an array of losses with ``reduction="none"``.
+
+        Raises OperandError unless output and label have suitable shapes.
+        """
         output, label = self._operands(output, label)
         loss: Array = evaluate(self.checked(output, label))
         return loss if self.reduction == "none" else float(loss)
 
     def gradient(self, output: Any, label: Any) -> Array:
-        """Compute the gradient for the output, of its shape; raise OperandError with ``reduction="none"``."""
+        """Compute the gradient with respect to the output, with the shape of the output.
+
+        Raises OperandError with ``reduction="none"``.
+        """
         if self.reduction == "none":
             raise OperandError(
                 f"gradient() of {self!r}",
@@ -82,7 +95,7 @@ class Loss:
         return gradient
 
     def checked(self, output: Expr, label: Expr) -> Expr:
-        """Record the loss of operands whose shapes fit; class indices become one-hot rows."""
+        """Record the loss after checking the shapes of the operands; class indices are converted to one-hot rows."""
         if self.holds_classes(output, label):
             return self._reduced_once(self.record_classes(output, label))
         if label.shape != output.shape or not is_floating(output.dtype) or label.dtype.kind == "c":
@@ -97,26 +110,26 @@ class Loss:
         return self._reduced_once(self.record(output, label))
 
     def record_classes(self, output: Expr, label: Expr) -> Expr:
-        """Record the loss for class indices as for one-hot rows."""
+        """Record the loss for class indices, which must equal the loss for one-hot rows."""
         return self.record(output, one_hot(label, output.shape[-1], output.dtype))
 
     def shard(self, output: Expr, label: Expr, share: float) -> ShardLoss:
-        """Record a shard's contribution to the batch loss, weighted by its fraction of the samples."""
+        """Record the contribution of a shard to the batch loss; ``share`` is the shard's fraction of the samples."""
         loss = self.checked(output, label)
         return ShardLoss(loss if self.reduction == "sum" else loss * share, None)
 
     def check_label(self, label: Array, output: Shape) -> None:
-        """Raise OperandError for a label for which the loss is undefined; ``output`` is the shape of the output."""
+        """Raise OperandError if the loss is undefined for a label; ``output`` is the shape of the output."""
 
     def check_output(self, output: Array) -> None:
-        """Raise OperandError for an output for which the loss is undefined."""
+        """Raise OperandError if the loss is undefined for an output."""
 
     def settings(self) -> dict[str, Any]:
-        """Return its options with other than default values, as numbers, strings and lists of them."""
+        """Return the options whose values are not the defaults, as numbers, strings and lists of these."""
         return {}
 
     def holds_classes(self, output: Expr, label: Expr) -> bool:
-        """Return whether a label contains class indices."""
+        """Return whether ``label`` contains class indices."""
         is_integer = label.dtype.kind in "iu" and is_floating(output.dtype)
         return self.takes_classes and is_integer and output.ndim > 0 and label.shape == output.shape[:-1]
 
@@ -142,37 +155,39 @@ class Loss:
 
 
 class ReducedLoss(Loss):
-    """Base of losses with a ``reduction``; a class records the samples' losses, and ``reduced`` combines them."""
+    """Base class of losses with a ``reduction``: a subclass records the samples' losses, and ``reduced`` combines
+    them.
+    """
 
     def __init__(self, reduction: str = "mean") -> None:
         check_name(reduction, "reduction", REDUCTIONS)
         self.reduction = reduction
 
     def weights(self, output: Expr, label: Expr) -> Expr | None:
-        """Record the weights of the samples, by whose sum their mean is divided; None for equal weights."""
+        """Record the weights of the samples; the mean is divided by their sum. None stands for equal weights."""
         return None
 
     def reduced(self, losses: Expr, weights: Expr | None = None) -> Expr:
-        """Record the loss from the losses of samples, which are already weighted."""
+        """Record the batch loss from the losses of the samples, which already include the weights."""
         if self.reduction == "none":
             return losses
         if self.reduction == "sum":
             return losses.sum()
-        # A quotient of means, because sums of float16 values would overflow.
+        # Divide two means, because sums of float16 values would overflow.
         return losses.mean() if weights is None else losses.mean() / weights.mean()
 
     def shard(self, output: Expr, label: Expr, share: float) -> ShardLoss:
-        """Record a shard's contribution to the batch loss, weighted by its fraction of the samples."""
+        """Record the contribution of a shard to the batch loss; ``share`` is the shard's fraction of the samples."""
         weights = self.weights(output, label) if self.reduction == "mean" else None
         if weights is None:
             return super().shard(output, label, share)
-        # The sum of a shard rather than its mean, which is undefined if all its weights are 0.
+        # Use the sum over a shard instead of its mean, which is undefined if all weights in the shard are 0.
         summed = copy(self)
         summed.owner, summed.reduction = "", "sum"
         return ShardLoss(summed.checked(output, label), weights.sum())
 
     def settings(self) -> dict[str, Any]:
-        """Return its options with other than default values, as numbers, strings and lists of them."""
+        """Return the options whose values are not the defaults, as numbers, strings and lists of these."""
         return {} if self.reduction == "mean" else {"reduction": self.reduction}
 
     def __setattr__(self, name: str, value: Any) -> None:

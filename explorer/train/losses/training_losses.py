@@ -1,4 +1,4 @@
-"""Losses of modules: squared differences, cross-entropies of scores, likelihoods of probabilities."""
+"""Losses of modules: squared differences, cross-entropies of scores, and likelihoods of probabilities."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from explorer.ops.nn.softmax import log_softmax
 from explorer.train.losses.loss import ReducedLoss
 
 _ROUNDING = 1e-3
-"""maximum excess of a probability over 1 due to rounding, for a sum of several in float16"""
+"""maximum excess of a probability over 1 that rounding can cause, if it is a sum of several probabilities in float16"""
 
 
 @named_methods
@@ -31,15 +31,15 @@ class MeanSquaredError(ReducedLoss):
 
     @rounded_once
     def record(self, output: Expr, label: Expr) -> Expr:
-        """Record the loss."""
+        """Record the squared differences and their reduction."""
         difference = output - label
         return self.reduced(difference * difference)
 
 
 class ClassLoss(ReducedLoss):
-    """Base of losses with classes along the last axis; labels are class indices, or rows of the output's shape.
+    """Base class of losses with classes along the last axis.
 
-    A sample is weighted by the weight of its class.
+    Labels are class indices, or rows with the shape of the output. A sample is weighted by the weight of its class.
     """
 
     takes_classes = True
@@ -50,7 +50,7 @@ class ClassLoss(ReducedLoss):
         self.class_weights = as_class_weights(class_weights, self.type)
 
     def check_label(self, label: Array, output: Shape) -> None:
-        """Raise OperandError for class indices out of range, and if no sample has a weight."""
+        """Raise OperandError if a class index is out of range, or if no sample has a weight above 0."""
         if not output or not label.size:
             return
         if label.dtype.kind in "iu" and label.ndim < len(output):
@@ -74,10 +74,12 @@ class ClassLoss(ReducedLoss):
             self._check_mean(label, bool(np.array(self.class_weights)[counted].any()), "whose class_weights are all 0")
 
     def _check_rows(self, label: Array) -> None:
-        """Raise OperandError for labels of the output's shape for which the loss is undefined."""
+        """Raise OperandError if the loss is undefined for labels that have the shape of the output."""
 
     def _check_mean(self, label: Array, counts: bool, problem: str) -> None:
-        """Raise OperandError for the mean of samples of which none counts, since it is NaN and corrupts the weights."""
+        """Raise OperandError if the loss is a mean and no sample counts: the mean is NaN and would corrupt the
+        weights.
+        """
         if self.reduction == "mean" and not counts:
             raise OperandError(
                 f"{self!r} of labels {label.shape}, {problem}",
@@ -89,20 +91,20 @@ class ClassLoss(ReducedLoss):
         return None if self.class_weights is None else record_class_weights(self.class_weights, output, self.type)
 
     def settings(self) -> dict[str, Any]:
-        """Return its options with other than default values, as numbers, strings and lists of them."""
+        """Return the options whose values are not the defaults, as numbers, strings and lists of these."""
         weights = {} if self.class_weights is None else {"class_weights": [*self.class_weights]}
         return {**weights, **super().settings()}
 
 
 @named_methods
 class CrossEntropy(ClassLoss):
-    """−Σ label · log softmax(output) over the last axis, the mean over the samples; the output is scores (logits).
+    """Mean over the samples of −Σ label · log softmax(output) over the last axis; the output contains scores (logits).
 
-    Labels are class indices, or probabilities of the output's shape. ``smoothing`` distributes this fraction of each
-    label evenly over all classes. Samples with the class index ``ignored``, such as −100, do not contribute: the mean
-    is over the others. ``class_weights`` weight the classes, and the mean over class indices is divided by the sum of
-    the samples' weights. ``reduction`` is "mean", "sum", or "none", a loss per sample. For class indices, scores of −∞
-    are excluded classes. All values equal torch's.
+    Labels are class indices, or probabilities with the shape of the output. ``smoothing`` is the fraction of each label
+    that is distributed evenly over all classes. Samples with the class index ``ignored``, such as −100, do not
+    contribute: the mean is over the other samples. ``class_weights`` contains a weight for each class; for class
+    indices, the mean is divided by the sum of the samples' weights. ``reduction`` is "mean", "sum", or "none" for a
+    loss per sample. For class indices, a score of −∞ excludes its class. All values equal the values of torch.
 
     >>> ex.train.CrossEntropy(ignored=-100)(np.zeros((3, 2)), np.array([1, 0, -100]))
     0.6931471805599453
@@ -129,7 +131,7 @@ class CrossEntropy(ClassLoss):
         self.ignored = None if ignored is None else check_integer(ignored, "ignored", "CrossEntropy(ignored=-100)")
 
     def record(self, output: Expr, label: Expr) -> Expr:
-        """Record the loss for labels that are probabilities; their mean is divided by the number of samples."""
+        """Record the loss for labels that are probabilities; for the mean, it is divided by the number of samples."""
         if self.ignored is not None:
             raise OperandError(
                 f"{self!r} of a label {label.type} of probabilities",
@@ -148,7 +150,7 @@ class CrossEntropy(ClassLoss):
         is_class, counts = self._class_masks(output, label)
         weights, logarithms = self._class_weights(output), log_softmax(output, -1)
         weighted = logarithms if weights is None else logarithms * weights
-        # Selected rather than multiplied by one-hot rows, because 0 · −∞ is NaN.
+        # Select the scores instead of multiplying them by one-hot rows, because 0 · −∞ is NaN.
         losses = -where(is_class, weighted, 0.0).sum(-1)
         if self.smoothing:
             losses = losses * (1 - self.smoothing) - weighted.mean(-1) * self.smoothing
@@ -157,7 +159,7 @@ class CrossEntropy(ClassLoss):
         return self.reduced(losses, self.weights(output, label) if self.reduction == "mean" else None)
 
     def weights(self, output: Expr, label: Expr) -> Expr | None:
-        """Record the weights of samples with class indices, 0 for ignored samples."""
+        """Record the weights of samples with class indices; ignored samples have weight 0."""
         if not self.holds_classes(output, label):
             return None
         is_class, counts = self._class_masks(output, label)
@@ -168,14 +170,14 @@ class CrossEntropy(ClassLoss):
         return sample_weights if counts is None else where(counts, sample_weights, 0.0)
 
     def _class_masks(self, output: Expr, label: Expr) -> tuple[Expr, Expr | None]:
-        """Record each sample's class index, and which samples count (None for all)."""
+        """Record the class index of each sample, and a mask of the samples that count (None if all do)."""
         counts = None if self.ignored is None else not_equal(label, self.ignored)
         # An index out of range would be rejected.
         classes = label if counts is None else where(counts, label, 0)
         return one_hot(classes, output.shape[-1], np.bool_), counts
 
     def settings(self) -> dict[str, Any]:
-        """Return its options with other than default values, as numbers, strings and lists of them."""
+        """Return the options whose values are not the defaults, as numbers, strings and lists of these."""
         smoothing = {"smoothing": self.smoothing} if self.smoothing else {}
         ignored = {} if self.ignored is None else {"ignored": self.ignored}
         return {**smoothing, **ignored, **super().settings()}
@@ -183,14 +185,16 @@ class CrossEntropy(ClassLoss):
 
 @named_methods
 class NegativeLogLikelihood(ClassLoss):
-    """−Σ label · log(output) / Σ label for probabilities, for example after a softmax (``ex.nll_loss``).
+    """−Σ label · log(output) / Σ label, where the output contains probabilities, for example after a softmax
+    (``ex.nll_loss``).
 
-    Labels are class indices, or weights of the output's shape; ``class_weights`` multiply both. ``reduction`` "sum"
-    does not divide by Σ label; "none" is a loss per sample. After a softmax, the plan uses the stable form.
+    Labels are class indices, or weights with the shape of the output; ``class_weights`` multiply both kinds. With
+    ``reduction`` "sum", the loss is not divided by Σ label; "none" gives a loss per sample. After a softmax, the plan
+    uses the numerically stable form.
     """
 
     def record(self, output: Expr, label: Expr) -> Expr:
-        """Record the loss."""
+        """Record the negative logarithms and their reduction."""
         weights = self._class_weights(output)
         label = label if weights is None else label * weights
         if self.reduction == "mean":
@@ -204,7 +208,9 @@ class NegativeLogLikelihood(ClassLoss):
         self._check_mean(label, bool((label * weights).sum()), "whose sum is 0")
 
     def check_output(self, output: Array) -> None:
-        """Raise OperandError for outputs that are not probabilities, such as scores or log-probabilities."""
+        """Raise OperandError if the output does not contain probabilities, but for example scores or
+        log-probabilities.
+        """
         if output.size and (output.min() < 0 or output.max() > 1 + _ROUNDING):
             outside = output[(output < 0) | (output > 1 + _ROUNDING)]
             raise OperandError(
@@ -214,7 +220,7 @@ class NegativeLogLikelihood(ClassLoss):
             )
 
     def weights(self, output: Expr, label: Expr) -> Expr | None:
-        """Record each sample's weight, its Σ label; None for class indices without class weights."""
+        """Record the weight of each sample, its Σ label; return None for class indices without class weights."""
         weights = self._class_weights(output)
         if self.holds_classes(output, label):
             if weights is None:
@@ -227,11 +233,11 @@ class NegativeLogLikelihood(ClassLoss):
 class BinaryCrossEntropy(ReducedLoss):
     """Mean of −(t·log p + (1 − t)·log(1 − p)) over all elements; the output p and the label t are probabilities.
 
-    With ``logits`` the output is a score x, and p its sigmoid; the loss and its gradient are exact even if p rounds to
-    0 or 1. ``positive_weight`` multiplies the term with t; it is a number, or a list with one per index of the last
-    axis. ``reduction`` is "mean", "sum", or "none", all elements. A probability below the smallest normal number of its
-    dtype is replaced by that number, so that the loss stays finite. Raise OperandError for labels and probabilities
-    outside 0 … 1.
+    With ``logits``, the output is a score x, and p is its sigmoid; the loss and its gradient are exact even if p is
+    rounded to 0 or 1. ``positive_weight`` multiplies the term with t; it is a number, or a list with one number for
+    each index of the last axis. ``reduction`` is "mean", "sum", or "none" for all elements. A probability below the
+    smallest normal number of its dtype is replaced by that number, so the loss is finite. Raises OperandError for
+    labels and probabilities outside 0 … 1.
 
     >>> ex.train.BinaryCrossEntropy(logits=True)(np.array([0.0, 100.0]), np.array([1.0, 1.0]))
     0.34657359027997264
@@ -244,25 +250,26 @@ class BinaryCrossEntropy(ReducedLoss):
         self.positive_weight = as_positive_weight(positive_weight)
 
     def record(self, output: Expr, label: Expr) -> Expr:
-        """Record the loss."""
+        """Record the loss of each element and the reduction."""
         weight = record_positive_weight(self.positive_weight, output)
         weighted_label = label if weight is None else label * weight
         if self.logits:
             # log p = −softplus(−x), log(1 − p) = −softplus(−x) − x
             return self.reduced((1.0 - label) * output + (weighted_label + (1.0 - label)) * softplus(-output))
-        # A lower bound rather than an addend, so that probabilities above it keep their bits and gradients.
+        # Use a lower bound instead of adding a small number, because larger probabilities then keep their bits and
+        # gradients.
         minimum = float(np.finfo(output.dtype).tiny)
         log_probability, log_complement = log(maximum(output, minimum)), log(maximum(1.0 - output, minimum))
         return -self.reduced(weighted_label * log_probability + (1.0 - label) * log_complement)
 
     def check_label(self, label: Array, output: Shape) -> None:
-        """Raise OperandError for a label outside 0 … 1."""
+        """Raise OperandError for labels outside 0 … 1."""
         self._check_probabilities(
             label, "label", "label.clip(0, 1), or labels of 0 and 1; CrossEntropy() for scores of several classes"
         )
 
     def check_output(self, output: Array) -> None:
-        """Raise OperandError for a probability outside 0 … 1, whose logarithm is not a loss."""
+        """Raise OperandError for probabilities outside 0 … 1, whose logarithms are not losses."""
         if not self.logits:
             self._check_probabilities(
                 output, "output", "BinaryCrossEntropy(logits=True) for scores, or ex.sigmoid as the last node"
@@ -271,7 +278,7 @@ class BinaryCrossEntropy(ReducedLoss):
     def _check_probabilities(self, values: Array, what: str, fix: str) -> None:
         if values.size and not (values.min() >= 0 and values.max() <= 1):
             outside = values[(values < 0) | (values > 1) | (np.isnan(values) & (what == "label"))]
-            # A NaN in the output makes the loss NaN, where it is detected.
+            # If the output contains NaN, the loss is NaN, and the error is detected there.
             if outside.size:
                 raise OperandError(
                     f"{self!r} of the {what} {outside[0].item():g}",
@@ -280,7 +287,7 @@ class BinaryCrossEntropy(ReducedLoss):
                 )
 
     def settings(self) -> dict[str, Any]:
-        """Return its options with other than default values, as numbers, strings and lists of them."""
+        """Return the options whose values are not the defaults, as numbers, strings and lists of these."""
         weight = self.positive_weight
         weight_settings = (
             {} if weight is None else {"positive_weight": weight if isinstance(weight, float) else [*weight]}
@@ -289,7 +296,7 @@ class BinaryCrossEntropy(ReducedLoss):
 
 
 def as_class_weights(weights: Any, loss: str) -> tuple[float, ...] | None:
-    """Return class weights as numbers; raise OperandError unless they are at least 0 and one of them is positive."""
+    """Return class weights as numbers; raise OperandError unless all are at least 0 and one of them is positive."""
     if weights is None:
         return None
     numbers = _numbers(weights)
@@ -303,9 +310,9 @@ def as_class_weights(weights: Any, loss: str) -> tuple[float, ...] | None:
 
 
 def record_class_weights(weights: tuple[float, ...], output: Expr, loss: str) -> Expr:
-    """Record class weights for an output (…, C), as an operand (C,) with its dtype and device.
+    """Record class weights for an output (…, C), as an operand (C,) with the output's dtype and device.
 
-    Raise OperandError for another number of classes.
+    Raises OperandError if the number of classes differs.
     """
     classes = output.shape[-1] if output.ndim else 0
     if classes != len(weights):
@@ -318,8 +325,10 @@ def record_class_weights(weights: tuple[float, ...], output: Expr, loss: str) ->
 
 
 def as_positive_weight(weight: Any) -> float | tuple[float, ...] | None:
-    """Return the weight of positive labels, or one for each index of the last axis; raise OperandError for a negative
-    or infinite number."""
+    """Return the weight of positive labels as a number, or as one number for each index of the last axis.
+
+    Raises OperandError for a negative or infinite number.
+    """
     if weight is None:
         return None
     is_one = isinstance(weight, (int, float, np.integer, np.floating)) and not isinstance(weight, bool)
@@ -334,7 +343,9 @@ def as_positive_weight(weight: Any) -> float | tuple[float, ...] | None:
 
 
 def record_positive_weight(weight: float | tuple[float, ...] | None, output: Expr) -> Expr | float | None:
-    """Record the weight of positive labels for an output; a list must match the output's last axis."""
+    """Record the weight of positive labels for an output; the length of a list must equal the size of the output's last
+    axis.
+    """
     if not isinstance(weight, tuple):
         return weight
     if not output.ndim or output.shape[-1] != len(weight):
@@ -348,7 +359,9 @@ def record_positive_weight(weight: float | tuple[float, ...] | None, output: Exp
 
 
 def _weights_like(output: Expr, weights: tuple[float, ...], what: str, name: str) -> Expr:
-    """Record weights as a tensor with an output's dtype and device; raise OperandError if they do not fit."""
+    """Record weights as a tensor with the dtype and device of ``output``; raise OperandError if their number is
+    wrong.
+    """
     with np.errstate(over="ignore"):
         array = np.array(weights).astype(output.dtype)
     if not np.isfinite(array.astype(np.float64)).all():
@@ -361,12 +374,12 @@ def _weights_like(output: Expr, weights: tuple[float, ...], what: str, name: str
 
 
 def _numbers(values: Any) -> tuple[float, ...] | None:
-    """Return a list of finite numbers of 0 or more; None for anything else."""
+    """Return a list of finite numbers that are at least 0 as a tuple; None for anything else."""
     if not isinstance(values, (Sequence, np.ndarray)) or isinstance(values, str):
         return None
     if isinstance(values, np.ndarray) and not values.ndim:
         return None
     numbers = [x.item() if isinstance(x, np.generic) else x for x in values]
-    # By comparison, because an integer may be too large for a float.
+    # Compare without conversion, because an integer may be too large for a float.
     is_valid = bool(numbers) and all(type(x) in (int, float) and 0 <= x <= sys.float_info.max for x in numbers)
     return tuple(map(float, numbers)) if is_valid else None

@@ -1,1 +1,1 @@
-"""Optimizers of modules: update rules with their rates, parameter groups, and their state."""
+"""Optimizers of modules: update rules with their rates, parameter groups, and the state of optimizers."""

@@ -1,6 +1,6 @@
-"""Optimizer options for any update rule: weight decay, coupled or decoupled, and clipping by norm.
+"""Optimizer options for any update rule: coupled or decoupled weight decay, and clipping by norm.
 
-They are recorded in the step, like the rule itself, so that the plan fuses and shows them.
+These options are recorded in the step, like the rule itself, so the plan fuses and shows them.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from explorer.ops.nn.hyperparameters import NOT_NEGATIVE, Range, check_numbers
 
 _FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 _NORM_EPSILON = 1e-6
-"""added to the norm before division, so that zero gradients stay zero (torch.nn.utils.clip_grad_norm_)"""
+"""number that is added to the norm before division, so zero gradients stay zero (torch.nn.utils.clip_grad_norm_)"""
 
 
 @dataclass(frozen=True)
 class GradientOptions:
-    """Weight decay and clipping; 0 disables them.
+    """Weight decay and clipping; a value of 0 disables them.
 
-    ``clip_norm`` scales all gradients together so that their joint Euclidean norm is at most this. ``weight_decay``
-    times the parameter is added to each gradient; with ``decoupled``, the parameter is instead reduced by the fraction
-    rate · weight_decay before the rule is applied (AdamW: Loshchilov and Hutter, 2019).
+    ``clip_norm`` is the maximum joint Euclidean norm of all gradients, which are scaled by the same factor if they
+    exceed it. ``weight_decay`` times the parameter is added to each gradient. With ``decoupled``, the parameter is
+    instead reduced by the fraction rate · weight_decay before the rule is applied (AdamW: Loshchilov and Hutter, 2019).
     """
 
     ranges: ClassVar[Mapping[str, Range]] = {"weight_decay": NOT_NEGATIVE, "clip_norm": NOT_NEGATIVE}
@@ -43,29 +43,32 @@ class GradientOptions:
         check_numbers(self, "Optimizer")
 
     def clipped(self, gradients: Mapping[str, Expr]) -> dict[str, Expr]:
-        """Record the gradients of all parameters by name, scaled down if their joint norm is too large."""
+        """Record the gradients of all parameters by name; they are scaled down if their joint norm is too large."""
         if not self.clip_norm or not gradients:
             return dict(gradients)
         with scope("clip"):
             return self._clipped(gradients)
 
     def with_decay(self, gradient: Expr, value: Expr) -> Expr:
-        """Record the gradient for the rule, with the decay of its value unless that is decoupled."""
+        """Record the gradient that the rule gets, including the decay of ``value`` unless the decay is decoupled."""
         return gradient + value * self.weight_decay if self.weight_decay and not self.decoupled else gradient
 
     def decayed(self, value: Expr, rate: Expr) -> Expr:
-        """Record the value for the rule; ``rate`` is a scalar with its dtype and device."""
+        """Record the value that the rule gets, reduced by decoupled decay; ``rate`` is a scalar with its dtype and
+        device.
+        """
         return value * (1.0 - rate * self.weight_decay) if self.decays_values else value
 
     @property
     def decays_values(self) -> bool:
-        """Whether values are changed in addition to the rule."""
+        """Whether decay changes parameters directly, in addition to the rule."""
         return self.decoupled and self.weight_decay > 0
 
     def _clipped(self, gradients: Mapping[str, Expr]) -> dict[str, Expr]:
         total: Any = 0.0
         for gradient in gradients.values():
-            # Summed in float64, so that none of thousands of parameters is lost. A float16 square overflows at 256.
+            # Sum in float64, so no small contribution of thousands of parameters is lost. A float16 square overflows at
+            # 256.
             widened = gradient if gradient.dtype.itemsize > 2 else cast(gradient, _FLOAT32)
             square = cast((widened * widened).sum(), _FLOAT64)
             total = total + (square if square.device is cpu else to_device(square, cpu))
@@ -75,13 +78,13 @@ class GradientOptions:
 
 
 Scalars = Mapping[tuple[Any, Device], Expr]
-"""the same number, keyed by dtype and device"""
+"""(dtype, device) → the same number with this dtype and on this device"""
 
 
 def scalars(cpu_scalar: Expr, values: Iterable[Expr]) -> Scalars:
-    """Record a float64 scalar on cpu in each dtype and on each device of some values.
+    """Record a float64 scalar on cpu with each dtype and on each device that ``values`` have.
 
-    Once per dtype and device rather than per value, since thousands of parameters usually share them.
+    There is one scalar per dtype and device, since thousands of parameters usually share both.
     """
     recorded: dict[tuple[Any, Device], Expr] = {}
     for dtype, device in dict.fromkeys([(value.dtype, value.device) for value in values]):

@@ -1,4 +1,6 @@
-"""Optimizers by name: each has one update rule, with the rule's numbers and the options of any optimizer."""
+"""Optimizers by name: each has one update rule, and accepts the numbers of the rule and the options of any
+optimizer.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,11 @@ from explorer.train.optimizers.gradient_options import GradientOptions
 from explorer.train.optimizers.optimizer import Optimizer
 
 _GROUPS = inspect.signature(Optimizer).parameters["groups"]
-"""the only option that is not a number: parameters with separate settings"""
+"""the only option that is not a number: groups of parameters with separate settings"""
 
 
 class _Named(Optimizer):
-    """Optimizer of one rule, constructed with the rule's numbers by name."""
+    """Optimizer with a fixed rule, which is constructed with the numbers of the rule by name."""
 
     rule_class: ClassVar[type[UpdateRule]]
 
@@ -40,7 +42,7 @@ class _Named(Optimizer):
     def __init_subclass__(cls) -> None:
         rule_parameters = [*inspect.signature(cls.rule_class).parameters.values()]
         rate = inspect.Parameter("rate", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=0.01)
-        # Completion and help show the numbers of the rule, which declares them.
+        # Completion and help then show the numbers of the rule, which the rule's class declares.
         options = [*inspect.signature(GradientOptions).parameters.values()]
         options = [option.replace(default=cls.defaults.get(option.name, option.default)) for option in options]
         cls.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # inspect reads it; typeshed has no such name
@@ -63,7 +65,7 @@ class SGD(_Named):
 
 
 class Momentum(_Named):
-    """Optimizer by gradient descent with momentum, or Nesterov's."""
+    """Optimizer by gradient descent with momentum, or with Nesterov's momentum."""
 
     rule_class = update_rules.Momentum
 

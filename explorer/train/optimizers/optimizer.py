@@ -1,7 +1,7 @@
 """Optimizers: an update rule, a learning rate, and state for each parameter.
 
-An optimizer owns neither parameters nor gradients; it refers to them. Its state is named arrays of numbers, so that it
-can be written to a file and read again.
+An optimizer owns neither parameters nor gradients; it only refers to them. Its state is a set of named arrays of
+numbers, so it can be written to a file and read again.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from explorer.train.optimizers.parameter_groups import ParameterGroup, as_groups
 
 
 class Update(NamedTuple):
-    """Optimizer step as expressions: new values of parameters and state, and the memory of the old ones."""
+    """Step of an optimizer as expressions: new values of parameters and state, and the memory of the old values."""
 
     values: dict[Expr, Expr]
     """old value → new value"""
     memory: dict[Expr, Any]
-    """operand → its memory, an array on its device"""
+    """operand → its memory, an array on the operand's device"""
 
     @property
     def results(self) -> list[Expr]:
-        """The new values."""
+        """The new values, as a list."""
         return [*self.values.values()]
 
 
@@ -48,10 +48,10 @@ class Update(NamedTuple):
 class Optimizer:
     """Optimizer of an update rule: ``Optimizer(rule, rate)``; ``rate`` is a number or a learning-rate policy.
 
-    Options for any rule: ``weight_decay``, added to gradients or, with ``decoupled``, subtracted from the parameters;
-    ``clip_norm``, the maximum joint norm of all gradients; ``groups``, parameters with another rate or decay, or frozen
-    ones (ParameterGroup). ``attach`` sets the parameters, ``step`` updates them once. A custom rule is a frozen
-    dataclass:
+    Options for any rule: ``weight_decay``, which is added to the gradients or, with ``decoupled``, subtracted from the
+    parameters; ``clip_norm``, the maximum joint norm of all gradients; ``groups``, for parameters that have another
+    rate or decay, or are frozen (ParameterGroup). ``attach`` sets the parameters, and ``step`` updates them once. A
+    custom rule is a frozen dataclass:
 
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
@@ -82,26 +82,26 @@ class Optimizer:
         self._rule, self._rate = rule, as_rate(rate)
         self._options, self._groups = GradientOptions(weight_decay, decoupled, clip_norm), as_groups(groups)
         self.owner: str = ""
-        """name of the module that owns it"""
+        """name of the module that owns the optimizer"""
         self.parameters: dict[str, Parameter] = {}
-        """the parameters that it updates, by name, without owning them"""
+        """parameters that the optimizer updates, by name; it does not own them"""
         self.replaced: dict[str, Parameter] = {}
-        """parameters that a step replaces by values from their layers, such as batch means, by name"""
+        """parameters that a step replaces by values from their layers, such as means of batches, by name"""
         self._group_of: Mapping[str, ParameterGroup] = {}
         self.memory: ParameterMemory | None = None
         self._state: dict[str, Any] = {}
-        """arrays on the devices of their parameters"""
+        """state arrays by name, on the devices of their parameters"""
         self._state_types: dict[str, TensorType] = {}
         self.spares: dict[int, Array] = {}
-        """memory for new values that cannot overwrite the old ones, keyed by the address of the old value"""
-        # A one-element array, since it is an operand of each step, with a fixed address, like parameters.
+        """address of an old value → memory for a new value that cannot overwrite the old value"""
+        # An array with one element and a fixed address, like parameters, since it is an operand of each step.
         self._iteration = np.zeros(())
         self._interrupts = Postponed(Optimizer._apply)
         self._compiled: Compiled | None = None
 
     @property
     def rule(self) -> UpdateRule:
-        """Update rule."""
+        """Update rule of the optimizer."""
         return self._rule
 
     @property
@@ -116,7 +116,7 @@ class Optimizer:
 
     @property
     def rate(self) -> LearningRate:
-        """Learning rate; a number or a policy may be assigned between steps, and the next step is planned for it."""
+        """Learning rate. A number or a policy may be assigned between steps, and is used from the next step on."""
         note(lambda: self._rate)
         return self._rate
 
@@ -125,17 +125,16 @@ class Optimizer:
         self._rate, self._compiled = as_rate(rate), None
 
     def release(self) -> None:
-        """Release the parameters, with their state and the number of steps."""
+        """Release the parameters, their state and the number of steps."""
         self.owner, self.parameters, self.replaced, self._group_of, self.memory = "", {}, {}, {}, None
         self._state, self._state_types, self.spares, self._compiled = {}, {}, {}, None
         self._iteration = np.zeros(())
 
     def attach(self, parameters: Mapping[str, Parameter], replaced: Mapping[str, Parameter] | None = None) -> None:
-        """Refer to parameters by name, except frozen ones; their state is initially zero.
+        """Set the parameters, by name, excluding frozen parameters; their state is initially zero.
 
-        ``replaced`` are other parameters, which steps replace by values from their layers.
-
-        Raise StateError if it is already attached, UnknownNameError for a name in a group that matches no parameter,
+        ``replaced`` are other parameters, which steps replace by values from their layers. Raises StateError if the
+        optimizer is already attached, UnknownNameError for a name in a group that matches no parameter, and
         DeclarationError for a parameter in two groups.
         """
         if self.memory is not None:
@@ -151,14 +150,16 @@ class Optimizer:
         self._allocate({})
 
     def follow(self) -> None:
-        """Move the state to the devices to which its parameters were moved; the step count is unchanged."""
+        """Move the state to the devices to which the parameters were moved; the step count is unchanged."""
         self._require_memory()
-        # Copies, taken from the old devices before the new memory is allocated.
+        # Copies are taken from the old devices before the new memory is allocated.
         self._allocate(self.state())
 
     def _allocate(self, state: Mapping[str, Array]) -> None:
-        """Allocate memory for parameters and state on the parameters' devices; unknown state is zero."""
-        # The compiled step is bound to the old memory.
+        """Allocate memory for parameters and state on the parameters' devices; state that ``state`` lacks becomes
+        zero.
+        """
+        # The compiled step uses the old memory.
         self.memory = ParameterMemory({**self.parameters, **self.replaced})
         self._compiled, self.spares = None, {}
         self._state_types = {
@@ -172,7 +173,7 @@ class Optimizer:
         }
 
     def count(self) -> Expr:
-        """Record an operand for the number of completed steps, a float64 scalar on cpu."""
+        """Record an operand for the number of completed steps: a float64 scalar on cpu."""
         return parameter(TensorType((), np.dtype(np.float64)), "iteration")
 
     def record(
@@ -182,11 +183,11 @@ class Optimizer:
         count: Expr | None = None,
         replaced: Mapping[str, tuple[Expr, Expr]] | None = None,
     ) -> Update:
-        """Record one step of the parameters, given by name with their gradients.
+        """Record one step for the parameters ``values``, given by name with their ``gradients``.
 
-        ``count`` is the operand of ``count()`` if layers read it too; ``replaced`` contains the old and new values of
-        the parameters that the step replaces. The learning rate is computed on cpu, where steps are counted,
-        and copied to other devices.
+        ``count`` is the operand of ``count()`` if layers also read it. ``replaced`` contains the old and new values of
+        the parameters that the step replaces. The learning rate is computed on cpu, where steps are counted, and copied
+        to other devices.
         """
         memory = self._require_memory()
         iteration = self.count() if count is None else count
@@ -216,13 +217,14 @@ class Optimizer:
         return Update(updated, operand_memory)
 
     def begin(self) -> None:
-        """Use values that were assigned to parameters since the last step."""
+        """Read the values that were assigned to parameters since the last step."""
         self._require_memory().refresh()
 
     def commit(self, step: Compiled) -> None:
-        """Apply the updates of a computed step; an interrupt waits until all parameters and state have them.
+        """Apply the updates of a computed step; an interrupt is postponed until all parameters and all state are
+        updated.
 
-        Nothing is updated before, so all values are unchanged if a step fails or is interrupted.
+        Nothing is updated before this call, so all values are unchanged if a step fails or is interrupted.
         """
         self._interrupts.hold()
         try:
@@ -241,7 +243,7 @@ class Optimizer:
         return int(self._iteration)
 
     def step(self, gradients: Mapping[str, Any]) -> None:
-        """Update all parameters with their gradients, arrays by name. Raise OperandError if one is missing."""
+        """Update all parameters with ``gradients``, arrays by parameter name; raise OperandError if one is missing."""
         check_type(gradients, "gradients", Mapping, "a mapping of parameter names to arrays", "module.gradients")
         missing = [name for name in self.parameters if name not in gradients]
         if missing:
@@ -282,11 +284,11 @@ class Optimizer:
     # -- dump and restore ------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Array]:
-        """Return copies of its arrays, by parameter and entry: ``"hidden/weight momentum"``."""
+        """Return copies of the state arrays, keyed by parameter and entry: ``"hidden/weight momentum"``."""
         return {key: np.array(on_host(self._state_types[key], array)) for key, array in self._state.items()}
 
     def check_state(self, arrays: Mapping[str, Any]) -> None:
-        """Raise OperandError unless arrays match ``state()`` in names, shapes and dtypes."""
+        """Raise OperandError unless ``arrays`` have the same names, shapes and dtypes as ``state()``."""
         for key in {*self._state, *arrays}:
             type_ = self._state_types.get(key)
             expected = f"{type_.dtype} {type_.shape}" if type_ is not None else "absent"
@@ -299,7 +301,7 @@ class Optimizer:
                 )
 
     def load_state(self, arrays: Mapping[str, Any], iteration: int) -> None:
-        """Set the arrays of ``state()``, and the step count; all are checked before one is assigned."""
+        """Set the arrays of ``state()`` and the step count; all arrays are checked before any is assigned."""
         self.check_state(arrays)
         if type(iteration) is not int or iteration < 0:
             raise OperandError(
@@ -310,7 +312,7 @@ class Optimizer:
         self._iteration[...] = iteration
 
     def settings(self) -> dict[str, Any]:
-        """Return its constructor arguments, as numbers and strings."""
+        """Return the constructor's arguments as numbers and strings."""
         return {
             "rule": {"type": type(self.rule).__name__, **asdict(self.rule)},
             "rate": rate_settings(self.rate),
@@ -319,7 +321,7 @@ class Optimizer:
         }
 
     def __setattr__(self, name: str, value: Any) -> None:
-        # Its own attributes first, since a step sets some of them.
+        # Begin with the optimizer's own attributes, since a step sets some of them.
         is_new = "_compiled" in vars(self) and name not in vars(self)
         if is_new and name in {*INSTEAD, *asdict(self.options), *asdict(self.rule)}:
             rule = (
@@ -337,7 +339,7 @@ class Optimizer:
     def __repr__(self) -> str:
         is_named = type(self) is not Optimizer
         settings = [(field.name, getattr(self.rule, field.name)) for field in fields(self.rule)] if is_named else []
-        # Options only if they are set, here or by default, since they exist for any rule.
+        # Options are listed only if they are set, or by default not 0, since they exist for any rule.
         options = asdict(self.options)
         settings += [(name, options[name]) for name in options if options[name] or self.defaults.get(name)]
         settings += [("groups", [*self.groups])] if self.groups else []
@@ -346,7 +348,7 @@ class Optimizer:
 
 
 def _misfit(gradient: Any, type_: TensorType) -> str:
-    """Describe a gradient that does not fit its parameter; return "" if it fits."""
+    """Return how a gradient does not fit its parameter; "" if it fits."""
     try:
         array = gradient if hasattr(gradient, "dtype") else np.asarray(gradient)
     except ValueError as error:
@@ -356,7 +358,7 @@ def _misfit(gradient: Any, type_: TensorType) -> str:
 
 
 class ParameterMemory:
-    """Arrays of parameters on their devices by name, ``current``, which a step updates."""
+    """Arrays of parameters on their devices, by name; a step updates the arrays in ``current``."""
 
     def __init__(self, parameters: Mapping[str, Parameter]) -> None:
         self._parameters = dict(parameters)
@@ -370,21 +372,24 @@ class ParameterMemory:
         return f"<ParameterMemory of {', '.join(self.types)}>"
 
     def refresh(self) -> None:
-        """Use values that were assigned to parameters since the last step."""
+        """Read the values that were assigned to parameters since the last step."""
         for name, parameter_ in self._parameters.items():
-            # An assignment to a parameter sets a new array, so identity detects it without comparing values.
+            # An assignment to a parameter sets a new array, so comparing identities detects it without comparing
+            # values.
             if parameter_.memory is not self.current[name]:
                 fill(self.types[name], self.current[name], elements_on(parameter_, self.types[name].device))
                 parameter_.keep_in(self.current[name])
 
     def commit(self) -> None:
-        """Set the parameters' values from the arrays, after a step has updated them."""
+        """Set the parameters' values from the arrays, after a step has updated the arrays."""
         for keep_in, array in self._assignments:
             keep_in(array)
 
 
 class ParameterStep(NamedTuple):
-    """Options of a parameter, and its learning rate and the length of its step, scalars of its dtype and device."""
+    """Options of a parameter, its learning rate, and its step length; both are scalars with the parameter's dtype and
+    device.
+    """
 
     options: GradientOptions
     rate: Expr
@@ -399,7 +404,10 @@ def record_steps(
     values: Mapping[str, Expr],
     iteration: Expr,
 ) -> dict[str, ParameterStep]:
-    """Record the step of each parameter by name, each rate once; ``rate`` and ``options`` apply outside groups."""
+    """Record the step of each parameter, by name, and each rate only once.
+
+    ``rate`` and ``options`` apply to parameters outside groups.
+    """
     by_rate: dict[LearningRate, list[str]] = {}
     for name in values:
         group = group_of.get(name)
@@ -410,7 +418,7 @@ def record_steps(
         members = [values[name] for name in names]
         options_of = {name: _options(options, group_of.get(name)) for name in names}
         lengths = scalars(rule.length(recorded, iteration), members)
-        # The rate itself only if it decays a value.
+        # The rate itself is recorded only if it decays a value.
         rates = (
             scalars(recorded, members)
             if any(own_options.decays_values for own_options in options_of.values())

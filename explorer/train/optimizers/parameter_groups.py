@@ -1,7 +1,7 @@
 """Groups of parameters that an optimizer trains with other settings, or not at all.
 
-A group names its parameters by a pattern or by their layer, because an optimizer is created before the layers. Groups
-are resolved when the optimizer is attached, which rejects names that match nothing.
+A group names its parameters by a pattern or by their layer, because an optimizer is created before the layers. When the
+optimizer is attached, the parameters of each group are looked up, and names without a matching parameter are rejected.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ _EXAMPLE = 'ex.train.ParameterGroup("hidden", rate=0.001)'
 
 @named_methods
 class ParameterGroup:
-    """Parameters with separate settings: ``rate``, ``weight_decay``, or ``frozen``, which keeps them unchanged.
+    """Parameters with separate settings: ``rate``, ``weight_decay``, or ``frozen``, which keeps the parameters
+    unchanged.
 
-    Each name is a parameter (``"hidden/weight"``), a layer, for all parameters inside it (``"hidden"``), or a pattern
-    of parameter names (``"*/bias"``). Other settings are the optimizer's. No gradients are computed for frozen
-    parameters, and ``clip_norm`` excludes them. Raise DeclarationError for a group without names or settings, and for
-    frozen parameters with a rate or a decay.
+    Each name is a parameter (``"hidden/weight"``), a layer, which stands for all parameters inside it (``"hidden"``),
+    or a pattern of parameter names (``"*/bias"``). Settings that are not given are taken from the optimizer. No
+    gradients are computed for frozen parameters, and ``clip_norm`` excludes them. Raises DeclarationError for a group
+    without names or settings, and for frozen parameters with a rate or a decay.
 
     >>> ex.train.AdamW(0.001, groups=[
     ...     ex.train.ParameterGroup("backbone", rate=0.0001), ex.train.ParameterGroup("embedding", frozen=True),
@@ -57,7 +58,7 @@ class ParameterGroup:
             if weight_decay is None
             else check_number("ParameterGroup", "weight_decay", "float", weight_decay, NOT_NEGATIVE)
         )
-        self.frozen = frozen  # last, because nothing can be set after it
+        self.frozen = frozen  # last, because no attribute can be set afterwards
         if frozen == bool(self._changes()):
             raise DeclarationError(
                 repr(self),
@@ -66,15 +67,15 @@ class ParameterGroup:
             )
 
     def chosen(self, parameters: Iterable[str]) -> list[str]:
-        """Return the parameters of the group among some names, in their order.
+        """Return the names among ``parameters`` that belong to the group, in the order of ``parameters``.
 
-        Raise UnknownNameError for a name of the group that matches none of them.
+        Raises UnknownNameError for a name of the group that matches no parameter.
         """
         names = [*parameters]
         layers = {layer for name in names for layer in _layers(name)}
         members: set[str] = set()
         for pattern in self.names:
-            # Exact names first, since layer names may contain pattern characters.
+            # Compare exact names first, since layer names may contain pattern characters.
             if pattern in names or pattern in layers:
                 matching = [name for name in names if name == pattern or pattern in _layers(name)]
             else:
@@ -90,7 +91,7 @@ class ParameterGroup:
         return [name for name in names if name in members]
 
     def settings(self) -> dict[str, Any]:
-        """Return the names and the changed settings, as numbers and strings."""
+        """Return the names and the changed settings as numbers and strings."""
         changes = {key: rate_settings(x) if isinstance(x, LearningRate) else x for key, x in self._changes().items()}
         return {"names": [*self.names], "frozen": self.frozen, **changes}
 
@@ -110,7 +111,7 @@ class ParameterGroup:
 
 
 def as_groups(groups: Any) -> tuple[ParameterGroup, ...]:
-    """Return the groups of an optimizer; raise DeclarationError unless it is a list of groups."""
+    """Return ``groups`` as a tuple; raise DeclarationError unless it is a list of groups."""
     fits = isinstance(groups, Sequence) and not isinstance(groups, str)
     if not fits or not all(isinstance(group, ParameterGroup) for group in groups):
         raise DeclarationError(
@@ -120,9 +121,9 @@ def as_groups(groups: Any) -> tuple[ParameterGroup, ...]:
 
 
 def group_of(groups: Sequence[ParameterGroup], parameters: Iterable[str]) -> Mapping[str, ParameterGroup]:
-    """Return the group of each parameter that is in one.
+    """Return parameter name → group, for the parameters that belong to a group.
 
-    Raise UnknownNameError for a name that matches no parameter, DeclarationError for a parameter in two groups.
+    Raises UnknownNameError for a name that matches no parameter, and DeclarationError for a parameter in two groups.
     """
     names = [*parameters]
     assigned: dict[str, ParameterGroup] = {}
@@ -139,21 +140,22 @@ def group_of(groups: Sequence[ParameterGroup], parameters: Iterable[str]) -> Map
 
 
 def _layers(parameter: str) -> list[str]:
-    """Return the names of the layers around a parameter: "block" and "block/linear" for "block/linear/weight"."""
+    """Return the names of the layers that contain a parameter: "block" and "block/linear" for "block/linear/weight"."""
     return [*accumulate(parameter.split("/")[:-1], lambda outer, inner: f"{outer}/{inner}")]
 
 
 def as_rate(rate: float | LearningRate) -> LearningRate:
-    """Return a learning-rate policy; a number becomes a fixed one.
+    """Return ``rate`` as a learning-rate policy; a number becomes a fixed rate.
 
-    Raise DeclarationError for other values, for a rate that starts below 0, which would increase the loss, and for a
-    policy with values other than its fields, by which policies are compared.
+    Raises DeclarationError for other values, and for a rate that starts below 0, which would increase the loss. Also
+    raises DeclarationError for a policy that has values besides its fields, because policies are compared by their
+    fields.
     """
     policy = rate if isinstance(rate, LearningRate) else Fixed(rate)
     for part in _policies(policy):
         compared = [field.name for field in fields(part) if field.compare]
         hidden = next((name for name in getattr(part, "__dict__", {}) if name not in compared), None)
-        # Equal policies share one plan, so a value that is not compared would use another policy's rate.
+        # Equal policies share one plan, so a policy with a value that is not compared would get another policy's rate.
         if hidden is not None:
             raise DeclarationError(
                 f"the attribute {hidden!r} of the learning-rate policy {part!r}",
@@ -174,7 +176,7 @@ def as_rate(rate: float | LearningRate) -> LearningRate:
 
 
 def rate_settings(rate: LearningRate) -> dict[str, Any]:
-    """Return a policy as numbers and strings."""
+    """Return a learning-rate policy as numbers and strings."""
     values = {field.name: getattr(rate, field.name) for field in fields(rate)}
     return {
         "type": type(rate).__name__,
