@@ -1,4 +1,4 @@
-"""ONNX files: one protocol buffers message, with weights inside it or in files next to it."""
+"""ONNX files: one protocol buffers message, with weights inside the message or in files next to it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __all__ = ["read", "save", "save_expressions", "save_net"]
 
 
 def read(path: str | os.PathLike[str]) -> NetDefinition:
-    """Read an ONNX file; large weights are read on first access.
+    """Read an ONNX file. Large weights are read when they are first used.
 
-    Nothing outside the file's folder is read. Raise FileError for a damaged file.
+    Nothing outside the file's folder is read. Raise FileError if the file is damaged.
     """
     model_path = Path(path)
     file = KeptFile(model_path, "correct the path of the .onnx file")
@@ -32,9 +32,9 @@ def read(path: str | os.PathLike[str]) -> NetDefinition:
 
 
 def save(definition: NetDefinition, path: Path) -> None:
-    """Write a definition with ONNX operator types and its weights; reading the file returns equal operators.
+    """Write a definition with ONNX operator types and its weights; ``read`` returns equal operators.
 
-    Raise OperandError for an operator that cannot be written, and leave an existing file unchanged.
+    If an operator cannot be written, raise OperandError and leave an existing file unchanged.
     """
     from explorer.formats.onnx.writing import definition_writer, model_file  # slow to import, as above
 
@@ -42,9 +42,9 @@ def save(definition: NetDefinition, path: Path) -> None:
 
 
 def save_net(net: Net, path: Path) -> None:
-    """Write the expressions that a net of any dialect records; unknown input lengths stay unknown.
+    """Write the expressions that a net of any dialect records. Unknown lengths of inputs stay unknown.
 
-    Raise OperandError for an operation that cannot be written, and leave an existing file unchanged.
+    If an operation cannot be written, raise OperandError and leave an existing file unchanged.
     """
     from explorer.formats.onnx.writing import model_file, net_writer  # slow to import, as above
 
@@ -52,9 +52,9 @@ def save_net(net: Net, path: Path) -> None:
 
 
 def save_expressions(name: str, what: Any, inputs: Mapping[str, Any] | None, path: Path) -> None:
-    """Write expressions, or a layer or function recorded for ``inputs``.
+    """Write expressions, or write a layer or function after recording it for ``inputs``.
 
-    Raise OperandError for an operation that ONNX lacks.
+    Raise OperandError if ONNX lacks an operation.
     """
     from explorer.formats.onnx.writing import function_writer, model_file  # slow to import, as above
 

@@ -1,8 +1,8 @@
-"""Expansion of function calls, local functions and the standard's ones, each in its own box.
+"""Expansion of function calls, to local functions and to functions of the standard, each in its own box.
 
-After expansion the reader sees only plain operators. Expansion is exponential in the depth of calls: a file of one
-kilobyte can request 2³⁰ operators. Sizes are therefore computed by multiplication, function by function, before any
-body is copied.
+After expansion, the reader sees only plain operators. The size of an expansion is exponential in the depth of calls: a
+file of one kilobyte can request 2³⁰ operators. The size of each function is therefore computed from the sizes of the
+functions that it calls, before any body is copied.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _Key: TypeAlias = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class ExpandedNode:
-    """A node of the expanded graph, with its enclosing calls, outermost first, and its opsets."""
+    """A node of the expanded graph, with its opsets and the calls around it, outermost first."""
 
     node: NodeProto
     calls: tuple[str, ...]
@@ -42,9 +42,9 @@ def expanded_nodes(
 ) -> Iterator[ExpandedNode]:
     """Yield the nodes of a model's graph in order, with calls replaced by the bodies of their functions.
 
-    In an inner graph, calls are renamed if values ``outside`` already use their name as a prefix. ``standard`` returns
-    the body of an operator that the standard defines as a function. Raise FileError for a recursive function, for calls
-    that are nested too deeply, and for functions that expand to too many operators.
+    If ``graph`` is an inner graph, ``outside`` contains the outer values. A call is renamed if an outer value already
+    uses its name as a prefix. ``standard`` returns the body of an operator that the standard defines as a function.
+    Raise FileError if a function is recursive, calls are nested too deeply, or functions expand to too many operators.
     """
     functions = {_function_key(function): function for function in model.functions}
     Expansion(functions, path).check(graph.node)
@@ -80,15 +80,16 @@ def expanded_nodes(
 
 
 class Expansion:
-    """Computation of the size of a model's expanded functions, without expanding them.
+    """The size of a model's expanded functions, computed without expanding them.
 
-    The size consists of operators, bytes and depth, and is computed once for each function.
+    The size consists of the number of operators, the bytes of their attributes, and the depth of calls. It is computed
+    once for each function.
     """
 
     def __init__(self, functions: Mapping[_Key, FunctionProto], path: Path) -> None:
         self._functions, self._path = functions, path
         self._counted: dict[_Key, tuple[int, int, int]] = {}
-        """function → operators, bytes of their attributes, and depth of nested calls"""
+        """function → number of operators, bytes of their attributes, and depth of nested calls"""
 
     def check(self, nodes: Iterable[NodeProto]) -> None:
         """Raise FileError if these nodes expand to more than the budget allows, or a function is recursive."""
@@ -186,12 +187,12 @@ def _opsets(owner: ModelProto | FunctionProto) -> dict[str, int]:
 
 
 def _body(function: FunctionProto, call: NodeProto, prefix: str) -> list[NodeProto]:
-    """Return the function's nodes with the call's operands; inner names get ``prefix``."""
+    """Return the nodes of ``function`` with the operands of ``call``; all other names get the prefix ``prefix``."""
     names = dict(zip(function.input, call.input, strict=False))
     names.update(dict.fromkeys(function.input[len(call.input) :], ""))
     # An output that the call omits keeps its prefixed name, because other nodes of the body may read it.
     names.update({formal: actual for formal, actual in zip(function.output, call.output, strict=False) if actual})
-    # an empty name means an omitted operand, in the body as in the call
+    # an empty name means an omitted operand, in the body and in the call
     names[""] = ""
     attributes = {attribute.name: attribute for attribute in (*function.attribute_proto, *call.attribute)}
     nodes = []
@@ -210,7 +211,7 @@ def _body(function: FunctionProto, call: NodeProto, prefix: str) -> list[NodePro
 
 
 def _bound_attributes(node: NodeProto, call_attributes: Mapping[str, AttributeProto]) -> Iterator[AttributeProto]:
-    """Yield a node's attributes; a reference to an attribute of the call becomes its value, or is omitted."""
+    """Yield a node's attributes. A reference to an attribute of the call is replaced by its value, or omitted."""
     for attribute in node.attribute:
         if not attribute.ref_attr_name:
             yield attribute
@@ -235,9 +236,9 @@ def _count_names(nodes: Iterable[NodeProto]) -> int:
 
 
 def _rename(graph: GraphProto, names: Mapping[str, str], prefix: str) -> None:
-    """Rename the outer values that an inner graph reads, and prefix its own values.
+    """Rename the outer values that an inner graph reads to ``names``, and add ``prefix`` to its own values.
 
-    A function has its own scope, so values of its inner graphs may have the same names as the caller's.
+    A function has its own scope, so values of its inner graphs may have the same names as the caller's values.
     """
     pending = [(graph, names)]
     while pending:
@@ -257,7 +258,7 @@ def _rename(graph: GraphProto, names: Mapping[str, str], prefix: str) -> None:
 def captured_values(node: NodeProto, outside: Mapping[str, object]) -> list[str]:
     """Return the outer values that the graphs in a node's attributes read, in order.
 
-    An inner graph's own value hides an outer value with the same name, also in nested graphs.
+    If an inner graph has a value with the same name as an outer value, the inner value is read, also in nested graphs.
     """
     captures: dict[str, None] = {}
     nothing: frozenset[str] = frozenset()
@@ -280,10 +281,10 @@ def body_of(node: NodeProto, opsets: Mapping[str, int], types: Mapping[str, Type
     """
     domain = domain_of(node.domain)
     opset = opsets.get(domain)
-    if opset is None or not 0 < opset < 2**31:  # the range of onnx's lookup
+    if opset is None or not 0 < opset < 2**31:  # the range of opsets for which onnx can look up a function
         return None
     try:
-        schema: Any = defs.get_schema(node.op_type, opset, domain)  # the stubs lack its attributes about functions
+        schema: Any = defs.get_schema(node.op_type, opset, domain)  # the type stubs lack its attributes about functions
     except defs.SchemaError:
         return None
     plain = [version for version in schema.function_opset_versions if version <= opset]
@@ -295,14 +296,14 @@ def body_of(node: NodeProto, opsets: Mapping[str, int], types: Mapping[str, Type
         try:
             data = schema.get_context_dependent_function_with_opset_version(max(typed), node.SerializeToString(), kinds)
         except (RuntimeError, TypeError, ValueError):
-            return None  # an invalid node stays an operator, and running it raises an error with its name
+            return None  # an invalid node stays an operator; when it runs, it raises an error with its name
     else:
         return None
     proto: FunctionProto = FunctionProto.FromString(data)
     if not proto.node:
         return None
     named = {attribute.name for attribute in proto.attribute_proto}
-    # The body refers to attributes of the call by name; an omitted one has the schema's default.
+    # The body refers to attributes of the call by name. An omitted attribute has the schema's default.
     defaults = [attribute.default_value for attribute in schema.attributes.values()]
     proto.attribute_proto.extend(value for value in defaults if value.type and value.name not in named)
     return proto

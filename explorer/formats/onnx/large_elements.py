@@ -1,9 +1,9 @@
 """Parsing of an ONNX file without the elements of its large tensors, which stay in the file.
 
-The onnx package parses a complete file, which needs several times its size in memory. Here the wire format is scanned
-first, descending only into large messages, and the raw bytes of each large tensor are replaced with a short
-placeholder. A placeholder begins with random bytes, so that no file can contain one. Malformed parts are copied
-unchanged, so that the parser reports them.
+The onnx package parses a complete file, which needs several times its size in memory. Here the encoded messages are
+scanned first, and only large messages are entered. The raw bytes of each large tensor are replaced with a short
+placeholder. A placeholder begins with random bytes, so no file can contain it. Invalid bytes are copied unchanged, so
+that the parser reports them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 def _short_fields() -> re.Pattern[bytes]:
     """Return a pattern for consecutive fields that have one-byte keys and are too short to scan.
 
-    Lists of numbers and strings consist of such fields: forests have millions of them.
+    Lists of numbers and strings consist of such fields. Tree ensembles have millions of them.
     """
 
     def key(wire_type: int) -> bytes:
@@ -62,7 +62,7 @@ _SHORT_FIELDS = _short_fields()
 
 @dataclass(frozen=True)
 class Elements:
-    """Raw elements of a tensor in the model's file."""
+    """The raw elements of a tensor, as a byte range of the model's file."""
 
     file: KeptFile
     first: int
@@ -88,10 +88,10 @@ class _Level:
 
 
 class LightMessage:
-    """The bytes of a model without its large elements, and a dict of placeholders to these elements."""
+    """The bytes of a model without its large elements, and a dict that maps placeholders to these elements."""
 
     def __init__(self, file: KeptFile) -> None:
-        """Scan a file; raise FileError if the rest is larger than ``budget.text``."""
+        """Scan a file; raise FileError if it is larger than ``budget.text`` without its large elements."""
         self._file, self._mark = file, secrets.token_bytes(16)
         self._window, self._window_start = b"", 0
         self.elements: dict[bytes, Elements] = {}
@@ -99,7 +99,10 @@ class LightMessage:
         self.data = bytes(self._scan())
 
     def _scan(self) -> bytearray:
-        """Return the message; levels are a list instead of recursion, because the file determines their depth."""
+        """Return the bytes of the message.
+
+        Nested messages are kept in a list instead of recursion, because the file determines their depth.
+        """
         levels = [_Level(ModelProto.DESCRIPTOR, self._file.size, b"")]
         offset = copied = scanned = 0
         while True:
@@ -109,7 +112,7 @@ class LightMessage:
                 offset, scanned = offset + skipped, scanned + skipped // _PER_FIELD
             field = self._field(offset, level.end) if offset < level.end and scanned < _FIELDS else None
             scanned += 1
-            if field is None:  # the end of the message, or malformed bytes for the parser
+            if field is None:  # the end of the message, or invalid bytes, which the parser reports
                 self._copy(level, copied, level.end)
                 offset = copied = level.end
                 levels.pop()
@@ -133,7 +136,7 @@ class LightMessage:
             offset = end
 
     def _skip(self, offset: int, end: int) -> int:
-        """Return the number of bytes of the short fields from an offset, within the current window."""
+        """Return the number of bytes of the short fields from ``offset`` on, within the current window."""
         at = self._window_index(offset)
         fields = _SHORT_FIELDS.match(self._window, at, min(len(self._window), end - self._window_start))
         return fields.end() - at if fields else 0
@@ -146,7 +149,10 @@ class LightMessage:
         return offset - self._window_start
 
     def _field(self, offset: int, end: int) -> tuple[bytes, int, int, int] | None:
-        """Return a length-delimited field's key, number, start and end, only the end for others; None if malformed."""
+        """Return the key, number, start and end of the field at ``offset`` if it has a length.
+
+        For any other field, the key is empty, and start and end are both the end. Return None if the field is invalid.
+        """
         at, window = self._window_index(offset), self._window
         tag, after = _read_varint(window, at)
         wire_type = tag & 7
@@ -179,7 +185,7 @@ class LightMessage:
 
 
 def _read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return a variable-length integer with seven bits per byte, and the index after it, 0 if incomplete."""
+    """Return an integer encoded with seven bits per byte, and the index after it; return 0, 0 if it is incomplete."""
     value = shift = 0
     for offset in range(at, min(at + 10, len(data))):
         byte = data[offset]

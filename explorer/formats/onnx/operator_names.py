@@ -1,8 +1,8 @@
-"""Names of operators and their boxes, derived from the traces that exporters leave.
+"""Names of operators and their boxes, derived from information that exporters leave in a file.
 
-ONNX has no modules: a graph is flat, and its nodes need no names. Exporters leave three kinds of traces of modules,
-best first: torch.onnx stores the module path in the node's metadata (``SCOPES``), older exporters include it in the
-node's name, separated by slashes, and weights keep the names of the modules' parameters.
+ONNX has no modules: a graph is flat, and its nodes need no names. Exporters leave three kinds of information about
+modules, most reliable first. torch.onnx stores the module path in the node's metadata (``SCOPES``). Older exporters
+write the module path, separated by slashes, into the node's name. Weights keep the names of the modules' parameters.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ _GENERATED = re.compile(r"node_.*|n?[0-9]+|val_[0-9]+|[A-Za-z]+_[0-9]+|")
 _SCOPES_LENGTH = 4096
 """maximum number of characters of a list of scopes, because ``ast.literal_eval`` is slow for hostile input"""
 _ROOTS = ("", "torch_nn", "main_graph", "torch-jit-export")
-"""names of the whole graph in exporters, which are not boxes"""
+"""names that exporters give to the whole graph; they are not boxes"""
 _SPLITTING = frozenset({"Cast", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"})
-"""types that split or reshape a weight for the module that it belongs to"""
+"""operator types that split or reshape a weight for the module that the weight belongs to"""
 
 
 class Names:
-    """Unique names of operators: the node's name, or its type and number."""
+    """Generator of unique names of operators: the node's name, or its type and number."""
 
     def __init__(self) -> None:
         self._names = UniqueNames()
         self._paths: set[tuple[str, ...]] = set()
 
     def name(self, placed: ExpandedNode, number: int) -> str:
-        """Return the operator's unique name; the first free number is appended to a name already in use."""
+        """Return the operator's unique name; a number is appended to a name that is already in use."""
         proposal = "/".join((*placed.calls, placed.node.name or f"{placed.node.op_type}_{number}"))
         return self._names.take(proposal)
 
     def boxes(self, placed: ExpandedNode, name: str, weights: Iterable[str]) -> tuple[str, ...] | None:
         """Return the boxes of an operator, from torch's metadata, its path, or the names of its ``weights``.
 
-        Return () if its name is generated and none of these gives boxes; None if the boxes follow from the name.
+        Return () if the name is generated and no source gives boxes. None means that the name determines the boxes.
         """
         boxes = _boxes(placed, name, list(weights))
         path = (*(boxes or ()), name.rpartition("/")[2])
@@ -53,10 +53,11 @@ class Names:
 
 
 def naming_weights(nodes: Sequence[ExpandedNode], names: Mapping[str, str]) -> frozenset[str]:
-    """Return the weights whose names determine the boxes of their readers; ``names`` maps blobs to weight names.
+    """Return the weights whose names determine the boxes of the operators that read them.
 
-    These are weights with a single reader, and weights that are only split or reshaped, like the gates of an LSTM in
-    torch's exporter. Other weights with several readers may be shared by modules, like a language model's embedding.
+    ``names`` maps blobs to weight names. A weight is returned if a single operator reads it, or if operators only split
+    or reshape it, like the gates of an LSTM in torch's exporter. Any other weight with several readers may be shared by
+    modules, like a language model's embedding.
     """
     readers: dict[str, list[str]] = {}
     for placed in nodes:
@@ -67,9 +68,9 @@ def naming_weights(nodes: Sequence[ExpandedNode], names: Mapping[str, str]) -> f
 
 
 def with_bias_boxes(operators: list[OperatorDefinition]) -> list[OperatorDefinition]:
-    """Return the operators, with each product moved into the boxes of the bias that is its only reader.
+    """Return the operators; each product whose result only a bias reads is moved into the boxes of the bias.
 
-    torch's exporter writes a linear layer as two nodes, and only the bias keeps its name.
+    torch's exporter writes a linear layer as a product and the addition of a bias. Only the bias keeps its name.
     """
     products = {
         operator.outputs[0]: index
@@ -118,7 +119,7 @@ def _scope_modules(scopes: str) -> tuple[str, ...] | None:
 
 
 def _path_boxes(parts: list[str]) -> tuple[str, ...]:
-    """Return the boxes of a path, without repetitions: ``/layer1/layer1.0/conv1`` → layer1, 0, conv1."""
+    """Return the boxes of a path without repetitions; ``/layer1/layer1.0/conv1`` gives layer1, 0, conv1."""
     boxes: list[str] = []
     outer = ""
     for part in parts:

@@ -1,6 +1,6 @@
 """Upgrade of models whose opset is too old to be read, using the onnx package's converter.
 
-The standard changed the meaning of some operators: attributes became inputs, and broadcasting became NumPy's. The
+The standard changed the meaning of some operators: attributes became inputs, and broadcasting became like NumPy's. The
 converter rewrites a graph and its inner graphs one opset at a time. It runs only if a model has an operator that cannot
 be read unchanged. The elements of large weights are removed before the conversion and restored afterwards.
 """
@@ -20,13 +20,13 @@ from explorer.formats.onnx.operators.base.opsets import OLDEST
 from explorer.formats.onnx.signatures import type_of
 
 TARGET = 13
-"""target opset for older models: the last one that changed the meaning of common operators"""
+"""target opset for older models: the last opset that changed the meaning of common operators"""
 _SMALL = 1024
-"""maximum number of bytes of a tensor that the converter sees, since it reads sizes and axes, but no weights"""
+"""maximum size in bytes of a tensor that the converter sees; it reads lengths and axes, but no weights"""
 
 
 class Upgrade(NamedTuple):
-    """A model to read, and a sentence about its upgrade, "" if none was needed."""
+    """A model to read, and a sentence about its upgrade; "" if no upgrade was needed."""
 
     model: ModelProto
     remark: str
@@ -46,7 +46,7 @@ def upgraded_model(model: ModelProto) -> Upgrade:
     preserve_old_meanings(stripped.graph, own)
     try:
         converted = version_converter.convert_version(stripped, TARGET)
-    # The converter is native code that may raise any exception; the model is then shown unchanged.
+    # The converter is native code that may raise any exception. The model is then shown unchanged.
     except Exception as error:
         return Upgrade(model, f"opset {own} could not be upgraded: {_reason(error)}")
     mark_upsampled(converted.graph, own)
@@ -63,7 +63,7 @@ def _reason(error: Exception) -> str:
 
 
 def _without_elements(model: ModelProto) -> tuple[ModelProto, dict[str, TensorProto]]:
-    """Return a copy of a model whose large weights have no elements, and a dict of these weights keyed by name."""
+    """Return a copy of a model without the elements of large weights, and a dict of these weights by name."""
     stripped = ModelProto()
     weights = {
         tensor.name: tensor
@@ -94,7 +94,7 @@ def _without_elements(model: ModelProto) -> tuple[ModelProto, dict[str, TensorPr
 
 
 _SLOPES_BROADCAST = 7
-"""first opset in which PRelu's slopes are aligned at the last axes"""
+"""first opset in which PRelu's slopes are aligned with the last axes"""
 _RESIZE = 10
 """first opset with Resize, which replaced Upsample"""
 
@@ -110,7 +110,7 @@ def graphs_of(graph: GraphProto) -> Iterator[GraphProto]:
 
 
 def preserve_old_meanings(graph: GraphProto, opset: int) -> None:
-    """Add attributes to nodes of opsets below 11 that preserve a meaning which the converter would change."""
+    """Add attributes to nodes of opsets below 11 if the converter would change the meaning of the nodes."""
     for each in graphs_of(graph):
         for node in each.node:
             preserve = _PRESERVE.get(node.op_type)
@@ -121,8 +121,8 @@ def preserve_old_meanings(graph: GraphProto, opset: int) -> None:
 def mark_upsampled(graph: GraphProto, opset: int) -> None:
     """Add attributes to the Resize nodes with which the converter replaced Upsample.
 
-    In Upsample, the source position of a new element is its own position divided by the scale. Every Resize is a former
-    Upsample, because opset 10 replaced one with the other. The converter renames the outputs of these nodes.
+    In Upsample, the source position of a new element is its own position divided by the scale. Opset 10 replaced
+    Upsample with Resize, so every Resize is a former Upsample. The converter renames the outputs of these nodes.
     """
     if opset < _RESIZE:
         for node in [node for each in graphs_of(graph) for node in each.node]:
@@ -131,19 +131,24 @@ def mark_upsampled(graph: GraphProto, opset: int) -> None:
 
 
 def _prelu(node: NodeProto, graph: GraphProto, opset: int) -> None:
-    """Record that slopes belong to channels."""
+    """Add an attribute to PRelu which states that each channel has a slope."""
     if opset < _SLOPES_BROADCAST:
         node.attribute.append(helper.make_attribute(SLOPES_OF_CHANNELS, 1))
 
 
 def _hardmax(node: NodeProto, graph: GraphProto, opset: int) -> None:
-    """Record that all axes from ``axis`` on are flattened; the converter handles only Softmax and LogSoftmax."""
+    """Add an attribute to Hardmax which states that all axes from ``axis`` on are flattened.
+
+    The converter handles only Softmax and LogSoftmax.
+    """
     node.attribute.append(helper.make_attribute(FLATTENS, 1))
 
 
 def _resize(node: NodeProto, graph: GraphProto, opset: int) -> None:
-    """Record how opset 10 resizes: a new element's source position is its own position divided by the scale, rounded
-    down, or up on an axis that shrinks."""
+    """Add attributes to Resize which state how opset 10 computes the source position of a new element.
+
+    It is the position of the new element divided by the scale, rounded down, or up on an axis that shrinks.
+    """
     scales = _scales(node, graph)
     if scales is not None and (scales >= 1).all():
         _add_resize_attributes(node, "floor")

@@ -1,7 +1,7 @@
 """Parsing of the message in an ONNX file.
 
-``onnx.checker`` is not used, because it rejects a complete model for a single operator, while the reader shows the
-others. The reader checks everything that it relies on.
+``onnx.checker`` is not used: it rejects a complete model because of a single operator, while the reader shows all other
+operators. The reader checks everything that it relies on.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ _RULE = "an ONNX file is one protocol buffers message, a ModelProto with a graph
 
 
 def parse(data: bytes, path: str, size: int) -> ModelProto:
-    """Parse a model without its large weights; ``size`` is the file's size in bytes. Raise FileError if invalid."""
+    """Parse a model without its large weights; raise FileError if it is invalid.
+
+    ``size`` is the size of the file in bytes.
+    """
     if not data:
         raise FileError("the file is empty", path=path, rule=_RULE, fix=_EXPORT)
     model = ModelProto()
@@ -50,7 +53,7 @@ def parse(data: bytes, path: str, size: int) -> ModelProto:
 
 
 def _check_strings(model: ModelProto, path: str) -> None:
-    """Raise FileError for strings that are not UTF-8, which protocol buffers return as bytes."""
+    """Raise FileError if a string is not UTF-8; protocol buffers return such a string as bytes."""
     pending: list[Any] = [model]
     kinds: dict[FieldDescriptor, int] = {}
     """type of each field, cached because reading a descriptor is slower than reading the value"""

@@ -1,9 +1,9 @@
 """Conversion of a parsed ONNX model to a net definition.
 
 Nothing is executed and no weight is read, so a model of several gigabytes opens immediately. Initializers and Constant
-nodes become arguments of the operators that read them if they are numbers or short lists, otherwise weights, as in PNNX
-files, so that both formats are drawn and edited alike. Unknown operators are kept with their names, so that the graph
-is complete.
+nodes become arguments of the operators that read them if they are numbers or short lists; otherwise they become
+weights. PNNX files are read in the same way, so both formats are drawn and edited alike. Unknown operators are kept
+with their names, so that the graph is complete.
 """
 
 from __future__ import annotations
@@ -74,12 +74,12 @@ def definition(
     elements: Mapping[bytes, Elements] | None = None,
     local: bool = False,
 ) -> NetDefinition:
-    """Return the definition of a model; raise FileError for a malformed graph or tensor.
+    """Return the definition of a model; raise FileError if a graph or tensor is invalid.
 
-    An operator missing from the table ``known`` is expanded if the standard defines it by other operators.
+    If an operator is missing from the table ``known`` and the standard defines it by other operators, it is expanded.
     ``elements`` maps placeholders in the message to the elements of large tensors. ``remark``, about how the model was
-    read, is added to the definition's description. ``local`` states that this process exported the model, so that the
-    complete source code around its recorded lines may be shown.
+    read, is added to the definition's description. ``local`` states that this process exported the model. In this case
+    the complete source code around its recorded lines may be shown.
     """
     return _Reader(model, path, known, {} if elements is None else elements, remark=remark, local=local).read()
 
@@ -114,7 +114,10 @@ class _Reader:
         self.kinds = {name: kind for name, kind in kinds.items() if name not in self.dictionaries}
 
     def _dictionaries(self) -> dict[str, BlobType]:
-        """Return the types of inputs that are maps, with the keys of the DictVectorizer that reads them."""
+        """Return the types of the inputs that are maps.
+
+        The keys of a map are the vocabulary of the DictVectorizer that reads it.
+        """
         types = {value.name: value.type for value in self.graph.input if value.type.HasField("map_type")}
         dictionaries = {}
         for node in self.graph.node if types else ():
@@ -182,10 +185,10 @@ class _Reader:
         return body_of(node, opsets, self.declared_types if self._declares_types(node) else self.inferred_types)
 
     def _declares_types(self, node: NodeProto) -> bool:
-        """Whether the file declares the types of all inputs of a node, if the node's definition depends on them."""
+        """Return whether the file declares the types of a node's inputs, if the node's definition depends on them."""
         if domain_of(node.domain) or not defs.has(node.op_type):
             return True
-        schema: Any = defs.get_schema(node.op_type)  # the stubs lack its attributes about functions
+        schema: Any = defs.get_schema(node.op_type)  # the type stubs of onnx lack the attributes about functions
         return not schema.has_context_dependent_function or all(
             name in self.declared_types for name in node.input if name
         )
@@ -208,7 +211,7 @@ class _Reader:
         try:
             values = infer_shapes(outline).graph.value_info
         except (InferenceError, RuntimeError, ValueError):
-            # Such a file can still be drawn; running the net reports any operator without a definition.
+            # Such a file can still be drawn. Running the net reports any operator without a definition.
             values = []
         return {**{value.name: value.type for value in values}, **self.declared_types}
 
@@ -233,7 +236,10 @@ class _Reader:
         self.tensors[name] = tensor
 
     def _is_constant(self, placed: ExpandedNode, outputs: list[str]) -> bool:
-        """Whether a node is a constant or an alias of one; such a node is recorded as a tensor, not as an operator."""
+        """Return whether a node is a constant or an alias of a constant.
+
+        Such a node is recorded as a tensor, not as an operator.
+        """
         node = placed.node
         if domain_of(node.domain) or len(node.output) != 1:
             return False
@@ -252,7 +258,7 @@ class _Reader:
         return True
 
     def _constant(self, name: str) -> OperatorDefinition:
-        """Return an operator that returns a dense_tensor tensor, because a net's outputs are produced by operators."""
+        """Return an operator that returns the constant ``name``, since operators must produce a net's outputs."""
         node = NodeProto(op_type="Constant", output=[name])
         operator_name = self.names.name(ExpandedNode(node, (), {}), len(self.graph.node) + 1)
         arguments, weights = self._arguments_and_weights({}, {"value": self.tensors[name]}, as_plain=False)
@@ -271,7 +277,7 @@ class _Reader:
                 input_blobs[formal] = blob
         bodies: dict[str, NetDefinition] = {}
         if node.attribute:
-            # values read by an inner graph are operands too, otherwise their producers would seem unused
+            # values read by an inner graph are operands too; otherwise their producers would seem unused
             for index, blob in enumerate(captured_values(node, values)):
                 input_blobs[f"captured {index}"] = blob
             bodies = self._bodies(placed, values)
@@ -321,7 +327,7 @@ class _Reader:
     def _arguments_and_weights(
         self, plain: Mapping[str, Plain], tensors: Mapping[str, StoredTensor], *, as_plain: bool
     ) -> tuple[dict[str, Plain], dict[str, WeightReference]]:
-        """Return the arguments and weights of an operator; numbers and shapes are arguments, other tensors weights."""
+        """Return an operator's arguments and weights; numbers and shapes are arguments, all other tensors weights."""
         arguments, weights = dict(plain), dict[str, WeightReference]()
         for name, tensor in tensors.items():
             value = tensor.plain if as_plain else None
@@ -335,7 +341,7 @@ class _Reader:
         return arguments, weights
 
     def _outputs(self, node: NodeProto, name: str) -> tuple[str, ...]:
-        """Return the names of all outputs up to the last used one; an omitted output gets a generated name."""
+        """Return the names of all outputs up to the last used output; an omitted output gets a generated name."""
         outputs = tuple(node.output)
         if "" not in outputs:
             return outputs
@@ -384,7 +390,7 @@ def _unpacked(value_type: TypeProto) -> tuple[str, TypeProto]:
 
 
 def unreadable_kind(value_type: TypeProto) -> str:
-    """Return the kind of a value that no operator can read, such as a map or a sequence of sequences, otherwise ""."""
+    """Return the kind of a value that no operator can read, such as a map or a sequence of sequences; otherwise ""."""
     container, element = _unpacked(value_type)
     container_type = element.WhichOneof("value") or ""
     if container_type not in ("tensor_type", ""):
@@ -398,7 +404,7 @@ def unreadable_kind(value_type: TypeProto) -> str:
 
 
 def dictionary_type(value_type: TypeProto, keys: tuple[str | int, ...]) -> BlobType | None:
-    """Return the type of the array that represents a map, with an element for each key; None if not a map."""
+    """Return the type of the array that represents a map, with an element for each key; None if it is not a map."""
     element = value_type.map_type.value_type.tensor_type
     name = dtype_name(element.elem_type)
     if not value_type.HasField("map_type") or not is_supported(name):
@@ -407,7 +413,7 @@ def dictionary_type(value_type: TypeProto, keys: tuple[str | int, ...]) -> BlobT
 
 
 def blob_type(value_type: TypeProto) -> BlobType | None:
-    """Return the declared shape and dtype of a tensor, or of the tensors in a container; None for other types."""
+    """Return the declared shape and dtype of a tensor, or of the tensors in a container; None for all other types."""
     container, element = _unpacked(value_type)
     if not element.HasField("tensor_type"):
         return None
@@ -428,7 +434,7 @@ def blob_type(value_type: TypeProto) -> BlobType | None:
 
 
 def unnamed(type_: BlobType) -> BlobType:
-    """Return a type without names of lengths, because an inner graph's names are unrelated to the outer graph's."""
+    """Return a type without names of lengths: an inner graph's names are unrelated to the outer graph's names."""
     if type_.shape is None:
         return type_
     return replace(type_, shape=tuple([length if isinstance(length, int) else None for length in type_.shape]))
@@ -437,9 +443,10 @@ def unnamed(type_: BlobType) -> BlobType:
 def arguments(
     node: NodeProto, name: str, path: Path, elements: Mapping[bytes, Elements]
 ) -> tuple[dict[str, Plain], dict[str, StoredTensor]]:
-    """Return two dicts keyed by attribute name: a node's plain attributes, and tensors named ``operator.attribute``.
+    """Return attribute name → plain value, and attribute name → tensor, for the attributes of a node.
 
-    An attribute without a plain value, such as a graph or a type, becomes a string that describes it.
+    Tensors are named ``operator.attribute``. An attribute without a plain value, such as a graph or a type, becomes a
+    string that describes it.
     """
     plain: dict[str, Plain] = {}
     tensors: dict[str, StoredTensor] = {}

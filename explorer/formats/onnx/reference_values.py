@@ -1,7 +1,7 @@
 """Values of an ONNX file's operands, computed by ONNX Runtime or by the onnx package's evaluator.
 
-ONNX Runtime runs without graph optimizations and returns each operand, so that values are compared operator by
-operator; otherwise a differing operator could be hidden in a fused one.
+ONNX Runtime runs without graph optimizations and returns every operand, so values are compared operator by operator.
+With optimizations, a differing operator could be hidden in a fused operator.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ Run: TypeAlias = Callable[[str, Mapping[str, Array]], dict[str, Any]]
 
 
 def reference_values(net: Net, reference: Any, inputs: Mapping[str, Array]) -> tuple[str, dict[str, Array]]:
-    """Return the name of a runtime and the values that it computes, keyed by operand; a session returns only outputs.
+    """Return the name of a runtime, and the values that it computes, keyed by operand.
 
-    Raise OperandError for an unknown runtime or if the runtime rejects the file, StateError if it is not installed.
+    A session returns only outputs. Raise OperandError if the runtime is unknown or rejects the file, StateError if it
+    is not installed.
     """
     runtime, run = _runtime(net, reference)
     try:
@@ -44,7 +45,7 @@ def reference_values(net: Net, reference: Any, inputs: Mapping[str, Array]) -> t
 
 
 def check_runtime(net: Net, name: str) -> None:
-    """Raise OperandError if a runtime cannot read a net's file, StateError if it is not installed."""
+    """Raise OperandError if a runtime cannot read a net's file, StateError if the runtime is not installed."""
     _runtime(net, name)
     if find_spec(name.partition(".")[0]) is None:
         raise _missing(name)
@@ -59,7 +60,7 @@ def _missing(runtime: str) -> StateError:
 
 
 def _runtime(net: Net, reference: Any) -> tuple[str, Run]:
-    """Return a runtime with its name; raise OperandError for an unknown one, or for a net of another format."""
+    """Return a runtime with its name; raise OperandError if it is unknown, or if the net has another format."""
     if hasattr(reference, "get_outputs") and hasattr(reference, "run"):
         names = [output.name for output in reference.get_outputs()]
         return "onnxruntime", lambda path, inputs: dict(zip(names, reference.run(names, dict(inputs)), strict=True))

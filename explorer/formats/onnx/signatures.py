@@ -1,9 +1,9 @@
 """Types and arguments of ONNX operators across opsets.
 
-A file imports an opset, a version number for all operators. From opset 11 on, changes are additions (an attribute
-became an input, more dtypes), which builders read by name. The meaning of Softmax's axis before opset 13 becomes an
-explicit argument. Older types with another meaning keep their opset in the type's name, so that they are shown, but not
-run incorrectly.
+A file imports an opset, a version number for all operators. From opset 11 on, most changes are additions (an attribute
+became an input, more dtypes), which builders read by name. Before opset 13, the axis of Softmax had another meaning,
+which becomes an explicit argument. If an older operator type has another meaning, its name includes the opset. It is
+then shown, but not run incorrectly.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from explorer.formats.onnx.operators.base.opsets import OLDEST, newest
 from explorer.net.definition.definition import Plain
 
 _UNCHANGED = {"If": 1, "Loop": 1, "ReduceMean": 1, "Scan": 9}
-"""operator type → version before the oldest supported opset whose signature differs, but not its meaning"""
+"""operator type → version before the oldest supported opset that has another signature, but the same meaning"""
 _GRID_SAMPLE_MODES = {"bilinear": "linear", "bicubic": "cubic"}
 """GridSample's mode before opset 20 → its mode since then"""
 
 
 def type_of(domain: str, name: str, opsets: Mapping[str, int]) -> str:
-    """Return a node's operator type: its name, with the domain as a prefix unless it is ONNX's own.
+    """Return a node's operator type: its name, with the domain as a prefix unless the domain is ONNX's own.
 
     If the opset gives the operator an unsupported meaning, the type includes the opset: ``Upsample (opset 7)``.
     """
@@ -49,7 +49,7 @@ def _since_version(name: str, opset: int) -> int | None:
 
 
 def upgraded_arguments(placed: ExpandedNode, arguments: dict[str, Plain]) -> dict[str, Plain]:
-    """Return a node's arguments, with defaults and meanings of older opsets as explicit arguments."""
+    """Return a node's arguments, with the defaults and meanings of older opsets as explicit arguments."""
     is_old = placed.opsets.get("", 0) < 13 or FLATTENS in arguments
     if placed.node.op_type in ("Softmax", "LogSoftmax", "Hardmax") and is_old:
         return {"axis": 1, **arguments, FLATTENS: True}  # the default axis is 1 before opset 13, −1 since then

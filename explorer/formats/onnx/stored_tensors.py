@@ -1,7 +1,7 @@
-"""Tensors stored in a file, initializers and constants, checked on opening and read on first access.
+"""Tensors stored in a file: initializers and constants, checked when the file is opened and read on first access.
 
-The reader keeps the name, shape, dtype and location stated in the file. Lengths are compared with the available bytes
-before memory is allocated for a declared shape, and external files are opened only below the model's folder.
+The reader keeps the name, shape, dtype and location that the file states. Lengths are compared with the available bytes
+before memory is allocated for a declared shape. External files are opened only below the model's folder.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ELEMENT_FIELDS = {
     "float32": "float_data", "float64": "double_data", "int64": "int64_data", "uint32": "uint64_data",
     "uint64": "uint64_data", "complex64": "float_data", "complex128": "double_data",
 }  # fmt: skip
-"""dtype → the field with elements that are not stored as raw bytes; other dtypes use int32_data"""
+"""dtype → the field with elements that are not stored as raw bytes; all other dtypes use int32_data"""
 _DTYPE_NAMES = {
     "float": "float32", "double": "float64", "float8e4m3fn": "float8_e4m3fn", "float8e4m3fnuz": "float8_e4m3fnuz",
     "float8e5m2": "float8_e5m2", "float8e5m2fnuz": "float8_e5m2fnuz", "float8e8m0": "float8_e8m0fnu",
@@ -49,7 +49,7 @@ _ARGUMENT_ELEMENTS = 64
 
 
 def dtype_name(code: int) -> str:
-    """Return the name of a dtype code: NumPy's, otherwise ONNX's (``int4``, ``string``)."""
+    """Return the name of a dtype code: NumPy's name, otherwise ONNX's name (``int4``, ``string``)."""
     try:
         name = str(TensorProto.DataType.Name(code)).lower()
     except ValueError:
@@ -58,7 +58,7 @@ def dtype_name(code: int) -> str:
 
 
 def is_supported(dtype: str) -> bool:
-    """Whether tensors may have this dtype."""
+    """Return whether tensors may have this dtype."""
     return dtype in _SUPPORTED
 
 
@@ -90,8 +90,8 @@ class StoredTensor:
         elif isinstance(self.data, SparseElements):
             array = self.data.dense()
         elif isinstance(self.data, tuple):
-            # each string needs the memory of the longest one, so the array is built on demand, after the caller claims
-            # it
+            # Each string needs the memory of the longest string. The array is therefore built on demand, after the
+            # caller has claimed the memory.
             array = np.array(self.data, memory_dtype(self.dtype))
         else:
             raw = self.data if isinstance(self.data, bytes) else self.data.read()
@@ -108,7 +108,7 @@ class StoredTensor:
 
     @property
     def plain(self) -> Plain:
-        """A number or a few integers as an operator's argument; None for other tensors."""
+        """A number or a few integers as an operator's argument; None for all other tensors."""
         if isinstance(self.data, (Elements, External, SparseElements)) or self.data is None:
             return None
         if 0 in self.shape[:-1]:
@@ -169,7 +169,7 @@ class External:
 
 
 class StoredWeights(KeyedWeights[StoredTensor]):
-    """Mapping of keys to a file's weights; each lookup returns a read-only array."""
+    """Mapping of keys to a file's weights. Each lookup returns a read-only array."""
 
     def __getitem__(self, key: str) -> NDArray[Any]:
         return self._entry(key).array()
@@ -180,7 +180,7 @@ class StoredWeights(KeyedWeights[StoredTensor]):
 
 
 def dense_tensor(tensor: TensorProto, name: str, path: Path, elements: Mapping[bytes, Elements]) -> StoredTensor:
-    """Return a file's tensor after checking its dimensions, the number of its bytes or elements, and their location.
+    """Return a tensor of a file after checking its dimensions, its number of bytes or elements, and their location.
 
     ``elements`` maps placeholders in messages to raw elements that were left in the file.
     """
@@ -240,7 +240,10 @@ def sparse_tensor(tensor: SparseTensorProto, name: str, path: Path, elements: Ma
 
 
 def string_tensor(name: str, data: Sequence[bytes], shape: tuple[int, ...], path: Path) -> StoredTensor:
-    """Return a tensor of strings, whose dtype has the length of the longest; raise FileError unless UTF-8."""
+    """Return a tensor of strings, whose dtype has the length of the longest string.
+
+    Raise FileError if a string is not UTF-8.
+    """
     _check_length(name, shape, STRING, len(data), math.prod(shape), "strings", path)
     try:
         decoded = [text.decode() for text in data]
@@ -260,7 +263,7 @@ def string_tensor(name: str, data: Sequence[bytes], shape: tuple[int, ...], path
 
 
 def _shape(name: str, dims: Sequence[int], path: Path) -> tuple[int, ...]:
-    """Return a tensor's dimensions; raise FileError for negative ones, which the message's signed fields allow."""
+    """Return a tensor's dimensions; raise FileError if one is negative, which the message's signed fields allow."""
     if any(size < 0 for size in dims):
         raise FileError(
             f"tensor {name!r} has shape {tuple(dims)}",
@@ -294,7 +297,7 @@ def _check_length(
 
 
 def _check_range(tensor: TensorProto, name: str, dtype: str, path: Path) -> None:
-    """Raise FileError for numbers that are stored in a wider field and exceed their dtype's range."""
+    """Raise FileError if numbers are stored in a wider field and exceed the range of their dtype."""
     wide = tensor.uint64_data if dtype == "uint32" else tensor.int32_data
     # dtypes that are as wide as their field need no check
     if not wide or dtype in ("int32", "uint64", "float32"):
@@ -353,7 +356,7 @@ class _Stored(Protocol):
 
 @dataclass(frozen=True)
 class SparseElements:
-    """The stored elements of a sparse tensor; all others are zeros or empty strings."""
+    """The stored elements of a sparse tensor; all other elements are zeros or empty strings."""
 
     tensor: str
     shape: tuple[int, ...]
@@ -369,7 +372,7 @@ class SparseElements:
     def dense(self) -> NDArray[Any]:
         """Return the dense tensor.
 
-        Raise FileError for an index outside the tensor or a duplicate index, BudgetError if memory is insufficient.
+        Raise FileError if an index is outside the tensor or repeated, BudgetError if memory is insufficient.
         """
         values, indices = self.values.array(), self.indices.array()
         claim_memory(f"sparse tensor {self.tensor!r}", math.prod(self.shape) * values.itemsize)

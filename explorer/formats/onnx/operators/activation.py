@@ -1,7 +1,7 @@
 """Activations, and softmax-like normalizations.
 
-ONNX defines many activations with attributes (alpha, beta, gamma) whose defaults differ from torch's. Each builder uses
-the standard's attribute names and defaults.
+Many ONNX activations have attributes (alpha, beta, gamma) with other defaults than in torch. Each builder uses the
+standard's attribute names and defaults.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _hard_max(x: Expr, axis: int) -> Expr:
     return cast(indices == np.arange(x.shape[axis]).reshape(column), x.dtype)
 
 
-# Before opset 13 each of them applies to all axes from `axis` on; the reader then sets `flattens`.
+# Before opset 13, each of these types reduces all axes from `axis` on together; the reader then sets `flattens`.
 _register_normalization("Softmax", softmax, "Return the softmax over an axis.")
 _register_normalization("LogSoftmax", log_softmax, "Return the logarithm of softmax over an axis.")
 _register_normalization("Hardmax", _hard_max, "Return 1 at the first largest element of an axis, 0 elsewhere.")
@@ -58,7 +58,7 @@ _register_normalization("Hardmax", _hard_max, "Return 1 at the first largest ele
 
 @operator("Clip")
 def clip_(input: Expr, min: Expr | None = None, max: Expr | None = None) -> Expr:
-    """Limit the input to the range [min, max]; both limits are optional."""
+    """Limit ``input`` to the range from ``min`` to ``max``; both limits are optional."""
     for name, limit in (("min", min), ("max", max)):
         if limit is not None and limit.size != 1:
             raise OperandError(f"{name} has shape {limit.shape}", rule=f"Clip: {name} must be one number")
@@ -71,13 +71,16 @@ def clip_(input: Expr, min: Expr | None = None, max: Expr | None = None) -> Expr
 
 @operator("LeakyRelu")
 def leaky_relu_(X: Expr, *, alpha: float = 0.01) -> Expr:
-    """Return X, or alpha · X for X < 0."""
+    """Return X, or alpha · X where X < 0."""
     return leaky_relu(X, alpha)
 
 
 @operator("PRelu")
 def parametric_relu(X: Expr, slope: Expr, *, slopes_of_channels: bool | int = False) -> Expr:
-    """Return X, or slope · X for X < 0; slopes align with the last axes, before opset 7 with the channels."""
+    """Return X, or slope · X where X < 0.
+
+    Slopes are aligned with the last axes, and before opset 7 with the channels.
+    """
     if slopes_of_channels and slope.ndim == 1 and slope.size > 1:
         slope = reshape(slope, (slope.size, *[1] * (X.ndim - 2)))
     return where(X < 0, X * slope, X)
@@ -85,19 +88,19 @@ def parametric_relu(X: Expr, slope: Expr, *, slopes_of_channels: bool | int = Fa
 
 @operator("ThresholdedRelu")
 def thresholded_relu(X: Expr, *, alpha: float = 1.0) -> Expr:
-    """Return X where X > alpha, otherwise 0, also for NaN."""
+    """Return X where X > alpha, and 0 elsewhere, also for NaN."""
     return where(X > alpha, X, 0)
 
 
 @operator("Elu")
 def elu_(X: Expr, *, alpha: float = 1.0) -> Expr:
-    """Return X, or alpha · (eˣ − 1) for X < 0."""
+    """Return X, or alpha · (eˣ − 1) where X < 0."""
     return elu(X, alpha)
 
 
 @operator("Celu")
 def celu_(X: Expr, *, alpha: float = 1.0) -> Expr:
-    """Return X, or alpha · (e^(x/alpha) − 1) for X < 0."""
+    """Return X, or alpha · (e^(x/alpha) − 1) where X < 0."""
     return celu(X, alpha)
 
 
@@ -109,7 +112,7 @@ def selu_(X: Expr, *, alpha: float = 1.67326319217681884765625, gamma: float = 1
 
 @operator("Gelu")
 def gelu_(X: Expr, *, approximate: Literal["none", "tanh"] = "none") -> Expr:
-    """Return X · Φ(X), exactly or with the tanh approximation."""
+    """Return X · Φ(X), exact or approximated with tanh, where Φ is the normal distribution."""
     return gelu(X, approximate=approximate == "tanh")
 
 
@@ -148,6 +151,6 @@ def softsign_(input: Expr) -> Expr:
 
 @operator("Shrink")
 def shrink(input: Expr, *, lambd: float = 0.5, bias: float = 0.0) -> Expr:
-    """Return the input moved towards 0 by bias if its magnitude exceeds lambd, otherwise 0."""
+    """Return the input moved towards 0 by ``bias`` where its magnitude exceeds ``lambd``, and 0 elsewhere."""
     above, below = (cast(shifted, input.dtype) for shifted in (input - bias, input + bias))
     return where(input < -lambd, below, where(input > lambd, above, 0))

@@ -1,8 +1,8 @@
-"""If, Loop and Scan, which use inner graphs as branches, iterations and steps.
+"""If, Loop and Scan. Their inner graphs are branches, iterations and steps.
 
-If control flow follows from constants and shapes, it is resolved while the net is built: an If becomes its selected
-branch, in a box with the condition; a Loop with a known number of iterations becomes a scan, or is unrolled if values
-change shape between iterations.
+If control flow depends only on constants and shapes, it is resolved while the net is built. An If becomes its selected
+branch, in a box with the condition. A Loop with a known number of iterations becomes a scan. If values change shape
+between iterations, the loop is unrolled instead.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from explorer.ops.manipulation.concat import stack
 from explorer.record.reasons import counted_text
 
 _NODES = 4
-"""minimum number of nodes recorded by an iteration, for the limit of a plan"""
+"""minimum number of nodes that an iteration records, for the limit of a plan"""
 
 
 @operator("If")
@@ -75,7 +75,7 @@ def if_(
     except ExplorerError:
         if _has_unknown(op) or not (_can_be_recorded(then_branch) or _can_be_recorded(else_branch)):
             raise
-        # The branches return different shapes, or one of them cannot be built, so only the selected one is recorded.
+        # The branches return different shapes, or a branch cannot be built, so only the selected branch is recorded.
         try:
             value = bool(op.value("cond", condition))
         except UnknownShapeError as error:
@@ -85,7 +85,7 @@ def if_(
 
 
 def _can_be_recorded(branch: BuildBody) -> bool:
-    """Whether a branch can be recorded, as far as known without values."""
+    """Return whether a branch can be recorded, as far as this is known without values."""
     try:
         branch(())
     except UnknownShapeError:
@@ -96,7 +96,7 @@ def _can_be_recorded(branch: BuildBody) -> bool:
 
 
 def _has_unknown(op: OperatorContext) -> bool:
-    """Whether an operator's inner graphs contain operators of unknown types, at any depth."""
+    """Return whether an operator's inner graphs contain operators of unknown types, at any depth."""
     pending = [*op.definition.bodies.values()]
     while pending:
         operators = pending.pop().operators
@@ -115,7 +115,11 @@ def loop(
     body: BuildBody,
     outputs: Outputs,
 ) -> Any:
-    """Record iterations of a body with the iteration number, condition and state; return last state and stacks."""
+    """Record a loop; return the last state, and one stack of values for each further output of ``body``.
+
+    ``body`` is called with the iteration number, the condition and the state. ``M`` is the maximum number of
+    iterations.
+    """
     state = _list_input(op, "v_initial")
     stacked = len(op.definition.bodies["body"].outputs) - 1 - len(state)
     condition = tensor(np.array(True)) if condition is None else _scalar("cond", condition, "b")
@@ -144,7 +148,7 @@ class _Loop(NamedTuple):
     condition: Expr
     stacked: int
     probe: Sequence[Any] | None
-    """values recorded by one iteration; None if unknown"""
+    """the values that one iteration records; None if unknown"""
 
 
 def _loop_results(loop: _Loop) -> list[Any]:
@@ -174,13 +178,16 @@ def _loop_results(loop: _Loop) -> list[Any]:
     final = [*while_loop(goes_on, iteration, start, name=op.definition.name)]
     if not stacked:
         return final[2:]
-    # A stack has one element per iteration, so the loop first runs without stacks to count them.
+    # A stack has one element for each iteration, so the loop first runs without stacks to count the iterations.
     iterations = int(op.value("the number of turns", final[0]))
     return _repeated(loop, iterations, probe)
 
 
 def _probe(body: BuildBody, state: list[Any]) -> list[Any] | None:
-    """Return the values recorded by one iteration; None if a shape or sequence index depends on its number."""
+    """Return the values that one iteration records.
+
+    Return None if a shape or sequence index depends on the iteration number.
+    """
     try:
         return body([Parameter(tensor(np.array(0)).type, "number")(), tensor(np.array(True)), *state])
     except ExplorerError as error:
@@ -190,7 +197,10 @@ def _probe(body: BuildBody, state: list[Any]) -> list[Any] | None:
 
 
 def _repeated(loop: _Loop, iterations: int, probe: Sequence[Expr]) -> list[Expr]:
-    """Return the results of a number of iterations, ignoring the body's condition; ``probe`` is from one iteration."""
+    """Return the results of ``iterations`` iterations, ignoring the body's condition.
+
+    ``probe`` contains the values that one iteration records.
+    """
     body, state = loop.body, loop.state
     # The number of iterations is known, so the condition is not needed.
     always = tensor(np.array(True))
@@ -206,7 +216,7 @@ def _repeated(loop: _Loop, iterations: int, probe: Sequence[Expr]) -> list[Expr]
 
 
 def _one_by_one(loop: _Loop) -> list[Any]:
-    """Return the results of iterations whose number and conditions are computed during recording."""
+    """Return the results of a loop whose number of iterations and conditions are computed during recording."""
     op, limit = loop.op, loop.limit
 
     def value(name: str, node: Expr) -> Any:
@@ -220,10 +230,10 @@ def _one_by_one(loop: _Loop) -> list[Any]:
 
 
 def _unrolled(loop: _Loop, iterations: int | None, goes_on: Callable[[Expr], bool] | None = None) -> list[Any]:
-    """Return the results of iterations recorded one after another, because a value changes shape.
+    """Return the results of a loop whose iterations are recorded one after another, because a value changes shape.
 
-    Without iterations, the types of stacks follow from the probe. ``goes_on`` returns whether an iteration's condition
-    requests another one. If ``iterations`` is None, the loop ends only when ``goes_on`` returns False.
+    If no iteration runs, the probe determines the types of the stacks. ``goes_on`` returns whether the condition of an
+    iteration requests another iteration. If ``iterations`` is None, the loop ends only when ``goes_on`` returns False.
     """
     body, state, stacked, probe = loop.body, loop.state, loop.stacked, loop.probe
     outputs: list[list[Expr]] = [[] for _ in range(stacked)]
@@ -260,7 +270,7 @@ def scan(
     scan_output_directions: Ints | None = None,
     outputs: Outputs,
 ) -> Any:
-    """Record steps of a body over the elements of sequences; return the last state and stacks."""
+    """Record steps of ``body`` over the elements of sequences; return the last state and the stacked outputs."""
     operands = _list_input(op, "initial_state_and_scan_inputs")
     count, graph = num_scan_inputs, op.definition.bodies["body"]
     if not 0 < count <= len(operands):
@@ -276,7 +286,7 @@ def scan(
         normalize_axis(axis, x.ndim, "Scan")
         for axis, x in zip(_integers("scan_input_axes", scan_input_axes, count), sequences, strict=True)
     ]
-    # sequences read backwards are flipped, unless all sequences and outputs are reversed
+    # sequences that are read backwards are flipped, unless all sequences and outputs are reversed
     directions = (
         _integers("scan_input_directions", scan_input_directions, count),
         _integers("scan_output_directions", scan_output_directions, stacked),
@@ -308,7 +318,7 @@ def scan(
 
 
 def _integers(name: str, values: Ints | None, count: int) -> Ints:
-    """Return an attribute with an integer for each sequence; zeros if omitted."""
+    """Return the attribute ``values`` with one integer for each of ``count`` sequences; zeros if it is omitted."""
     values = (0,) * count if values is None else values
     if len(values) != count:
         raise OperandError(f"{name}={values}", rule=f"Scan: {name} must have {count} numbers")
@@ -326,7 +336,10 @@ def _list_input(op: OperatorContext, name: str) -> list[Any]:
 
 
 def _scalar(name: str, value: Expr, kinds: str) -> Expr:
-    """Return a value of one element as a scalar; raise OperandError for another size or kind of dtype."""
+    """Return ``value``, which must have one element, as a scalar.
+
+    Raise OperandError if it has another size, or if the kind of its dtype is not in ``kinds``.
+    """
     if value.size != 1 or value.dtype.kind not in kinds:
         wanted = "boolean" if kinds == "b" else "integer"
         raise OperandError(f"{name} is {value.type}", rule=f"{name} must be one {wanted}")
@@ -335,7 +348,7 @@ def _scalar(name: str, value: Expr, kinds: str) -> Expr:
 
 
 def recorded_branches(op: OperatorContext, condition: Expr) -> tuple[Body, tuple[Expr, ...]] | None:
-    """Return one body with all branches that can be recorded, and its operands; None without such branches."""
+    """Return one body with all branches that can be recorded, and its operands; None if no branch can be recorded."""
     branches: dict[str, BuildBody] = {}
     for name in op.definition.bodies:
         with suppress(ExplorerError):
@@ -358,7 +371,7 @@ def recorded_branches(op: OperatorContext, condition: Expr) -> tuple[Body, tuple
 def recorded_iteration(
     op: OperatorContext, body: BuildBody, state: list[Any], limit: Expr | None, condition: Expr
 ) -> tuple[Body, tuple[Expr, ...]]:
-    """Return the first iteration as a body, and its operands."""
+    """Return the first iteration of a loop as a body, and the operands of this body."""
     # the loop's own numbers, which are not weights of the file
     first = full((), bool(value_of(condition)), "bool") if is_known(condition) else condition
     start = full((), 0, "int64"), first, *state, *([] if limit is None else [limit])

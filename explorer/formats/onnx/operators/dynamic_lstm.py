@@ -1,8 +1,9 @@
 """DynamicQuantizeLSTM: a long short-term memory with quantised weights and dynamically quantised operands.
 
-The input is quantised once for all steps, and the state before each step, using the extremes of all sequences, as in
-single-threaded ONNX Runtime; with several threads it may treat parts of a batch separately. Reverse sequences begin at
-their own end, so that all sequences of a batch have their first step at the same time.
+The input is quantised once for all steps, and the state before each step. The scale is determined by the smallest and
+largest element of all sequences, as in single-threaded ONNX Runtime; with several threads, ONNX Runtime may treat parts
+of a batch separately. A reversed sequence begins at its own end, so all sequences of a batch have their first step at
+the same time.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def dynamically_quantized_lstm(
     returns_sequence = op.definition.outputs[0] != left_out(op.definition.name, "output 0")
     lengths = lengths_of(lens, x)
     numbers = tensor(np.arange(x.shape[0], dtype=np.int32), name="number")
-    # steps after the end of the longest sequence are not computed, so they are excluded from the extremes
+    # steps after the end of the longest sequence are not computed, so they do not affect the scale
     extent = x if lengths is None else where(reshape(numbers < greatest(lengths), (-1, 1, 1)), x, 0)
 
     def steps(direction: Direction) -> tuple[Expr, tuple[Expr, ...]]:
@@ -96,8 +97,8 @@ def dynamically_quantized_lstm(
             if lengths is None:
                 after = cell.lstm(dynamic_product(h, *recurrent) + elements[0], peephole, c)
                 return [*after], [after[0]]
-            # If the sequence is an output, ONNX Runtime reads the state from it, so that the state of an ended sequence
-            # is 0 from the second step after its end.
+            # If the sequence is an output, ONNX Runtime reads the state from it. The state of a sequence that has ended
+            # is therefore 0 from the second step after its end.
             seen = where(reshape(elements[1] <= lengths, (-1, 1)), h, 0) if returns_sequence else h
             after = cell.lstm(dynamic_product(seen, *recurrent) + elements[0], peephole, c)
             within = reshape(elements[1] < lengths, (-1, 1))
@@ -118,7 +119,10 @@ def dynamically_quantized_lstm(
 def _quantized(
     op: OperatorContext, name: str, index: int, scale: int, zero: int, directions: int, hidden: int
 ) -> tuple[Expr, Expr, Expr]:
-    """Return weights, scale and zero point; the last two have one number per direction, or one per column."""
+    """Return the weights, their scales and their zero points.
+
+    There is one scale and one zero point for each direction, or for each column of the weights.
+    """
     weights, scales, zero_point = [required(op, f"input {each}") for each in (index, scale, zero)]
     for title, value in ((f"{name}_scale", scales), (f"{name}_zero_point", zero_point)):
         if value.shape not in ((directions,), (directions, 4 * hidden)):
@@ -130,7 +134,7 @@ def _quantized(
 
 
 def _of_direction(parts: tuple[Expr, Expr, Expr], number: int, hidden: int) -> tuple[Expr, Expr, Expr]:
-    """Return one direction's weights, scale and zero point, with columns in torch's order."""
+    """Return the weights, scale and zero point of the direction ``number``, with columns in torch's order."""
     weights, *rest = [part[number] for part in parts]
     scale, zero = [_ordered(part, hidden) if part.ndim else part for part in rest]
     return _ordered(weights, hidden), scale, zero

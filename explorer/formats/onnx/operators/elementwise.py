@@ -1,8 +1,8 @@
 """Elementwise operators, and arithmetic of broadcast operands.
 
-Types that only differ in name from an operation of explorer are rows of explorer/names/operations.py. The functions
-below are types with other behaviour: integer division towards zero, two remainders, tests for one-sided infinities.
-Broadcasting is NumPy's in both, since opset 7.
+Operator types that differ only in name from an operation of explorer are rows of explorer/names/operations.py. The
+functions below are operator types with other behaviour: integer division towards zero, two remainders, tests for
+one-sided infinities. Since opset 7, ONNX broadcasts like NumPy.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ def not_(X: Expr) -> Expr:
 
 @operator("Div")
 def divide(A: Expr, B: Expr) -> Expr:
-    """Return A / B; for integers the quotient rounded towards zero."""
+    """Return A / B; for integers, the quotient is rounded towards zero."""
     # C truncates and NumPy floors; both agree after C's remainder is subtracted, since A is then a multiple of B.
     return floor_divide(A - truncated_remainder(A, B), B) if A.dtype.kind in "iu" else A / B
 
 
 @operator("Mod")
 def modulo(A: Expr, B: Expr, *, fmod: int = 0) -> Expr:
-    """Return the remainder of a division, with the sign of B, or of A for fmod."""
+    """Return the remainder of A / B, with the sign of B; if ``fmod`` is set, with the sign of A."""
     # C's fmod has the sign of A, Python's % the sign of B; the standard requires fmod=1 for real numbers
     return truncated_remainder(A, B) if fmod else remainder(A, B)
 
@@ -81,7 +81,7 @@ def power(X: Expr, Y: Expr) -> Expr:
 
 @operator("Where")
 def where_(condition: Expr, X: Expr, Y: Expr) -> Expr:
-    """Return X where the condition is true, otherwise Y."""
+    """Return X where the condition is true, and Y elsewhere."""
     return where(condition, X, Y)
 
 
@@ -122,7 +122,7 @@ def is_nan(X: Expr) -> Expr:
 
 @operator("IsInf")
 def is_infinite(X: Expr, *, detect_positive: int = 1, detect_negative: int = 1) -> Expr:
-    """Return whether each element is positive or negative infinity."""
+    """Return whether each element is infinite; the attributes select positive and negative infinity."""
     if detect_positive and detect_negative:
         return isinf(X)
     if detect_positive or detect_negative:

@@ -27,7 +27,7 @@ def gemm(
     transA: int = 0,
     transB: int = 0,
 ) -> Expr:
-    """Return alpha · A · B + beta · C; A and B may be transposed."""
+    """Return ``alpha`` · A · B + ``beta`` · C; A and B may be transposed."""
     return general_product(A, B, C, alpha=alpha, beta=beta, transA=transA, transB=transB)
 
 

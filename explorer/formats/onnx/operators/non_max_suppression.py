@@ -1,7 +1,7 @@
 """Non-maximum suppression, which removes boxes that overlap a box of the same class with a higher score.
 
-(NonMaxSuppression since opset 10, last changed in opset 11.) The number of selected boxes, and so the shape of the
-result, depends on input values: it is computed from the inputs, and one plan is kept for each number.
+(NonMaxSuppression since opset 10, last changed in opset 11.) The number of selected boxes, and therefore the shape of
+the result, depends on input values. It is computed from the inputs, and a separate plan is kept for each number.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ _BLOCK = 128
 class NonMaxSuppression(Operation):
     """Indices of image, class and box of the selected boxes: (N, B, 4), (N, classes, B) → (count, 3), int64.
 
-    For each class of each image, boxes are selected in descending order of score, at most ``most`` boxes, with scores
-    above ``least`` (None for all). A box is skipped if its overlap with a selected box exceeds the fraction ``overlap``
-    of their union. Boxes are two opposite corners y, x, or with ``is_centred`` a centre x, y, a width and a height. The
-    run raises ValueError if the number of selected boxes differs from ``count``.
+    For each class of each image, boxes are selected in descending order of score. At most ``most`` boxes are selected,
+    and their scores must be above ``least`` (None for all). A box is skipped if its overlap with a selected box exceeds
+    the fraction ``overlap`` of their union. A box is given by two opposite corners y, x. If ``is_centred`` is set, it
+    is given by its centre x, y, its width and its height. The run raises ValueError if the number of selected boxes is
+    not ``count``.
     """
 
     count: int
@@ -48,7 +49,7 @@ class NonMaxSuppression(Operation):
         return TensorType((self.count, 3), np.int64)
 
     def kernel(self, out: Array, boxes: Array, scores: Array) -> Array:
-        """Select the boxes; raise ValueError if their number differs from the plan's."""
+        """Select the boxes; raise ValueError if their number differs from the plan's number."""
         selected = selected_boxes(boxes, scores, self.most, self.overlap, self.least, self.is_centred)
         if len(selected) != self.count:
             raise ValueError(f"{len(selected)} boxes are selected, but the plan expects {self.count}")
@@ -56,7 +57,7 @@ class NonMaxSuppression(Operation):
         return out
 
     def workspace(self, boxes: TensorType, scores: TensorType) -> int:
-        """Return the bytes of an image's corners, areas and order, and of a block's overlaps with its boxes."""
+        """Return the bytes of an image's corners, areas and order, and of a block's overlaps with the image's boxes."""
         count, itemsize = boxes.shape[1], boxes.dtype.itemsize
         return count * (9 * itemsize + 24) + min(_BLOCK, count) * min(self.most, count) * (8 * itemsize + 3)
 
@@ -66,7 +67,7 @@ class NonMaxSuppression(Operation):
 
 
 def check(boxes: Any, scores: Any) -> None:
-    """Raise OperandError unless there are boxes (N, B, 4) with scores (N, classes, B)."""
+    """Raise OperandError unless the shapes are (N, B, 4) for ``boxes`` and (N, classes, B) for ``scores``."""
     fits = len(boxes.shape) == 3 and boxes.shape[2] == 4 and len(scores.shape) == 3
     if (
         not fits
@@ -116,7 +117,7 @@ def _selected(corners: Array, areas: Array, order: Array, most: int, overlap: fl
 def _overlaps(corners: Array, areas: Array, first: Array, second: Array, overlap: float) -> Array:
     """Return whether the overlap of each pair of boxes exceeds the fraction ``overlap`` of their union."""
     left, right = corners[:, first, None], corners[:, None, second]
-    # Sides of infinite boxes may be NaN: such a box, like one without an area, overlaps no other.
+    # The sides of an infinite box may be NaN. Such a box overlaps no other box, and neither does a box without an area.
     with np.errstate(invalid="ignore", over="ignore"):
         sides = np.minimum(left[2:], right[2:]) - np.maximum(left[:2], right[:2])
         common = sides[0].clip(0) * sides[1].clip(0)

@@ -1,4 +1,4 @@
-"""Normalizations, with stored statistics or the operand's own."""
+"""Normalizations, with stored statistics or with statistics of the operand."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def batch_normalization(
     training_mode: int = 0,
     outputs: Outputs,
 ) -> Expr | tuple[Expr, ...]:
-    """Normalize channels with stored statistics, in training mode with the batch's statistics.
+    """Normalize channels with the stored statistics, or in training mode with the statistics of the batch.
 
-    In training mode also return the running statistics, in which the old ones have the weight ``momentum``.
+    In training mode, also return the running statistics, in which the old statistics have the weight ``momentum``.
     """
     if not training_mode:
         if outputs > 1:
@@ -97,7 +97,7 @@ def instance_normalization(input: Expr, scale: Expr, B: Expr, *, epsilon: float 
 def group_normalization(
     X: Expr, scale: Expr, bias: Expr, *, num_groups: int, epsilon: float = 1e-5, stash_type: int = FLOAT
 ) -> Expr:
-    """Normalize groups of channels; scale and bias have one number per channel, before opset 21 per group."""
+    """Normalize groups of channels; scale and bias have one number for each channel, before opset 21 for each group."""
     # distinguished by shape; if there are as many groups as channels, both meanings agree
     if scale.shape == (num_groups,) != (X.shape[1],) and X.shape[1] % num_groups == 0:
         scale, bias = (repeat(value, X.shape[1] // num_groups) for value in (scale, bias))

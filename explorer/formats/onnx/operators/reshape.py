@@ -1,7 +1,8 @@
 """Operators that compute shapes and change the shapes of tensors.
 
-Exporters write shape arithmetic as operators: Shape, Gather, Concat, Reshape. Shapes are known while a net is built, so
-Shape returns a constant, computations with it are folded (``known_inputs.fold``), and Reshape receives known sizes.
+Exporters write shape arithmetic as operators: Shape, Gather, Concat, Reshape. Shapes are known while a net is built.
+Shape therefore returns a constant, computations with it are folded (``known_inputs.fold``), and Reshape receives known
+lengths.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from explorer.ops.manipulation.reshape import reshape, transpose
 
 @operator("Shape")
 def shape(data: Expr, *, start: int = 0, end: int | None = None) -> Expr:
-    """Return the shape of a tensor, or a range of it."""
+    """Return the shape of a tensor, or its lengths from axis ``start`` to axis ``end``, excluded."""
     return tensor(np.array(data.shape[start:end], np.int64))
 
 
@@ -40,7 +41,7 @@ def size(data: Expr) -> Expr:
 
 @operator("ConstantOfShape")
 def constant_of_shape(input: Known[Ints], *, value: Known[Array] | None = None) -> Expr:
-    """Return a tensor filled with one value."""
+    """Return a tensor of shape ``input`` filled with one value."""
     value = np.zeros(1, np.float32) if value is None else value
     if value.size != 1:
         raise OperandError(f"value has shape {value.shape}", rule="ConstantOfShape: value must be one number")
@@ -55,7 +56,7 @@ def constant(*, value: Expr) -> Expr:
 
 @operator("Range")
 def range_(start: Known[Array], limit: Known[float], delta: Known[float], *, stash_type: Unused) -> Expr:
-    """Return numbers from start (inclusive) to limit (exclusive) with step delta."""
+    """Return the numbers from ``start`` to ``limit``, excluded, in steps of ``delta``."""
     if start.size != 1:
         raise OperandError(f"start has shape {start.shape}", rule="Range: start must be one number")
     first = start.reshape(()).item()
@@ -66,7 +67,7 @@ def range_(start: Known[Array], limit: Known[float], delta: Known[float], *, sta
 
 @operator("Reshape")
 def reshape_(data: Expr, shape: Known[Ints], *, allowzero: int = 0) -> Expr:
-    """Return the elements in another shape; 0 keeps a size, −1 is computed from the other sizes."""
+    """Return the elements in another shape; 0 keeps a length, and −1 is computed from the other lengths."""
     if not allowzero:
         if any(size == 0 and axis >= data.ndim for axis, size in enumerate(shape)):
             raise OperandError(
@@ -79,7 +80,7 @@ def reshape_(data: Expr, shape: Known[Ints], *, allowzero: int = 0) -> Expr:
 
 @operator("Flatten")
 def flatten(input: Expr, *, axis: int = 1) -> Expr:
-    """Return a matrix with the axes before ``axis``, and the remaining axes, merged."""
+    """Return a matrix: the axes before ``axis`` are merged, and so are the remaining axes."""
     rank = input.ndim
     if not -rank <= axis <= rank:
         raise OperandError(f"axis={axis} for {input.type}", rule=f"Flatten: axis must be in {-rank} … {rank}")
@@ -89,7 +90,7 @@ def flatten(input: Expr, *, axis: int = 1) -> Expr:
 
 @operator("Squeeze")
 def squeeze(data: Expr, axes: Known[Ints] | None = None) -> Expr:
-    """Remove axes of size 1: the given axes, or all."""
+    """Remove axes of length 1: the given axes, or all."""
     if axes is None:
         return reshape(data, tuple([size for size in data.shape if size != 1]))
     removed = {normalize_axis(axis, data.ndim, "Squeeze") for axis in axes}
@@ -100,7 +101,7 @@ def squeeze(data: Expr, axes: Known[Ints] | None = None) -> Expr:
 
 @operator("Unsqueeze")
 def unsqueeze(data: Expr, axes: Known[Ints]) -> Expr:
-    """Insert axes of size 1 at positions in the result."""
+    """Insert axes of length 1 at the indices ``axes`` of the result."""
     rank = data.ndim + len(axes)
     new = {normalize_axis(axis, rank, "Unsqueeze") for axis in axes}
     if len(new) < len(axes):
@@ -111,7 +112,7 @@ def unsqueeze(data: Expr, axes: Known[Ints]) -> Expr:
 
 @operator("Expand")
 def expand(input: Expr, shape: Known[Ints]) -> Expr:
-    """Repeat elements to a shape, in which 1 keeps the operand's size."""
+    """Repeat elements to a shape, in which 1 keeps the operand's length."""
     target = broadcast_shapes(input.shape, shape)
     if target is None:
         raise OperandError(
@@ -188,13 +189,13 @@ def _image(x: Expr) -> Shape:
 
 @operator("Trilu")
 def triangle(input: Expr, k: Known[int] = 0, *, upper: int = 1) -> Expr:
-    """Return matrices with zeros below or above a diagonal."""
+    """Return matrices with zeros below a diagonal, or above it if ``upper`` is 0."""
     return triu(input, k) if upper else tril(input, k)
 
 
 @operator("EyeLike")
 def eye_like(input: Expr, *, dtype: int | None = None, k: int = 0) -> Expr:
-    """Return a matrix of the operand's shape with ones on a diagonal."""
+    """Return a matrix with the operand's shape and with ones on a diagonal."""
     if input.ndim != 2:
         raise OperandError(f"an operand {input.type}", rule="EyeLike: the operand must be a matrix")
     result_dtype = input.dtype if dtype is None else dtype_by(dtype, "dtype")

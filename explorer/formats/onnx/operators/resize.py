@@ -1,4 +1,4 @@
-"""Resize, which resamples axes to another size."""
+"""Resize, which resamples axes to another length."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def resize_(
     nearest_mode: Literal["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"] = "round_prefer_floor",
     nearest_by_scale: bool | int = False,
 ) -> Any:
-    """Resample axes to sizes or by scales, with nearest, linear or cubic interpolation."""
+    """Resample axes to ``sizes`` or by ``scales``, with nearest, linear or cubic interpolation."""
     if antialias or exclude_outside or coordinate_transformation_mode not in COORDINATES:
         return delegated(op)  # forms that explorer does not implement
     chosen = [normalize_axis(axis, X.ndim, "Resize") for axis in (range(X.ndim) if axes is None else axes)]

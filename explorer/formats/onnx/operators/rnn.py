@@ -1,7 +1,8 @@
 """Recurrent operators (LSTM, GRU, RNN), with one recurrence for each direction.
 
-The cells of ops/control/recurrence.py have torch's order of gates; ONNX's differs, so weights are reordered while the
-net is built. Features that these cells lack, such as peepholes, are recorded as a scan of a custom cell.
+The cells of ops/control/recurrence.py have torch's order of gates, which differs from ONNX's order. Weights are
+therefore reordered while the net is built. These cells lack some features, such as peepholes. A cell with such a
+feature is recorded as a scan.
 """
 
 from __future__ import annotations
@@ -163,7 +164,7 @@ def _run(
 
 
 def check_shapes(wanted: dict[str, tuple[Expr | None, Shape]]) -> None:
-    """Raise OperandError for an operand whose shape differs from the given one; ``wanted`` maps names to both."""
+    """Raise OperandError if an operand does not have its expected shape; ``wanted`` maps names to operand and shape."""
     for name, (value, shape) in wanted.items():
         if value is not None:
             with_shape(name, value, shape)
@@ -181,7 +182,7 @@ def _steps(direction: Direction, parts: Weights, lengths: Expr | None) -> tuple[
         after = cell.step(elements[0], weights, bias, peephole, *state)
         if lengths is None:
             return [*after], [after[0]]
-        # after its end a sequence keeps its state, and outputs 0
+        # after its end, a sequence keeps its state, and outputs 0
         within = reshape(elements[1] < lengths, (-1, 1))
         return [where(within, new, old) for new, old in zip(after, state, strict=True)], [where(within, after[0], 0)]
 
@@ -192,7 +193,10 @@ def _steps(direction: Direction, parts: Weights, lengths: Expr | None) -> tuple[
 
 
 def _weights(x: Expr, weights: Weights, number: int, hidden: int, order: tuple[int, ...]) -> Weights:
-    """Return one direction's input contribution to the gates, state weights and bias, in torch's order."""
+    """Return the projected input, state weights and bias of the direction ``number``, in torch's order.
+
+    The projected input is the contribution of ``x`` to the gates.
+    """
 
     def ordered(gates: Expr) -> Expr:
         parts = [gates[gate * hidden : (gate + 1) * hidden] for gate in order]
@@ -203,7 +207,7 @@ def _weights(x: Expr, weights: Weights, number: int, hidden: int, order: tuple[i
     state_weights = ordered(recurrent_weights[number]).T
     if bias is None:
         return gate_inputs, state_weights, None
-    # B contains the biases of the input contribution, followed by the biases of the state contribution.
+    # B contains the biases of the input, followed by the biases of the state.
     count = len(order) * hidden
     return gate_inputs + ordered(bias[number, :count]), state_weights, ordered(bias[number, count:])
 
@@ -239,8 +243,8 @@ def each_direction(
 ) -> list[Expr]:
     """Return the sequences (steps, directions, N, hidden) and the last states (directions, N, hidden).
 
-    ``steps`` records one direction and returns its sequence and last states. With ``batch_first``, N is the first axis
-    of initial states.
+    ``steps`` records one direction and returns its sequence and last states. If ``batch_first`` is True, N is the first
+    axis of the initial states.
     """
     x, lengths, starts, peepholes, hidden = operands
     sequences: list[Expr] = []
@@ -325,7 +329,7 @@ class Cell:
 
     @property
     def known(self) -> str:
-        """Name of the cell in ``ops.control.recurrence.CELLS``; "" for a cell with options not available there."""
+        """Name of the cell in ``ops.control.recurrence.CELLS``; "" if no cell there has these options."""
         if self.clip is not None or self.coupled:
             return ""
         if self.type == "RNN":
@@ -335,7 +339,7 @@ class Cell:
         return "lstm" if self.type == "LSTM" else "early gru" if self.reset_before_product else "gru"
 
     def step(self, x: Expr, weights: Expr, bias: Expr | None, peephole: Expr | None, *state: Expr) -> tuple[Expr, ...]:
-        """Return the next state; ``x`` is the input contribution to the gates; gates have torch's order."""
+        """Return the next state. ``x`` is the projected input, whose gates are in torch's order."""
         if self.type == "LSTM":
             return self.lstm(affine(state[0], weights, bias) + x, peephole, state[1])
         (h,) = state
@@ -347,7 +351,7 @@ class Cell:
         return x if self.clip is None else clipped(x, -self.clip, self.clip)
 
     def lstm(self, sums: Expr, peephole: Expr | None, c: Expr) -> tuple[Expr, Expr]:
-        """Return the next h and c of a long short-term memory from the sums of its gates, in torch's order."""
+        """Return the next h and c of a long short-term memory; ``sums`` are the sums of its gates in torch's order."""
         gate_activation, candidate_activation, memory_activation = self.activations
         input_sum, forget_sum, candidate, output_sum = gates(sums, 4)
         input_peephole, output_peephole, forget_peephole = (None,) * 3 if peephole is None else gates(peephole, 3)
@@ -396,7 +400,7 @@ def cells_of(
 ) -> list[Cell]:
     """Return the cell of each direction; ``type`` is LSTM, GRU or RNN.
 
-    Raise OperandError for an activation that ONNX lacks.
+    Raise OperandError if ONNX lacks an activation.
     """
     default_activations, directions = (
         _DEFAULT_ACTIVATIONS[type],
@@ -428,7 +432,7 @@ def cells_of(
 
 
 def _activation(name: str, alphas: Iterator[float], betas: Iterator[float]) -> Activation:
-    """Return an activation; its parameters, if any, are the next ones in the file's lists."""
+    """Return the activation ``name``; its parameters, if any, are the next ones in the file's lists."""
     formula = _FORMULAS[name]
     defaults = _PARAMETERS.get(name)
     if defaults is None:

@@ -1,8 +1,8 @@
 """Operators that write or add elements at indices along one axis, or at rows of indices into the first axes.
 
 (ScatterElements and ScatterND since opset 11, with reductions since 16; before that, Scatter.) If an index is repeated,
-the last element is written, or all are added, or their maximum or minimum is combined with the existing element. The
-reference evaluator computes products.
+the last element is written, or all elements are added, or their maximum or minimum is combined with the existing
+element. The reference evaluator computes products.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _scattered(x: Expr, indices: Expr, updates: Expr, axis: int, reduction: _Red
 def scatter_elements(
     op: OperatorContext, data: Expr, indices: Expr, updates: Expr, *, axis: int = 0, reduction: _Reduction = "none"
 ) -> Any:
-    """Write or add elements at indices along an axis, each at its own position on the other axes."""
+    """Write or add elements at indices along ``axis``; along the other axes, each element keeps its position."""
     if reduction == "mul" or data.dtype.kind not in "biuf":
         return delegated(op)
     return _scattered(data, indices, updates, normalize_axis(axis, data.ndim, "ScatterElements"), reduction)

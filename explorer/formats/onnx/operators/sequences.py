@@ -1,7 +1,7 @@
 """Sequences and optionals, represented by tuples of expressions and None while a net is built.
 
-They are not nodes and need no memory: a program reads their elements directly. The length of an input is the length of
-the list that a caller passes; a length that depends on values is computed first.
+Sequences and optionals are not nodes and need no memory: a program reads their elements directly. The length of an
+input is the length of the list that a caller passes. A length that depends on values is computed first.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _elements(value: Any) -> tuple[Expr, ...]:
 
 
 def _index(position: int, length: int) -> int:
-    """Return a non-negative position; raise OperandError for a position outside a sequence of a length."""
+    """Return ``position`` as a nonnegative index; raise OperandError if a sequence of length ``length`` lacks it."""
     if not -length <= position < length:
         raise OperandError(
             f"position {position} of a sequence of {length}", rule="the position must be inside the sequence"
@@ -65,7 +65,7 @@ def length(input_sequence: _Value) -> Expr:
 
 @operator("SequenceInsert")
 def insert(input_sequence: _Value, tensor: Expr, position: Known[int] | None = None) -> Any:
-    """Return the sequence with a tensor inserted at a position, by default at the end."""
+    """Return the sequence with a tensor inserted at ``position``, by default at the end."""
     elements = _elements(input_sequence)
     count = len(elements)
     index = count if position in (None, count) else _index(position, count)
@@ -74,7 +74,7 @@ def insert(input_sequence: _Value, tensor: Expr, position: Known[int] | None = N
 
 @operator("SequenceErase")
 def erase(input_sequence: _Value, position: Known[int] = -1) -> Any:
-    """Return the sequence without the element at a position, by default the last one."""
+    """Return the sequence without the element at ``position``, by default the last element."""
     elements = _elements(input_sequence)
     index = _index(position, len(elements))
     return ((*elements[:index], *elements[index + 1 :]),)
@@ -109,7 +109,7 @@ def split_to_sequence(input: Expr, split: Known[Array] | None = None, *, axis: i
 
 @operator("ConcatFromSequence")
 def concat_from_sequence(input_sequence: _Value, *, axis: int, new_axis: int = 0) -> Expr:
-    """Concatenate the elements along an axis, or stack them along a new one."""
+    """Concatenate the elements along an axis, or stack them along a new axis."""
     elements = _elements(input_sequence)
     if not elements:
         raise OperandError("an empty sequence", rule="ConcatFromSequence: the sequence must have at least one element")
@@ -118,13 +118,13 @@ def concat_from_sequence(input_sequence: _Value, *, axis: int, new_axis: int = 0
 
 @operator("Optional")
 def optional_(input: _Value = None, *, type: Unused) -> Any:
-    """Return an optional value; None without an input."""
+    """Return an optional value; without an input, it is None."""
     return (input,)
 
 
 @operator("OptionalGetElement")
 def get_element(input: _Value = None) -> Any:
-    """Return the value of an optional; raise OperandError if it is absent."""
+    """Return the value of an optional; raise OperandError if there is none."""
     if input is None:
         raise OperandError("an optional without a value", rule="OptionalGetElement: the optional must have a value")
     return (input,)

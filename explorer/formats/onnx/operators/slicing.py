@@ -1,7 +1,8 @@
 """Operators that slice, index, split, concatenate and pad tensors.
 
-Starts, ends, sizes and widths are inputs since opset 10 to 13, and attributes before; both are read by name. Indices
-computed by the net are checked at run time; known indices are checked against the axis while the net is built.
+Starts, ends, sizes and widths are attributes in old opsets, and inputs since opset 10 to 13. They are read by name in
+both cases. If the net computes an index, the index is checked at run time. Known indices are checked against the axis
+while the net is built.
 """
 
 from __future__ import annotations
@@ -45,8 +46,10 @@ def split(
     num_outputs: int | None = None,
     outputs: Outputs,
 ) -> tuple[Expr, ...]:
-    """Split an axis into parts of given sizes, by default equal parts for all outputs, except for a smaller last
-    one."""
+    """Split an axis into parts of given lengths, by default one equal part for each output.
+
+    If the parts cannot be equal, the last part is shorter.
+    """
     axis = normalize_axis(axis, input.ndim, "Split")
     length = input.shape[axis]
     if split is None:
@@ -91,7 +94,7 @@ def slice_(
 
 @operator("Gather")
 def gather(data: Expr, indices: Expr, *, axis: int = 0) -> Expr:
-    """Return the parts of an axis at indices; a negative index counts from the end."""
+    """Return the slices of ``data`` at ``indices`` along ``axis``; a negative index counts from the end."""
     axis = normalize_axis(axis, data.ndim, "Gather")
     if is_known(indices) and indices.ndim == 0:
         return data[(*[slice(None)] * axis, int(value_of(indices)))]
@@ -100,10 +103,10 @@ def gather(data: Expr, indices: Expr, *, axis: int = 0) -> Expr:
 
 @operator("GatherElements")
 def gather_elements(data: Expr, indices: Expr, *, axis: int = 0) -> Expr:
-    """Return, for each index, the element at this index of an axis and at its own position on the other axes."""
+    """Return the element of ``data`` at each position, where the position along ``axis`` is given by ``indices``."""
     axis = normalize_axis(axis, data.ndim, "GatherElements")
     if indices.ndim == data.ndim:
-        # other axes are cut to the number of indices, because a single index is not broadcast
+        # all other axes are cut to the number of indices, because a single index is not broadcast
         first_rows = [slice(None) if other == axis else slice(size) for other, size in enumerate(indices.shape)]
         if any(size > data.shape[other] for other, size in enumerate(indices.shape) if other != axis):
             raise OperandError(
@@ -115,7 +118,7 @@ def gather_elements(data: Expr, indices: Expr, *, axis: int = 0) -> Expr:
 
 
 def _checked_indices(indices: Expr, size: int) -> Expr:
-    """Return indices into an axis of a size; known ones are checked and made non-negative.
+    """Return indices into an axis of length ``size``; known indices are checked and made nonnegative.
 
     The operation that reads unknown indices checks them at run time.
     """
@@ -175,7 +178,7 @@ def pad_(
 
 @operator("OneHot")
 def one_hot(indices: Expr, depth: Known[int], values: Expr, *, axis: int = -1) -> Expr:
-    """Return rows with one value at an index and another elsewhere; an index outside the row sets nothing."""
+    """Return rows with one value at the index and another value elsewhere; an index outside the row sets nothing."""
     # fractions are truncated; int64 avoids wrap-around of indices in narrow dtypes
     indices = cast(indices, np.dtype(np.int64))
     axis = normalize_axis(axis, indices.ndim + 1, "OneHot")

@@ -1,4 +1,4 @@
-"""Operators that sort elements along an axis, find extremes or distinct parts, and compute cumulative sums."""
+"""Operators that sort elements along an axis, find extremes or distinct slices, and compute cumulative sums."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _register_extreme(type: str, find: Callable[..., Expr], doc: str) -> None:
     def extreme(data: Expr, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Expr:
         axis = normalize_axis(axis, data.ndim, type)
         if select_last_index:
-            # the first extreme of the reversed elements is the last one
+            # the first extreme of the reversed elements is the last extreme
             return data.shape[axis] - 1 - find(flip(data, axis), axis, bool(keepdims))
         return find(data, axis, bool(keepdims))
 
@@ -53,10 +53,10 @@ def cumulative_sum(x: Expr, axis: Known[int], *, exclusive: int = 0, reverse: in
 
 
 class UniquePlaces(Operation):
-    """Indices of distinct parts along an axis, as in ``np.unique``: first indices, inverse indices and counts.
+    """Indices of distinct slices along an axis, as in ``np.unique``: first indices, inverse indices and counts.
 
-    The result is the concatenation of the three integer lists. Distinct parts are sorted, or in order of first
-    occurrence. The run raises ValueError if the number of distinct parts differs from ``count``.
+    The result is the concatenation of the three integer lists. Distinct slices are sorted, or in order of first
+    occurrence. The run raises ValueError if the number of distinct slices differs from ``count``.
     """
 
     axis: int
@@ -69,13 +69,13 @@ class UniquePlaces(Operation):
     examples = (Example(integers(6, high=1), axis=0, count=1), Example(integers(2, 3, high=1), axis=1, count=1))
 
     def infer(self, x: TensorType) -> TensorType:
-        """Return (count + parts + count,), int64."""
+        """Return (count + slices + count,), int64."""
         if not 0 <= self.axis < x.rank or not 0 <= self.count <= x.shape[self.axis]:
             raise self.refuse((x,), f"the operand must have an axis {self.axis} of at least {self.count} parts")
         return TensorType((2 * self.count + x.shape[self.axis],), np.int64)
 
     def kernel(self, out: Array, x: Array) -> Array:
-        """Find the distinct parts; raise ValueError if their number differs from the plan's."""
+        """Find the distinct slices; raise ValueError if their number differs from the plan's number."""
         first, inverse, counts = distinct(x, self.axis)
         if first.size != self.count:
             raise ValueError(f"{first.size} distinct parts, but the plan expects {self.count}")
@@ -94,9 +94,9 @@ class UniquePlaces(Operation):
 
 
 def distinct(x: Array, axis: int) -> tuple[Array, Array, Array]:
-    """Return first indices, inverse indices and counts of the distinct parts along an axis, like ``np.unique``."""
+    """Return first indices, inverse indices and counts of the distinct slices along an axis, like ``np.unique``."""
     if not x.size:
-        # parts without elements are equal
+        # slices without elements are equal
         count = x.shape[axis]
         zeros = np.zeros(min(count, 1), np.int64)
         return zeros, np.zeros(count, np.int64), zeros + count
@@ -108,7 +108,7 @@ def distinct(x: Array, axis: int) -> tuple[Array, Array, Array]:
 def unique(
     op: OperatorContext, X: Expr, *, axis: int | None = None, sorted: int = 1, outputs: Outputs
 ) -> tuple[Expr, ...]:
-    """Return distinct elements or parts along an axis, with indices and counts, sorted or in order of occurrence."""
+    """Return distinct elements or slices along an axis, with indices and counts, sorted or in order of occurrence."""
     parts = reshape(X, (X.size,)) if axis is None else X
     axis = normalize_axis(axis or 0, parts.ndim, "Unique")
 

@@ -1,8 +1,8 @@
 """Optimizer steps (domain ai.onnx.preview.training), which follow the gradients in training files.
 
-Adagrad and Adam use explorer's update rules, which agree with the standard. Momentum does not: the standard averages
-gradients and then multiplies by the rate, while explorer/ops/nn/update_rules.py, like Caffe2, includes the rate in the
-average. Both agree only for a constant rate.
+Adagrad and Adam use explorer's update rules, which agree with the standard. For Momentum, the standard averages
+gradients and then multiplies by the rate. explorer/ops/nn/update_rules.py, like Caffe2, includes the rate in the
+average. Both agree only if the rate is constant, so Momentum is written out here.
 """
 
 from __future__ import annotations
@@ -92,10 +92,7 @@ def momentum(
 def _steps(
     step: Step, rate: Expr, count: Expr, operands: tuple[Expr, ...], decay: float, *groups: str
 ) -> tuple[Expr, ...]:
-    """Return the results for all tensors: all new values first, then each part of the new states.
-
-    Operands are in groups with the same order of tensors. ``decay`` times the values is added to the gradients.
-    """
+    """Return the results for all tensors: all new values first, then the new states, one kind after the other."""
     rate, count = _scalar("R", rate, "f"), _scalar("T", count, "i")
     tensors, remainder = divmod(len(operands), len(groups))
     if not tensors or remainder:

@@ -1,1 +1,1 @@
-"""Writing of ONNX files: nets with ONNX operator types unchanged, all other nets as their expressions."""
+"""Writing of ONNX files. Nets with ONNX operator types are written unchanged, all other nets as their expressions."""

@@ -1,7 +1,8 @@
 """Writers of operations that move, reduce and multiply arrays.
 
-Shapes, ranges and counts are attributes in explorer, and inputs in ONNX. If one depends on an unknown length of the
-net's inputs, it is written as a computation from the input's shape; if that is impossible, the operation is rejected.
+Shapes, ranges and counts are attributes in explorer, and inputs in ONNX. If one of them depends on an unknown length of
+the net's inputs, it is written as a computation from the input's shape. If that is impossible, the operation is
+rejected.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ def part(graph: GraphWriter, node: Any, x: str) -> Any:
 
 
 def _counts_from_ends(span: Sequence[int], other: Sequence[int], length: int, other_length: int) -> bool:
-    """Whether each bound of a range is fixed or counts from the end of an axis of unknown length."""
+    """Return whether each bound of a range is fixed, or counts from the end of an axis of unknown length."""
     ends = all(a == b or a - length == b - other_length for a, b in zip(span[:2], other[:2], strict=True))
     return ends and span[2] == other[2]
 
@@ -99,7 +100,7 @@ def _from_end(index: int, other: int, length: int, other_length: int) -> int:
 
 @writes("index0")
 def member(graph: GraphWriter, node: Any, x: str) -> Any:
-    """Write the part at one index of the first axis."""
+    """Write the slice at one index of the first axis."""
     if node.operation.index != graph.counterpart(node).operation.index:
         raise graph.dependency_error(node, "an index that is computed from unknown lengths")
     return graph.node("Gather", x, graph.constant(node.operation.index), axis=0)
@@ -152,14 +153,14 @@ def _indices(graph: GraphWriter, node: Any, name: str) -> str:
 
 @writes("take")
 def take(graph: GraphWriter, node: Any, *names: str) -> Any:
-    """Write the parts at indices along an axis."""
+    """Write the slices at indices along an axis."""
     indices = _indices(graph, node.operands[1], names[1])
     return graph.node("Gather", names[0], indices, axis=node.operation.axis)
 
 
 @writes("take_along")
 def take_along(graph: GraphWriter, node: Any, *names: str) -> Any:
-    """Write the elements at indices along an axis, each at its own position on the other axes."""
+    """Write the elements at indices along an axis; along the other axes, each element keeps its position."""
     indices = _indices(graph, node.operands[1], names[1])
     return graph.node("GatherElements", names[0], indices, axis=node.operation.axis)
 
@@ -180,7 +181,7 @@ def add_along(graph: GraphWriter, node: Any, *names: str) -> Any:
 
 @writes("take_gradient")
 def add_parts(graph: GraphWriter, node: Any, *names: str) -> Any:
-    """Write the addition of parts to zeros at indices along an axis."""
+    """Write the addition of slices to zeros at indices along an axis."""
     axis, indices = node.operation.axis, node.operands[1]
     parts = [*node.shape[:axis], indices.size, *node.shape[axis + 1 :]]
     along = [1] * axis + [indices.size] + [1] * (node.ndim - axis - 1)
@@ -197,7 +198,7 @@ def _scatter_add(graph: GraphWriter, node: Any, indices: str, values: str) -> An
 
 @writes("unique_places")
 def unique_places(graph: GraphWriter, node: Any, x: str) -> Any:
-    """Write first indices, inverse indices and counts of distinct parts."""
+    """Write first indices, inverse indices and counts of distinct slices."""
     operation = node.operation
     lists = graph.node("Unique", x, outputs=4, axis=operation.axis, sorted=int(operation.is_sorted))[1:]
     return graph.node("Concat", *lists, axis=0)
@@ -205,7 +206,7 @@ def unique_places(graph: GraphWriter, node: Any, x: str) -> Any:
 
 @writes("one_hot")
 def one_hot(graph: GraphWriter, node: Any, x: str) -> Any:
-    """Write 1 at the position of each class, 0 elsewhere."""
+    """Write 1 at the position of each class, and 0 elsewhere."""
     depth = graph.constant(node.operation.classes)
     return graph.node("OneHot", _indices(graph, node.operands[0], x), depth, graph.constant([0, 1], node.dtype))
 

@@ -1,7 +1,7 @@
 """Writers of control flow (choices, loops, scans) with inner graphs, and of delegated operators.
 
-ONNX's inner graphs read outer values by name, so captured operands are not inputs. Outputs of an inner graph must be
-its own values, so a value that is only passed through is copied by an operator.
+ONNX's inner graphs read outer values by name, so captured operands are not inputs. An inner graph must compute all of
+its outputs. If a value is only passed through, an operator therefore copies it.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def scan(graph: GraphWriter, node: Any, *names: str) -> Any:
     counterpart = graph.counterpart(node).operation
     states, sequences, captured = operation.parts(names)
     if not sequences:
-        # ONNX's Scan requires a sequence; the step numbers serve as one that nothing reads
+        # ONNX's Scan requires a sequence; nothing reads the step numbers, which serve as this sequence
         if operation.length != counterpart.length:
             raise graph.dependency_error(node, "the number of its steps")
         sequences = [graph.constant(np.arange(operation.length))]

@@ -1,8 +1,8 @@
-"""Conversion of a definition with ONNX operator types to a model with one node per operator.
+"""Conversion of a definition with ONNX operator types to a model with one node for each operator.
 
-The reader keeps a node's inputs and attributes by name, and converts constants to arguments and weights. The schema
-determines which of them are inputs or attributes. Inner graphs are written in the same way, and names of unknown
-lengths are kept. Nothing is built, so operators that Explorer does not know are written as well.
+The reader keeps a node's inputs and attributes by name, and converts constants to arguments and weights. Here, the
+schema determines which arguments and weights are inputs, and which are attributes. Inner graphs are written in the same
+way, and names of unknown lengths are kept. Nothing is built, so operators that explorer does not know are also written.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _EXPORT = "export the model again with the framework that made it"
 
 
 def model_of(definition: NetDefinition) -> tuple[Model, ModelProto]:
-    """Return the model of a definition; raise OperandError for an operator that ONNX cannot represent."""
+    """Return the model of a definition; raise OperandError if ONNX cannot represent an operator."""
     model = Model(definition.name, _values(definition))
     nodes = _Graph(model, definition).nodes()
     inputs = [_input(definition, name) for name in definition.inputs]
@@ -46,7 +46,7 @@ def model_of(definition: NetDefinition) -> tuple[Model, ModelProto]:
 
 
 def _values(definition: NetDefinition) -> Iterator[str]:
-    """Yield the names of all values, including inner graphs."""
+    """Yield the names of all values, including values of inner graphs."""
     pending = [definition]
     while pending:
         current = pending.pop()
@@ -163,8 +163,10 @@ class _Graph:
         return tensor
 
     def _body(self, operator: OperatorDefinition, name: str, body: NetDefinition) -> GraphProto:
-        """Return an inner graph; captured values follow its own inputs in ``body.inputs`` and are not inputs in
-        ONNX."""
+        """Return an inner graph.
+
+        In ``body.inputs``, captured values follow the graph's own inputs. In ONNX, captured values are not inputs.
+        """
         inputs = [_declared_info(body, blob) for blob in body.inputs[: self._own_inputs(operator, body)]]
         if operator.type == "Loop":
             # ONNX Runtime rejects an iteration number and a condition without types
@@ -191,8 +193,10 @@ class _Graph:
     def _flattened(
         self, operator: OperatorDefinition, type: str, inputs: list[str], attributes: list[AttributeProto]
     ) -> Iterator[NodeProto]:
-        """Yield the nodes of a softmax over all axes from ``axis`` on, as before opset 13: flatten, softmax,
-        reshape."""
+        """Yield the nodes of a softmax over all axes from ``axis`` on, as before opset 13.
+
+        The nodes flatten the operand, compute the softmax, and restore the shape.
+        """
         (x,), (y,) = inputs, operator.outputs
         shape, rows, result = (self.model.unused_name(f"{y}.{part}") for part in ("shape", "rows", "result"))
         axis = [attribute for attribute in attributes if attribute.name == "axis"]
@@ -204,7 +208,7 @@ class _Graph:
 
 
 def _formals(operator: OperatorDefinition, schema: defs.OpSchema | None) -> list[str]:
-    """Return the names of an operator's inputs in order, up to the last one present."""
+    """Return the names of an operator's inputs in order, up to the last input that is present."""
     present = [*operator.input_names, *operator.weights, *operator.arguments]
     if schema is None:
         return _numbered_names(present, "input ")
@@ -249,7 +253,7 @@ def _attribute(operator: OperatorDefinition, schema: defs.OpSchema | None, name:
 
 
 def _has_type(value: Plain, kind: type, is_list: bool) -> bool:
-    """Whether a value, or each item of a list, can be written as a Python type."""
+    """Return whether a value, or each item of a list, can be written as the Python type ``kind``."""
     if is_list:
         return isinstance(value, (tuple, list)) and all(_has_type(item, kind, False) for item in value)
     if isinstance(value, int) and kind is not str:

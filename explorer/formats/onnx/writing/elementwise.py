@@ -1,8 +1,7 @@
-"""Writers of elementwise functions: ONNX's own, and compositions of them.
+"""Writers of elementwise functions: ONNX's own functions, and compositions of them.
 
-The table of names is shared with the reader, so that functions are written as they were read. explorer promotes dtypes
-like NumPy, while ONNX requires operands of equal dtypes and has few functions of booleans, so casts are written where
-the two differ.
+The table of names is shared with the reader, so functions are written as they were read. explorer promotes dtypes like
+NumPy. ONNX requires operands of equal dtypes and has few functions of booleans. Casts are written where the two differ.
 """
 
 from __future__ import annotations
@@ -256,7 +255,7 @@ _LOGARITHMS = {"log10": 1 / math.log(10), "log2": 1 / math.log(2)}
 
 @writes(*_SCALED, *_LOGARITHMS)
 def scaled(graph: GraphWriter, node: Any, x: str) -> Any:
-    """Write a multiple of x or of its logarithm."""
+    """Write a multiple of x, or of the logarithm of x."""
     (x,) = graph.operands(node, [x])
     name = node.operation.name
     value = graph.node("Log", x) if name in _LOGARITHMS else x
@@ -296,7 +295,7 @@ def hypot(graph: GraphWriter, node: Any, *names: str) -> Any:
 
 @writes("logaddexp", "logaddexp2")
 def logaddexp(graph: GraphWriter, node: Any, *names: str) -> Any:
-    """Write log(eˣ + eʸ) as the larger operand plus log1p(e^−distance), or the same to base 2."""
+    """Write log(eˣ + eʸ), or the same to base 2, as the larger operand plus log1p(e^−distance)."""
     x, y = graph.operands(node, names)
     is_binary = node.operation.name == "logaddexp2"
     distance = graph.node("Neg", graph.node("Abs", graph.node("Sub", x, y)))
@@ -321,7 +320,7 @@ def extreme_number(graph: GraphWriter, node: Any, *names: str) -> Any:
 
 @writes("arctan2")
 def arctan2(graph: GraphWriter, node: Any, *names: str) -> Any:
-    """Write a point's angle: arctan(y / x), plus or minus π for x < 0; 0 for the origin, regardless of signs."""
+    """Write a point's angle: arctan(y / x), plus or minus π if x < 0; 0 for the origin, regardless of signs."""
     y, x = graph.operands(node, names)
     zero, half = graph.constant(0, node.dtype), graph.constant(math.pi, node.dtype)
     half_turn = graph.node("Where", graph.node("Less", y, zero), graph.node("Neg", half), half)

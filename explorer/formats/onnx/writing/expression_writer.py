@@ -1,4 +1,4 @@
-"""Conversion of expressions to a model, from a net of another dialect or from the user.
+"""Conversion of expressions, from a net of another dialect or from the user, to a model.
 
 Names of inputs, outputs, blobs and weights are kept. Boxes become paths in node names, as in torch's exporter. No file
 is written until all operations have been converted.
@@ -25,9 +25,9 @@ def model_of(
     wanted: Mapping[int, str] | None = None,
     counterparts: Counterparts | None = None,
 ) -> tuple[Model, ModelProto]:
-    """Return the model of expressions; raise OperandError for an operation that ONNX cannot represent.
+    """Return the model of expressions; raise OperandError if ONNX cannot represent an operation.
 
-    ``inputs`` maps names in the file to parameters; ``wanted`` maps uids of other values to names.
+    ``inputs`` maps names in the file to parameters. ``wanted`` maps uids of other values to names.
     """
     counterparts = counterparts or Counterparts()
     taken = [*inputs, *outputs]
@@ -60,7 +60,7 @@ def model_of(
 
 
 def _output_names(outputs: Mapping[str, Expr], inputs: Mapping[str, Expr]) -> dict[int, str]:
-    """Return a dict of uids to output names, the first name of a value; inputs keep their names."""
+    """Return uid → output name; a value with several names has the first name, and inputs keep their names."""
     input_uids = {node.uid for node in inputs.values()}
     return {
         node.uid: each for each, node in reversed([*outputs.items()]) if node.uid not in input_uids and node.operands

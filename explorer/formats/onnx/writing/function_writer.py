@@ -1,6 +1,7 @@
 """Conversion of expressions, layers and functions of tensors to a model.
 
-A function is recorded for its inputs' types, and a second time with other lengths if some lengths are unknown.
+A function is recorded for the types of its inputs. If some lengths are unknown, it is recorded a second time with other
+lengths.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _LENGTHS = 3, 5
 
 
 def model_of(name: str, what: Any, inputs: Mapping[str, Any] | None) -> tuple[Model, ModelProto]:
-    """Return the model of expressions, or of a function recorded for inputs."""
+    """Return the model of expressions, or of a function recorded for ``inputs``."""
     if inputs is None:
         if callable(what) and not isinstance(what, Expr):
             raise OperandError(
@@ -75,7 +76,7 @@ def _shape(each: Any) -> tuple[int | str, ...]:
 def _recorded(
     what: Callable[..., Any], inputs: Mapping[str, Any], lengths: Mapping[str, int]
 ) -> tuple[dict[str, Expr], dict[str, Expr]]:
-    """Return the inputs and outputs of a function recorded with specific lengths."""
+    """Return the inputs and outputs of a function after recording it with the given lengths."""
     operands = {}
     for name, each in inputs.items():
         shape = tuple([lengths[size] if isinstance(size, str) else size for size in _shape(each)])

@@ -16,7 +16,10 @@ _ALIGNMENT = 64
 
 
 def write_model(model: Model, model_proto: ModelProto, path: Path) -> None:
-    """Write a model to a file, replacing it; weights of more than 2 GB are written to ``path`` + ``.data``."""
+    """Replace the file ``path`` with a model.
+
+    If the weights take more than 2 GB, they are written to ``path`` + ``.data``.
+    """
     if model.nbytes <= LARGEST:
         for tensor in model_proto.graph.initializer:
             model.fill(tensor)
@@ -32,7 +35,7 @@ def write_model(model: Model, model_proto: ModelProto, path: Path) -> None:
             weights.file.write(model.elements[tensor.name].reshape(-1).view("u1").data)
             weights.file.write(bytes(-weights.file.tell() % _ALIGNMENT))
         graph.file.write(model_proto.SerializeToString())
-        # both are complete on disk before either is renamed
+        # both files are complete on disk before either is renamed
         weights.complete()
         graph.complete()
         weights.replace()

@@ -1,7 +1,8 @@
 """Conversion of a net of any dialect to a model.
 
-The net is built for its inputs' shapes, twice if these have unknown lengths. Numbers that differ between the two builds
-depend on an unknown length and are written as computations from the inputs' shapes; all others are constants.
+The net is built for the shapes of its inputs, and a second time with other lengths if some lengths are unknown. If a
+number differs between the two builds, it depends on an unknown length and is written as a computation from the shapes
+of the inputs. All other numbers are constants.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _CHANGES: tuple[Callable[[int, int], int], ...] = (
 
 
 def model_of(net: Net) -> tuple[Model, ModelProto]:
-    """Return the model of a net; raise OperandError for an operation that ONNX cannot represent."""
+    """Return the model of a net; raise OperandError if ONNX cannot represent an operation."""
     net.init()
     shapes = net.example_shapes()
     unknown = _unknown_lengths(net)
@@ -43,7 +44,7 @@ def model_of(net: Net) -> tuple[Model, ModelProto]:
 
 
 def _unknown_lengths(net: Net) -> dict[tuple[str, int], str]:
-    """Return a dict of (input, axis) to the name of the unknown length; unnamed lengths get unique names."""
+    """Return (input, axis) → name of the unknown length; unnamed lengths get unique names."""
     return {
         (name, axis): size if isinstance(size, str) else f"{NAMELESS}{name} {axis}"
         for name in net.definition.inputs
@@ -55,7 +56,7 @@ def _unknown_lengths(net: Net) -> dict[tuple[str, int], str]:
 def _two_builds(
     net: Net, shapes: dict[str, Shape], unknown: dict[tuple[str, int], str]
 ) -> tuple[Build, Build, dict[tuple[int, int], str]]:
-    """Return builds for two sets of lengths, and a dict of pairs of lengths to names."""
+    """Return two builds with different lengths, and a dict that maps the two values of a length to its name."""
     names = list(dict.fromkeys(unknown.values()))
     last_error: ExplorerError | None = None
     for own, other in _candidates(net, shapes, unknown, names):
@@ -94,7 +95,7 @@ def _candidates(
 
 
 def _value_names(build: Build) -> dict[int, str]:
-    """Return a dict of uids to names of a net's values, the first name if a value has several."""
+    """Return uid → name for the values of a net; a value with several names has the first name."""
     return {
         value.uid: name
         for name, value in reversed([*build.values.items()])

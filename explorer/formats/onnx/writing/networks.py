@@ -1,7 +1,7 @@
 """Writers of convolution, pooling, resizing, activations, softmax and losses.
 
-explorer's windows have padding for each side, like ONNX's, but in another order. Gradients of layers are rejected with
-a reason, unless they are also forward layers, such as a transposed convolution.
+Like ONNX, explorer has separate padding for each side of a window, but in another order. Gradients of layers are
+rejected with a reason, unless they are also forward layers, such as a transposed convolution.
 """
 
 from __future__ import annotations
@@ -41,7 +41,10 @@ def convolution(graph: GraphWriter, node: Any, *names: str) -> Any:
 
 @writes("conv2d_image_gradient")
 def transposed_convolution(graph: GraphWriter, node: Any, *names: str) -> Any:
-    """Write a convolution's adjoint as a transposed convolution; output_padding adds pixels skipped by strides."""
+    """Write the adjoint of a convolution as a transposed convolution.
+
+    output_padding adds the pixels that strides skip.
+    """
     operation = node.operation
     size, padding = node.operands[1].shape[2:], operation.padding
     extra, others = (
@@ -162,7 +165,7 @@ def silu(graph: GraphWriter, node: Any, x: str) -> Any:
 
 @writes("hardsigmoid", "hardswish")
 def hard(graph: GraphWriter, node: Any, x: str) -> Any:
-    """Write x / 6 + 1/2 limited to [0, 1], or x times that."""
+    """Write x / 6 + 1/2 limited to [0, 1], or x times this value."""
     (x,) = graph.operands(node, [x])
     if node.dtype == np.float64:
         # in the operators, 1/6 is a single-precision attribute
@@ -176,7 +179,7 @@ def hard(graph: GraphWriter, node: Any, x: str) -> Any:
 
 @writes("leaky_relu")
 def leaky_relu(graph: GraphWriter, node: Any, x: str) -> Any:
-    """Write x, or a multiple of x below 0."""
+    """Write x, or a multiple of x where x is negative."""
     return graph.node("LeakyRelu", *graph.operands(node, [x]), alpha=float(node.operation.slope))
 
 
@@ -192,7 +195,7 @@ def gelu(graph: GraphWriter, node: Any, x: str) -> Any:
 
 @writes("softmax", "log_softmax")
 def softmax(graph: GraphWriter, node: Any, x: str) -> Any:
-    """Write softmax or its logarithm over axes; several axes are flattened to one."""
+    """Write softmax or its logarithm over axes; several axes are flattened to one axis."""
     (x,) = graph.operands(node, [x])
     type = "Softmax" if node.operation.name == "softmax" else "LogSoftmax"
     axes = list(node.operation.axes)

@@ -1,9 +1,9 @@
 """Conversion of a graph of expressions to nodes, with a writer function for each operation.
 
-``writes`` declares the writer of an operation. The writer receives the graph, the expression and the names of its
+``writes`` declares the writer of an operation. The writer is called with the graph, the expression and the names of its
 operands' values, and returns the name of its result. Calls are written inline. A net whose inputs have unknown lengths
-is built twice, with different lengths: a number that differs between an expression and its counterpart in the other
-build depends on these lengths.
+is built twice, with different lengths. If a number differs between an expression and its counterpart in the other
+build, it depends on these lengths.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from explorer.net.definition.definition import BlobType
 from explorer.net.definition.operator_definition import STRING
 
 Names: TypeAlias = "str | tuple[str, ...]"
-"""the name of one result, or the names of several"""
+"""the name of one result, or the names of several results"""
 Writer: TypeAlias = "Callable[..., Names]"
 """(graph, expression, names of the operands' values…) → names of the results"""
 WRITERS: dict[str, Writer] = {}
@@ -57,7 +57,7 @@ class Counterparts:
 
     def __init__(self, lengths: Mapping[tuple[int, int], str] | None = None) -> None:
         self.lengths = dict(lengths or {})
-        """pair of values of an unknown length in the two builds → its name"""
+        """pair of values of an unknown length in the two builds → name of the length"""
         self.by_uid: dict[int, Expr] = {}
 
     def pair(self, first: Sequence[Expr], second: Sequence[Expr]) -> None:
@@ -78,7 +78,10 @@ class Counterparts:
             pending += zip(node.operands, counterpart.operands, strict=True)
 
     def shape(self, node: Expr) -> tuple[int | str | None, ...]:
-        """Return an expression's shape with the names of unknown lengths, or None for lengths computed from these."""
+        """Return an expression's shape, with the names of unknown lengths.
+
+        A length that is computed from unknown lengths is None.
+        """
         counterpart = self.by_uid.get(node.uid, node)
         pairs = zip(node.shape, counterpart.shape, strict=True)
         return tuple([a if a == b else self.lengths.get((a, b)) for a, b in pairs])
@@ -95,7 +98,7 @@ class GraphWriter:
         self.values: dict[int, Names] = {}
         """uid of a written expression → names of its values"""
         self.sources: dict[str, tuple[str, int]] = {}
-        """name of an unknown length → an input that has it, and its axis"""
+        """name of an unknown length → an input that has this length, and the axis"""
         self._at: Expr | None = None
 
     # -- for writers -----------------------------------------------------------------------------------------------
@@ -117,14 +120,14 @@ class GraphWriter:
         return self.model.store(wanted or f"constant {array.dtype.name}", array, dtype_name(array.dtype))
 
     def cast(self, name: str, source: Any, target: Any) -> str:
-        """Convert a value to another dtype, and return the result's name."""
+        """Write a conversion of the value ``name`` to the dtype ``target``, and return the result's name."""
         if np.dtype(source) == np.dtype(target):
             return name
         result: str = self.node("Cast", name, to=code_of(np.dtype(target).name))
         return result
 
     def operands(self, node: Expr, names: Sequence[str], dtype: Any = None) -> list[str]:
-        """Return the names of an expression's operands, converted to a dtype, by default the expression's."""
+        """Return the names of an expression's operands, converted to ``dtype``, by default the expression's dtype."""
         wanted = node.dtype if dtype is None else dtype
         return [self.cast(name, each.dtype, wanted) for name, each in zip(names, node.operands, strict=True)]
 
@@ -223,7 +226,7 @@ class GraphWriter:
     def graph(
         self, name: str, body: Body, counterpart: Body, captured: Sequence[Any], *, count: int
     ) -> tuple[GraphWriter, list[str]]:
-        """Write a body as an inner graph; its first ``count`` parameters are inputs, other values are outer values."""
+        """Write a body as an inner graph; only its first ``count`` parameters are inputs, the rest are outer values."""
         if counterpart is not body:
             self.counterparts.pair(body.outputs, counterpart.outputs)
         inner = GraphWriter(self.model, self.counterparts)

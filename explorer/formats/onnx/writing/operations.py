@@ -1,4 +1,4 @@
-"""All writers of operations, declared by importing this module."""
+"""All writers of operations. Importing this module declares them."""
 
 from explorer.formats.onnx.writing import arrays, control, detectors, elementwise, networks
 from explorer.formats.onnx.writing.node_writer import UNSUPPORTED, WRITERS

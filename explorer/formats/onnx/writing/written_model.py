@@ -1,7 +1,7 @@
 """The model being written: nodes, stored tensors, names, and the required opset.
 
-It is shared by the writer of definitions, whose operators are already ONNX's, and the writer of expressions. Stored
-tensors belong to the outermost graph, from which every inner graph reads them by name.
+Two writers use it: the writer of definitions, whose operators are already ONNX's, and the writer of expressions. Stored
+tensors belong to the outermost graph, and every inner graph reads them from there by name.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from explorer.net.definition.definition import BlobType
 from explorer.net.definition.operator_definition import memory_dtype
 
 OPSET = 21
-"""default opset of written files, supported by onnxruntime since 1.20; operators may require a newer one"""
+"""default opset of written files, supported by onnxruntime since 1.20; operators may require a newer opset"""
 _SMALL = 1024
 """maximum number of bytes of a tensor that shapes may depend on"""
 TEXT = TensorProto.STRING
@@ -53,7 +53,7 @@ class Model:
         self._node_names: set[str] = set()
 
     def unused_name(self, wanted: str) -> str:
-        """Reserve and return an unused name of a value."""
+        """Reserve and return an unused name of a value, derived from ``wanted``."""
         return _unused_name(wanted, self.taken)
 
     def store(self, wanted: str, array: NDArray[Any], dtype: str) -> str:
@@ -100,7 +100,7 @@ class Model:
         return model
 
     def _is_valid(self, model: ModelProto, opset: int) -> bool:
-        """Whether type inference succeeds in an opset; some operators accept a dtype only in newer opsets."""
+        """Return whether type inference succeeds in an opset; some operators accept a dtype only in newer opsets."""
         light = ModelProto()
         light.CopyFrom(model)
         _import(light, {**self._domains, "": opset})
@@ -114,7 +114,7 @@ class Model:
         return True
 
     def fill(self, tensor: TensorProto) -> None:
-        """Copy the elements of a stored tensor into its message, which already contains strings."""
+        """Copy the elements of a stored tensor into its message; strings are already there."""
         if tensor.data_type != TEXT:
             tensor.raw_data = self.elements[tensor.name].tobytes()
 
@@ -146,7 +146,7 @@ def code_of(dtype: str) -> int:
 
 
 def schema_of(type: str, opset: int | None = None) -> defs.OpSchema | None:
-    """Return a type's schema in an opset, by default the newest; None if the standard has no schema."""
+    """Return a type's schema in ``opset``, by default the newest opset; None if the standard has no schema."""
     domain, _, name = type.rpartition(".")
     try:
         return defs.get_schema(name, domain) if opset is None else defs.get_schema(name, opset, domain)
@@ -155,12 +155,12 @@ def schema_of(type: str, opset: int | None = None) -> defs.OpSchema | None:
 
 
 def _opset_of(node: NodeProto) -> int:
-    """Return the oldest opset from OPSET on that supports a node's inputs and attributes."""
+    """Return the oldest opset, at least ``OPSET``, that supports a node's inputs and attributes."""
     newest = schema_of(f"{node.domain}.{node.op_type}" if node.domain else node.op_type)
     if newest is None:
         return 1 if node.domain else OPSET
     if node.domain:
-        # a type deprecated in the newest version needs the opset before
+        # if a type is deprecated in the newest version, it needs the opset before
         return newest.since_version - newest.deprecated
     schema = schema_of(node.op_type, OPSET)
     used = {attribute.name for attribute in node.attribute}

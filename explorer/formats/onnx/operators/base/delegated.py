@@ -1,7 +1,7 @@
-"""Rare operators, which the onnx package's reference evaluator computes and the graph marks as delegated.
+"""Rare operators, which the onnx package's reference evaluator computes. The graph marks them as delegated.
 
-Such an operator has no gradient and no batching rule, and is not fused: it is a separate kernel. Its types are inferred
-by the standard; if a shape depends on values, the operator runs while the net is built.
+A delegated operator has no gradient and no batching rule, and is not fused: it is a separate kernel. The rules of the
+standard infer the types of its results. If a shape depends on values, the operator runs while the net is built.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Delegated(Operation):
     arguments: tuple[tuple[str, Plain], ...]
     """(name, value) pairs of the file's attributes"""
     is_given: tuple[bool, ...]
-    """whether each input of the type is given; an omitted input has no operand"""
+    """for each input of the operator type, whether it is given; an omitted input has no operand"""
     results: tuple[TensorType, ...]
     """types of the outputs, inferred by the standard's rules"""
     takes_tuples = True
@@ -65,7 +65,7 @@ class Delegated(Operation):
         return self.results[0] if len(self.results) == 1 else TupleType(self.results)
 
     def kernel(self, out: Any, *operands: Array) -> Any:
-        """Run the evaluator; raise OperandError if a result's type differs from the inferred one."""
+        """Run the evaluator; raise OperandError if a result's type differs from the inferred type."""
         arrays = self.run(operands, len(self.results))
         arrays = tuple([_widened(array, expected) for array, expected in zip(arrays, self.results, strict=True)])
         for array, expected in zip(arrays, self.results, strict=True):
@@ -77,7 +77,7 @@ class Delegated(Operation):
         return arrays[0] if len(arrays) == 1 else arrays
 
     def run(self, operands: Sequence[Array], outputs: int) -> tuple[Array, ...]:
-        """Return the values of the first outputs."""
+        """Return the values of the first ``outputs`` outputs."""
         named = dict(zip(filter(None, self.input_names), operands, strict=True))
         with warnings.catch_warnings():
             # The evaluator triggers NumPy warnings for numbers that NumPy functions handle silently.
@@ -97,11 +97,11 @@ class Delegated(Operation):
 
     @property
     def input_names(self) -> tuple[str, ...]:
-        """A name for each input of the type, "" for an omitted input."""
+        """Names of the inputs of the operator type; "" for an omitted input."""
         return tuple(f"x{index}" if given else "" for index, given in enumerate(self.is_given))
 
     def node(self, outputs: int) -> NodeProto:
-        """Return the operator as an ONNX node with a number of outputs."""
+        """Return the operator as an ONNX node with ``outputs`` outputs."""
         domain, _, name = self.kind.rpartition(".")
         arguments: dict[str, Any] = dict(self.arguments)
         results = [f"y{index}" for index in range(outputs)]
@@ -109,14 +109,14 @@ class Delegated(Operation):
 
 
 def _widened(array: Array, expected: TensorType) -> Array:
-    """Return strings converted to the expected length; other arrays unchanged."""
+    """Return an array of strings with the string length of ``expected``; return any other array unchanged."""
     fits = is_text(array.dtype) and is_text(expected.dtype) and array.dtype.itemsize <= expected.dtype.itemsize
     return array.astype(expected.dtype) if fits else array
 
 
 @lru_cache(maxsize=64)
 def _evaluator(serialized: bytes) -> Any:
-    """Return the evaluator of a model of one node."""
+    """Return the evaluator of a serialized model of one node."""
     from onnx.reference import ReferenceEvaluator  # slow to import, because it imports every operator
 
     node = NodeProto.FromString(serialized)
@@ -157,7 +157,7 @@ def delegated(op: OperatorContext) -> Any:
 
 
 def _attribute(op: OperatorContext, form: defs.OpSchema.Attribute) -> Plain:
-    """Return an attribute; raise OperandError if its type differs from the standard's."""
+    """Return the value of an attribute; raise OperandError if its type differs from the standard's type."""
     kinds = defs.OpSchema.AttrType
     value = op.argument(form.name)
     items = value if isinstance(value, tuple) else (value,)
@@ -240,7 +240,7 @@ def _tensor_type(operation: Delegated, inferred: TypeProto | None, schema: defs.
 
 
 def _longest_string(operation: Delegated, schema: defs.OpSchema) -> int:
-    """Return the length in characters of the longest string among the attributes; 0 for computed strings."""
+    """Return the length in characters of the longest string among the attributes; 0 if strings are computed."""
     if not operation.kind.startswith("ai.onnx.ml."):
         return 0
     defaults = {name: form.default_value.s.decode() for name, form in schema.attributes.items()}

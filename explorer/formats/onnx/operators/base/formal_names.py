@@ -9,7 +9,7 @@ from onnx import defs
 STANDARD = ("", "ai.onnx")
 """names of the standard domain"""
 _CACHE_SIZE = 1024
-"""number of cached signatures, because the onnx package creates a new schema for each request"""
+"""number of cached signatures; the onnx package creates a new schema for each request"""
 
 
 def domain_of(domain: str) -> str:
@@ -20,7 +20,7 @@ def domain_of(domain: str) -> str:
 def input_names(domain: str, name: str, count: int) -> tuple[str, ...]:
     """Return the names of a node's inputs in order: ``X``, ``W``; items of a list are ``inputs.0``, ``inputs.1``.
 
-    They are from the newest opset, so that an attribute that became an input keeps its name.
+    The names are from the newest opset, so that an attribute that became an input keeps its name.
     """
     return _names(domain, name, count, "input")
 

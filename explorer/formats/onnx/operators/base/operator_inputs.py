@@ -1,7 +1,7 @@
 """The first input of an ONNX operator, which has several names, and dtype codes.
 
-An attribute of one opset may be an input in the next (axes of Squeeze, pads of Pad, sizes of Split). Both have the same
-name here, and an input may be a weight, a constant, or computed.
+An attribute of one opset may be an input in the next opset (axes of Squeeze, pads of Pad, sizes of Split). Here, both
+have the same name. An input may be a weight, a constant, or computed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from explorer.net.definition.operator_definition import memory_dtype
 from explorer.net.operators.signature import Names
 
 First = Annotated[Expr, Names("X", "input", "data", "A", "x")]
-"""the first input, under any of the standard's names"""
+"""the first input, under any of its names in the standard"""
 
 
 _DTYPES = {
@@ -25,18 +25,19 @@ _DTYPES = {
 }  # fmt: skip
 """ONNX's dtype codes (TensorProto.DataType) → dtypes that explorer computes with"""
 TEXT, BFLOAT16, FLOAT8_E8M0 = 8, 16, 24
-"""codes of strings, bfloat16 (stored as float32), and powers of two that are block scales"""
+"""codes of strings, of bfloat16 (stored as float32), and of powers of two as scales of blocks"""
 _NARROW = {
     17: "float8_e4m3fn", 18: "float8_e4m3fnuz", 19: "float8_e5m2", 20: "float8_e5m2fnuz", 21: "uint4", 22: "int4",
     23: "float4_e2m1fn", FLOAT8_E8M0: "float8_e8m0fnu", 25: "uint2", 26: "int2",
 }  # fmt: skip
-"""dtype codes → dtypes that are stored, cast and moved, but not computed with"""
+"""dtype codes → dtypes that can be stored, cast and moved, but not computed with"""
 
 
 def dtype_by(code: int, name: str, *, narrow: bool = False) -> np.dtype[Any]:
-    """Return the dtype of a code; raise OperandError, with ``name``, for dtypes that explorer does not compute with.
+    """Return the dtype with the code ``code``.
 
-    ``narrow`` dtypes are allowed for elements that are only stored.
+    Raise OperandError, with ``name``, if explorer does not compute with the dtype. ``narrow`` also allows dtypes whose
+    elements are only stored.
     """
     if narrow and code in _NARROW:
         return memory_dtype(_NARROW[code])

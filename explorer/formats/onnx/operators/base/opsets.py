@@ -1,6 +1,7 @@
 """Supported opsets, and remedies for files with other opsets.
 
-A type with an unsupported meaning in its file's opset includes the opset: ``Pad (opset 1)``, ``Relu (no opset)``.
+If the opset of a file gives an operator type an unsupported meaning, the name of the type includes the opset: ``Pad
+(opset 1)``, ``Relu (no opset)``.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def newest() -> int:
 
 
 def remedy_of(type: str) -> Remedy | None:
-    """Return the remedy for a type that includes its opset, None for a type that is unknown in every opset."""
+    """Return the remedy for an operator type that includes its opset; None if the type is unknown in every opset."""
     if type.endswith(" (no opset)"):
         return Remedy("an ONNX file must declare the opset of its operators", "model.opset_import.add(version=13)")
     match = re.search(r" \(opset (-?[0-9]+)\)$", type)

@@ -1,4 +1,4 @@
-"""``stash_type`` of normalizations: the dtype of their computation and of their stored statistics."""
+"""``stash_type`` of normalizations: the dtype in which they compute, and in which they return statistics."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ FLOAT = 1
 
 
 def in_stash_dtype(x: Expr, stash_type: int) -> Expr:
-    """Return the operand in the dtype of ``stash_type``, or in its own dtype if that is wider."""
+    """Return ``x`` in the dtype with the code ``stash_type``, or unchanged if its own dtype is wider."""
     return cast(x, np.result_type(accumulator_dtype(x.dtype), _memory_dtype(stash_type)))
 
 
 def stashed(statistic: Expr, stash_type: int) -> Expr:
-    """Return a statistic in the dtype of ``stash_type``; bfloat16 is rounded, and stored as float32."""
+    """Return a statistic in the dtype with the code ``stash_type``; bfloat16 is rounded, and stored as float32."""
     if stash_type == BFLOAT16:
         statistic = cast(statistic, np.dtype(ml_dtypes.bfloat16))
     return cast(statistic, _memory_dtype(stash_type))

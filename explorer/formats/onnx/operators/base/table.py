@@ -1,8 +1,8 @@
 """The table of ONNX operator types, with constant folding while a net is built.
 
-Exporters write shape computations node by node. If every operand of an operator is a small constant, its result is
-evaluated immediately and becomes a constant itself. A chain of shape arithmetic thus ends in a number, and a subsequent
-Reshape has known sizes. Folding cannot be left to a plan, because types must be known while the graph is recorded.
+Exporters write shape computations node by node. If every operand of an operator is a small constant, the result is
+computed immediately and is also a constant. A chain of shape arithmetic thus becomes a number, and a subsequent Reshape
+has known lengths. A plan cannot do this folding, because types must be known while the graph is recorded.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TABLE = OperatorTable("onnx", remedy=remedy_of, input_names=_input_names, famili
 def operator(*types: str, ignored: Ignored = ()) -> Callable[[_Function], _Function]:
     """Return a decorator for the function of operator types; small values that depend on no input are folded.
 
-    The function must have a parameter for each input and attribute of the operator, except for ``ignored`` ones, which
-    do not affect values.
+    The function must have a parameter for each input and attribute of the operator, except for ``ignored`` inputs and
+    attributes, which do not affect values.
     """
     return TABLE.register(*types, ignored=ignored, fold=True)

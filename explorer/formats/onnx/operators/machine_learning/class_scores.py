@@ -25,15 +25,15 @@ from explorer.ops.reduction.reduce import sum as total
 Transform = Literal["NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"]
 """transforms of scores, in the order of their codes in TreeEnsemble"""
 Labels = Annotated[Ints | tuple[str, ...], Names("classlabels_ints", "classlabels_int64s", "classlabels_strings")]
-"""class labels, in one of these attributes"""
+"""class labels, stored in either of these attributes"""
 _ERF = 0.147
 """constant of Winitzki's approximation of the error function in ONNX Runtime"""
 _ZERO = 1e-7
-"""SOFTMAX_ZERO treats scores with a smaller magnitude as zeros"""
+"""magnitude below which SOFTMAX_ZERO treats a score as zero"""
 
 
 def transformed(scores: Expr, transform: str) -> Expr:
-    """Return transformed scores (n, classes)."""
+    """Return scores (n, classes) after the transform ``transform``."""
     if transform == "SOFTMAX":
         return softmax(scores, -1)
     if transform == "LOGISTIC":
@@ -46,7 +46,7 @@ def transformed(scores: Expr, transform: str) -> Expr:
 
 
 def _probit(p: Expr) -> Expr:
-    """Return the normal distribution's quantile, √2 · erf⁻¹(2 p − 1), with Winitzki's approximation."""
+    """Return the quantile of the normal distribution, √2 · erf⁻¹(2 p − 1), with Winitzki's approximation."""
     x = p * 2 - 1
     logarithm = log((1 - x) * (1 + x))
     half = 2 / (pi * _ERF) + logarithm * 0.5
@@ -55,7 +55,7 @@ def _probit(p: Expr) -> Expr:
 
 
 def _softmax_of_nonzeros(scores: Expr) -> Expr:
-    """Return the softmax in which zero scores stay zero; rows of zeros become 0.5."""
+    """Return the softmax of the nonzero scores; zero scores stay zero, and rows of zeros become 0.5."""
     top = largest(scores, -1, keepdims=True)
     powers = where(absolute(scores) > _ZERO, exp(scores - top), scores * exp(-top))
     norm = total(powers, -1, keepdims=True)
@@ -63,14 +63,14 @@ def _softmax_of_nonzeros(scores: Expr) -> Expr:
 
 
 def labels(values: Ints | tuple[str, ...]) -> Array:
-    """Return labels as an array; raise OperandError for an empty list."""
+    """Return labels as an array; raise OperandError if there are none."""
     if not values:
         raise OperandError("no labels", rule="there must be labels, either integers or strings")
     return np.array(values) if isinstance(values[0], str) else int64s("labels", values)
 
 
 def int64s(name: str, numbers: Sequence[int]) -> Array:
-    """Return integers as an array; raise OperandError for integers of more than 64 bits."""
+    """Return integers as an array; raise OperandError if an integer has more than 64 bits."""
     try:
         return np.array(numbers, np.int64)
     except OverflowError as error:
@@ -78,7 +78,7 @@ def int64s(name: str, numbers: Sequence[int]) -> Array:
 
 
 def rows(x: Expr) -> Expr:
-    """Return an operand as rows of numbers, (n, features); one axis is a single row."""
+    """Return an operand as rows of numbers, (n, features); a vector becomes a single row."""
     if x.ndim == 1:
         x = reshape(x, (1, x.size))
     if x.ndim != 2 or x.dtype.kind not in "iuf":

@@ -1,8 +1,8 @@
 """Evaluation of ensembles of decision trees, which aggregates the weights of the leaves that each row reaches.
 
-All trees share one table of nodes. A node compares a feature with a limit, either ≤ or =; other comparisons are
-converted to these by exchanging branches (tree_ensembles.py). A leaf's branches lead to itself, so that all rows
-descend together, one level at a time, with NumPy gathers instead of a loop over rows.
+All trees share one table of nodes. A node compares a feature with a limit, either with ≤ or with =. Other comparisons
+are converted to these two by exchanging branches (tree_ensembles.py). Both branches of a leaf lead to the leaf itself.
+All rows therefore descend together, one level at a time, with NumPy gathers instead of a loop over rows.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from explorer.core.ir.operation_examples import Example, integers, real
 from explorer.core.types.tensor_type import AnyType, Array, TensorType
 
 EQUAL, NAN_GOES_TRUE = 1, 2
-"""bits of a node's flags: it tests equality; NaN takes the true branch"""
+"""bits of a node's flags: the node tests equality, and NaN takes the true branch"""
 _BLOCK = 1 << 14
 """number of rows × trees processed together, so that their table entries stay in the cache"""
 _REMOVAL_INTERVAL = 4
-"""number of levels between removals of rows that have reached a leaf"""
+"""number of levels after which rows that have reached a leaf are removed"""
 COMBINE: dict[str, tuple[np.ufunc, float]] = {
     "SUM": (np.add, 0.0), "MIN": (np.minimum, np.inf), "MAX": (np.maximum, -np.inf),
 }  # fmt: skip
@@ -28,8 +28,8 @@ COMBINE: dict[str, tuple[np.ufunc, float]] = {
 class DecisionTrees(Operation):
     """Aggregated weights of the leaves that rows reach in all trees: (n, features) → (n, targets).
 
-    Operands after the rows are, for each node, its feature, limit, two branches (true, false), flags and weights, and
-    for each tree its root and the target of its first weight column.
+    The other operands are tables. For each node they contain its feature, limit, two branches (true, false), flags and
+    weights. For each tree they contain its root and the target of its first weight column.
     """
 
     targets: int
@@ -111,14 +111,14 @@ class _Traversal:
         self.nan_is_true = nan_is_true.astype(bool) if np.any(nan_is_true) and np.isnan(x).any() else None
 
     def leaves(self, first: int, count: int, roots: Array, depth: int) -> Array:
-        """Return the leaves that rows from ``first`` on reach, node indices (trees, rows)."""
+        """Return the node indices of the leaves that rows from ``first`` on reach: (trees, rows)."""
         nodes = np.repeat(roots.astype(np.intp), count)
         starts = np.tile(np.arange(first, first + count) * self.width, len(roots))
         return self._descend(nodes, starts, depth).reshape(len(roots), count)
 
     def _descend(self, nodes: Array, starts: Array, depth: int) -> Array:
         for level in range(depth):
-            # Trees may be deep only for few rows, so rows at a leaf are removed from time to time.
+            # Trees may be deep only for few rows, so rows that have reached a leaf are removed from time to time.
             if level % _REMOVAL_INTERVAL == _REMOVAL_INTERVAL - 1:
                 (inner,) = np.nonzero(self.branches.take(nodes * 2) != nodes)
                 if len(inner) * 2 < len(nodes):
@@ -138,7 +138,7 @@ class _Traversal:
             np.copyto(answers, values == limits, where=self.equal.take(nodes))
         if self.nan_is_true is not None:
             np.copyto(answers, self.nan_is_true.take(nodes), where=np.isnan(values))
-        # Branches are stored in pairs, the true one first: index 2 · node + 1 − answer.
+        # Branches are stored in pairs, the true branch first: index 2 · node + 1 − answer.
         nodes = nodes * 2
         nodes += 1
         nodes -= answers

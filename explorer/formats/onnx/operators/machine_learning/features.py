@@ -1,7 +1,7 @@
 """Preprocessing of features: scaling, normalisation, imputation, thresholds, selection and concatenation.
 
-These operators of ai.onnx.ml, the domain of classical machine learning, are written by converters of pipelines before a
-model.
+These operators of ai.onnx.ml, the domain of classical machine learning, are the steps before the model in converted
+pipelines.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from explorer.ops.reduction.reduce import max as largest
 from explorer.ops.reduction.reduce import sum as total
 
 Vocabulary = Annotated[Ints | tuple[str, ...], Names("string_vocabulary", "int64_vocabulary")]
-"""keys of a dictionary, in one of these attributes"""
+"""keys of a dictionary, stored in either of these attributes"""
 _FLOAT32 = np.dtype(np.float32)
 
 
 @operator("ai.onnx.ml.Scaler")
 def scaler(X: Expr, *, offset: Known[Array], scale: Known[Array]) -> Expr:
-    """Return (x − offset) · scale, each with one number for all features or one per feature."""
+    """Return (x − ``offset``) · ``scale``; each has one number for all features, or one for each feature."""
     x = cast(X, _FLOAT32)
     return (x - _per_feature("offset", offset, x)) * _per_feature("scale", scale, x)
 
 
 def _per_feature(name: str, values: Array, x: Expr) -> Expr:
-    """Return an attribute with one number for all features or one per feature, in the operand's dtype."""
+    """Return an attribute in the dtype of ``x``; it has one number for all features, or one for each feature."""
     if values.size not in (1, x.shape[-1] if x.ndim else 1):
         raise OperandError(
             f"{name} has {values.size} numbers for {x.type}", rule=f"{name} must have one number, or one per feature"
@@ -48,7 +48,7 @@ def _per_feature(name: str, values: Array, x: Expr) -> Expr:
 
 @operator("ai.onnx.ml.Normalizer")
 def normalizer(X: Expr, *, norm: Literal["MAX", "L1", "L2"] = "MAX") -> Expr:
-    """Divide rows by their maximum, L1 or L2 norm; rows of zeros are unchanged."""
+    """Divide each row by its maximum, L1 or L2 norm; rows of zeros are unchanged."""
     x = cast(X, _FLOAT32)
     if norm == "MAX":
         divisor = largest(absolute(x), -1, keepdims=True)
@@ -61,7 +61,7 @@ def normalizer(X: Expr, *, norm: Literal["MAX", "L1", "L2"] = "MAX") -> Expr:
 
 @operator("ai.onnx.ml.ArrayFeatureExtractor")
 def array_feature_extractor(X: Expr, Y: Expr) -> Expr:
-    """Return the columns of X with indices Y."""
+    """Return the columns of X with the indices Y."""
     if X.ndim == 0 or Y.dtype.kind not in "iu":
         raise OperandError(
             f"{X.type} and {Y.type}", rule="ArrayFeatureExtractor must have rows, and integers as column indices"
@@ -72,7 +72,7 @@ def array_feature_extractor(X: Expr, Y: Expr) -> Expr:
 
 @operator("ai.onnx.ml.Binarizer")
 def binarizer(X: Expr, *, threshold: float = 0.0) -> Expr:
-    """Return 1 for elements above a threshold, otherwise 0."""
+    """Return 1 for elements above ``threshold``, and 0 for all other elements."""
     _check_numbers(X)
     return cast(X > np.asarray(threshold, X.dtype), X.dtype)
 
@@ -91,7 +91,7 @@ def imputer(
     replaced_value_float: float = 0.0,
     replaced_value_int64: int = 0,
 ) -> Expr:
-    """Replace a number or NaN with one number for all features, or one per feature."""
+    """Replace a number or NaN with one value for all features, or one value for each feature."""
     _check_numbers(X)
     imputed, unused, replaced = imputed_value_floats, imputed_value_int64s, replaced_value_float
     if X.dtype.kind in "iu":
@@ -114,7 +114,7 @@ def feature_vectorizer(*X: Expr, inputdimensions: Unused) -> Expr:
 
 @operator("ai.onnx.ml.DictVectorizer")
 def dict_vectorizer(X: Expr, *, vocabulary: Vocabulary) -> Expr:
-    """Return a dictionary's values as a row, in the order of the vocabulary; an array represents the dictionary."""
+    """Return the values of a dictionary, given as an array, as a row in the order of ``vocabulary``."""
     count = len(vocabulary)
     if len({*vocabulary}) != count or X.shape != (count,) or X.dtype.kind not in "iufU":
         raise OperandError(

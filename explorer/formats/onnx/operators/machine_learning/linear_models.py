@@ -68,7 +68,8 @@ def linear_classifier(
 ) -> tuple[Expr, Expr]:
     """Return the label of the largest score, and the transformed scores x · coefficientsᵀ + intercepts.
 
-    A single row of coefficients belongs to the second of two classes, which is chosen for scores above zero.
+    If there are two classes and a single row of coefficients, its score belongs to the second class. This class is
+    chosen if the score is above zero.
     """
     x, names = cast(rows(X), _FLOAT32), labels(classlabels)
     count = coefficients.size // x.shape[1] if x.shape[1] else 0

@@ -1,7 +1,6 @@
 """Encoders of labels and categories, which look up numbers and strings in a table of keys.
 
-Keys and values are operands, not attributes, because tables may be long and attributes are part of the key of cached
-plans.
+Keys and values are operands, not attributes: tables may be long, and attributes are part of the key of cached plans.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _UNKNOWN_STRING, _UNKNOWN_NUMBER = "_Unused", -1
 
 
 class Lookup(Operation):
-    """Index of each element among sorted keys; the number of keys for an element without a key."""
+    """Index of each element among sorted keys. An element without a key gets the number of keys."""
 
     is_complete: bool = False
     """whether an element without a key raises ValueError in the run"""
@@ -42,7 +41,7 @@ class Lookup(Operation):
     examples = (Example(integers(4, 2, high=5), integers(6, high=1)), Example(integers(3, high=1), integers(1, high=1)))
 
     def infer(self, x: TensorType, keys: TensorType) -> TensorType:
-        """Return int64 in the elements' shape."""
+        """Return int64 in the shape of ``x``."""
         if keys.rank != 1 or (keys.dtype != x.dtype and not (is_text(keys.dtype) and is_text(x.dtype))):
             raise self.refuse((x, keys), "the keys must be a list of the elements' dtype")
         return TensorType(x.shape, np.dtype(np.int64))
@@ -78,7 +77,7 @@ def _table(name: str, table: Table) -> Array:
 
 
 def _default(values: Array, number: int, real: float, string: str) -> Array:
-    """Return the default in the values' dtype, as an array of one element."""
+    """Return the default in the dtype of ``values``, as an array of one element."""
     default = {"i": number, "f": real, "U": string}.get(values.dtype.kind)
     if default is None:
         raise OperandError(
@@ -94,7 +93,7 @@ def _encoded(x: Expr, keys: Array, values: Array, default: Array) -> Expr:
             rule="each key must have a value",
         )
     order, positions = np.unique(keys, return_index=True)  # the first of equal keys is used
-    table = np.concatenate([values[positions], default])  # strings get the longest one's size
+    table = np.concatenate([values[positions], default])  # strings get the size of the longest string
     return label_of(table, Lookup()(x, constant(order)))
 
 
@@ -147,7 +146,10 @@ def _mapped(x: Expr, numbers: Array, strings: Array, default_number: int, defaul
 def one_hot_encoder(
     X: Expr, *, cats: Annotated[Ints | tuple[str, ...], Names("cats_int64s", "cats_strings")], zeros: int = 1
 ) -> Expr:
-    """Return 1 at the index of each element's category, 0 elsewhere; unknown elements raise unless ``zeros`` is set."""
+    """Return 1 at the index of each element's category, and 0 elsewhere.
+
+    If ``zeros`` is set, an unknown element gives zeros. Otherwise it raises an error.
+    """
     categories = labels(cats)
     x = X if is_text(X.dtype) else cast(X, np.dtype(np.int64))
     order = np.unique(categories)

@@ -1,7 +1,7 @@
 """TfIdfVectorizer, which counts the n-grams of a vocabulary in rows of strings or numbers.
 
-A vocabulary may be long, so it is a tree of sorted pairs. Binary search advances all rows together, token by token, and
-a run creates no strings or tuples.
+A vocabulary may be long, so it is stored as a tree of sorted pairs. A binary search advances all rows together, token
+by token. A run therefore creates no strings or tuples.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from explorer.net.operators.signature import Ints, Known, Names
 from explorer.ops.base import cast
 
 _LENGTH_LIMIT = 256
-"""exclusive maximum number of tokens of an n-gram"""
+"""number of tokens that an n-gram must not reach"""
 _NONE = np.int64(-1)
-"""index of an n-gram that is not a prefix in the vocabulary"""
+"""index that marks an n-gram that is not a prefix in the vocabulary"""
 
 
 class NgramCounts(Operation):
     """Counts of n-grams in rows of token indices: (n, tokens) or (tokens,) → (n, columns) or (columns,).
 
-    The vocabulary is a tree, in which an n-gram is a pair of a shorter n-gram and a token. For each length there are
-    sorted pairs and the columns in which they are counted, −1 for n-grams that are only prefixes of longer ones. The
-    operation implements ONNX's TfIdfVectorizer.
+    The vocabulary is a tree, in which an n-gram is a pair of a shorter n-gram and a token. The tables contain, for each
+    length, the sorted pairs and the columns in which they are counted. The column is −1 for an n-gram that is only a
+    prefix of longer n-grams. The operation implements ONNX's TfIdfVectorizer.
     """
 
     size: int
@@ -78,7 +78,7 @@ class NgramCounts(Operation):
         return out
 
     def _extended(self, ngrams: Array, tokens: Array, pairs: Array) -> Array:
-        """Return the indices of n-grams with one more token."""
+        """Return the indices of n-grams that are extended by one token."""
         # A pair of n-gram and token is one integer, so that a level is one sorted list.
         pair_indices = np.where((ngrams == _NONE) | (tokens >= self.tokens), _NONE, ngrams * self.tokens + tokens)
         if not len(pairs):
@@ -96,7 +96,7 @@ class NgramCounts(Operation):
 
 
 def _lengths(ngram_counts: Ints, pool: Array) -> list[Array]:
-    """Return the pool's n-grams of each length, as rows."""
+    """Return the n-grams in ``pool`` of each length, as rows."""
     starts = [*ngram_counts, len(pool)]
     if starts != sorted(starts) or starts[0] < 0:
         raise OperandError(

@@ -1,7 +1,7 @@
 """Support vector machines, computed from a matrix of kernels of rows and support vectors.
 
-They are recorded as float64 arithmetic, because distances of vectors are computed from products. Only the probabilities
-of several classes are computed iteratively, by a separate operation.
+The computations are recorded as float64 arithmetic, because distances of vectors are computed from products. Only the
+probabilities of several classes are computed iteratively, by a separate operation.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ _NONE = np.zeros(0)
 class CoupledProbabilities(Operation):
     """Probabilities of k classes from pairwise probabilities: (n, k (k − 1) / 2) → (n, k).
 
-    The second method of Wu, Lin and Weng (2004), as in LIBSVM, iterates each row until it is within the tolerance.
+    The operation uses the second method of Wu, Lin and Weng (2004), as in LIBSVM. It iterates until each row is within
+    the tolerance.
     """
 
     classes: int
@@ -152,7 +153,7 @@ def svm_regressor(
     one_class: int = 0,
     post_transform: Literal["NONE"] = "NONE",
 ) -> Expr:
-    """Return kernels · coefficients + rho for each row, or its sign for ``one_class``."""
+    """Return kernels · coefficients + rho for each row, or the sign of this sum if ``one_class`` is set."""
     x = cast(rows(X), np.dtype(np.float64))
     count = n_supports
     if count > 0:
@@ -177,9 +178,9 @@ def svm_classifier(
     prob_b: Known[Array] = _NONE,
     post_transform: Transform = "NONE",
 ) -> tuple[Expr, Expr]:
-    """Return the label with the most votes of pairs of classes, and scores of pairs or probabilities of classes.
+    """Return the label that wins the most pairs of classes, and scores of pairs or probabilities of classes.
 
-    Without support vectors, each class has coefficients and a score.
+    Without support vectors, each class has its own coefficients and score.
     """
     x, names = cast(rows(X), np.dtype(np.float64)), labels(classlabels)
     classes, sizes = len(names), vectors_per_class
@@ -207,7 +208,7 @@ def svm_classifier(
         return label, transformed(_scores(scores), post_transform)
     if post_transform == "PROBIT":
         raise OperandError("PROBIT of one score", rule="SVMClassifier: PROBIT requires a score for each class")
-    # Two classes have a single score, from which ONNX Runtime's two columns are derived.
+    # Two classes have a single score, from which ONNX Runtime computes two columns.
     score = _scores(scores)
     if post_transform in ("NONE", "LOGISTIC"):
         return label, transformed(concatenate([-score, score], 1), post_transform)
@@ -228,7 +229,7 @@ def _pair_columns(coefficients: Array, sizes: tuple[int, ...]) -> Array:
 
 
 def _votes(scores: Expr, classes: int) -> Expr:
-    """Return the number of pairs won by each class; the first class of a pair wins with a score above zero."""
+    """Return the number of pairs that each class wins; the first class of a pair wins if the score is above zero."""
     pairs = list(combinations(range(classes), 2))
     first_classes, second_classes = np.zeros((2, len(pairs), classes))
     for index, (i, j) in enumerate(pairs):

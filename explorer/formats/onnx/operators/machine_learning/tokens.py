@@ -24,9 +24,9 @@ _WORD = 2**32 - 1
 class Tokenize(Operation):
     """Tokens of each string along a new last axis, as long as the maximum number of tokens: (…) → (…, count).
 
-    Tokens are the matches of ``pattern``, or the parts between matches of the ``separators``. Both are regular
-    expressions for RE2, whose letters, digits and boundaries are ASCII. An empty separator splits into characters.
-    Shorter rows are padded.
+    Tokens are the matches of ``pattern``, or the substrings between matches of ``separators``. Both are regular
+    expressions for RE2, in which letters, digits and boundaries are ASCII. An empty separator splits a string into
+    characters. Shorter rows are padded.
     """
 
     pattern: str
@@ -49,7 +49,7 @@ class Tokenize(Operation):
         return TensorType((*x.shape, self.count), np.dtype(f"U{length}"))
 
     def kernel(self, out: Array, x: Array) -> Array:
-        """Write the tokens to rows, and cut rows with more tokens than ``count``."""
+        """Write the tokens to rows; if there are more than ``count``, the rest are omitted."""
         out[...] = self.pad
         for row, string in zip(out.reshape(x.size, self.count), x.reshape(-1).tolist(), strict=True):
             tokens = self.split(string)[: self.count]
@@ -61,7 +61,7 @@ class Tokenize(Operation):
         return types[0].size * types[0].dtype.itemsize // 4
 
     def longest(self, strings: Array) -> int:
-        """Return the maximum number of tokens of a string, 0 without tokens even with marks."""
+        """Return the maximum number of tokens of a string; 0 if there are only marks."""
         counts = [len(self.split(string)) for string in strings.reshape(-1).tolist()]
         maximum = max(counts, default=0)
         # Marks without tokens between them do not count.
@@ -71,7 +71,7 @@ class Tokenize(Operation):
         """Return the tokens of a string."""
         if self.pattern:
             pattern = re.compile(self.pattern, re.ASCII)
-            # findall returns groups instead of matches for a pattern with groups.
+            # If a pattern has groups, findall returns the groups instead of the matches.
             parts = [match.group() for match in pattern.finditer(string)] if pattern.groups else pattern.findall(string)
         elif self.separators == ("",):
             parts = [*string]
@@ -84,7 +84,7 @@ class Tokenize(Operation):
 
 
 def _split_at(separator: str, string: str) -> list[str]:
-    """Return the parts of a string between matches of a separator, which may have groups."""
+    """Return the substrings between matches of ``separator``, which may have groups."""
     pieces, start = [], 0
     for match in re.finditer(separator, string, re.ASCII):
         if match.end() > match.start():
@@ -127,7 +127,7 @@ def tokenizer(
 
 
 class MurmurHash(Operation):
-    """MurmurHash3 (32 bits, x86) of the bytes of each element, for strings of their UTF-8 bytes."""
+    """MurmurHash3 (32 bits, x86) of the bytes of each element. The bytes of a string are its UTF-8 encoding."""
 
     seed: int
     positive: bool
@@ -138,7 +138,7 @@ class MurmurHash(Operation):
     unbatchable = "elements are already a batch"
 
     def infer(self, x: TensorType) -> TensorType:
-        """Return the elements' shape."""
+        """Return the shape of the elements."""
         if not is_text(x.dtype) and (x.dtype.kind not in "iuf" or x.dtype.itemsize not in (4, 8)):
             raise self.refuse((x,), "the elements must be strings, or numbers of 32 or 64 bits")
         return TensorType(x.shape, np.dtype(np.uint32 if self.positive else np.int32))

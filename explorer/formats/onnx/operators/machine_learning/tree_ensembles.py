@@ -34,7 +34,7 @@ _FLOAT32, _INT64 = np.dtype(np.float32), np.dtype(np.int64)
 
 
 def _rows(x: Expr) -> Expr:
-    """Return the operand as rows of real numbers, float64 unchanged, other dtypes as float32."""
+    """Return the operand as rows of real numbers: float64 unchanged, all other dtypes as float32."""
     x = rows(x)
     return x if x.dtype == np.float64 else cast(x, _FLOAT32)
 
@@ -51,7 +51,7 @@ def _aggregated(x: Expr, tables: TreeTables, targets: int, aggregate: Aggregate)
 
 @dataclass(frozen=True, kw_only=True)
 class Opset1Trees:
-    """Attributes of opsets 1 to 4, which identify a node by its tree's id and its id in the tree."""
+    """Attributes in opsets 1 to 4, in which two ids identify a node: its tree's id, and its own id in the tree."""
 
     nodes_treeids: Known[Ints]
     nodes_nodeids: Known[Ints]
@@ -71,7 +71,7 @@ class Opset1Trees:
     base_values: Annotated[Known[Array] | None, Names("base_values", "base_values_as_tensor")] = None
 
     def base(self, targets: int) -> Array | None:
-        """Return the base values added to all rows, one per target or one in all; None if not given."""
+        """Return the base values that are added to all rows, one for each target or one for all; None if not given."""
         values = self.base_values
         if values is None or values.size == 0:
             return None
@@ -106,7 +106,8 @@ def tree_ensemble_classifier(
 ) -> tuple[Expr, Expr]:
     """Return the label of the class with the largest weight, and the transformed weights of all classes.
 
-    With two classes, only one may have weights: they score the second class, as probabilities if none is negative.
+    If there are two classes, only one may have weights. These weights score the second class; they are treated as
+    probabilities if no weight is negative.
     """
     x, names = _rows(X), labels(classlabels)
     classes = len(names)
@@ -174,7 +175,7 @@ def opset1_tables(given: Opset1Trees, x: Expr, targets: int, combine: str = "SUM
             raise _mismatch(f"{name} must be nodes of the tree")
         return np.array(indices, np.int64)
 
-    # A leaf's branches lead to itself, so that all rows can descend the same number of levels.
+    # Both branches of a leaf lead to the leaf, so that all rows can descend the same number of levels.
     branches = np.repeat(np.arange(count)[:, None], 2, 1)
     for side, name in enumerate(("nodes_truenodeids", "nodes_falsenodeids")):
         named = np.array(getattr(given, name))
@@ -185,7 +186,7 @@ def opset1_tables(given: Opset1Trees, x: Expr, targets: int, combine: str = "SUM
     if not len(given.weights_treeids) == len(given.weights_nodeids) == len(columns) == len(values):
         raise _mismatch("weights must have as many trees, nodes and targets")
     own = positions(given.weights_treeids, given.weights_nodeids, "nodes of weights")
-    # Tree ids are arbitrary; trees are ordered by their first node.
+    # Tree ids are arbitrary, so trees are ordered by their first node.
     tree_of_node = np.searchsorted(np.sort(trees[roots]), trees)
     order = np.argsort(trees[roots])
     comparisons = _Comparisons(
@@ -206,7 +207,7 @@ def _nan_is_true(values: Ints | None, count: int) -> Array:
 
 @dataclass(frozen=True)
 class Opset5Nodes:
-    """Attributes of inner nodes in opset 5, which identifies inner nodes and leaves by position."""
+    """Attributes in opset 5, in which indices identify inner nodes and leaves."""
 
     nodes_modes: Known[Ints]
     nodes_featureids: Known[Ints]
@@ -249,7 +250,7 @@ def tree_ensemble(
         are_leaves = np.array(getattr(nodes, f"nodes_{branch_name}leafs"), np.int64) != 0
         if not np.all((named >= 0) & (named < np.where(are_leaves, len(leaves), inner))):
             raise _mismatch(f"nodes_{branch_name}nodeids must be positions of nodes, or of leaves")
-        # Nodes and leaves are numbered separately in the file; here leaves follow the nodes.
+        # In the file, nodes and leaves are numbered separately. Here, leaves follow the nodes.
         branches[:inner, side] = named + are_leaves * inner
     roots = np.array(tree_roots, np.int64)
     if not np.all((roots >= 0) & (roots < inner)):
@@ -292,7 +293,7 @@ class _Comparisons:
 
 
 def _without_members(comparisons: _Comparisons, members: Array) -> _Comparisons:
-    """Return comparisons in which each set is a chain of equality tests: with the first member, then the second, …"""
+    """Return comparisons in which each set membership is replaced by a chain of equality tests, one for each member."""
     # NaN terminates each set.
     ends = np.flatnonzero(np.isnan(members))
     sets = [part[~np.isnan(part)] for part in np.split(members, ends)]
@@ -311,7 +312,8 @@ def _without_members(comparisons: _Comparisons, members: Array) -> _Comparisons:
         true, false = branches[node].tolist()
         previous = node
         for _ in values[1:]:
-            # Each false branch leads to the next member's test; the last one keeps the set's false branch.
+            # Each false branch leads to the next member's test. The last false branch is the false branch of the whole
+            # set.
             if previous == node:
                 branches[node, 1] = next_node
             else:
@@ -339,7 +341,7 @@ def _tables(
     tree_of_node: Array | None,
     combine: str,
 ) -> TreeTables:
-    """Return tables in which all comparisons are ≤ or =, and leaves lead to themselves."""
+    """Return tables in which all comparisons are ≤ or =, and both branches of a leaf lead to the leaf."""
     if not 1 <= targets < 1 << 31:
         raise OperandError(f"n_targets={targets}", rule="there must be at least one target")
     inner, codes, count = comparisons.inner, comparisons.codes, len(comparisons.codes)
@@ -396,14 +398,17 @@ def _weights(
         # as in ONNX Runtime, because scikit-learn's exporter repeats a leaf's weight for each class
         nodes, first_indices = np.unique(nodes, return_index=True)
         offset, values = offset[first_indices], values[first_indices]
-    # Only nodes with weights start at 0; others keep the neutral value of a minimum or maximum.
+    # Only nodes with weights start at 0. All other nodes keep the neutral value of a minimum or maximum.
     table[nodes, offset] = 0
     np.add.at(table, (nodes, offset), values)
     return table, first
 
 
 def _depth(branches: Array, roots: Array, inner: Array) -> int:
-    """Return the number of decisions on the longest path from a root, more than the number of nodes for a cycle."""
+    """Return the number of decisions on the longest path from a root.
+
+    If the nodes form a cycle, return more than the number of nodes.
+    """
     level, depth = np.unique(roots[inner[roots]]), 0
     while len(level) and depth <= len(branches):
         children = np.unique(branches[level])
@@ -412,14 +417,14 @@ def _depth(branches: Array, roots: Array, inner: Array) -> int:
 
 
 def _check_lengths(nodes: Opset1Trees | Opset5Nodes, count: int) -> None:
-    """Raise OperandError for an attribute of nodes without one value for each node."""
+    """Raise OperandError if an attribute of nodes does not have one value for each of ``count`` nodes."""
     for name, values in vars(nodes).items():
         if name.startswith("nodes_") and values is not None and np.size(values) != count:
             raise _mismatch(f"{name} must have {count} numbers, one per node")
 
 
 def _reals(name: str, values: Array, dtype: np.dtype[Any] | None = None) -> Array:
-    """Return an attribute as a flat array in a dtype, by default its own floating-point dtype."""
+    """Return an attribute as a flat array of ``dtype``, by default its own floating-point dtype."""
     if values.dtype.kind not in "iuf":
         raise OperandError(f"{name} of {values.dtype.name}", rule=f"{name} must be a list of numbers")
     return values.reshape(-1).astype(dtype or np.result_type(values.dtype, np.float16), copy=False)

@@ -1,7 +1,7 @@
 """Attention of the domain com.microsoft, with rotary embeddings, masks and past keys.
 
-It is recorded as the equivalent products, softmax and reshapes. Keys and values of earlier runs (``past``) are
-concatenated with the new ones, or are in a buffer with space for these (buffered_attention.py).
+Attention is recorded as the equivalent products, softmax and reshapes. Keys and values of earlier runs (``past``) are
+concatenated with the new ones, or stored in a buffer that has space for the new ones (buffered_attention.py).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ScoreAttributes:
     """Attributes for attention scores."""
 
     scale: float = 0.0
-    """factor of scores, 0 for 1/√features"""
+    """factor of the scores; 0 means 1/√features"""
     unidirectional: int = 0
     """whether a step sees only itself and previous steps"""
     mask_filter_value: float = -10000.0
@@ -57,7 +57,10 @@ def rotary_embedding(
     rotary_embedding_dim: int = 0,
     scale: float = 1.0,
 ) -> Expr:
-    """Rotate pairs of features by angles that increase with the position; ``interleaved`` pairs are adjacent."""
+    """Rotate pairs of features by angles that increase with the position.
+
+    Pairs are adjacent features if ``interleaved`` is set.
+    """
     if scale != 1:
         raise OperandError(f"scale={scale}", rule="RotaryEmbedding: scale must be 1.0")
     x, positions = input, position_ids
@@ -87,7 +90,10 @@ def multi_head_attention(
     attributes: ScoreAttributes,
     outputs: Outputs,
 ) -> tuple[Expr, ...]:
-    """Return the multi-head attention of queries to keys and values, each (N, steps, features), and the past."""
+    """Return the multi-head attention of queries to keys and values, and the past keys and values with the new ones.
+
+    Queries, keys and values have the shape (N, steps, features).
+    """
     q, k, v = _unpacked(query, key, value, num_heads)
     if k.ndim == 3:
         check_bias(bias, q, k, v)
@@ -168,7 +174,7 @@ def self_attention(
     rotary_embedding_dim: Unused,
     outputs: Outputs,
 ) -> tuple[Expr, ...]:
-    """Return the self-attention of steps, with queries, keys and values as one product of the input."""
+    """Return the self-attention of steps; queries, keys and values are computed as one product with ``input``."""
     if input.ndim != 3 or weights.ndim != 2:
         raise OperandError(
             f"input {input.type}, weights {weights.type}",
@@ -205,7 +211,10 @@ def _attended(
     past_steps: int,
     attributes: ScoreAttributes,
 ) -> Expr:
-    """Return the joined heads; the first ``past_steps`` keys are from earlier runs, and mask and bias are scores."""
+    """Return the attended values with their heads joined.
+
+    The first ``past_steps`` keys are from earlier runs. ``mask`` and ``bias`` are added to the scores.
+    """
     scores = mask if bias is None else bias if mask is None else bias + mask
     steps, total = query.shape[2], key.shape[2]
     if attributes.unidirectional:
@@ -223,7 +232,7 @@ def _attended(
 
 
 def _with_past(past: Expr | None, x: Expr) -> Expr:
-    """Return the concatenation of past keys or values and new ones, split into heads."""
+    """Return the past keys or values followed by the new ones, ``x``, split into heads."""
     if past is None:
         return x
     if past.ndim != 4 or (*past.shape[:2], past.shape[3]) != (*x.shape[:2], x.shape[3]):
@@ -237,9 +246,9 @@ def _with_past(past: Expr | None, x: Expr) -> Expr:
 def _mask_scores(
     mask: Expr | None, query: Expr, key: Expr, mask_value: float, *, has_starts: bool = False
 ) -> Expr | None:
-    """Return the numbers that a mask adds to scores (N, heads, queries, keys).
+    """Return the numbers that ``mask`` adds to the scores (N, heads, queries, keys).
 
-    A mask is 1 for visible keys, or a list of sequence lengths, which may be followed by starts.
+    A mask contains 1 for visible keys, or is a list of sequence lengths. Start positions may follow the lengths.
     """
     if mask is None or mask.ndim >= 4:
         return mask

@@ -15,7 +15,10 @@ from explorer.ops.manipulation.reshape import expand_dims, transpose
 
 
 def rotated(x: Expr, positions: Expr, cosines: Expr, sines: Expr, is_interleaved: bool) -> Expr:
-    """Return pairs of features of (N, heads, steps, features) rotated by the angles of positions (N, steps)."""
+    """Return ``x`` with pairs of features rotated by the angles of ``positions``.
+
+    ``x`` has the shape (N, heads, steps, features), and ``positions`` the shape (N, steps).
+    """
     half = cosines.shape[-1]
     cos, sin = (expand_dims(take(table, cast(positions, np.dtype(np.int64)), 0), 1) for table in (cosines, sines))
     # If the tables are shorter than a head, its last features are not rotated.
@@ -43,7 +46,7 @@ def split_heads(x: Expr, count: int) -> Expr:
 
 
 def check_bias(bias: Expr | None, *parts: Expr) -> None:
-    """Raise OperandError unless a bias has one number for each feature of all operands, concatenated."""
+    """Raise OperandError unless ``bias`` has one number for each feature of all operands, concatenated."""
     features = sum([x.shape[-1] for x in parts])
     if bias is not None and bias.shape != (features,):
         raise OperandError(f"a bias {bias.type}", rule=f"the bias must have one axis, of {features} features")
@@ -56,5 +59,5 @@ def joined_heads(x: Expr) -> Expr:
 
 
 def scale_of(scale: float, query: Expr) -> float:
-    """Return the factor of scores, by default (0) 1/√features."""
+    """Return the factor of the scores; for 0, the default 1/√features."""
     return scale or 1 / math.sqrt(max(query.shape[-1], 1))

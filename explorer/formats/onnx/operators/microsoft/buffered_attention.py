@@ -1,6 +1,6 @@
 """Attention of one step to keys and values in a buffer, to which ONNX Runtime writes the new ones in place.
 
-The used length of the buffer is an input. Here nothing is written in place: the results are the buffers with the new
+The used length of the buffer is an input. Here nothing is written in place. The results are the buffers with the new
 keys and values at their positions, with the same elements as in ONNX Runtime.
 """
 
@@ -78,7 +78,7 @@ def attended_in_buffer(
 
 
 def _with_length(x: Expr, total: int) -> Expr:
-    """Return x with its last axis padded with zeros, or cut, to the buffer's length."""
+    """Return x with its last axis padded with zeros, or cut off, to the length ``total`` of the buffer."""
     own = x[..., :total]
     return padded(own, (*[(0, 0)] * (own.ndim - 1), (0, total - own.shape[-1])))
 

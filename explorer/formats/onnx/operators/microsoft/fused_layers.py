@@ -1,6 +1,6 @@
 """Fused operators of the domain com.microsoft, written by ONNX Runtime's optimizers.
 
-Each is recorded as the equivalent standard operations, which plans fuse as in any other program.
+Each operator is recorded as the equivalent standard operations, which plans fuse as in any other program.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ def _plus(x: Expr, more: Expr | None) -> Expr:
 
 @operator("com.microsoft.Gelu", "com.microsoft.BiasGelu")
 def exact_gelu(A: Expr, B: Expr | None = None) -> Expr:
-    """Return x · Φ(x) of x plus an optional bias."""
+    """Return z · Φ(z) of z = A + B, where B is optional and Φ is the normal distribution."""
     return gelu(_plus(A, B))
 
 
 @operator("com.microsoft.FastGelu")
 def fast_gelu(X: Expr, bias: Expr | None = None) -> Expr:
-    """Return the tanh approximation of x · Φ(x) of x plus an optional bias."""
+    """Return the tanh approximation of z · Φ(z) of z = X + bias, where the bias is optional."""
     return gelu(_plus(X, bias), approximate=True)
 
 
 @operator("com.microsoft.QuickGelu")
 def quick_gelu(X: Expr, *, alpha: float = 1.702) -> Expr:
-    """Return x · sigmoid(alpha · x)."""
+    """Return x · sigmoid(``alpha`` · x)."""
     return X * sigmoid(alpha * X)
 
 
@@ -67,7 +67,10 @@ def fused_product(
     transBatchA: int = 0,
     transBatchB: int = 0,
 ) -> Expr:
-    """Return alpha · A · B; in each operand the first axis may be moved before the last, then the last two swapped."""
+    """Return ``alpha`` · A · B.
+
+    In each operand, the first axis may be moved before the last axis, and the last two axes may then be swapped.
+    """
     product = _transposed(A, transA, transBatchA) @ _transposed(B, transB, transBatchB)
     return product if alpha == 1 else alpha * product
 
@@ -92,7 +95,7 @@ def fused_convolution(
     activation: str = "",
     activation_params: tuple[float, ...] = (),
 ) -> Expr:
-    """Return an activation of a convolution plus its bias plus Z."""
+    """Return the activation of a convolution plus the bias B plus Z."""
     y = convolution(X, W, B, window=window, group=group)
     return _activated(_plus(y, Z), activation, activation_params)
 
@@ -112,7 +115,7 @@ def fused_general_product(
     activation_beta: float | None = None,
     activation_gamma: float | None = None,
 ) -> Expr:
-    """Return an activation of alpha · A · B + beta · C; A and B may be transposed."""
+    """Return the activation of ``alpha`` · A · B + ``beta`` · C; A and B may be transposed."""
     y = general_product(A, B, C, alpha=alpha, beta=beta, transA=transA, transB=transB)
     parameters = activation_alpha, activation_beta, activation_gamma
     return _activated(y, activation, [value for value in parameters if value is not None])
@@ -131,7 +134,7 @@ _ACTIVATIONS: dict[str, tuple[tuple[float, ...], Callable[..., Expr]]] = {
 
 
 def _activated(x: Expr, name: str, parameters: Sequence[float]) -> Expr:
-    """Return the activation of x at the end of a fused operator."""
+    """Return the activation ``name`` of x, which ends a fused operator."""
     if name not in _ACTIVATIONS:
         raise OperandError(
             f"activation={name!r:.80}",
@@ -224,7 +227,7 @@ def skip_rms_normalization(
 
 
 def _skipped(x: Expr, skip: Expr, bias: Expr | None) -> Expr:
-    """Return input + skip + bias in the statistics' dtype, at least float32."""
+    """Return input + skip + bias in the dtype of the statistics, at least float32."""
     return _plus(cast(x, accumulator_dtype(x.dtype)) + skip, bias)
 
 
@@ -244,7 +247,7 @@ def product_with_narrow_weights(
     accuracy_level: Unused,
     weight_prepacked: Unused,
 ) -> Expr:
-    """Return A · Bᵀ, with rows of B in blocks of 4-bit or 8-bit numbers, each with a scale and a zero point."""
+    """Return A · Bᵀ; rows of B consist of blocks of 4-bit or 8-bit integers, each with a scale and a zero point."""
     if bits not in (4, 8) or B.dtype != np.uint8 or g_idx is not None:
         raise OperandError(
             f"bits={bits}, B of {B.dtype.name}",
@@ -265,7 +268,7 @@ def product_with_narrow_weights(
 
 
 def _unpacked(packed: Expr, bits: int) -> Expr:
-    """Return the numbers packed in bytes along the last axis, the lower half of a byte first."""
+    """Return the integers of ``bits`` bits packed in bytes along the last axis, the lower half of a byte first."""
     if bits == 8:
         return packed
     halves = stack([packed & np.uint8(15), packed >> np.uint8(4)], packed.ndim)

@@ -1,8 +1,8 @@
 """Grouped-query attention of the domain com.microsoft, with a cache of keys and values of earlier runs.
 
-A cache may be longer than its contents, whose length differs between sequences and is an input. New keys are placed
-after the old ones with a `where` for each position. Results are as long as the cache, or as the total length if that is
-larger.
+A cache may be longer than its contents. The length of the contents differs between sequences and is an input. New keys
+are placed after the old keys with a `where` for each position. Results are as long as the cache, or as the total length
+if that is larger.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def _operands(query: Expr, key: Expr | None, value: Expr | None, heads: int, sha
 
 
 def _cached(past: Expr | None, x: Expr, old_length: Expr, length: int, is_first: bool) -> Expr:
-    """Return a cache with new keys or values after its old steps, followed by zeros."""
+    """Return a cache with the new keys or values ``x`` after its old steps, followed by zeros."""
     steps = x.shape[2]
     if past is None:
         return x
@@ -148,7 +148,7 @@ def _cached(past: Expr | None, x: Expr, old_length: Expr, length: int, is_first:
 def _attended(
     query: Expr, key: Expr, value: Expr, mask: Expr, bias: Expr | None, sink: Expr | None, cap: float
 ) -> Expr:
-    """Return the attended values for scores with a cap, a bias, or an attention sink."""
+    """Return the attended values; the scores may have a cap, a bias, or an attention sink."""
     total = key.shape[2]
     key, value = (repeat(x, query.shape[1] // x.shape[1], 1) for x in (key, value))
     scores = matmul(query, swap(key))
@@ -162,7 +162,7 @@ def _attended(
         scores = scores + padded(used, (*[(0, 0)] * (used.ndim - 1), (0, total - used.shape[-1])))
     scores = where(mask, scores, -np.inf)
     if sink is not None:
-        # one additional score per head, which has no value
+        # one additional score for each head, which has no value
         scores = concatenate([scores, broadcast_to(reshape(sink, (-1, 1, 1)), (*scores.shape[:-1], 1))], -1)
         return matmul(softmax(scores, -1)[..., :total], value)
     return matmul(where(mask, softmax(scores, -1), 0), value)

@@ -52,7 +52,7 @@ class Result:
     zero_point: Expr | None = None
 
     def quantized(self, y: Expr, like: Quantized) -> Expr:
-        """Return numbers quantised in the dtype of an operand."""
+        """Return ``y`` quantised with this scale and zero point, in the dtype of ``like``."""
         return saturated(y / self.scale, self.zero_point, like.x.dtype)
 
 
@@ -92,8 +92,8 @@ def quantized_average_pool(
 ) -> Expr:
     """Return the requantised mean of each window of a quantised operand.
 
-    The zero point is added before rounding, which matters for a mean half-way between two integers. With
-    ``count_include_pad``, positions of a last window beyond the padding count, too.
+    The zero point is added before rounding, which affects a mean half-way between two integers. If
+    ``count_include_pad`` is set, the divisor also counts positions of the last window beyond the padding.
     """
     means = whole_averages(X.real(), window=window, ceil_mode=ceil_mode, count_include_pad=count_include_pad)
     scaled = means / Y.scale
@@ -136,7 +136,7 @@ def quantized_concatenation(Y_scale: Expr, Y_zero_point: Expr | None, *inputs: E
 
 @operator("com.microsoft.QLinearWhere")
 def quantized_choice(condition: Expr, X: Quantized, Y: Quantized, Z: Result) -> Expr:
-    """Return requantised elements of X where the condition is true, otherwise of Y."""
+    """Return the elements of X where ``condition`` is true, and of Y elsewhere, requantised."""
     return Z.quantized(where(condition, X.real(), Y.real()), X)
 
 
@@ -152,7 +152,10 @@ def quantized_general_product(
     transA: int = 0,
     transB: int = 0,
 ) -> Expr:
-    """Return alpha · A · B + C of quantised matrices, requantised if a scale is given, otherwise as real numbers."""
+    """Return ``alpha`` · A · B + C of quantised matrices, as real numbers.
+
+    If ``y_scale`` is given, the result is requantised.
+    """
     a, b = transpose(A.x, (1, 0)) if transA else A.x, transpose(B.x, (1, 0)) if transB else B.x
     total = exact_product(a, A.zero_point, b, B.zero_point)
     if C is not None:

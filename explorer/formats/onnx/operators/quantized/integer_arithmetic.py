@@ -1,8 +1,8 @@
-"""Quantised tensors: integers with a scale and a zero point per tensor, per index of an axis, or per block.
+"""Quantised tensors: integers with a scale and a zero point for each tensor, index of an axis, or block.
 
-There are no quantised operations: a quantised product is recorded as its arithmetic, so that rules, fusion and values
-show where numbers are rounded. Products of 8-bit integers are exact in floating-point numbers, whose matrix products
-are fast: in float32 if sums are below 2²⁴, otherwise in float64.
+There are no quantised operations. A quantised product is recorded as its arithmetic, so that rules, fusion and values
+show where numbers are rounded. Products of 8-bit integers are computed as floating-point numbers, whose matrix products
+are fast. They are exact in float32 if sums are below 2²⁴; otherwise they are computed in float64.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def quantize(
     precision: Literal[0] = 0,
     saturate: int = 1,
 ) -> Expr:
-    """Return x / scale, rounded half to even, plus the zero point, limited to the result dtype's range."""
+    """Return x / scale, rounded half to even, plus the zero point, limited to the range of the result's dtype."""
     if y_zero_point is not None:
         dtype = y_zero_point.dtype
     else:
@@ -146,12 +146,12 @@ def quantized_convolution(
 
 
 def rescaled(total: Expr, factor: Expr) -> Expr:
-    """Return exact sums times a factor, in the factor's precision, as in ONNX Runtime."""
+    """Return exact sums ``total`` times ``factor``, in the precision of ``factor``, as in ONNX Runtime."""
     return cast(total, factor.dtype) * factor
 
 
 def saturated(scaled: Expr, zero: Expr | None, dtype: np.dtype[Any]) -> Expr:
-    """Round scaled numbers, add the zero point, and limit the result to a dtype's range; NaN becomes the minimum."""
+    """Round ``scaled``, add the zero point, and limit the result to the range of ``dtype``; NaN becomes the minimum."""
     rounded = round_half_even(scaled)
     low, high = limits(dtype)
     if rounded.dtype == np.float16 and high > _EXACT_HALF:
@@ -164,7 +164,10 @@ def saturated(scaled: Expr, zero: Expr | None, dtype: np.dtype[Any]) -> Expr:
 
 
 def _broadcast(x: Expr, parameter: Expr, axis: int, block_size: int) -> Expr:
-    """Return a scale or zero point broadcast to x: one for all elements, per index of an axis, or per block."""
+    """Return a scale or zero point broadcast to x.
+
+    There is one number for all elements, one for each index of an axis, or one for each block.
+    """
     if parameter.size == 1:
         return as_scalar(parameter)
     axis = normalize_axis(axis, x.ndim, "a scale or zero point")
@@ -194,12 +197,12 @@ def _mismatch(x: Expr, parameter: Expr) -> OperandError:
 
 
 def as_scalar(parameter: Expr) -> Expr:
-    """Return a parameter of one element as a scalar; others, such as one per column, unchanged."""
+    """Return a parameter of one element as a scalar; return any other parameter, such as one per column, unchanged."""
     return reshape(parameter, ()) if parameter.size == 1 and parameter.ndim else parameter
 
 
 def _rows(parameter: Expr) -> Expr:
-    """Return a parameter for the rows of matrices; a list has one number per row."""
+    """Return a parameter for the rows of matrices; a list has one number for each row."""
     return (
         reshape(parameter, (parameter.size, 1)) if parameter.ndim == 1 and parameter.size > 1 else as_scalar(parameter)
     )
@@ -226,7 +229,7 @@ def _convolution(
 
 
 def _of_channels(parameter: Expr, axes: Shape) -> Expr:
-    """Return a parameter of filters; a list has one number per filter, and gets ``axes`` of size 1 at the end."""
+    """Return a parameter of filters; a list has one number per filter, and gets ``axes`` of length 1 at the end."""
     return as_scalar(parameter) if parameter.size == 1 else reshape(parameter, (parameter.size, *axes))
 
 

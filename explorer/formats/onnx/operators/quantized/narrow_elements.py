@@ -1,8 +1,8 @@
 """Casts to and from narrow elements: 8-bit and 4-bit floating-point numbers, 4-bit and 2-bit integers.
 
-Such elements are stored, cast and moved; computations widen them first. Numbers out of range become the nearest limit
-if a cast saturates, which is ONNX's default. bfloat16 is stored as float32: a cast to it rounds, and later computations
-use float32.
+Such elements are stored, cast and moved; computations widen them first. If a cast saturates, which is ONNX's default,
+numbers out of range become the nearest limit. bfloat16 is stored as float32: a cast to bfloat16 rounds, and later
+computations use float32.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def cast_like(input: Expr, target_type: Expr, *, saturate: int = 1, round_mode: 
 
 
 def narrowed(x: Expr, dtype: np.dtype[Any], saturate: int) -> Expr:
-    """Return elements in another dtype, limited to the dtype's range for 8-bit floating point with ``saturate``."""
+    """Return elements in another dtype; if ``saturate`` is set, 8-bit floats are limited to the dtype's range."""
     if dtype.name not in NARROW:
         return cast(x, dtype)
     wide = x if x.dtype.kind == "f" and x.dtype.name not in NARROW else cast(x, _FLOAT32)

@@ -1,7 +1,7 @@
 """Operators of quantised torch programs (``quantized_decomposed.*``), with torch's rounding.
 
-torch multiplies by the reciprocal of a scale, while ONNX divides by the scale. It also has explicit limits and 64-bit
-scales. About one number in several hundred thousand differs from ONNX's by one step.
+torch multiplies by the reciprocal of a scale, while ONNX divides by the scale. torch also has explicit limits and
+64-bit scales. About one in several hundred thousand results differs from ONNX's result by one step.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _FLOAT = 1
 """ONNX's dtype code of float32"""
 _DOMAIN = "quantized_decomposed"
 OfElements = Annotated[Unused, Names("dtype", "quant_min", "quant_max")]
-"""unused properties of integers that already have this dtype and are within these limits"""
+"""properties that are ignored, because the integers already have this dtype and are within these limits"""
 
 
 @operator(f"{_DOMAIN}.quantize_per_tensor")
@@ -72,7 +72,7 @@ def quantize_channels(
     axis: int,
     dtype: int,
 ) -> Expr:
-    """Quantise like ``quantize_tensor``, with a scale and a zero point per index of an axis."""
+    """Quantise like ``quantize_tensor``, with one scale and one zero point for each index of an axis."""
     x = cast(input, _FLOAT32)
     scale, zero = _of_axis(scales, x, axis), _of_axis(zero_points, x, axis)
     numbers = _with_one_dtype(add, round_half_even(x * (1 / scale)), zero)
@@ -89,7 +89,7 @@ def dequantize_channels(
     of_elements: OfElements,
     out_dtype: int = _FLOAT,
 ) -> Expr:
-    """Return (x − zero point) · scale, with both per index of an axis; zero points are optional."""
+    """Return (x − zero point) · scale, with both for each index of an axis; zero points are optional."""
     scale, difference = _of_axis(scales, input, axis), input
     if zero_points is not None:
         difference = _with_one_dtype(subtract, input, _of_axis(zero_points, input, axis))
@@ -100,7 +100,7 @@ def dequantize_channels(
 def quantize_tokens(
     input: Expr, scales: Expr, zero_points: Expr, quant_min: Known[int], quant_max: Known[int], *, dtype: int
 ) -> Expr:
-    """Return x · (1 / scale) plus the zero point, then rounded, with both per row of the last axis."""
+    """Return x · (1 / scale) plus the zero point, then rounded, with both for each row of the last axis."""
     number = _with_one_dtype(add, input * (1 / _of_rows(scales, input)), _of_rows(zero_points, input))
     return _within(round_half_even(number), quant_min, quant_max, dtype)
 
@@ -109,7 +109,7 @@ def quantize_tokens(
 def dequantize_tokens(
     input: Expr, scales: Expr, zero_points: Expr, *, of_elements: OfElements, output_dtype: int = _FLOAT
 ) -> Expr:
-    """Return (x − zero point) · scale, with both per row of the last axis."""
+    """Return (x − zero point) · scale, with both for each row of the last axis."""
     difference = _with_one_dtype(subtract, input, _of_rows(zero_points, input))
     return cast(_with_one_dtype(multiply, difference, _of_rows(scales, input)), _result(output_dtype))
 
@@ -124,7 +124,7 @@ def dequantize_groups(
     group_size: int,
     output_dtype: int = _FLOAT,
 ) -> Expr:
-    """Return (x − zero point) · scale of a matrix, with both per group of a row."""
+    """Return (x − zero point) · scale of a matrix, with both for each group of elements in a row."""
     x, size = input, group_size
     if x.ndim == 2 and scales.ndim and scales.shape[-1] == 1 and size > x.shape[1]:
         size = x.shape[1]
@@ -196,7 +196,7 @@ def choose_for_tokens_asymmetric(input: Expr, *, dtype: int) -> tuple[Expr, Expr
 
 
 def _with_one_dtype(operation: Callable[[Expr, Expr], Expr], x: Expr, y: Expr) -> Expr:
-    """Return a function of two operands; integers are first cast to the other operand's real dtype, as in torch."""
+    """Return ``operation`` of x and y; as in torch, an integer operand is first cast to the other operand's dtype."""
     real = [value.dtype for value in (x, y) if value.dtype.kind == "f"]
     return operation(cast(x, real[0]), cast(y, real[0])) if len(real) == 1 else operation(x, y)
 
@@ -209,7 +209,7 @@ def _scalar(name: str, value: Expr) -> Expr:
 
 
 def _of_axis(value: Expr, x: Expr, axis: int) -> Expr:
-    """Return scales or zero points per index of an axis, with axes that broadcast to x."""
+    """Return scales or zero points for each index of an axis, with axes that broadcast to x."""
     axis = normalize_axis(axis, x.ndim, "a scale of channels")
     if value.shape != (x.shape[axis],):
         raise OperandError(
@@ -220,7 +220,7 @@ def _of_axis(value: Expr, x: Expr, axis: int) -> Expr:
 
 
 def _of_rows(value: Expr, x: Expr) -> Expr:
-    """Return scales or zero points per row of the last axis, after checking their shape."""
+    """Return scales or zero points for each row of the last axis, after checking their shape."""
     if not x.ndim or value.shape != (*x.shape[:-1], 1):
         raise OperandError(
             f"{value.type} for {x.type}",
@@ -230,7 +230,7 @@ def _of_rows(value: Expr, x: Expr) -> Expr:
 
 
 def _check_limits(low: int, high: int, code: int) -> np.dtype[Any]:
-    """Return the dtype of a code; raise OperandError unless the limits are within its range."""
+    """Return the dtype with the code ``code``; raise OperandError unless the limits are within its range."""
     dtype = dtype_by(code, "dtype")
     if dtype.kind not in "iu":
         raise OperandError(f"dtype={dtype.name}", rule="dtype must be an integer dtype")
@@ -256,5 +256,5 @@ def _int8_limits(dtype: int) -> tuple[int, int]:
 
 
 def _result(dtype: int) -> np.dtype[Any]:
-    """Return the real dtype of a code; bfloat16 is stored as float32."""
+    """Return the real dtype with the code ``dtype``; bfloat16 is stored as float32."""
     return _FLOAT32 if dtype in (-1, BFLOAT16) else dtype_by(dtype, "the dtype of the result")

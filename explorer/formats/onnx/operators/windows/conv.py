@@ -1,7 +1,7 @@
 """Convolution of signals, images and volumes, transposed convolution, and deformable convolution.
 
-(Conv and ConvTranspose since opset 1, DeformConv since 19; opset 22 only added dtypes.) ConvTranspose's
-``output_shape`` and ``auto_pad`` determine the size of the result, from which ``_cut`` computes the pixels to cut off.
+(Conv and ConvTranspose since opset 1, DeformConv since 19; opset 22 only added dtypes.) In ConvTranspose,
+``output_shape`` and ``auto_pad`` determine the size of the result. ``_cut`` computes from it the pixels to cut off.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def transposed_convolution(
 
 
 def _spatial(x: Expr, output_shape: Ints, reach: Ints) -> Ints:
-    """Return the spatial sizes in ``output_shape``; raise OperandError for sizes beyond the filters' reach."""
+    """Return the spatial lengths in ``output_shape``; raise OperandError if they are beyond the filters' ``reach``."""
     count = x.ndim - 2
     if len(output_shape) not in (count, count + 2):  # older files also list the batch and the channels
         raise OperandError(
@@ -86,10 +86,10 @@ def _spatial(x: Expr, output_shape: Ints, reach: Ints) -> Ints:
 
 
 def _cut(reach: Ints, target: Ints, auto_pad: AutoPad) -> Sides:
-    """Return the number of pixels to cut off at each side of the filters' reach to get the target size."""
+    """Return the number of pixels to cut off at each side of the filters' ``reach`` to get the size ``target``."""
     cuts = []
     for length, goal in zip(reach, target, strict=True):
-        # with strides larger than the filters, the reach may be below SAME's target: nothing is cut off or added
+        # if strides are larger than the filters, the reach may be below SAME's target: nothing is cut off or added
         total = max(length - goal, 0)
         small, large = total // 2, total - total // 2
         # the standard cuts an odd pixel at the end for SAME_UPPER, otherwise at the start
@@ -109,7 +109,7 @@ def deformable_convolution(
     offset_group: int = 1,
     window: WindowAttributes,
 ) -> Expr:
-    """Return a convolution with filters W, whose taps are moved by offsets and multiplied by a mask, plus a bias B."""
+    """Return a convolution with filters W, plus a bias B; offsets move its taps, and a mask multiplies them."""
     if X.ndim != 4 or W.ndim != 4 or offset.ndim != 4:
         raise OperandError(
             f"X {X.type}, W {W.type}, offset {offset.type}",

@@ -63,7 +63,7 @@ def _largest(x: Expr, windows: Windows) -> Expr:
 
 
 def _is_wide(windows: Windows) -> bool:
-    """Whether padding exceeds half a window, and must be a separate operation."""
+    """Return whether padding exceeds half a window and must therefore be a separate operation."""
     numbers = zip(windows.sides, windows.dilation, windows.size, strict=True)
     return any(2 * max(side) > gap * (n - 1) + 1 for side, gap, n in numbers)
 
@@ -160,7 +160,7 @@ class Windows(NamedTuple):
         return ((0, 0), (0, 0), *ends)
 
     def taps(self, x: Expr, filler: float) -> list[Expr]:
-        """Return the elements at each window position, in row-major order, with the filler outside."""
+        """Return the elements at each window position, in row-major order, with ``filler`` outside the operand."""
         claim_steps("taps of windows", prod(self.size))
         padded_x = padded(x, self.widths(x), constant_values=filler)
         steps = [*zip(self.strides, self.dilation, self.counts(x), strict=True)]
@@ -170,7 +170,10 @@ class Windows(NamedTuple):
         ]
 
     def inside(self, x: Expr, counted: bool) -> Any:
-        """Return an array of the number of each window's taps inside the operand, or also inside its padding."""
+        """Return the number of each window's taps that are inside the operand, as an array.
+
+        If ``counted`` is True, taps inside the padding also count.
+        """
         result = np.ones((), np.int64)
         for length, size, step, gap, (before, after), count in zip(x.shape[2:], *self[:4], self.counts(x), strict=True):
             claim_constant("taps of windows", count * size)
@@ -200,9 +203,9 @@ def norms(x: Expr, windows: Windows, p: int) -> Expr:
 
 
 def largest_indices(x: Expr, windows: Windows, by_columns: bool) -> Expr:
-    """Return MaxPool's int64 index in the whole operand of the first largest element of each window.
+    """Return, as int64, the index in the whole operand of the first largest element of each window.
 
-    Indices are row-major; with ``by_columns`` the first spatial axis varies fastest.
+    Indices are row-major; if ``by_columns`` is True, the first spatial axis varies fastest.
     """
     spatial, counts = x.shape[2:], windows.counts(x)
     is_integer = x.dtype.kind in "iu"

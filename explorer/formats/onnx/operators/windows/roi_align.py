@@ -1,8 +1,8 @@
 """RoiAlign and MaxRoiPool, which resample regions of images to one size for two-stage detectors.
 
-(RoiAlign since opset 10; since opset 16 pixel centres have half coordinates.) Regions are inputs. A bin of a region is
-the mean or maximum of samples interpolated between pixels. Along each axis a sample reads two pixels, so a mean is
-computed over rows first, then over columns. (He et al., Mask R-CNN, 2017.)
+(RoiAlign since opset 10; since opset 16 pixel centres have half coordinates.) Regions are inputs. A region is divided
+into bins. The value of a bin is the mean or maximum of samples that are interpolated between pixels. Along each axis, a
+sample reads two pixels, so a mean is computed over rows first, then over columns. (He et al., Mask R-CNN, 2017.)
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ _MAX_ELEMENTS = 2**26
 class RoiAlign(Operation):
     """Bins of regions resampled from images: (N, C, H, W), (R, 4), image indices (R,) → (R, C, *size).
 
-    A region is x, y of two corners, times ``scale``. ``samples`` is the number of samples of a bin along an axis, 0 for
-    about one per pixel. ``mode`` "avg" returns their mean, "max" the largest product of a pixel and its weight. With
-    ``is_centred`` a pixel's centre is half a pixel from its corner, and a region may be smaller than a pixel.
+    A region is given by the x, y of two corners, times ``scale``. ``samples`` is the number of samples of a bin along
+    an axis; 0 means about one sample per pixel. ``mode`` "avg" returns the mean of the samples, "max" the largest
+    product of a pixel and its weight. If ``is_centred`` is True, the centre of a pixel is half a pixel from its corner,
+    and a region may be smaller than a pixel.
     """
 
     size: Pair
@@ -65,7 +66,7 @@ class RoiAlign(Operation):
         return TensorType((regions.shape[0], x.shape[1], *self.size), x.dtype)
 
     def kernel(self, out: Array, x: Array, regions: Array, numbers: Array) -> Array:
-        """Resample each region; raise ValueError for an invalid image index or an infinite corner."""
+        """Resample each region; raise ValueError if an image index is invalid or a corner is infinite."""
         if not np.isfinite(regions).all():
             raise ValueError("a region with an infinite or NaN corner")
         # In single precision, or the regions' precision if higher, like the original operators.
@@ -104,7 +105,7 @@ class RoiAlign(Operation):
             (np.arange(count, dtype=extent.dtype) + extent.dtype.type(0.5)) * step / extent.dtype.type(max(count, 1))
         )
         place = first + np.arange(bins, dtype=extent.dtype)[:, None] * step + sample_offsets
-        # A sample more than one pixel outside the image is 0; a nearer one is read from the edge.
+        # A sample more than one pixel outside the image is 0. A nearer sample is read from the edge.
         inside = (place >= -1) & (place <= length)
         place = place.clip(0, length - 1)
         low = place.astype(np.intp)
@@ -112,7 +113,7 @@ class RoiAlign(Operation):
         return _Taps(low, np.minimum(low + 1, length - 1), inside * (1 - fraction), inside * fraction)
 
     def _largest(self, x: Array, rows: _Taps, columns: _Taps) -> Array:
-        """Return the largest product of a pixel and its weight in each bin, 0 without samples."""
+        """Return the largest product of a pixel and its weight in each bin; 0 if a bin has no samples."""
         bins, count = rows.low.shape
         across, along = columns.low.shape
         if not count * along:
@@ -126,7 +127,7 @@ class RoiAlign(Operation):
         return best
 
     def flops(self, result: AnyType, *types: TensorType) -> int:
-        """Return the cost of four products for each bin, assuming one sample, since their number is unknown."""
+        """Return the cost of four products for each bin: one sample is assumed, since the number is unknown."""
         return 8 * types[1].shape[0] * types[0].shape[1] * self.size[0] * self.size[1]
 
 
@@ -140,17 +141,17 @@ class _Taps(NamedTuple):
 
     @property
     def extent(self) -> slice:
-        """The range of pixels read."""
+        """The range of pixels that the samples read."""
         return slice(int(self.low.min()), int(self.high.max()) + 1) if self.low.size else slice(0, 1)
 
     def from_first(self) -> _Taps:
-        """Return the taps with indices relative to the first pixel read."""
+        """Return the taps with indices relative to the first pixel that the samples read."""
         first = self.extent.start
         return self._replace(low=self.low - first, high=self.high - first)
 
 
 def _mean(x: Array, rows: _Taps, columns: _Taps) -> Array:
-    """Return the mean of the samples of each bin, 0 without samples: (C, rows of bins, columns of bins)."""
+    """Return the mean of the samples of each bin, (C, rows of bins, columns of bins); 0 if a bin has no samples."""
     return _mean_along(_mean_along(x, rows, 1), columns, 2)
 
 
@@ -192,7 +193,8 @@ def roi_align(
 class MaxRoiPool(Operation):
     """Largest elements of a grid of ``size`` windows in regions: (N, C, H, W), (R, 5) → (R, C, *size).
 
-    A region is the index of an image and x, y of two corners, times ``scale``; a window without pixels gives 0.
+    A region is given by the index of an image and the x, y of two corners, times ``scale``. A window without pixels
+    gives 0.
     """
 
     size: Pair
@@ -244,7 +246,7 @@ class MaxRoiPool(Operation):
 
 
 def _nearest(number: float) -> int:
-    """Round half away from zero."""
+    """Return the nearest integer, with halves rounded away from zero."""
     return int(math.copysign(math.floor(abs(number) + 0.5), number))
 
 

@@ -46,7 +46,7 @@ class WindowAttributes:
             )
 
     def padding(self, x: Expr, size: Ints) -> Sides:
-        """Return the padding (before, after) of each spatial axis of x for windows of a size."""
+        """Return the padding (before, after) of each spatial axis of x for windows of the given size."""
         count, pads = x.ndim - 2, self.pads
         if self.auto_pad == "VALID" or (self.auto_pad == "NOTSET" and pads is None):
             return ((0, 0),) * count
@@ -65,7 +65,7 @@ class WindowAttributes:
 
 
 def for_each_axis(x: Expr, name: str, values: Ints | None, default: int = 1) -> Ints:
-    """Return an attribute with one number for each spatial axis of x."""
+    """Return the attribute ``values`` with one number for each spatial axis of x; ``default`` if it is omitted."""
     if values is None:
         return (default,) * (x.ndim - 2)
     if len(values) != x.ndim - 2:
