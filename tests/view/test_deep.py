@@ -82,14 +82,14 @@ def test_boxes_of_many_batches_form_no_cycle(make: Callable[[int], ex.EvalPlan])
 def test_many_batches_rewrite_only_moved_items(monkeypatch: pytest.MonkeyPatch) -> None:
     """Items that stay in a box are not written again for every other batch."""
     moved = 0
-    hold = Tree.hold
+    hold = Tree.set_items
 
     def counted(self: Tree, box: int, items: list[BoxItem]) -> None:
         nonlocal moved
         moved += len(items)
         hold(self, box, items)
 
-    monkeypatch.setattr(Tree, "hold", counted)
+    monkeypatch.setattr(Tree, "set_items", counted)
     counts = []
     for size in SIZES:
         recording = random_program(size).recording

@@ -1,4 +1,4 @@
-"""Text metrics: advance widths of DejaVu Sans, the widest of the views' fonts, and the space next to text."""
+"""Text metrics: advance widths of DejaVu Sans, the widest font of the views, and spacing around text."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ FAMILY = '"DejaVu Sans", Verdana, system-ui, sans-serif'
 PORT_CHARACTER, PORT_BESIDES = 5, 12
 """width of a character of a port name, and the space next to the name"""
 LEVEL = 24
-"""height difference of an edge's ends up to which it counts as level, so that port names are drawn along it"""
+"""maximum height difference between the ends of a level edge, along which port names are drawn"""
 NUMBER_BESIDES = 4
-"""px between a number and the item to its right; one digit fits inside the border of a box around the item"""
+"""px between a number and the item to its right; one digit fits into the padding of the box around the item"""
 
 # Thousandths of an em for U+0020 to U+007E.
 _REGULAR = (
@@ -57,15 +57,15 @@ def shorten(text: str, limit: float, size: float, bold: bool = False) -> str:
     """Return the text, or its beginning and end joined by "…" so that it is at most ``limit`` px wide."""
     if len(text) <= 400 and width(text, size, bold) <= limit:
         return text
-    room = limit - width("…", size, bold)
+    remaining = limit - width("…", size, bold)
     head, tail = [], []
     for front, back in zip(text[:400], reversed(text[-400:]), strict=False):
-        room -= size * _advance(front, bold)
-        if room < 0:
+        remaining -= size * _advance(front, bold)
+        if remaining < 0:
             break
         head.append(front)
-        room -= size * _advance(back, bold)
-        if room < 0:
+        remaining -= size * _advance(back, bold)
+        if remaining < 0:
             break
         tail.append(back)
     return "".join(head) + "…" + "".join(reversed(tail))

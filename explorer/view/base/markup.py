@@ -1,4 +1,4 @@
-"""XML and HTML elements as strings; every attribute and text is escaped and put on one line."""
+"""XML and HTML elements as strings, in which every attribute and text is escaped and on one line."""
 
 from __future__ import annotations
 

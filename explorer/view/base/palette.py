@@ -29,7 +29,7 @@ _VERDICTS_DARK = {
 
 _LINES_LIGHT = ("#2f6fdf", "#c4650c", "#13845f", "#b0307e", "#6d56d8", "#8a7000", "#0d8296", "#b53a32")
 _LINES_DARK = ("#7ea8ff", "#f0a15c", "#52cfa0", "#f08cc6", "#b3a0ff", "#d8bf4a", "#57c8db", "#ff9185")
-"""colours of source lines, used cyclically; static/data/source_lines.js has the same number"""
+"""colours of source lines, used cyclically; static/data/source_lines.js contains their number"""
 
 
 def _lines(colours: tuple[str, ...]) -> dict[str, str]:
@@ -72,7 +72,7 @@ def page_colours(scope: str) -> str:
 
 
 RuleSet: TypeAlias = Literal["marks", "declined", "labels"]
-"""optional rules: differences from another graph, edges whose fusion was declined, edge labels"""
+"""optional rules for differences from another graph, edges whose fusion was declined, and edge labels"""
 
 
 def stylesheet(scope: str, theme: str, *further: RuleSet) -> str:

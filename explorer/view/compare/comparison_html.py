@@ -22,7 +22,7 @@ _FILL = "#explorer .ex-side .explorer-view{--ex-height:max(420px,calc(100vh - 19
 
 
 def html(comparison: Comparison) -> str:
-    """Return both graphs side by side with marked differences, with the text below, as HTML without scripts.
+    """Return both graphs side by side with marked differences, and the text below, as HTML without scripts.
 
     Show the recorded graphs if they differ, else the final graphs.
     """
@@ -47,13 +47,13 @@ def html(comparison: Comparison) -> str:
 
 
 def page_html(comparison: Comparison, *, theme: str = "auto") -> str:
-    """Return a complete HTML page of both recordings side by side; it loads nothing, and its policy forbids loading.
+    """Return a complete HTML page with both recordings side by side, which loads no other resource.
 
     Raise ValueError for an unknown theme.
     """
     recordings = comparison.before, comparison.after
     drawings = [draw(recording) for recording in recordings]
-    held = {
+    data = {
         "comparison": paired(comparison),
         "payloads": [
             payload(recording, theme=theme, position=0, drawing=drawing)
@@ -62,4 +62,4 @@ def page_html(comparison: Comparison, *, theme: str = "auto") -> str:
     }
     names = [recording.title or "recording" for recording in recordings]
     fallback = Markup(html(comparison))
-    return page(" → ".join(dict.fromkeys(names)), held, _START, fallback, theme=theme, style=_FILL)
+    return page(" → ".join(dict.fromkeys(names)), data, _START, fallback, theme=theme, style=_FILL)

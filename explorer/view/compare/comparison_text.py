@@ -1,7 +1,7 @@
-"""Comparison as text: counts, nodes, decisions, kernels and weights that differ.
+"""Comparison as text: the counts, nodes, decisions, kernels and weights that differ.
 
 The text is canonical, so that it can be stored and compared: nodes are named by labels and source lines, and times are
-omitted unless requested. Equal lines are merged, then long lists are cut.
+omitted unless requested. Equal lines are merged before long lists are cut.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from explorer.view.model.labels import source_text
 _LISTED = 40
 """maximum number of rows per difference"""
 _MEMBERS = 6
-"""maximum number of named nodes of a kernel, and kernels of a group"""
+"""maximum number of named nodes per kernel, and of kernels per group"""
 
 
 def text(comparison: Comparison, *, measured: bool = False) -> str:
-    """Return the comparison as text, which is canonical unless ``measured`` adds the times of runs."""
+    """Return the comparison as text, which is canonical unless ``measured`` adds measured times."""
     lines = [f"{title(comparison.before)} → {title(comparison.after)}"]
     for name, pair in comparison.options.items():
         lines.append(f"option {name}: {' → '.join([option_text(value) or 'nothing' for value in pair])}")
     lines += _graph_lines(comparison)
     counts = counted(comparison, measured=measured)
     rows = [Count("", "before", "after", "difference" if any(row.difference for row in counts) else ""), *counts]
-    wide = [max(len(row[column]) for row in rows) for column in range(3)]
-    lines += [f"  {a:<{wide[0]}}  {b:>{wide[1]}}  {c:>{wide[2]}}  {d}".rstrip() for a, b, c, d in rows]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    lines += [f"  {a:<{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}  {d}".rstrip() for a, b, c, d in rows]
     for side, recording, decisions in (
         ("before", comparison.before, comparison.decisions_before),
         ("after", comparison.after, comparison.decisions_after),
     ):
         if decisions:
             lines.append(f"decisions only {side}: {len(decisions):,}")
-            lines += _cut([f"  {line}" for line in decision_lines(recording, decisions)])
+            lines += _limited([f"  {line}" for line in decision_lines(recording, decisions)])
     lines += _kernel_lines(comparison)
     if comparison.weights is not None:
-        lines += [str(comparison.weights), *_cut([f"  {line}" for line in comparison.weights.differ])]
+        lines += [str(comparison.weights), *_limited([f"  {line}" for line in comparison.weights.differ])]
     return "\n".join(visible(line) for line in lines) + "\n"
 
 
@@ -58,24 +58,24 @@ def _graph_lines(comparison: Comparison) -> list[str]:
     rewired = [line for node, line in rows.items() if node in nodes.rewired]
     removed = [f"  - {_node(comparison.before, node)}" for node in nodes.only_before]
     added = [f"  + {_node(comparison.after, node)}" for node in nodes.only_after]
-    listed = [line for part in (changed, removed, added) for line in _cut(_gathered(part))]
-    few = _gathered(rewired) if len(rewired) <= FEW else []
+    listed = [line for part in (changed, removed, added) for line in _limited(_merge_equal(part))]
+    few = _merge_equal(rewired) if len(rewired) <= FEW else []
     return lines + listed + few + [f"  {fold.sign} {fold.summary}" for fold in folds(comparison)]
 
 
 def _pair(comparison: Comparison, node: int) -> str:
-    """Name a paired node once, with its location on both sides."""
+    """Return the names and locations of a paired node on both sides, without duplicates."""
     other = comparison.nodes.pairs[node]
     names = dict.fromkeys([comparison.before.label(node), comparison.after.label(other)])
-    places = dict.fromkeys([source_text(comparison.before, node), source_text(comparison.after, other)])
-    return ", ".join(part for part in (" → ".join(names), " → ".join(filter(None, places))) if part)
+    locations = dict.fromkeys([source_text(comparison.before, node), source_text(comparison.after, other)])
+    return ", ".join(part for part in (" → ".join(names), " → ".join(filter(None, locations))) if part)
 
 
 def _kernel_lines(comparison: Comparison) -> list[str]:
     differ = [regrouped for regrouped in comparison.kernels if not regrouped.same]
     same = sum(len(regrouped.before) for regrouped in comparison.kernels if regrouped.same)
     lines = [f"kernels: {same:,} the same, {len(differ):,} {'place' if len(differ) == 1 else 'places'} where not"]
-    return lines + _cut(
+    return lines + _limited(
         [f"  {_side(comparison, regrouped, 0)} → {_side(comparison, regrouped, 1)}" for regrouped in differ]
     )
 
@@ -97,11 +97,11 @@ def _node(recording: Recording, node: int) -> str:
     return f"{recording.label(node)} {recording.named_type_text(node)}" + (f", {where}" if where else "")
 
 
-def _gathered(lines: list[str]) -> list[str]:
-    """Merge equal lines into the first of them, with their count."""
+def _merge_equal(lines: list[str]) -> list[str]:
+    """Merge equal lines into one line with their count."""
     return [line if count == 1 else f"{line} ×{count:,}" for line, count in Counter(lines).items()]
 
 
-def _cut(lines: list[str], most: int = _LISTED) -> list[str]:
-    rest = len(lines) - most
-    return lines if rest <= 0 else [*lines[:most], f"  … and {rest:,} more"]
+def _limited(lines: list[str], limit: int = _LISTED) -> list[str]:
+    rest = len(lines) - limit
+    return lines if rest <= 0 else [*lines[:limit], f"  … and {rest:,} more"]

@@ -1,8 +1,8 @@
-"""Differences between the decisions of two plans, one line each: ``fuse · add, line 3: was ✓ …, now ✗ …: …``.
+"""Differences between the decisions of two plans, one per line: ``fuse · add, line 3: was ✓ …, now ✗ …: …``.
 
-Both sides are lines (view/export/decision_lines.py) rather than recordings, because one side may be text stored in a
-notebook, or a file of codes and facts. Pairs are matched in this order: equal lines; the same decision at another line,
-then at another location; another decision of the same rule, then of the same stage, at the same location.
+Both sides are lines (view/export/decision_lines.py) instead of recordings, because one side may be text stored in a
+notebook, or a file of codes and facts. Decisions are paired in this order: equal lines; the same decision at another
+line, then at another location; another decision of the same rule, then of the same stage, at the same location.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LINES = re.compile(r"(, ([^,]* )?line \d+)?( and .*)?$")
 
 
 class Stated(NamedTuple):
-    """Decision of one side: the line by which it is compared, and its location and reason for readers."""
+    """Decision of one side: the line used for comparison, and the location and reason shown to readers."""
 
     line: DecisionLine
     place: str
@@ -46,7 +46,7 @@ _Pairs: TypeAlias = list[tuple[Stated, Stated]]
 
 
 def stated(lines: Iterable[DecisionLine]) -> list[Stated]:
-    """Return the decisions of lines; decisions that share a line are returned separately."""
+    """Return the decisions of lines, one for each decision that shares a line."""
     return [Stated(line._replace(times=1), line.place, line.sentence) for line in lines for _ in range(line.times)]
 
 
@@ -71,9 +71,9 @@ def changes(before: Sequence[Stated], after: Sequence[Stated]) -> list[str]:
         *[(new, _reworded(old, new)) for old, new in reworded],
         *[(new, _moved(old, new)) for old, new in moved],
     ]
-    alike = itertools.groupby([line for _, line in sorted(lines, key=lambda line: stages[line[0].line.stage])])
-    counted = [(line, len(list(same))) for line, same in alike]
-    differences = _cut([line if count == 1 else f"{line} ×{count:,}" for line, count in counted], _LISTED)
+    equal_lines = itertools.groupby([line for _, line in sorted(lines, key=lambda line: stages[line[0].line.stage])])
+    counted = [(line, len(list(same))) for line, same in equal_lines]
+    differences = _limited([line if count == 1 else f"{line} ×{count:,}" for line, count in counted], _LISTED)
     if other_lines:
         (old, new), count = other_lines[0], f"{len(other_lines):,} decision{'s' * (len(other_lines) > 1)}"
         differences.append(f"{count} as before, at other lines of the source: {old.place} → {new.place}")
@@ -81,7 +81,7 @@ def changes(before: Sequence[Stated], after: Sequence[Stated]) -> list[str]:
 
 
 def text_changes(before: str, after: str) -> list[str]:
-    """Return the differences between two canonical texts: their decisions, or, if these are equal, other lines."""
+    """Return the differences between the decisions of two canonical texts, or else between other lines."""
     sides = [text.splitlines() for text in (before, after)]
     decisions = [list(filter(None, map(read_line, lines))) for lines in sides]
     # The cost report repeats declined decisions, so its lines count only if a text has no others.
@@ -91,7 +91,7 @@ def text_changes(before: str, after: str) -> list[str]:
     if differences:
         return differences
     old, new = ([line for line in lines if read_line(line) is None] for lines in sides)
-    return _cut(list(unified_diff(old, new, n=0, lineterm=""))[2:], _REST)
+    return _limited(list(unified_diff(old, new, n=0, lineterm=""))[2:], _REST)
 
 
 def _paired(
@@ -101,18 +101,18 @@ def _paired(
     waiting: defaultdict[Hashable, deque[int]] = defaultdict(deque)
     for number, new in enumerate(after):
         waiting[key(new)].append(number)
-    pairs, rest, taken = [], [], set()
+    pairs, rest, matched = [], [], set()
     for old in before:
         if numbers := waiting.get(key(old)):
-            taken.add(numbers[0])
+            matched.add(numbers[0])
             pairs.append((old, after[numbers.popleft()]))
         else:
             rest.append(old)
-    return pairs, rest, [new for number, new in enumerate(after) if number not in taken]
+    return pairs, rest, [new for number, new in enumerate(after) if number not in matched]
 
 
 def _name(decision: Stated) -> str:
-    """Return the location of a decision without lines, which edits above change, and without further locations."""
+    """Return the first location of a decision without its line number, which edits above it change."""
     return _LINES.sub("", decision.line.place)
 
 
@@ -151,7 +151,7 @@ def _reworded(old: Stated, new: Stated) -> str:
 
 
 def _other_words(before: list[str], now: list[str]) -> list[str]:
-    """Return both sides of a sentence where its words differ, with a few equal words around them."""
+    """Return the differing words of two sentences, with a few equal words around them."""
     matcher = SequenceMatcher(None, before, now, autojunk=False)
     blocks = matcher.get_opcodes()
     sides: tuple[list[str], list[str]] = ([], [])
@@ -177,7 +177,7 @@ def _chain(decision: Stated) -> list[str]:
 
 
 def _exchanged(before: list[str], now: list[str]) -> tuple[list[str], list[str]]:
-    """Return the operations in only one of two chains; empty if a chain is cut off, or there are not two."""
+    """Return the operations that are in only one of two chains; two empty lists if a chain is missing or cut off."""
     if not before or not now or "…" in (before[-1], now[-1]):
         return [], []
     old, new = Counter(before), Counter(now)
@@ -190,6 +190,6 @@ def _other_facts(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]
     return [f"{name}: was {before.get(name, 'absent')}, now {now.get(name, 'absent')}" for name in names]
 
 
-def _cut(lines: list[str], most: int) -> list[str]:
-    rest = len(lines) - most
-    return lines if rest <= 0 else [*lines[:most], f"… and {rest:,} more"]
+def _limited(lines: list[str], limit: int) -> list[str]:
+    rest = len(lines) - limit
+    return lines if rest <= 0 else [*lines[:limit], f"… and {rest:,} more"]

@@ -1,18 +1,18 @@
-"""Payload of a comparison, added to the payloads of both recordings.
+"""Payload of a comparison, sent along with the payloads of both recordings.
 
 Its long tables are packed (columns.py). Side 0 is before, side 1 after::
 
-    {"titles": [text, text], "options": [[name, before, after], …],      the options that differ; "" for an unset one
-     "start": [step, step],                                              where to stand at first
-     "counts": [[name, before, after, difference], …],                   as text, with units
-     "partners": [node after, …],                                        for every node before, −1 for none
-     "changed": [node before, …], "words": [[text, …], …],               the differences of each of those after
+    {"titles": [text, text], "options": [[name, before, after], …],      options that differ; "" for an unset option
+     "start": [step, step],                                              initial steps
+     "counts": [[name, before, after, difference], …],                   texts with units
+     "partners": [node after, …],                                        partner of each node before; −1 for none
+     "changed": [node before, …], "words": [[text, …], …],               nodes that differ, and their differences
      "folds": [[title, [node before, …], [text, …]], …],                 differences that follow from others
-     "bodies": [[graph before, graph after], …],                         whose nodes were compared
-     "differences": [{"kind", "sign", "word", "many", "meaning"}, …],   the kinds, with their words for one and for many
-     "marks": [{"absent": kind, "standing": {node: kind}, "planned": {node: kind}}, …],    of both sides' nodes: where
-                     the counterpart does not stand; where it does; where it does and kernels are chosen
-     "steps": {"nodes": [[step, …], [step, …]], "steps": …}}             step_mapping.py: where the other view stands
+     "bodies": [[graph before, graph after], …],                         graphs whose nodes were compared
+     "differences": [{"kind", "sign", "word", "many", "meaning"}, …],    kinds, with words for one and for several nodes
+     "marks": [{"absent": kind, "standing": {node: kind}, "planned": {node: kind}}, …],    for each side: marks of nodes
+                     without a counterpart at the step; with one; with one, once kernels are chosen
+     "steps": {"nodes": [[step, …], [step, …]], "steps": …}}             partner of each step (step_mapping.py)
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from explorer.view.replay.steps import stage_ends
 
 
 def title(recording: Recording) -> str:
-    """Return the title of a recording with its fingerprint."""
+    """Return the title and the fingerprint of a recording as one string."""
     return " · ".join(part for part in (recording.title or "recording", recording.fingerprint) if part)
 
 
 def start(comparison: Comparison, steps: tuple[list[int], list[int]]) -> tuple[int, int]:
-    """Return the initial steps of two views: the recorded graphs if they differ, else the ends of both plans."""
+    """Return the initial steps of two views: 0 if the recorded graphs differ, else the ends of both plans."""
     stages = comparison.before.stages
     planned = [end for stage, end in zip(stages, stage_ends(comparison.before), strict=True) if stage.kind != "run"]
     before = planned[-1] if planned and comparison.nodes.equal else 0
@@ -49,7 +49,7 @@ def option_text(value: Any) -> str:
 
 
 def paired(comparison: Comparison) -> dict[str, Any]:
-    """Return the JSON data from which two views show a comparison."""
+    """Return the JSON data that two views need to show a comparison."""
     counterparts, changed = comparison.counterparts, comparison.nodes.changed
     steps = partners(comparison)
     data = {
@@ -84,7 +84,7 @@ _TIMES = 10
 
 
 class Count(NamedTuple):
-    """Count as text; "–" if a side has no count, and a difference of "" if the counts are equal."""
+    """Count as text, with "–" for a missing count, and "" for no difference."""
 
     name: str
     before: str
@@ -93,7 +93,7 @@ class Count(NamedTuple):
 
 
 def counted(comparison: Comparison, *, measured: bool) -> list[Count]:
-    """Return the counts available on either side as text; times of runs only if ``measured``."""
+    """Return the counts that either side has as text; measured times only if ``measured``."""
     counts = []
     for name, (before, after) in comparison.counts.items():
         if (before is not None or after is not None) and (measured or name != "measured_us"):
@@ -119,26 +119,26 @@ def _count(name: str, value: float | None) -> str:
 
 
 def _difference(name: str, before: float | None, after: float | None) -> str:
-    """Format a difference, absolute and relative: ``−188 KB (−55 %)``, ``+1,992 (×200)``."""
+    """Format the absolute and relative difference: ``−188 KB (−55 %)``, ``+1,992 (×200)``."""
     if before is None or after is None or before == after:
         return ""
     if name == "measured_us" and max(before, after) < CHANCE * min(before, after):
         return "no more than two runs of one program differ by"
-    said = f"{'+' if after > before else '−'}{_count(name, abs(after - before))}"
+    text = f"{'+' if after > before else '−'}{_count(name, abs(after - before))}"
     if not before or not after:
-        return said
+        return text
     if max(before, after) >= _TIMES * min(before, after):
-        return f"{said} ({'×' if after > before else '÷'}{max(before, after) / min(before, after):,.0f})"
+        return f"{text} ({'×' if after > before else '÷'}{max(before, after) / min(before, after):,.0f})"
     percent = 100 * (after - before) / before
     if abs(percent) < _LEAST:
-        return said
-    return f"{said} ({'+' if after > before else '−'}{abs(percent):.{0 if abs(percent) >= 1 else 1}f} %)"
+        return text
+    return f"{text} ({'+' if after > before else '−'}{abs(percent):.{0 if abs(percent) >= 1 else 1}f} %)"
 
 
 FEW = 3
-"""number of nodes that read something else above which they are folded; also the rows that a fold names"""
+"""maximum number of rewired nodes that are not folded, and of rows that a fold lists"""
 RENAMED = "="
-"""sign of renamed nodes, which have no other difference"""
+"""sign of nodes that are renamed but otherwise equal"""
 
 
 class Fold(NamedTuple):

@@ -1,7 +1,7 @@
 """Two synchronized views of two plans, side by side.
 
-Views are synchronized twice: in the page, which updates the other view immediately, and here, for changes from a cell.
-`from_page` distinguishes the two, since each change would otherwise return to the page that made it.
+Views are synchronized in the page, which updates the other view immediately, and here, for changes made by cells.
+`from_page` prevents a page's change from being sent back to it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class TiedView(GraphView):
     """One of two synchronized views."""
 
     from_page = False
-    """whether it is applying a message from a page, which has already updated the other view"""
+    """whether the view is applying a message from a page, which has already updated the other view"""
 
     def set_state(self, sync_data: dict[str, Any]) -> None:
         """Apply the state sent by a page."""
@@ -54,7 +54,7 @@ class SideBySide(NotebookWidget):
         super().__init__(
             before=TiedView(comparison.before, **options),
             after=TiedView(comparison.after, **options),
-            comparison=self._take(comparison),
+            comparison=self._set_comparison(comparison),
             tied=tied,
         )
         self._following = False
@@ -68,10 +68,10 @@ class SideBySide(NotebookWidget):
 
     @property
     def parts(self) -> list[ipywidgets.Widget]:
-        """Both views, in addition."""
+        """Widgets that belong only to this widget, including both views."""
         return [*super().parts, *self.before.parts, *self.after.parts, self.before, self.after]
 
-    def _take(self, comparison: Comparison) -> str:
+    def _set_comparison(self, comparison: Comparison) -> str:
         self.compared = comparison
         self._steps = partners(comparison)
         self._pairs = comparison.counterparts, {other: node for node, other in comparison.counterparts.items()}
@@ -85,7 +85,7 @@ class SideBySide(NotebookWidget):
             self.after.update(comparison.after)
         finally:
             self._following = False
-        self.comparison = self._take(comparison)
+        self.comparison = self._set_comparison(comparison)
 
     def _follow(self, change: Any) -> None:
         view: TiedView = change["owner"]

@@ -27,8 +27,8 @@ class StageSteps:
         self.starts = [0, *self.ends[:-1]]
         self.number = {stage.name: number for number, stage in reversed(list(enumerate(recording.stages)))}
         self.kernels = stage_kernels(recording)
-        """for each stage, the kernels that it orders or runs, in step order"""
-        self._places = [{kernel: place for place, kernel in enumerate(kernels)} for kernels in self.kernels]
+        """for each stage, the kernels that it orders or runs, in the order of steps"""
+        self._offsets = [{kernel: offset for offset, kernel in enumerate(kernels)} for kernels in self.kernels]
 
     def first_kernel(self, stage: int) -> int:
         """Return the last step of a stage before its first kernel."""
@@ -37,30 +37,30 @@ class StageSteps:
 
     def kernel_step(self, stage: int, kernel: int) -> int:
         """Return the step of a stage at which a kernel is ordered or run, or −1."""
-        place = self._places[stage].get(kernel, -1)
-        return self.first_kernel(stage) + place + 1 if place >= 0 else -1
+        offset = self._offsets[stage].get(kernel, -1)
+        return self.first_kernel(stage) + offset + 1 if offset >= 0 else -1
 
 
 def by_steps(own: StageSteps, others: StageSteps) -> list[int]:
-    """Map each step to the same-numbered step of the stage with the same name, or to the end of the last common one.
+    """Map each step to the step with the same number in the same stage, or to the end of the last common stage.
 
-    The only step of a recording without decisions and kernels is its end, which maps to the other end.
+    The only step of a recording without decisions and kernels maps to the last step of the other.
     """
     if own.ends[-1:] in ([], [0]):
         return [*(others.ends[-1:] or [0])]
     mapped = [0]
-    here, missing = 0, False
+    reached, missing = 0, False
     for number, stage in enumerate(own.recording.stages):
         other = others.number.get(stage.name, -1)
         count = own.ends[number] - own.starts[number]
         if other >= 0:
-            start, here = others.starts[other], others.ends[other]
-            mapped += [min(start + place, here) for place in range(1, count + 1)]
+            start, reached = others.starts[other], others.ends[other]
+            mapped += [min(start + offset, reached) for offset in range(1, count + 1)]
         else:
-            mapped += [here] * count
+            mapped += [reached] * count
         missing = other < 0 if count else missing
     if missing:  # the remaining stages have no steps here, so all of them are complete
-        mapped[-1] = here
+        mapped[-1] = reached
     return mapped
 
 
@@ -75,27 +75,27 @@ def by_nodes(own: StageSteps, others: StageSteps, same: dict[int, int], follows:
         if other < 0 or own.ends[number] == own.starts[number]:
             continue
         row = others.recording.stages[other]
-        here, at = others.starts[other], own.starts[number]
+        reached, step_here = others.starts[other], own.starts[number]
         for decision in range(stage.first, stage.last):
             partner = same.get(decision, -1)
             if row.first <= partner < row.last:
-                here = others.starts[other] + partner - row.first + 1
-            at += 1
-            mapped[at] = here
+                reached = others.starts[other] + partner - row.first + 1
+            step_here += 1
+            mapped[step_here] = reached
         kernels = own.kernels[number]
         if kernels:
-            here = max(here, others.first_kernel(other))
+            reached = max(reached, others.first_kernel(other))
         for kernel in kernels:
             step = others.kernel_step(other, follows[kernel]) if follows[kernel] >= 0 else -1
-            here = step if step >= 0 else here
-            at += 1
-            mapped[at] = here
+            reached = step if step >= 0 else reached
+            step_here += 1
+            mapped[step_here] = reached
         mapped[own.ends[number]] = others.ends[other]
     return mapped
 
 
 def partners(comparison: Comparison) -> dict[str, tuple[list[int], list[int]]]:
-    """Return for each mode of synchronization the partner after every step before, and before every step after."""
+    """Return for each mode of synchronization the partner of every step before, and of every step after."""
     before, after = StageSteps(comparison.before), StageSteps(comparison.after)
     back = {other: number for number, other in comparison.decisions.items()}
     return {

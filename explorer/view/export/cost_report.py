@@ -28,8 +28,8 @@ def costs(recording: Recording) -> str:
     lines += [_line(recording, decision) for decision in declined[:_LISTED]]
     rest = declined[_LISTED:]
     if rest:
-        most = micros_text(rest[0].facts.get("estimated_cost_us", 0.0))
-        lines.append(f"  … and {len(rest):,} more of at most {most} each")
+        largest = micros_text(rest[0].facts.get("estimated_cost_us", 0.0))
+        lines.append(f"  … and {len(rest):,} more of at most {largest} each")
     return "\n".join(visible(line) for line in lines) + "\n"
 
 
@@ -49,8 +49,8 @@ def gains(recording: Recording) -> str:
     micros = {step.kernel: step.micros for step in run.steps}
     lines = [f"what batching took: {NOT_RUN}"]
     for joined in together(all_batches)[:_LISTED]:
-        took = micros_text(sum(micros.get(kernel, 0.0) for kernel in {k for batch in joined for k in batch.kernels}))
-        lines.append(f"  {took:>8}  {_named(joined)}: {_estimates(recording, joined)}")
+        time = micros_text(sum(micros.get(kernel, 0.0) for kernel in {k for batch in joined for k in batch.kernels}))
+        lines.append(f"  {time:>8}  {_named(joined)}: {_estimates(recording, joined)}")
     rest = len(together(all_batches)) - _LISTED
     return "\n".join(visible(line) for line in [*lines, *[f"  … and {rest:,} more"] * (rest > 0)]) + "\n"
 

@@ -21,11 +21,11 @@ _HEAD = re.compile(r"(?P<stage>[^·✓✗]+) (?P<mark>[✓✗]) ")
 _RULE = re.compile(r" · (?P<rule>\w+): ")
 _RULE_ALONE = re.compile(r"(?P<rule>\w+): ")
 _TAIL = re.compile(r" \[(?P<code>[^\[\]]*)\](?: ×(?P<times>\d{1,3}(?:,\d{3}){0,2}))?$")
-"""parts of a line; a single pattern would take cubic time for a hostile name"""
+"""parts of a line; a single pattern would need cubic time for a hostile name"""
 
 
 class DecisionLine(NamedTuple):
-    """Line of a text about one decision, or about several equal consecutive decisions."""
+    """Line about one decision, or about several equal consecutive decisions."""
 
     stage: str
     mark: str
@@ -61,7 +61,7 @@ def decision_line(recording: Recording, decision: Decision) -> DecisionLine:
 
 
 def _numbers(recording: Recording, decision: Decision) -> str:
-    """Return how an applied decision affects the numbers, as a sentence after its reason; "" if bits are unchanged."""
+    """Return a sentence about the numerical effect of an applied decision; "" if all bits are unchanged."""
     if decision.verdict == "applied":
         for row in recording.explanations:
             if row.numerics and (row.code, row.reason) == (decision.code, decision.reason):
@@ -70,10 +70,10 @@ def _numbers(recording: Recording, decision: Decision) -> str:
 
 
 def decision_lines(recording: Recording, decisions: Iterable[Decision]) -> list[DecisionLine]:
-    """Return the lines of decisions; consecutive decisions with the same reason share the line of the first."""
+    """Return the lines of decisions; consecutive decisions that differ only in location share the first line."""
     lines = [decision_line(recording, decision) for decision in decisions]
-    alike = itertools.groupby(lines, lambda line: line._replace(place=""))
-    return [next(same)._replace(times=1 + len(list(same))) for _, same in alike]
+    groups = itertools.groupby(lines, lambda line: line._replace(place=""))
+    return [next(group)._replace(times=1 + len(list(group))) for _, group in groups]
 
 
 def read_line(line: str) -> DecisionLine | None:

@@ -26,7 +26,7 @@ from explorer.view.picture.svg import svg
 
 
 def image(picture: str, label: str) -> Markup:
-    """Return a picture as an HTML image that loads nothing, since sanitizers that remove SVG elements keep images."""
+    """Return a picture as a self-contained HTML image, since sanitizers that remove SVG elements keep images."""
     data = base64.b64encode(picture.encode()).decode()
     return element("img", src=f"data:image/svg+xml;base64,{data}", alt=label, style="max-width:100%;height:auto")
 
@@ -36,11 +36,11 @@ _LINE = f' fill="none" stroke="{LIGHT["edge"]}"'
 _TEXT = f' fill="{LIGHT["ink"]}" font-family="sans-serif" font-size="11"'
 
 _ANCHORS = {**dict.fromkeys(("name", "type", "copies", "asked", "apart", "label"), "middle"), "number": "end"}
-"""CSS class of a text element → its anchor"""
+"""CSS class of a text element → text anchor"""
 
 
 def plain(picture: Markup) -> Markup:
-    """Add attributes to the shapes and texts of a picture, so that it is legible without styles."""
+    """Add attributes to the shapes and texts of a picture, which make it legible without styles."""
     return Markup(re.sub(r"<(rect|path|circle|polygon|text)(?=[ >/])([^>]*)", _with_attributes, picture))
 
 
@@ -65,13 +65,13 @@ takeFallback(document.getElementById("explorer"));
 """
 
 _UNSEEN = "position:absolute;width:1px;height:1px;margin:0;overflow:hidden;clip-path:inset(50%)"
-"""style of a heading for screen readers only, since the view shows the title itself"""
+"""style of a heading only for screen readers, since the view shows the title"""
 FILLS = "--ex-least:0px !important}#explorer .ex-height-bar{display:none}"
 """end of a style for views whose height follows the window, so that readers cannot drag it"""
 _FILL = "#explorer .explorer-view{--ex-height:max(420px,calc(100vh - 26px)) !important;" + FILLS
 
 _TURNED = 20_000
-"""maximum nodes of a page with both directions; for 100,000 the second direction takes 3 s and 0.9 MB"""
+"""maximum number of nodes of a page with both directions; for 100,000 the second one takes 3 s and 0.9 MB"""
 
 
 def html(
@@ -83,7 +83,7 @@ def html(
     overlays: Iterable[HeatMetric] = (),
     direction: str = "down",
 ) -> str:
-    """Return a complete HTML page that fills its window; it loads nothing, and its security policy forbids loading.
+    """Return a complete HTML page that fills its window and loads no other resource, which its policy forbids.
 
     The page opens at ``position``, or at the state in ``start``: step, selection and open boxes, written as in the
     fragment of the page's address (``step=12&node=softmax``), which the page updates as a reader navigates. Values flow
@@ -91,22 +91,22 @@ def html(
     """
     with gc_paused():
         drawing = draw(recording, check_direction(direction))
-        held = payload(recording, theme=theme, position=position, drawing=drawing, overlays=overlays)
+        data = payload(recording, theme=theme, position=position, drawing=drawing, overlays=overlays)
         if len(recording.nodes) <= _TURNED:
-            held["layout"]["turned"] = turned(drawing)
+            data["layout"]["turned"] = turned(drawing)
         if start:
-            held["options"]["start"] = start
+            data["options"]["start"] = start
         picture = Markup(svg(recording, theme=theme, drawing=drawing, direction=direction))
-        return page(recording.title or "recording", held, _START, picture, theme=theme, style=_FILL)
+        return page(recording.title or "recording", data, _START, picture, theme=theme, style=_FILL)
 
 
-def page(title: str, held: Any, start: str, fallback: Markup, *, theme: str, style: str) -> str:
+def page(title: str, data: Any, start: str, fallback: Markup, *, theme: str, style: str) -> str:
     """Return a page of the front end with data, the code that starts it, and a fallback.
 
     Readers see only the fallback without scripts, or if a server's policy blocks scripts and styles. The script finds
     the data in the element ``explorer-data`` and draws into the element ``explorer``.
     """
-    data = json.dumps(held, ensure_ascii=False, separators=(",", ":"))
+    encoded = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     code = script() + _CLEAR + start
     return "<!doctype html>\n" + element(
         "html",
@@ -121,7 +121,7 @@ def page(title: str, held: Any, start: str, fallback: Markup, *, theme: str, sty
         element(
             "body",
             element("main", element("h1", title, style=_UNSEEN), element("div", plain(fallback), id="explorer")),
-            Markup(f'<script type="application/json" id="explorer-data">{inline_json(data)}</script>'),
+            Markup(f'<script type="application/json" id="explorer-data">{inline_json(encoded)}</script>'),
             Markup(f'<script type="module">{code}</script>'),
         ),
         lang="en",

@@ -1,4 +1,4 @@
-"""Text export: one line per decision and per kernel; equal programs and options give equal text.
+"""Text export, with a line per decision and per kernel; equal programs and options give equal text.
 
 ``print(plan.explain())``, the command line, notebooks and readers without widgets use it. It is canonical, without
 addresses, paths and measured values, so that diff can compare two texts; a table library would wrap lines at the
@@ -31,7 +31,7 @@ _LAYERS = 60
 _WHOLE = 400
 """maximum number of decisions and kernels that the short text lists completely"""
 _FIRST, _LAST = 24, 8
-"""number listed at the beginning and end of each stage and of the schedule if there are more"""
+"""number of rows listed at the beginning and at the end of each stage, and of the schedule, if it is cut"""
 _Row = TypeVar("_Row")
 
 
@@ -69,7 +69,7 @@ def _decision_lines(recording: Recording, decisions: Sequence[Decision], cut: bo
 
 
 def _ends(rows: Sequence[_Row], lines: Callable[[Sequence[_Row]], list[str]], what: str) -> list[str]:
-    """Return the lines of rows; if there are many, only those of the first and last rows, for speed."""
+    """Return the lines of all rows, or if there are many, for speed, of only the first and last rows."""
     hidden = len(rows) - _FIRST - _LAST
     if hidden <= 0:
         return lines(rows)
@@ -80,8 +80,8 @@ def _ends(rows: Sequence[_Row], lines: Callable[[Sequence[_Row]], list[str]], wh
 def _stage_line(recording: Recording, stage: Stage) -> str:
     verdicts = [decision.verdict for decision in recording.decisions[stage.first : stage.last]]
     counts = [" ".join(count) for count in stage_counts(stage)]
-    taken = [f"{verdicts.count('applied')} ✓ {verdicts.count('declined')} ✗"] if verdicts else []
-    return f"{stage.name}: {', '.join(counts + taken) or 'nothing to do'}"
+    verdict_counts = [f"{verdicts.count('applied')} ✓ {verdicts.count('declined')} ✗"] if verdicts else []
+    return f"{stage.name}: {', '.join(counts + verdict_counts) or 'nothing to do'}"
 
 
 def _scope_lines(recording: Recording) -> list[str]:
@@ -153,11 +153,11 @@ def kernel_line(recording: Recording, number: int, kernel: Kernel) -> str:
     names += ["…"] if len(kernel.nodes) > 8 else []
     row = recording.nodes.source[kernel.nodes[-1]]
     line = f", {recording.sources[row].short_place}" if row >= 0 else ""
-    place = f"buffer {kernel.buffer}" + (" in place" if kernel.in_place else "")
+    memory = f"buffer {kernel.buffer}" + (" in place" if kernel.in_place else "")
     if kernel.buffer < 0:
-        place = "memory of its own" if kernel.bytes else "no memory"
-    picked = "nothing else was ready" if kernel.pick_reason == "only" else kernel.pick_reason
+        memory = "memory of its own" if kernel.bytes else "no memory"
+    reason = "nothing else was ready" if kernel.pick_reason == "only" else kernel.pick_reason
     size = f"{bytes_text(kernel.bytes)}, {short_counted_text(kernel.flops, 'flop')}"
     return (
-        f"  {number} {' → '.join(names)}{line}: level {kernel.level}, chain {kernel.chain}, {size}, {place}; {picked}"
+        f"  {number} {' → '.join(names)}{line}: level {kernel.level}, chain {kernel.chain}, {size}, {memory}; {reason}"
     )

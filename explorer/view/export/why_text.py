@@ -1,4 +1,4 @@
-"""Answers to "why?" as text: a node's history with facts and final state, and the decisions about two nodes."""
+"""Answers to "why?" as text: the history and final state of a node, and the decisions about two nodes."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from explorer.view.model.decision_facts import fact_labels, note
 from explorer.view.tree.scopes import scope_path
 
 _KERNELS = 8
-"""maximum number of listed kernels that compute a node along with others"""
+"""maximum number of listed kernels that compute a node together with other nodes"""
 
 
 def why(recording: Recording, node: int) -> str:
-    """Return the history of a node as text: all its decisions in order, with facts, and its final state.
+    """Return the history of a node as text: the decisions about it with their facts, and its final state.
 
     Raise ValueError for an id that is not in the recording.
     """
@@ -27,12 +27,12 @@ def why(recording: Recording, node: int) -> str:
         raise ValueError(f"node {node} is not in this recording: it has nodes 0 to {len(recording.nodes) - 1}")
     lines = [f"{recording.named_label(node)} · {recording.named_type_text(node)}", *_origins(recording, [node])]
     lines += _decision_lines(recording, [node]) or ["no rule matched this node"]
-    lines += [*_gradients(recording, node), *_fate(recording, node)]
+    lines += [*_gradients(recording, node), *_final_state(recording, node)]
     return "\n".join(visible(line) for line in lines) + "\n"
 
 
 def why_operator(recording: Recording, name: str, nodes: Sequence[int]) -> str:
-    """Return the history of an operator's nodes as one text, as ``why`` does for a node.
+    """Return the common history of an operator's nodes as text.
 
     Each decision and each kernel is listed once; nodes without decisions share the last line.
     """
@@ -45,26 +45,26 @@ def why_operator(recording: Recording, name: str, nodes: Sequence[int]) -> str:
     ]
     ends: dict[str, list[str]] = {}
     """line about the final state of a node → the nodes that it describes"""
-    silent = []
+    undecided = []
     for node in nodes:
         if decisions_about(recording, node):
-            for line in _gradients(recording, node) + _fate(recording, node):
+            for line in _gradients(recording, node) + _final_state(recording, node):
                 ends.setdefault(line, []).append(recording.label(node))
         else:
-            silent.append(recording.label(node))
+            undecided.append(recording.label(node))
     lines += [
         line if line.startswith(("kernel ", "computed in kernel ")) else f"{', '.join(of)}: {line}"
         for line, of in ends.items()
     ]
-    if silent:
-        lines.append(f"no rule matched {', '.join(dict.fromkeys(silent))}")
+    if undecided:
+        lines.append(f"no rule matched {', '.join(dict.fromkeys(undecided))}")
     return "\n".join(visible(line) for line in lines) + "\n"
 
 
 def why_pair(recording: Recording, nodes: Sequence[int], others: Sequence[int], names: Sequence[str] = ("", "")) -> str:
-    """Return the decisions about two nodes, or two operators, as text; if there is none, the history of each.
+    """Return the decisions about both of two nodes or operators as text, or else the final state of each.
 
-    ``names`` are the names that the reader used, empty for nodes. Raise ValueError for an unknown id.
+    ``names`` are the names given by the reader, empty for nodes. Raise ValueError for an unknown id.
     """
     count = len(recording.nodes)
     if wrong := [node for node in (*nodes, *others) if not 0 <= node < count]:
@@ -99,16 +99,16 @@ def _compositions(recording: Recording, nodes: Set[int]) -> list[str]:
     label, lines = recording.label, []
     for row in recording.compositions:
         if not nodes.isdisjoint(row.members):
-            of = f" of {label(row.operand)}" if row.operand >= 0 else ""
+            operand = f" of {label(row.operand)}" if row.operand >= 0 else ""
             count = f"{counted_text(len(row.members), 'operation')}, the last is {label(row.node)}"
-            lines.append(f"part of {row.name}{of}: {count}")
+            lines.append(f"part of {row.name}{operand}: {count}")
     return lines
 
 
 def _decision_lines(recording: Recording, nodes: Sequence[int]) -> list[str]:
     """List the decisions about nodes in order, each with its facts.
 
-    The facts of the stage that plans the memory of a whole plan describe the plan, and are omitted.
+    Facts of a stage that plans memory are omitted unless the decision is only about ``nodes``.
     """
     lines = []
     for number in sorted({number for node in nodes for number in decisions_about(recording, node)}):
@@ -120,7 +120,7 @@ def _decision_lines(recording: Recording, nodes: Sequence[int]) -> list[str]:
 
 
 def _line(recording: Recording, decision: Decision) -> DecisionLine:
-    """Return the line of a decision with the module of its rule; the heading contains the location."""
+    """Return the line of a decision with its rule's module, and without the location, which the heading contains."""
     line = decision_line(recording, decision)
     # Without the line number, since an edit above a rule would change every text that mentions the rule.
     module = re.sub(r":\d+$", "", decision.location)
@@ -155,7 +155,7 @@ def _batched_nodes(recording: Recording, node: int) -> tuple[int, ...]:
     return recording.decisions[gone].produced if is_batched else ()
 
 
-def _fate(recording: Recording, node: int) -> list[str]:
+def _final_state(recording: Recording, node: int) -> list[str]:
     """Describe the node's final state and the kernels that compute it."""
     nodes = recording.nodes
     final = recording.resolver(recording.end).get(node, node)

@@ -34,12 +34,12 @@ class ViewState:
     direction: str = "down"
     """flow direction of values: "down" or "right" """
     depth: int | None = None
-    """boxes are open down to this depth, instead of ``open_boxes``; 0 closes all boxes"""
+    """depth down to which boxes are open, instead of ``open_boxes``; 0 closes all boxes"""
     edge_types: bool = False
-    """whether a picture writes value types next to edges; a page does so when zoomed in"""
+    """whether a picture shows value types next to edges; a page shows them when zoomed in"""
 
     def position(self, recording: Recording) -> int:
-        """Return the number of decisions taken at the step; a step of None means the end."""
+        """Return the number of decisions taken at the step; for step None, all of them."""
         return recording.end if self.step is None else position_at(recording, self.step, self.stage)
 
     def address(self) -> str:
@@ -104,4 +104,4 @@ WRITERS: Mapping[str, Callable[[Recording, ViewState], str | bytes]] = {
     ".txt": _text,
     ".json": _json,
 }
-"""file extension → its writer; text and data contain all steps, whichever step the view shows"""
+"""file extension → writer; text and data contain all steps, regardless of the view's step"""

@@ -2,7 +2,7 @@
 
 A pass that joins products, for example, produces joined weights, the joined product and their operands. These nodes
 replace nothing, so each has its own slot; without a box these slots would separate the program's nodes from the first
-picture on. A box of which no node has been produced yet takes the space of one closed box.
+picture on. Until a node of the box has been produced, the box takes the space of one closed box.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from explorer.view.tree.slots import Slots
 from explorer.view.tree.topological import contractible
 
 LEAST = 8
-"""minimum number of connected produced nodes that get a box; fewer are shown next to recorded nodes"""
+"""minimum number of connected produced nodes for a box; fewer nodes are shown next to recorded nodes"""
 
 
 def gather_produced(recording: Recording, slots: Slots, tree: Tree) -> None:
-    """Put connected produced nodes that are next to recorded nodes of a box, in their own slots, into a box."""
+    """Put connected produced nodes with their own slots, next to recorded nodes in a box, into a nested box."""
     born = recording.nodes.born
     loose = {slot for slot, members in enumerate(slots.nodes) if born[members[0]] >= 0}
     loose = {slot for slot in loose if tree.boxes[tree.box_of[slot]].kind != "batch"}
@@ -36,12 +36,12 @@ def gather_produced(recording: Recording, slots: Slots, tree: Tree) -> None:
         stage = recording.stages[recording.decisions[first].stage].name
         box = len(tree.boxes)
         tree.boxes.append(Box("block", f"made by {stage}", holder))
-        tree.hold(box, [BoxItem("slot", slot) for slot in group])
-        tree.hold(holder, [*left, BoxItem("box", box)])
+        tree.set_items(box, [BoxItem("slot", slot) for slot in group])
+        tree.set_items(holder, [*left, BoxItem("box", box)])
 
 
 def _connected(loose: set[int], slots: Slots, tree: Tree) -> list[list[int]]:
-    """Return the connected sets of some slots, each within one box, in order."""
+    """Return the connected sets of some slots, each within one box, in ascending order."""
     joined: defaultdict[int, list[int]] = defaultdict(list)
     for producer, consumer in slots.edges:
         if producer in loose and consumer in loose and tree.box_of[producer] == tree.box_of[consumer]:

@@ -1,7 +1,7 @@
 """Batch boxes, which contain the nodes created by batching, next to the nodes that they replace.
 
 Batched nodes have no scope, since no line of the program created them, so they would be scattered among the nodes that
-they replace. A single index of contents is used to rewrite the boxes, so that a thousand batches take linear time.
+they replace. One index of contents is used to rewrite all boxes, so that a thousand batches take linear time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from explorer.view.tree.topological import contractible
 
 
 def gather(recording: Recording, slots: Slots, tree: Tree) -> None:
-    """Put the nodes of each batch, and nodes that use its rows unchanged, into one box.
+    """Put the nodes that compute each batch into one box, next to the nodes that they replace.
 
     Edges of nodes that exist only between two passes are ignored, since results stacked again would form a cycle.
     """
@@ -34,22 +34,27 @@ def gather(recording: Recording, slots: Slots, tree: Tree) -> None:
     ]
     transient: set[int] = set()
     contents = _Contents(tree)
-    around = [_around(tree, {slots.of[node] for node in batch.members} - {-1}) for batch in all_batches]
-    for numbers in _joined(all_batches, produced, around, slots):
-        holder = around[numbers[0]]
-        items = _outermost(tree, {slot for number in numbers for slot in produced[number]})
+    common_boxes = [_common_box(tree, {slots.of[node] for node in batch.members} - {-1}) for batch in all_batches]
+    for numbers in _merged(all_batches, produced, common_boxes, slots):
+        holder = common_boxes[numbers[0]]
+        items = _batch_items(tree, {slot for number in numbers for slot in produced[number]})
         if holder < 0 or len(items) < 2:
             continue
         box = _batch_box(tree, holder, items, [all_batches[number] for number in numbers])
         inside = [item for item in items if item != BoxItem("box", box)]
-        contents.take([*inside, BoxItem("box", box)])
-        passing = [item for item in inside if item.table == "slot" and nodes.gone[slots.nodes[item.number][-1]] >= 0]
-        if 0 < len(passing) < len(items):
-            inside = [*(item for item in inside if item not in passing), _aside(recording, slots, tree, box, passing)]
-            transient.update([slot for _, slot in passing])
+        contents.remove([*inside, BoxItem("box", box)])
+        transient_items = [
+            item for item in inside if item.table == "slot" and nodes.gone[slots.nodes[item.number][-1]] >= 0
+        ]
+        if 0 < len(transient_items) < len(items):
+            inside = [
+                *(item for item in inside if item not in transient_items),
+                _transient_box(recording, slots, tree, box, transient_items),
+            ]
+            transient.update([slot for _, slot in transient_items])
         # In topological order, which boxes preserve everywhere.
-        held = [*contents.of(box), *inside]
-        contents.put(box, sorted(held, key=lambda item: _last(contents, slots, item)))
+        items_inside = [*contents.of(box), *inside]
+        contents.put(box, sorted(items_inside, key=lambda item: _last(contents, slots, item)))
         contents.add(holder, BoxItem("box", box))
     contents.close()
     if transient:
@@ -69,13 +74,13 @@ def _batch_box(tree: Tree, holder: int, items: list[BoxItem], batched: list[Batc
     return box
 
 
-def _aside(recording: Recording, slots: Slots, tree: Tree, holder: int, items: list[BoxItem]) -> BoxItem:
+def _transient_box(recording: Recording, slots: Slots, tree: Tree, holder: int, items: list[BoxItem]) -> BoxItem:
     """Put nodes that exist only between two passes into a box, so that they take no space from other nodes."""
     names = [recording.nodes.label[slots.nodes[slot][0]] for _, slot in items]
     label = names[0] if len(set(names)) == 1 else f"{names[0]} … {names[-1]}"
     box = len(tree.boxes)
     tree.boxes.append(Box("stack", label, holder, count=len(items)))
-    tree.hold(box, items)
+    tree.set_items(box, items)
     return BoxItem("box", box)
 
 
@@ -86,8 +91,10 @@ def _label(batched: list[Batch]) -> str:
     return f"{name} ×{len(batched[0].members)}"
 
 
-def _joined(all_batches: list[Batch], produced: list[set[int]], around: list[int], slots: Slots) -> list[list[int]]:
-    """Merge batches of operations that read each other's whole results; batches of calls already have boxes."""
+def _merged(
+    all_batches: list[Batch], produced: list[set[int]], common_boxes: list[int], slots: Slots
+) -> list[list[int]]:
+    """Merge batches of operations that read each other's complete results; batches of calls already have boxes."""
     of = {slot: number for number, own in enumerate(produced) for slot in own}
     first = list(range(len(all_batches)))
 
@@ -100,7 +107,7 @@ def _joined(all_batches: list[Batch], produced: list[set[int]], around: list[int
 
     for producer, consumer in slots.edges:
         tail, head = of.get(producer, -1), of.get(consumer, -1)
-        if min(tail, head) < 0 or around[tail] != around[head]:
+        if min(tail, head) < 0 or common_boxes[tail] != common_boxes[head]:
             continue
         batch, reader = all_batches[tail], all_batches[head]
         if len(batch.members) == len(reader.members) and not batch.called and not reader.called:
@@ -122,7 +129,7 @@ def _without_cycles(joined: list[list[int]], produced: list[set[int]], slots: Sl
     ]
 
 
-def _around(tree: Tree, slots: Iterable[int]) -> int:
+def _common_box(tree: Tree, slots: Iterable[int]) -> int:
     """Return the innermost box that contains all of some slots, or −1."""
     paths: set[tuple[int, ...]] = set()
     for holder in {tree.box_of[slot] for slot in slots}:
@@ -138,7 +145,7 @@ def _around(tree: Tree, slots: Iterable[int]) -> int:
     return common
 
 
-def _outermost(tree: Tree, slots: set[int]) -> list[BoxItem]:
+def _batch_items(tree: Tree, slots: set[int]) -> list[BoxItem]:
     """Return the boxes of batched calls that contain some of the slots, and the slots outside all of them."""
     items: dict[BoxItem, None] = {}
     for slot in sorted(slots):
@@ -156,25 +163,25 @@ class _Contents:
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
-        self._held: dict[int, dict[BoxItem, None]] = {}
+        self._items: dict[int, dict[BoxItem, None]] = {}
 
     def of(self, box: int) -> dict[BoxItem, None]:
         """Return the current contents of a box, in order."""
-        if box not in self._held:
-            self._held[box] = dict.fromkeys(self._tree.boxes[box].items)
-        return self._held[box]
+        if box not in self._items:
+            self._items[box] = dict.fromkeys(self._tree.boxes[box].items)
+        return self._items[box]
 
     def put(self, box: int, items: list[BoxItem]) -> None:
         """Set the contents of a box."""
-        self._tree.hold(box, items)
-        self._held[box] = dict.fromkeys(items)
+        self._tree.set_items(box, items)
+        self._items[box] = dict.fromkeys(items)
 
     def add(self, box: int, inner: BoxItem) -> None:
         """Append a box to another one."""
         self.of(box)[inner] = None
         self._tree.boxes[inner.number].parent = box
 
-    def take(self, items: list[BoxItem]) -> None:
+    def remove(self, items: list[BoxItem]) -> None:
         """Remove items from their boxes, and boxes that become empty from their parents."""
         tree = self._tree
         holders = [tree.box_of[index] if table == "slot" else tree.boxes[index].parent for table, index in items]
@@ -188,8 +195,8 @@ class _Contents:
 
     def close(self) -> None:
         """Write the contents back to the tree."""
-        for box, items in self._held.items():
-            self._tree.hold(box, list(items))
+        for box, items in self._items.items():
+            self._tree.set_items(box, list(items))
 
 
 def _last(contents: _Contents, slots: Slots, item: BoxItem) -> int:

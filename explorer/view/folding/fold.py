@@ -1,7 +1,7 @@
 """Folding: long, repeated or oversized parts of a graph become boxes that open on demand.
 
-Runs once per recording, after the scopes of the program have become boxes: the user's structure has priority, and only
-boxes that still contain too much are folded. Graph clustering would also find groups, but they would have no names.
+It runs once per recording, after the program's scopes have become boxes. The user's structure has priority, and only
+boxes that still contain too much are folded. Graph clustering would find groups without names.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 from explorer.record import Recording
 from explorer.view.folding.added_node_boxes import gather_produced
 from explorer.view.folding.batch_boxes import gather
-from explorer.view.folding.isomorphic_subgraphs import alike
+from explorer.view.folding.isomorphic_subgraphs import equal_subgraphs
 from explorer.view.folding.repeated_segments import repeated
 from explorer.view.tree.box_tree import Box, BoxItem, Tree, lift, lifted
 from explorer.view.tree.slots import Slots
@@ -24,7 +24,7 @@ from explorer.view.tree.topological import contractible, levels, ordered
 FEW = 6
 """maximum number of equal boxes shown side by side in a repeat or stack"""
 PARTS = 40
-"""maximum number of parts into which a large box is cut"""
+"""maximum number of parts of a large box that is cut"""
 
 
 class Joined(NamedTuple):
@@ -38,11 +38,11 @@ class Joined(NamedTuple):
 CHAIN = 8
 """minimum length of a folded chain, or number of folded equal leaves"""
 ROW = 16
-"""minimum number of folded leaves of several types with the same readers; more in a row are wider than a page"""
+"""minimum number of folded leaves of several types with the same readers; more are wider than a page"""
 ALIKE = 3
 """minimum number of equal neighbours in a repeat or a stack"""
 PAIR = 4
-"""minimum operations of a box of which two in a row are a repeat"""
+"""minimum number of operations of a box for which two equal boxes are a repeat"""
 MOST = 150
 """maximum number of items of a box"""
 FOLDED = ("stack", "part")
@@ -52,7 +52,7 @@ Edges = list[tuple[int, int]]
 
 
 def fold(recording: Recording, slots: Slots, tree: Tree) -> None:
-    """Put batches and produced nodes into boxes; fold blocks, chains, stacks and repeats; cut boxes still too large."""
+    """Put batches and produced nodes into boxes, fold blocks, chains, stacks and repeats, and cut large boxes."""
     gather(recording, slots, tree)
     gather_produced(recording, slots, tree)
     folder = _Folder(recording, slots, tree)
@@ -60,7 +60,7 @@ def fold(recording: Recording, slots: Slots, tree: Tree) -> None:
     # The outermost boxes are not inside other boxes, so their structure is never compared.
     if inner := [box for box in tree.postorder() if box >= len(tree.bodies)]:
         folder.structure.enter(tree, inner, recorded)
-    if new_boxes := stack_pieces(folder, edges, recorded):
+    if new_boxes := stack_subgraphs(folder, edges, recorded):
         edges, recorded = lifted(tree, slots)
         folder.structure.enter(tree, new_boxes, recorded)
     if new_boxes := folder.blocks(edges):
@@ -104,19 +104,21 @@ class _Folder:
         for group in joined:
             inner = self.add(Box(group.kind, group.label, box, count=len(group.members)))
             members = [items[member] for member in group.members]
-            self.tree.hold(inner, members)
+            self.tree.set_items(inner, members)
             if group.kind == "chain":
                 self._split_chain(inner, members, group.label)
             elif members[0].table == "box" and group.kind != "block":
                 self._keep_first(inner, members)
             inside.update(dict.fromkeys(group.members, inner))
         # fromkeys keeps the first occurrence, so a new box replaces its first item.
-        kept = list(dict.fromkeys(BoxItem("box", inside[i]) if i in inside else item for i, item in enumerate(items)))
-        if len(kept) == 1 and joined and joined[0].kind == "repeat" and self.tree.boxes[box].parent >= 0:
+        remaining = list(
+            dict.fromkeys(BoxItem("box", inside[i]) if i in inside else item for i, item in enumerate(items))
+        )
+        if len(remaining) == 1 and joined and joined[0].kind == "repeat" and self.tree.boxes[box].parent >= 0:
             # A box that contains only a repeat becomes that repeat.
             self.tree.boxes[box].count = len(joined[0].members)
-            kept = self.tree.boxes[kept[0].number].items
-        self.tree.hold(box, kept)
+            remaining = self.tree.boxes[remaining[0].number].items
+        self.tree.set_items(box, remaining)
 
     def number(self, boxes: Sequence[int]) -> None:
         """Label new boxes as numbered blocks."""
@@ -136,13 +138,13 @@ class _Folder:
         return f"{first} … {last.removeprefix(first[: first.rfind('.') + 1])}"
 
     def _keep_first(self, box: int, members: list[BoxItem]) -> None:
-        """Show the first of many equal boxes and hide the others in another box; show all if they are few."""
+        """Show the first of many equal boxes and hide the others in a nested box; show all if they are few."""
         if len(members) <= FEW:
             return
         label = f"{len(members) - 1:,} more: {self.common(members[1:])}"
         rest = self.add(Box("part", label, box, count=len(members) - 1))
-        self.tree.hold(rest, members[1:])
-        self.tree.hold(box, [members[0], BoxItem("box", rest)])
+        self.tree.set_items(rest, members[1:])
+        self.tree.set_items(box, [members[0], BoxItem("box", rest)])
 
     def add(self, box: Box) -> int:
         """Append a box; return its index."""
@@ -158,10 +160,10 @@ class _Folder:
             parts = []
             for group in groups:
                 inner = self.add(Box("chain", label, box))
-                self.tree.hold(inner, group)
+                self.tree.set_items(inner, group)
                 self.tree.boxes[inner].count = sum(self._length(item) for item in group)
                 parts.append(BoxItem("box", inner))
-        self.tree.hold(box, parts)
+        self.tree.set_items(box, parts)
 
     def _length(self, item: BoxItem) -> int:
         return self.tree.boxes[item.number].count if item.table == "box" else 1
@@ -173,7 +175,7 @@ class _Folder:
         self.operations = [
             nodes.label[node] if nodes.kind[node] == "call" else names[nodes.operation[node]] for node in first
         ]
-        """for each slot, the operation of its first node: its name, or the name of a function"""
+        """for each slot, the name of its first node's operation or function"""
         self.structure = Structure(recording, slots)
         self._blocks = 0
         self.readers = [0] * len(slots.nodes)
@@ -184,7 +186,7 @@ class _Folder:
         self._ordered: dict[int, tuple[list[BoxItem], Edges, list[int]]] = {}
 
     def blocks(self, edges: list[Edges]) -> list[int]:
-        """Put repeated blocks without a scope into boxes; return these."""
+        """Put repeated blocks without a scope into boxes; return the new boxes."""
         new: list[int] = []
         for box in self.tree.postorder():
             items = self.tree.boxes[box].items
@@ -205,7 +207,7 @@ class _Folder:
         return new
 
     def _repeats(self, items: Sequence[BoxItem], blocks: Sequence[Sequence[int]]) -> bool:
-        """Return whether many blocks of several kinds of operations follow each other, which a chain would not show."""
+        """Return whether many blocks have several kinds of operations, which a chain would not show."""
         return len(blocks) >= CHAIN // 2 and len({self.structure.of(items[index]) for index in blocks[0]}) > 1
 
     def _is_chain(self, items: Sequence[BoxItem], block: Sequence[int]) -> bool:
@@ -214,7 +216,7 @@ class _Folder:
         return all(table == "slot" and self.readers[slot] <= 1 and self.operands[slot] == 1 for table, slot in inside)
 
     def chains(self, items: list[BoxItem], edges: Edges) -> list[Joined]:
-        """Find long runs of operations, each read only by the next, which reads only it or repeats its operation."""
+        """Find long chains: each operation is read only by the next, which reads only it or is the same operation."""
         follower: dict[int, int] = {}
         fed: set[int] = set()
         for tail, head in edges:
@@ -251,17 +253,17 @@ class _Folder:
         if len(candidates) < ALIKE:
             return []
         all_levels = levels(len(items), edges), levels(len(items), recorded)
-        alike: dict[tuple[bool, int, int], list[int]] = {}
+        groups_by_key: dict[tuple[bool, int, int], list[int]] = {}
         for index in candidates:
             is_written = self._is_written(items[index])
             level = all_levels[is_written][index]
             if level >= 0:
-                alike.setdefault((is_written, level, self.structure.of(items[index])), []).append(index)
-        groups = [group for group in alike.values() if len(group) >= max(ALIKE, self._least(items[group[0]]))]
+                groups_by_key.setdefault((is_written, level, self.structure.of(items[index])), []).append(index)
+        groups = [group for group in groups_by_key.values() if len(group) >= max(ALIKE, self._least(items[group[0]]))]
         return [Joined("stack", self.common([items[m] for m in group]), group) for group in groups]
 
     def _is_written(self, item: BoxItem) -> bool:
-        """Return whether the program recorded an item, or any node inside it."""
+        """Return whether an item is, or contains, a node recorded by the program."""
         pending = [item]
         while pending:
             table, index = pending.pop()
@@ -275,7 +277,7 @@ class _Folder:
         return item.table == "box" or self.recording.nodes.kind[self.first(item.number)] == "call"
 
     def leaves(self, items: list[BoxItem], edges: Edges, joined: Sequence[Joined]) -> list[Joined]:
-        """Find many leaves of one type, or very many of any type, with the same readers, or read only by stacks."""
+        """Find many leaves with the same readers, of one type or very many of any type, and leaves of stacks."""
         group_of = {member: -2 - number for number, group in enumerate(joined) for member in group.members}
         stacked = {-2 - number for number, group in enumerate(joined) if group.kind == "stack"}
         stacked |= {index for index, item in enumerate(items) if self._is_many(item)}
@@ -284,23 +286,25 @@ class _Folder:
             if tail >= 0 and self.is_leaf(items[tail]):
                 readers.setdefault(tail, set()).add(group_of.get(head, head))
         labels = self.recording.nodes.label
-        built = {leaf: (self.structure.of(items[leaf]), labels[self.first(items[leaf].number)]) for leaf in readers}
-        spread = Counter(built[leaf] for leaf, reading in readers.items() if reading <= stacked)
-        alike: dict[tuple[int, str, frozenset[int]], list[int]] = {}
+        structures = {
+            leaf: (self.structure.of(items[leaf]), labels[self.first(items[leaf].number)]) for leaf in readers
+        }
+        counts = Counter(structures[leaf] for leaf, reading in readers.items() if reading <= stacked)
+        leaves_by_key: dict[tuple[int, str, frozenset[int]], list[int]] = {}
         for leaf, reading in readers.items():
-            structure, label = built[leaf]
+            structure, label = structures[leaf]
             # The readers are visible inside the stacks. Weights of stacked items are each read by one item, of which
             # only the first is visible, so they fold by name.
-            is_spread = reading <= stacked and spread[structure, label] >= CHAIN
-            key = (structure, label, frozenset[int]()) if is_spread else (structure, "", frozenset(reading))
-            alike.setdefault(key, []).append(leaf)
-        groups = [members for members in alike.values() if len(members) >= CHAIN]
+            is_read_by_stacks = reading <= stacked and counts[structure, label] >= CHAIN
+            key = (structure, label, frozenset[int]()) if is_read_by_stacks else (structure, "", frozenset(reading))
+            leaves_by_key.setdefault(key, []).append(leaf)
+        groups = [members for members in leaves_by_key.values() if len(members) >= CHAIN]
         folded = {leaf for members in groups for leaf in members}
-        various: dict[frozenset[int], list[int]] = {}
+        leaves_by_readers: dict[frozenset[int], list[int]] = {}
         for leaf in readers:
             if leaf not in folded:
-                various.setdefault(frozenset(readers[leaf]), []).append(leaf)
-        groups += [members for members in various.values() if len(members) >= ROW]
+                leaves_by_readers.setdefault(frozenset(readers[leaf]), []).append(leaf)
+        groups += [members for members in leaves_by_readers.values() if len(members) >= ROW]
         return [Joined("stack", self.common([items[m] for m in group]), group) for group in map(sorted, groups)]
 
     def _is_many(self, item: BoxItem) -> bool:
@@ -311,7 +315,7 @@ class _Folder:
         return item.table == "box" and bool(self.tree.boxes[item.number].batches)
 
     def repeats(self, items: list[BoxItem], edges: Edges, joined: Sequence[Joined]) -> list[Joined]:
-        """Find runs of equal boxes each of which reads the previous one."""
+        """Find runs of equal boxes, each of which reads the previous one."""
         taken = {member for group in joined for member in group.members}
         # Items read by only some of the stacked items may be between stacks.
         taken |= {index for index, item in enumerate(items) if self._is_many(item) and not self._is_batch(item)}
@@ -341,14 +345,14 @@ class _Folder:
         return list(compress(runs, are_one))
 
     def _least(self, item: BoxItem) -> int:
-        """Return the minimum number of equal items to fold, which is higher for named, small operators of a file."""
+        """Return the minimum number of equal items to fold, which is higher for operators of a file."""
         if item.table == "slot":
             return ALIKE
         box = self.tree.boxes[item.number]
         return CHAIN if box.is_operator else 2 if self._works(box) else ALIKE
 
     def _works(self, box: Box) -> bool:
-        """Return whether a box contains enough operations; each operator of a file counts once."""
+        """Return whether a box contains enough operations for a repeat of two; an operator of a file counts once."""
         count, inside = 0, list(box.items)
         while inside and count < PAIR:
             item = inside.pop()
@@ -362,16 +366,16 @@ class _Folder:
     def cut(self, box: int, edges: Edges) -> None:
         """Cut a box into parts in topological order, so that parts read only earlier parts."""
         items = self.tree.boxes[box].items
-        known = self._ordered.get(box)
+        cached = self._ordered.get(box)
         leaves = {index for index, item in enumerate(items) if self.is_leaf(item)}
         # The order comes from the search for repeated blocks, and is still valid if nothing was folded since.
-        places = known[2] if known and known[:2] == (items, edges) else ordered(len(items), edges, leaves)
-        order = [items[place] for place in places]
+        positions = cached[2] if cached and cached[:2] == (items, edges) else ordered(len(items), edges, leaves)
+        order = [items[position] for position in positions]
         pending = [(box, order, 1)]
         while pending:
             holder, members, first = pending.pop()
             if len(members) <= MOST:
-                self.tree.hold(holder, members)
+                self.tree.set_items(holder, members)
                 continue
             # Few parts with many nodes each, because too many parts would have to be cut again.
             size = max(-(-len(members) // PARTS), MOST // 3)
@@ -382,18 +386,18 @@ class _Folder:
                 inner = self.add(Box("part", label, holder))
                 parts.append(BoxItem("box", inner))
                 pending.append((inner, group, first + start))
-            self.tree.hold(holder, parts)
+            self.tree.set_items(holder, parts)
 
 
 LEAST = 24
-"""minimum operations of a box that is searched for repetition"""
+"""minimum number of operations of a box that is searched for repetition"""
 
 _Edges = Sequence[Sequence[tuple[int, int]]]
 _Pieces = list[list[BoxItem]]
 """equal subgraphs, each with its operations in the same order"""
 
 
-def stack_pieces(joiner: _Folder, edges: _Edges, recorded: _Edges) -> list[int]:
+def stack_subgraphs(joiner: _Folder, edges: _Edges, recorded: _Edges) -> list[int]:
     """Stack equal operations and equal subgraphs in every box; return the new boxes, inner boxes first.
 
     Recorded items and produced items are compared separately: ``recorded`` are each box's edges between recorded items,
@@ -404,7 +408,7 @@ def stack_pieces(joiner: _Folder, edges: _Edges, recorded: _Edges) -> list[int]:
     first = len(tree.boxes)
     for box, stacks in stacked:
         inside = {item: stack for pieces in stacks for stack in [_stack(joiner, box, pieces)] for item in _flat(pieces)}
-        tree.hold(box, list(dict.fromkeys([inside.get(item, item) for item in tree.boxes[box].items])))
+        tree.set_items(box, list(dict.fromkeys([inside.get(item, item) for item in tree.boxes[box].items])))
     return [box for box in tree.postorder() if box >= first]
 
 
@@ -412,8 +416,8 @@ def _find(joiner: _Folder, box: int, edges: _Edges, recorded: _Edges) -> list[_P
     """Return the sets of equal subgraphs in a box that are worth a stack."""
     items, nodes = joiner.tree.boxes[box].items, joiner.recording.nodes
     first = {
-        place: joiner.first(item.number)
-        for place, item in enumerate(items)
+        index: joiner.first(item.number)
+        for index, item in enumerate(items)
         if item.table == "slot" and nodes.kind[joiner.first(item.number)] in ("operation", "call")
     }
     if len(first) < LEAST:
@@ -421,18 +425,18 @@ def _find(joiner: _Folder, box: int, edges: _Edges, recorded: _Edges) -> list[_P
 
     lines = [(source.where, source.line) for source in joiner.recording.sources]
 
-    def does(place: int) -> tuple[int, tuple[str, int] | None]:
-        """Return the key of an item; items recorded at different lines are not repetitions, whatever their callers."""
-        row = nodes.source[first[place]]
-        return joiner.structure.of(items[place]), lines[row] if row >= 0 else None
+    def operation_of(index: int) -> tuple[int, tuple[str, int] | None]:
+        """Return the key of an item, which contains its line, since items from different lines are not repetitions."""
+        row = nodes.source[first[index]]
+        return joiner.structure.of(items[index]), lines[row] if row >= 0 else None
 
-    written = {place for place, node in first.items() if nodes.born[node] < 0}
-    sets = alike(len(items), recorded[box], written, does)
-    sets += alike(len(items), edges[box], first.keys() - written, does)
+    written = {index for index, node in first.items() if nodes.born[node] < 0}
+    sets = equal_subgraphs(len(items), recorded[box], written, operation_of)
+    sets += equal_subgraphs(len(items), edges[box], first.keys() - written, operation_of)
     # A few equal operations on one level are a coincidence; if most are equal, the program repeats them.
     if 2 * sum(len(pieces) * len(pieces[0]) for pieces in sets) < len(first):
         sets = [pieces for pieces in sets if len(pieces[0]) > 1]
-    return [[[items[place] for place in piece] for piece in pieces] for pieces in sets]
+    return [[[items[index] for index in piece] for piece in pieces] for pieces in sets]
 
 
 def _flat(pieces: _Pieces) -> list[BoxItem]:
@@ -440,7 +444,7 @@ def _flat(pieces: _Pieces) -> list[BoxItem]:
 
 
 def _stack(joiner: _Folder, box: int, pieces: _Pieces) -> BoxItem:
-    """Put equal subgraphs into one box, which shows the first one and the others operation by operation."""
+    """Put equal subgraphs into one box, which shows the first subgraph, and the others stacked by operation."""
     names = [joiner.operations[slot] for _, slot in pieces[0]]
     label = names[0] if names[0] == names[-1] else f"{names[0]} … {names[-1]}"
     stack = _box(joiner, "stack", label, box, len(pieces))
@@ -455,9 +459,9 @@ def _stack(joiner: _Folder, box: int, pieces: _Pieces) -> BoxItem:
         else:
             inside = [
                 _filled(
-                    joiner, _box(joiner, "stack", name, rest, len(pieces) - 1), [piece[place] for piece in pieces[1:]]
+                    joiner, _box(joiner, "stack", name, rest, len(pieces) - 1), [piece[index] for piece in pieces[1:]]
                 )
-                for place, name in enumerate(names)
+                for index, name in enumerate(names)
             ]
         members = [_block(joiner, stack, 1, pieces[0]), _filled(joiner, rest, inside)]
     return _filled(joiner, stack, members)
@@ -472,5 +476,5 @@ def _box(joiner: _Folder, kind: str, label: str, holder: int, count: int = 1) ->
 
 
 def _filled(joiner: _Folder, box: int, items: list[BoxItem]) -> BoxItem:
-    joiner.tree.hold(box, items)
+    joiner.tree.set_items(box, items)
     return BoxItem("box", box)

@@ -12,15 +12,15 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from explorer.view.tree.topological import contractible, levels
 
 FEWEST = 8
-"""minimum number of equal operations, or subgraphs, in a set"""
-_SHARE = 16
-"""a value read by at least this fraction of a class is a shared weight, not a sample"""
+"""minimum number of equal operations or subgraphs in a set"""
+_SHARED_FRACTION = 16
+"""inverse of the minimum fraction of a class that reads a shared weight"""
 
 _Edges = Sequence[tuple[int, int]]
 
 
-def alike(
-    count: int, edges: _Edges, candidates: Collection[int], does: Callable[[int], Hashable]
+def equal_subgraphs(
+    count: int, edges: _Edges, candidates: Collection[int], operation_of: Callable[[int], Hashable]
 ) -> list[list[list[int]]]:
     """Return sets of equal subgraphs of a graph with ``count`` items; each subgraph is an ascending list of items.
 
@@ -28,7 +28,7 @@ def alike(
     """
     if len(candidates) < FEWEST:
         return []
-    classes = _classes(count, edges, candidates, does)
+    classes = _classes(count, edges, candidates, operation_of)
     of = {item: number for number, members in enumerate(classes) for item in members}
     between: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for tail, head in edges:
@@ -51,20 +51,20 @@ def alike(
 
 
 def _classes(
-    count: int, edges: _Edges, candidates: Collection[int], does: Callable[[int], Hashable]
+    count: int, edges: _Edges, candidates: Collection[int], operation_of: Callable[[int], Hashable]
 ) -> list[list[int]]:
     """Group items with equal operations on one level that read the same shared values."""
     level = levels(count, edges)
-    same: dict[Hashable, list[int]] = {}
+    by_operation: dict[Hashable, list[int]] = {}
     for item in sorted(candidates):
         if level[item] >= 0:
-            same.setdefault((level[item], does(item)), []).append(item)
+            by_operation.setdefault((level[item], operation_of(item)), []).append(item)
     reads: dict[int, list[int]] = {}
     for tail, head in edges:
         if tail >= 0 and head >= 0:
             reads.setdefault(head, []).append(tail)
     classes: list[list[int]] = []
-    for members in same.values():
+    for members in by_operation.values():
         if len(members) < FEWEST:
             continue
         readers: dict[int, int] = {}
@@ -72,12 +72,12 @@ def _classes(
             for tail in reads.get(item, ()):
                 readers[tail] = readers.get(tail, 0) + 1
         # A value read by many items is shared by them; a value read by a few is their own input.
-        least = max(FEWEST, len(members) // _SHARE)
-        parted: dict[tuple[int, ...], list[int]] = {}
+        least = max(FEWEST, len(members) // _SHARED_FRACTION)
+        by_shared: dict[tuple[int, ...], list[int]] = {}
         for item in members:
             shared = tuple(sorted([tail for tail in reads.get(item, ()) if readers[tail] >= least]))
-            parted.setdefault(shared, []).append(item)
-        classes += [part for part in parted.values() if len(part) >= FEWEST]
+            by_shared.setdefault(shared, []).append(item)
+        classes += [part for part in by_shared.values() if len(part) >= FEWEST]
     return classes
 
 
@@ -110,17 +110,17 @@ def _components(vertices: Iterable[int], edges: Iterable[tuple[int, int]]) -> li
 
 
 def _without_cycles(count: int, edges: _Edges, sets: list[list[list[int]]]) -> list[list[list[int]]]:
-    """Split subgraphs whose operations are connected through outside items, since one box would read itself."""
+    """Split subgraphs whose operations are connected through outside items, since their box would read itself."""
     while any(len(pieces[0]) > 1 for pieces in sets):
         are_one = contractible(count, edges, [[item for piece in pieces for item in piece] for pieces in sets])
-        kept: list[list[list[int]]] = []
+        split: list[list[list[int]]] = []
         for pieces, is_one in zip(sets, are_one, strict=True):
             if is_one or len(pieces[0]) == 1:
-                kept.append(pieces)
+                split.append(pieces)
             else:
-                kept += [[[piece[place]] for piece in pieces] for place in range(len(pieces[0]))]
+                split += [[[piece[index]] for piece in pieces] for index in range(len(pieces[0]))]
         # Nothing was split, so no subgraph reads itself through other items any more.
-        if len(kept) == len(sets):
+        if len(split) == len(sets):
             break
-        sets = kept
+        sets = split
     return sets

@@ -1,7 +1,7 @@
 """Repeated blocks without scopes: equal consecutive segments of a long graph.
 
-The graph is cut where only one value is live: everywhere in a chain, before and after a residual block. The items
-between two cuts are a segment; equal consecutive segments, or series of segments, are blocks.
+The graph is cut at each point with only one live value, as in a chain, or before and after a residual block. The items
+between two cuts are a segment. Equal consecutive segments, or series of segments, are blocks.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TRIED = 8
 
 
 class _Segment(NamedTuple):
-    """Operations between two cuts, as positions in the order, and their structure."""
+    """Operations between two cuts, as a range of positions in the order, and their structure."""
 
     first: int
     end: int
@@ -40,16 +40,16 @@ def repeated(
     ``order`` lists the items topologically.
     """
     operations = [item for item in order if item not in leaves]
-    place = {item: position for position, item in enumerate(operations)}
+    position_of = {item: position for position, item in enumerate(operations)}
     reads: list[list[int]] = [[] for _ in operations]
     readers: dict[int, set[int]] = {leaf: set() for leaf in leaves}
     last_use = [-1] * len(operations)
     for tail, head in edges:
         if tail in leaves and head >= 0:
-            readers[tail].add(place[head])
+            readers[tail].add(position_of[head])
         elif min(tail, head) >= 0:
-            reads[place[head]].append(place[tail])
-            last_use[place[tail]] = max(last_use[place[tail]], place[head])
+            reads[position_of[head]].append(position_of[tail])
+            last_use[position_of[tail]] = max(last_use[position_of[tail]], position_of[head])
     segments = _segments(items, operations, reads, last_use, readers, structure)
     block_of = [-1] * len(operations)
     series: list[list[list[int]]] = []
@@ -82,7 +82,7 @@ def _segments(
     readers: dict[int, set[int]],
     structure: Structure,
 ) -> list[_Segment]:
-    """Cut the operations where at most one value is live."""
+    """Cut the operations at each point with at most one live value."""
     weights: list[list[int]] = [[] for _ in operations]
     for leaf, reading in readers.items():
         for position in reading:
@@ -106,7 +106,7 @@ def _segments(
 
 
 def _tandem(segments: Sequence[_Segment]) -> list[tuple[int, int, int]]:
-    """Return series of equal segments from the left: (first segment, segments per block, blocks)."""
+    """Return series of equal segments as (first segment, segments per block, number of blocks), from left to right."""
     values = [segment.structure for segment in segments]
     following: dict[int, list[int]] = {}
     for position in range(len(values) - 1, -1, -1):

@@ -29,13 +29,13 @@ TITLE, PADDING = 26, 14
 GROUP_TITLE = 8
 """additional px above the items of an open box whose values flow to the right, for group titles"""
 SIGN = 16
-"""px of the icon to the left of the title of an open box"""
+"""width in px of the icon to the left of the title of an open box"""
 _BUDGET, _DENSE, _PARTS = 5000, 2000, 1500
-"""cost limits of dot, in items plus levels that edges span: per recording, per box, and per recording before parts
+"""cost limits of dot (items plus levels spanned by edges): per recording, per box, and per recording before parts
 made by cutting use the plain layout. At the limit the worst measured box took 0.2 s; beyond it, minutes. The limits
 count work instead of measuring time, so that every machine draws the same picture."""
 _WHOLE, _AT_ONCE = 3000, 500
-"""maximum items of a graph that is laid out completely; number of items initially laid out for a larger graph"""
+"""maximum number of items of a graph that is initially laid out completely, and of items laid out otherwise"""
 
 
 Order: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
@@ -49,7 +49,7 @@ class BoxLayout:
     size: tuple[int, int]
     ports: tuple[tuple[int, ...], tuple[int, ...]]
     """x of each port at the top and at the bottom"""
-    places: list[list[int]]
+    rects: list[list[int]]
     """x, y, width, height of each item"""
     ranks: list[int]
     routes: list[list[int]]
@@ -57,16 +57,16 @@ class BoxLayout:
     labels: list[EdgeLabel] = field(default_factory=list)
 
     def x(self, item: int, side: int, port: int) -> int:
-        """Return the x coordinate of an item's middle, or for the border (−1) of one of its ports."""
-        return self.ports[side][port] if item < 0 else self.places[item][0] + self.places[item][2] // 2
+        """Return the x coordinate of the middle of an item, or of a port of the border (item −1)."""
+        return self.ports[side][port] if item < 0 else self.rects[item][0] + self.rects[item][2] // 2
 
 
 SpecialEdge: TypeAlias = tuple[tuple[int, int], list[int], tuple[int, int], tuple[str, str]]
-"""(from item, to item), the route, the ports at both ends, and their names"""
+"""(from item, to item), route, ports at both ends, port names"""
 
 
 def special_edges(model: Model, box: int, layout: BoxLayout) -> Iterator[SpecialEdge]:
-    """Yield the edges of a box that are not plain curves between their ends, or have names at their ends."""
+    """Yield the edges of a box that have a route or port names."""
     none = ("", "")
     for (tail, head, out, into), route in zip(model.ports.edges[box], layout.routes, strict=True):
         names = model.port_names.get((box, tail, head, out, into), none) if model.port_names else none
@@ -142,7 +142,7 @@ class Layouts(Sequence[BoxLayout]):
         return chosen
 
     def at_once(self) -> set[int]:
-        """Choose the boxes laid out initially: all of a graph that is not large, else the first ones."""
+        """Return the boxes that are initially laid out: all boxes, or the most important boxes of a large graph."""
         sizes = [len(box.items) for box in self._model.tree.boxes]
         if sum(sizes) <= _WHOLE:
             return set(range(len(sizes)))
@@ -156,14 +156,14 @@ class Layouts(Sequence[BoxLayout]):
     def next_to_open(self) -> list[int]:
         """Return the closed boxes nearest the top, from the top down, up to the initial layout's item limit."""
         boxes, opened = self._model.tree.boxes, self.opened()
-        met = sorted(
+        closed = sorted(
             (rank, index)
             for outer in opened
             for (table, index), rank in zip(boxes[outer].items, self[outer].ranks, strict=True)
             if table == "box" and index not in opened
         )
-        spent = accumulate(len(boxes[index].items) for _, index in met)
-        return [index for (_, index), items in zip(met, spent, strict=True) if items <= _AT_ONCE]
+        spent = accumulate(len(boxes[index].items) for _, index in closed)
+        return [index for (_, index), items in zip(closed, spent, strict=True) if items <= _AT_ONCE]
 
     def _place(self, box: int) -> BoxLayout:
         graph = replace(self._graph(box), order=self._order(box))
@@ -180,7 +180,7 @@ class Layouts(Sequence[BoxLayout]):
             routes = [known.get(_ends(edge), []) for edge in edges]
         top = 0 if box in self._model.tree.bodies else TITLE
         wide, high = exchanged(layout.size, self.direction)
-        labels = edge_labels(self._model, box, self.direction, layout.places, routes, (2, top, wide - 2, high))
+        labels = edge_labels(self._model, box, self.direction, layout.rects, routes, (2, top, wide - 2, high))
         return replace(layout, routes=routes, labels=labels)
 
     def _order(self, box: int) -> Order:
@@ -198,7 +198,7 @@ class Layouts(Sequence[BoxLayout]):
         return self._graphs[box]
 
     def _choices(self) -> Iterator[None]:
-        """Choose the boxes for which dot is too slow; important boxes get dot first, equal boxes count once."""
+        """Determine for each box whether dot is too slow; important boxes come first, and equal boxes count once."""
         simple: dict[LayoutGraph, bool] = {}
         spent = 0
         for box in self._ranked:
@@ -215,12 +215,12 @@ class Layouts(Sequence[BoxLayout]):
 
 
 def _orders(model: Model, parent: int, layout: BoxLayout) -> dict[int, Order]:
-    """Order the ports of the boxes in a box by the x of their edges' other ends, so that edges do not cross.
+    """Order the ports of boxes inside a box by the x of their edges' other ends, so that edges do not cross.
 
     Boxes with one port on each side are omitted.
     """
     arriving: dict[int, tuple[list[list[int]], list[list[int]]]] = {}
-    """item → x of the edges at each of its top ports, and at each of its bottom ports"""
+    """item → x of the edges at each top port, and at each bottom port"""
     boxes: dict[int, int] = {}
     for item, (table, index) in enumerate(model.tree.boxes[parent].items):
         if table == "box" and (counts := model.ports.counts[index]) != (1, 1):
@@ -267,13 +267,13 @@ def _graph(model: Model, box: int, passing: Collection[tuple[int, int]], directi
 
 
 def _ends(edge: tuple[int, int, int, int]) -> tuple[int, int]:
-    """Return the ends of an edge in a LayoutGraph, which distinguishes only the border's ports."""
+    """Return the ends of an edge in a LayoutGraph, which has ports only at the border."""
     tail, head, out, into = edge
     return -1 - out if tail < 0 else tail, -1 - into if head < 0 else head
 
 
 def _title(model: Model, box: int) -> int:
-    """Return the width needed for the title of an open box; a batch's title includes its gain."""
+    """Return the width in px of the title of an open box; the title of a batch includes its gain."""
     if box in model.tree.bodies:
         return 0
     name, *_, last = model.box_texts[box]
@@ -292,7 +292,7 @@ def _frame(graph: LayoutGraph, placed: Placed, outermost: bool, direction: Direc
         dx = PADDING + strip + GROUP_TITLE * (not outermost)
         dy = PADDING + max(0, graph.title - high) // 2
         size = (wide + PADDING + dx, high + 2 * dy)
-    places = [
+    rects = [
         [x - wide // 2 + dx, y - high // 2 + dy, wide, high]
         for (x, y), (wide, high) in zip(placed.centres, graph.sizes, strict=True)
     ]
@@ -309,16 +309,16 @@ def _frame(graph: LayoutGraph, placed: Placed, outermost: bool, direction: Direc
         routes.append(points)
     rows = {y: rank for rank, y in enumerate(sorted({y for _, y in placed.centres}))}
     top, bottom = (tuple(x + dx for x in side) for side in placed.ports)
-    return BoxLayout(size, (top, bottom), places, [rows[y] for _, y in placed.centres], routes)
+    return BoxLayout(size, (top, bottom), rects, [rows[y] for _, y in placed.centres], routes)
 
 
 _Span: TypeAlias = tuple[int, float]
-"""positions after the first number, up to and including the second"""
+"""interval of positions: after the first number, up to and including the second"""
 _ALWAYS = float("inf")
 
 
 class PassingEdges:
-    """Finder of edges of a model's boxes that pass through items."""
+    """Search for edges of a model's boxes that pass through items."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -328,25 +328,25 @@ class PassingEdges:
         return {old: (decision, new) for decision, old, new in self._model.recording.substitutions}
 
     def of(self, box: int) -> set[tuple[int, int]]:
-        """Return the edges of a box whose ends a trunk also joins, without any item of it present while they exist."""
+        """Return the edges of a box that are parallel to a trunk whose inner items never exist while they do."""
         edges = self._model.edges[box]
         straight = trunk(len(self._model.tree.boxes[box].items), edges)
-        behind = dict(straight)
+        next_item = dict(straight)
         readers = Counter(tail for tail, _ in edges)
         passing = set()
         for tail, head in edges:
-            if tail not in behind or tail < 0 or head < 0 or (tail, head) in straight:
+            if tail not in next_item or tail < 0 or head < 0 or (tail, head) in straight:
                 continue
-            path = [tail, behind[tail]]
+            path = [tail, next_item[tail]]
             # An item has one producer in a trunk, so the path ends, at the latest where it began.
-            while path[-1] not in (head, tail) and readers[path[-1]] == 1 and path[-1] in behind:
-                path.append(behind[path[-1]])
-            if path[-1] == head and not self._meet(box, path):
+            while path[-1] not in (head, tail) and readers[path[-1]] == 1 and path[-1] in next_item:
+                path.append(next_item[path[-1]])
+            if path[-1] == head and not self._coexist(box, path):
                 passing.add((tail, head))
         return passing
 
-    def _meet(self, box: int, path: list[int]) -> bool:
-        """Return whether an item inside a path exists while its ends are joined; True if that is unknown."""
+    def _coexist(self, box: int, path: list[int]) -> bool:
+        """Return whether an inner item of a path exists while an edge connects its ends; True if unknown."""
         inside = [self._slots(box, item) for item in path]
         if not all(inside):
             return True
@@ -359,7 +359,7 @@ class PassingEdges:
         )
 
     def _used(self, slots: list[int], readers: list[int]) -> Iterator[_Span]:
-        """Yield the positions at which the nodes of some slots exist; removed nodes exist while they are read."""
+        """Yield the intervals in which the nodes of some slots exist; removed nodes exist while they are read."""
         last = max((until for _, until in self._edge_spans(slots, readers)), default=-1)
         nodes = self._model.recording.nodes
         for node in [node for slot in slots for node in self._model.slots.nodes[slot]]:
@@ -367,7 +367,7 @@ class PassingEdges:
             yield begin, end if nodes.gone[node] < 0 else min(end, last)
 
     def _slots(self, box: int, item: int) -> list[int]:
-        """Return the slots of an item; empty for the border, and for a box that contains boxes."""
+        """Return the slots in an item; empty for the border, and for a box that contains boxes."""
         if item < 0:
             return []
         table, index = self._model.tree.boxes[box].items[item]
@@ -377,7 +377,7 @@ class PassingEdges:
         return [number for table, number in inside] if all(table == "slot" for table, _ in inside) else []
 
     def _edge_spans(self, producers: Collection[int], consumers: list[int]) -> Iterator[_Span]:
-        """Yield the positions at which nodes of some slots read nodes of others."""
+        """Yield the intervals in which nodes in ``consumers`` read nodes in ``producers``."""
         slots, recording = self._model.slots, self._model.recording
         for node in [node for slot in consumers for node in slots.nodes[slot]]:
             after, until = self._span(node)

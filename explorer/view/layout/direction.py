@@ -1,8 +1,7 @@
-"""Direction of a picture, in which values flow down or to the right.
+"""Direction of a picture: values flow down or to the right.
 
-Graphs are laid out and composed in one frame, in which values flow down. For a picture that flows to the right both
-axes are exchanged, once on input, for the sizes of items, and once on output. Long pictures are not folded
-(assets/decisions/0019).
+Graphs are laid out and composed as if values flowed down. If values flow to the right, both axes are exchanged in the
+sizes of items and in the result. Long pictures are not folded (assets/decisions/0019).
 """
 
 from __future__ import annotations

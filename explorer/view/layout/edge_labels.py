@@ -1,6 +1,6 @@
-"""Edge labels with the type of the value, next to the middle of the edge if there is space.
+"""Edge labels, which show the type of a value next to the middle of its edge if there is space.
 
-Space is found once, in a box whose child boxes are closed. It remains free when some are opened, because stretching the
+Space is searched once, in a box with closed child boxes. It remains free when some are opened, because stretching the
 axes moves everything apart, and a label keeps its point on the edge.
 """
 
@@ -16,16 +16,16 @@ from explorer.view.model.labels import PORT
 from explorer.view.model.picture_model import Model
 
 HEIGHT, ASIDE = 12, 5
-"""px of a label, and between it and its edge; payload/script_bundle.py passes them to the front end"""
+"""height of a label, and distance from its edge, in px; payload/script_bundle.py passes them to the front end"""
 _APART, _SHEET = 3, 5
-"""px between a label and everything else, and of the sheet drawn under a closed box"""
+"""px between a label and other shapes, and offset of the sheet drawn under a closed box"""
 _Rect = tuple[int, int, int, int]
 """left, top, right, bottom"""
 
 
 @dataclass(frozen=True, slots=True)
 class EdgeLabel:
-    """Space for the label of an edge (item to item, −1 for the border) with the value of one slot."""
+    """Space for the label of an edge (item to item, −1 for the border), which carries the value of one slot."""
 
     start: int
     end: int
@@ -42,29 +42,29 @@ def edge_labels(
     model: Model,
     box: int,
     direction: Direction,
-    places: list[list[int]],
+    rects: list[list[int]],
     routes: list[list[int]],
     frame: _Rect,
 ) -> list[EdgeLabel]:
-    """Return the labels of a box's edges for which a frame has space; each value has one."""
+    """Return labels for the edges of a box with space for them in a frame, at most one for each value."""
     sheets = [_SHEET * (table == "box") for table, _ in model.tree.boxes[box].items]
-    taken = _Taken([_around(place, sheet, direction) for place, sheet in zip(places, sheets, strict=True)])
+    occupied = _Occupied([_around(place, sheet, direction) for place, sheet in zip(rects, sheets, strict=True)])
     for members in model.groups[box]:
-        taken.add(_title([_around(places[member], 0, direction) for member in members]))
+        occupied.add(_title([_around(rects[member], 0, direction) for member in members]))
     left, top, right, bottom = frame
-    labels, said = [], set()
+    labels, labelled = [], set()
     for (start, end, out, into), route in zip(model.ports.edges[box], routes, strict=True):
         slot = _slot(model, box, start, end, out)
         # Beyond the border the edge continues, and has its label there.
-        if slot < 0 or end < 0 or (start, slot) in said or not route:
+        if slot < 0 or end < 0 or (start, slot) in labelled or not route:
             continue
         wide = label_width(model, slot)
         for (x, y), side in _candidates(exchanged(route, direction)):
             # With its point, since an item next to both remains next to both.
             rect = _with_point(x, y, label_rect(x, y, side, wide, direction))
-            if left <= rect[0] and top <= rect[1] and rect[2] <= right and rect[3] <= bottom and taken.free(rect):
-                taken.add(rect)
-                said.add((start, slot))
+            if left <= rect[0] and top <= rect[1] and rect[2] <= right and rect[3] <= bottom and occupied.free(rect):
+                occupied.add(rect)
+                labelled.add((start, slot))
                 across, along = exchanged((x, y), direction)
                 labels.append(EdgeLabel(start, end, (out, into), (across, along), side, slot))
                 break
@@ -72,13 +72,13 @@ def edge_labels(
 
 
 def label_width(model: Model, slot: int) -> int:
-    """Return the width in px of the widest type of a slot's nodes, an even number."""
+    """Return the width in px of the widest type of a slot's nodes, rounded up to an even number."""
     widest = max(font.width(model.texts[row][1], PORT) for row in model.slot_texts[slot])
     return int(widest + 1.999) // 2 * 2
 
 
 def _slot(model: Model, box: int, start: int, end: int, port: int) -> int:
-    """Return the slot whose value an edge carries; −1 for several values, and for a value that enters the box."""
+    """Return the slot whose value an edge carries; −1 for several slots, and for a value from outside the box."""
     if start < 0:
         return -1
     table, index = model.tree.boxes[box].items[start]
@@ -108,8 +108,8 @@ def _candidates(route: list[int]) -> Iterator[tuple[tuple[int, int], int]]:
         yield from (((x, y), side) for side in (1, -1))
 
 
-def _around(place: list[int], sheet: int, direction: Direction) -> _Rect:
-    x, y, wide, high = exchanged(place, direction)
+def _around(rect: list[int], sheet: int, direction: Direction) -> _Rect:
+    x, y, wide, high = exchanged(rect, direction)
     return x, y, x + wide + sheet, y + high + sheet
 
 
@@ -120,8 +120,8 @@ def _title(members: list[_Rect]) -> _Rect:
     return left - 10, top - 28, right + 10, top - 10
 
 
-class _Taken:
-    """Rectangles that a label may not touch, sorted by their tops."""
+class _Occupied:
+    """Rectangles that a label must not touch, sorted by their tops."""
 
     def __init__(self, rects: list[_Rect]) -> None:
         self._rects = sorted((top, left, right, bottom) for left, top, right, bottom in rects)
@@ -134,8 +134,8 @@ class _Taken:
 
     def free(self, rect: _Rect) -> bool:
         left, top, right, bottom = rect
-        for place in range(bisect_left(self._rects, (top - self._highest - _APART,)), len(self._rects)):
-            above, begin, end, below = self._rects[place]
+        for index in range(bisect_left(self._rects, (top - self._highest - _APART,)), len(self._rects)):
+            above, begin, end, below = self._rects[index]
             if above >= bottom + _APART:
                 return True
             if begin < right + _APART and end > left - _APART and below > top - _APART:

@@ -23,21 +23,21 @@ from explorer.record.fork_locks import renew_in_children
 from explorer.view.layout.layout_engine import GAP, RANK_GAP, LayoutGraph, Placed, cost, trunk
 
 _CROP = 34
-"""px of a rank between the border and the first items, if no edge needs it"""
-_STIFF = 64
-"""weight of a trunk's edge; dot gives a pair of points of a long edge 8"""
+"""height in px of the rank between the border and the first items, which is removed if no edge needs it"""
+_TRUNK_WEIGHT = 64
+"""weight of a trunk's edge; dot uses 8 between the inner points of a long edge"""
 _NARROW, _CROWDED = 10, 8
-"""px between edges in crowded graphs, and the ratio of edges, counted per rank, to items that makes one crowded"""
+"""px between edges in crowded graphs, and the minimum ratio of edges, counted per rank, to items in them"""
 
-_KEPT = 20_000
-"""items and edges of the graphs whose layouts are cached: as many as dot lays out for four large recordings"""
+_CACHED = 20_000
+"""maximum number of items and edges in cached layouts: as many as dot lays out for four large recordings"""
 
 
 class _Session(WasmtimeBackend):  # type: ignore[misc]  # its base has no types
     """WebAssembly session with wasmtime's compile cache: the first call takes 0.01 s instead of 0.7 s."""
 
     forked = False
-    """whether this process was forked, so that wasmtime's compiler threads do not exist"""
+    """whether this process was forked, in which case wasmtime's compiler threads do not exist"""
 
     def __init__(self) -> None:
         config = wasmtime.Config()
@@ -52,42 +52,42 @@ class _Session(WasmtimeBackend):  # type: ignore[misc]  # its base has no types
 
 
 class Dot:
-    """Graphviz's dot: layered, few crossings, the same bytes on every machine.
+    """Layout engine that runs dot: layered, with few crossings, and the same bytes on every machine.
 
     The most recent layouts are cached, since a repeated cell, or a view of a newer run, requests the same ones.
     """
 
     def __init__(self) -> None:
         self._session: _Session | None = _Session()
-        self._kept: OrderedDict[LayoutGraph, Placed] = OrderedDict()
+        self._cache: OrderedDict[LayoutGraph, Placed] = OrderedDict()
         """layouts keyed by their graphs, least recently used first"""
-        self._kept_size = 0
+        self._cache_size = 0
         self._lock = threading.Lock()
-        self._left: list[_Session | None] = []
+        self._abandoned: list[_Session | None] = []
         renew_in_children(self)
 
     def renew(self) -> None:
         """Open a new session in a forked process, since a thread of its parent may be using the old one."""
         _Session.forked = True
         # Kept so that it is never closed here, because its threads do not exist in this process.
-        self._left.append(self._session)
+        self._abandoned.append(self._session)
         self._session = None
-        self._kept, self._kept_size = OrderedDict(), 0
+        self._cache, self._cache_size = OrderedDict(), 0
         self._lock = threading.Lock()
 
     def place(self, graph: LayoutGraph) -> Placed:
         """Lay a graph out from top to bottom."""
         with self._lock:
-            if graph in self._kept:
-                self._kept.move_to_end(graph)
-                return self._kept[graph]
+            if graph in self._cache:
+                self._cache.move_to_end(graph)
+                return self._cache[graph]
             if self._session is None:
                 self._session = _Session()
             answer = self._session.render(dot_text(graph), format="json0", engine="dot")
-            placed = self._kept[graph] = _read(graph, json.loads(answer))
-            self._kept_size += _size(graph)
-            while self._kept_size > _KEPT and len(self._kept) > 1:
-                self._kept_size -= _size(self._kept.popitem(last=False)[0])
+            placed = self._cache[graph] = _read(graph, json.loads(answer))
+            self._cache_size += _size(graph)
+            while self._cache_size > _CACHED and len(self._cache) > 1:
+                self._cache_size -= _size(self._cache.popitem(last=False)[0])
             return placed
 
 
@@ -97,7 +97,7 @@ def _size(graph: LayoutGraph) -> int:
 
 @cache
 def dot() -> Dot:
-    """Return the process's only dot session, since compiling it is slow."""
+    """Return the process's only dot engine, since compiling it is slow."""
     return Dot()
 
 
@@ -127,7 +127,7 @@ def dot_text(graph: LayoutGraph) -> str:
     for tail, head in graph.edges:
         start = _port("in", tail) if tail < 0 else f"{tail}:s"
         end = _port("out", head) if head < 0 else f"{head}:n"
-        lines.append(f"{start} -> {end}" + (f" [weight={_STIFF}]" if (tail, head) in straight else ""))
+        lines.append(f"{start} -> {end}" + (f" [weight={_TRUNK_WEIGHT}]" if (tail, head) in straight else ""))
     for side, ports in zip(("in", "out"), graph.order, strict=True):
         for left, right in pairwise(ports):
             lines.append(f"{_port(side, -1 - left)} -> {_port(side, -1 - right)} [style=invis]")
@@ -194,17 +194,17 @@ def _read(graph: LayoutGraph, answer: dict[str, Any]) -> Placed:
 
 
 _SPREAD, _CORNER, _FLAT = 18, 12, 8
-"""maximum px between the ends of edges at a node, px free at its round corners, and px of a flat curve"""
+"""in px: maximum distance between ends of edges at a node, margin at its round corners, height of a flat curve"""
 _NEAR = 16
 """minimum px between a cut of a curve and its ends"""
 _STUB = 24
 """minimum px of the handle at an end of a curve at a box"""
 _FREE, _SAMPLES = 6, 24
-"""px between a bent curve and items, and the number of parts of it that are checked"""
+"""px between a bent curve and items, and number of its parts that are checked"""
 
 
 def finished(graph: LayoutGraph, centres: list[tuple[int, int]], routes: list[list[int]]) -> list[list[int]]:
-    """Return the routes of dot as they are drawn."""
+    """Return dot's routes with spread ends, vertical ends at boxes, bends and cuts."""
     _spread(graph, routes)
     items = _Items(graph, centres)
     _straighten(graph, items, routes)
@@ -214,7 +214,7 @@ def finished(graph: LayoutGraph, centres: list[tuple[int, int]], routes: list[li
 
 
 def _spread(graph: LayoutGraph, routes: list[list[int]]) -> None:
-    """Spread the ends of edges at a node: operands arrive side by side, in the order of their origins.
+    """Spread the ends of edges at a node, so that operands arrive side by side, in the order of their origins.
 
     A trunk arrives in the middle, and the other edges next to it.
     """
@@ -225,7 +225,7 @@ def _spread(graph: LayoutGraph, routes: list[list[int]]) -> None:
             arriving.setdefault(head, []).append(edge)
     for head, edges in arriving.items():
         edges.sort(key=lambda edge: (routes[edge][-8], routes[edge][0]))
-        middle = next((place for place, edge in enumerate(edges) if graph.edges[edge] in straight), None)
+        middle = next((index for index, edge in enumerate(edges) if graph.edges[edge] in straight), None)
         centre = (len(edges) - 1) / 2 if middle is None else middle
         widest = max(centre, len(edges) - 1 - centre, 0.5)
         step = min(_SPREAD, int((graph.sizes[head][0] / 2 - _CORNER) / widest))
@@ -241,12 +241,12 @@ def _straighten(graph: LayoutGraph, items: _Items, routes: list[list[int]]) -> N
         if tail < 0 or tail in graph.boxes:
             route[2] = route[0]
             longer = max(route[3], min(route[1] + _STUB, route[7]))
-            if longer != route[3] and not items.are_met([*route[:3], longer, *route[4:8]]):
+            if longer != route[3] and not items.overlap([*route[:3], longer, *route[4:8]]):
                 route[3] = longer
         if head < 0 or head in graph.boxes:
             route[-4] = route[-2]
             longer = min(route[-3], max(route[-1] - _STUB, route[-7]))
-            if longer != route[-3] and not items.are_met([*route[-8:-3], longer, *route[-2:]]):
+            if longer != route[-3] and not items.overlap([*route[-8:-3], longer, *route[-2:]]):
                 route[-3] = longer
         # Control points beyond the ends of their curve would swing out when an axis is stretched.
         for first in range(1, len(route) - 6, 6) if graph.boxes else ():
@@ -266,12 +266,12 @@ def _bend(items: _Items, routes: list[list[int]]) -> None:
             x0, y0, x1, y1, x2, y2, x3, y3 = route[first : first + 8]
             middle = (y0 + y3) // 2
             is_slanted = x1 == x0 and x2 == x3 and abs(x3 - x0) > y3 - y0 and y1 < middle < y2
-            if is_slanted and not items.are_met([x0, y0, x0, middle, x3, middle, x3, y3]):
+            if is_slanted and not items.overlap([x0, y0, x0, middle, x3, middle, x3, y3]):
                 route[first + 3] = route[first + 5] = middle
 
 
 class _Items:
-    """Positions of the items of a graph, for checks whether a curve overlaps an item."""
+    """Rectangles of a graph's items, for collision tests with curves."""
 
     def __init__(self, graph: LayoutGraph, centres: list[tuple[int, int]]) -> None:
         self.rects = sorted(
@@ -281,8 +281,8 @@ class _Items:
         """top, bottom, left and right of each item, sorted by top"""
         self.highest = max((bottom - top for top, bottom, _, _ in self.rects), default=0)
 
-    def are_met(self, curve: list[int]) -> bool:
-        """Return whether a downward curve of four points overlaps an item, or is close to its side."""
+    def overlap(self, curve: list[int]) -> bool:
+        """Return whether a downward curve of four points overlaps an item or is close to its side."""
         x0, y0, x1, y1, x2, y2, x3, y3 = curve
         low, high = min(x0, x1, x2, x3), max(x0, x1, x2, x3)
         first = bisect_left(self.rects, (y0 - self.highest,))
@@ -299,7 +299,7 @@ class _Items:
 
 
 def _cuts(graph: LayoutGraph, centres: list[tuple[int, int]]) -> list[int]:
-    """Return the heights where stretching the axis begins and ends when boxes are opened, without near duplicates."""
+    """Return the heights at which stretching begins and ends when boxes are opened, without near duplicates."""
     heights = {centres[box][1] + side * graph.sizes[box][1] // 2 for box in graph.growing for side in (-1, 1)}
     cuts: list[int] = []
     for height in sorted(heights):
@@ -309,9 +309,9 @@ def _cuts(graph: LayoutGraph, centres: list[tuple[int, int]]) -> list[int]:
 
 
 def _cut(route: list[int], cuts: list[int]) -> list[int]:
-    """Cut the curves of a route that passes by boxes where these begin and end, and make it vertical there.
+    """Cut the curves of a route at the heights at which boxes next to it begin and end, and make it vertical there.
 
-    Stretching an axis moves control points; a curve over both stretched and unstretched parts would be drawn through
+    Stretching an axis moves control points, so a curve over both stretched and unstretched parts would be drawn through
     the boxes that it passes.
     """
     points = list(zip(route[::2], route[1::2], strict=True))
@@ -340,15 +340,15 @@ def _parts(curve: list[tuple[int, int]], height: int) -> list[tuple[int, int]]:
         before, between, after = y0 + middle * (y1 - y0), y1 + middle * (y2 - y1), y2 + middle * (y3 - y2)
         before, after = before + middle * (between - before), between + middle * (after - between)
         low, high = (middle, high) if before + middle * (after - before) < height else (low, middle)
-    parts = _halves(curve, middle)
+    parts = _split_curve(curve, middle)
     rounded = [(round(x), round(y)) for x, y in parts]
     rounded[3] = rounded[3][0], height
     return rounded
 
 
-def _halves(curve: list[tuple[int, int]], share: float) -> list[tuple[float, float]]:
+def _split_curve(curve: list[tuple[int, int]], fraction: float) -> list[tuple[float, float]]:
     """Cut a curve in two at a fraction of its parameter, by de Casteljau's construction."""
     rows: list[list[tuple[float, float]]] = [[(float(x), float(y)) for x, y in curve]]
     while len(rows[-1]) > 1:
-        rows.append([(a + share * (c - a), b + share * (d - b)) for (a, b), (c, d) in pairwise(rows[-1])])
+        rows.append([(a + fraction * (c - a), b + fraction * (d - b)) for (a, b), (c, d) in pairwise(rows[-1])])
     return [row[0] for row in rows] + [row[-1] for row in rows[-2::-1]]

@@ -1,4 +1,4 @@
-"""Interface of layout engines, from sized items to coordinates, and the plain engine, which takes linear time."""
+"""Interface of layout engines, which place sized items, and the plain engine, which takes linear time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class LayoutGraph:
     order: tuple[tuple[int, ...], tuple[int, ...]] = ((0,), (0,))
     """ports at the top and at the bottom, from left to right"""
     growing: frozenset[int] = frozenset()
-    """boxes that are much larger when they are open, so that routes around them are prepared for it"""
+    """boxes that are much larger when open, for which routes next to them are prepared"""
     title: int = 0
     """width in px of the title above everything"""
 
@@ -42,7 +42,7 @@ class Placed:
     routes: list[list[int]]
     """x0, y0, x1, y1, … cubic Bézier control points of each edge, 3n + 1 of them; empty for a plain curve"""
     ports: tuple[list[int], list[int]]
-    """x of each port at the top, where edges enter, and at the bottom, where they leave; at least one per side"""
+    """x of each port at the top, at which edges enter, and at the bottom, at which they leave; at least one per side"""
 
 
 class LayoutEngine(Protocol):
@@ -74,26 +74,26 @@ def _order(rows: list[list[int]], graph: LayoutGraph) -> None:
         if tail >= 0 and head >= 0:
             above[head].append(tail)
             below[tail].append(head)
-    place = [0.0] * len(graph.sizes)
+    position = [0.0] * len(graph.sizes)
     for row in rows:
         for index, item in enumerate(row):
-            place[item] = (index + 0.5) / len(row)
+            position[item] = (index + 0.5) / len(row)
     # A chain, the most common graph here, has nothing to sort.
     if max(map(len, rows), default=0) == 1:
         return
     for sweep in range(_SWEEPS):
         neighbours = below if sweep % 2 else above
         for row in reversed(rows) if sweep % 2 else rows:
-            wish = {
-                item: sum(place[neighbour] for neighbour in neighbours[item]) / len(neighbours[item])
+            mean = {
+                item: sum(position[neighbour] for neighbour in neighbours[item]) / len(neighbours[item])
                 if neighbours[item]
-                else place[item]
+                else position[item]
                 for item in row
             }
-            row.sort(key=wish.__getitem__)
+            row.sort(key=mean.__getitem__)
             for index, item in enumerate(row):
                 # A fraction of the row rather than an index, since neighbours are in rows of other lengths.
-                place[item] = (index + 0.5) / len(row)
+                position[item] = (index + 0.5) / len(row)
 
 
 def _coordinates(rows: list[list[int]], graph: LayoutGraph) -> Placed:
@@ -119,13 +119,13 @@ def _coordinates(rows: list[list[int]], graph: LayoutGraph) -> Placed:
 
 
 def _ports(ends: list[tuple[int, int]], order: tuple[int, ...], wide: int) -> list[int]:
-    """Put a single port in the middle, several above the items that they lead to; ``ends`` are (port, x)."""
+    """Return the x of each port: the middle for a single port, else above its items; ``ends`` are (port, x)."""
     if len(order) == 1:
         return [wide // 2]
-    reached = [[x for port, x in ends if port == number] for number in range(len(order))]
+    targets = [[x for port, x in ends if port == number] for number in range(len(order))]
     # Positions are separate from the ports' order, which the outer graph has set, even if the items that they lead to
     # are in another order.
-    xs = sorted(sum(positions) // len(positions) for positions in reached)
+    xs = sorted(sum(positions) // len(positions) for positions in targets)
     return [xs[order.index(port)] for port in range(len(order))]
 
 
@@ -138,12 +138,12 @@ def cost(graph: LayoutGraph) -> int:
 
 
 def trunk(count: int, edges: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
-    """Return the edges of the trunks of a graph, at most one into each item and one out of it.
+    """Return the edges of a graph's trunks, at most one into and one out of each item.
 
     ``edges`` are the edges of a LayoutGraph, with negative ends for the border's ports. An edge belongs to a trunk if
-    its producer is deeper than every other producer of its reader, and more items follow its reader than every other
-    reader of its producer. So the only producer and the only reader of each other share a trunk, and operands of equal
-    depth are placed symmetrically.
+    its producer is deeper than the other producers of its reader, and its reader is followed by more levels than the
+    other readers of its producer. So an edge from a reader's only producer to the producer's only reader is in a trunk,
+    and operands of equal depth are placed symmetrically around their reader.
     """
     down = ranks(count, edges)
     up = ranks(count, [(head, tail) for tail, head in edges])
@@ -155,12 +155,12 @@ def trunk(count: int, edges: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
 def _only_deepest(edges: Iterable[tuple[int, int]], depths: Sequence[int]) -> dict[int, int | None]:
     """Map the first end of each edge to its deepest other end, or to None if several are equally deep."""
     deepest: dict[int, int | None] = {}
-    most: dict[int, int] = {}
+    depth_of: dict[int, int] = {}
     for end, other in edges:
         depth = depths[other] if other >= 0 else -1
-        known = most.get(end, -2)
+        known = depth_of.get(end, -2)
         if depth > known:
-            most[end], deepest[end] = depth, other
+            depth_of[end], deepest[end] = depth, other
         elif depth == known:
             deepest[end] = None
     return deepest

@@ -1,4 +1,4 @@
-"""Model of a recording with its layout, and the boxes that are initially open: as many levels as fit legibly."""
+"""Model of a recording with its layout, and the choice of initially open boxes: as many levels as are legible."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from explorer.view.model.picture_model import Model, build_model
 Frame: TypeAlias = tuple[int, int, float]
 """width and height in px, and the minimum scale at which text is legible"""
 CELL: Frame = 940, 405, 0.6
-"""the canvas of a cell without its margins, in which a reader zooms and opens boxes"""
+"""frame of a cell's canvas without its margins, in which a reader can zoom and open boxes"""
 PICTURE: Frame = 780, 1200, 0.625
-"""a static picture in a column of text"""
+"""frame of a static picture in a column of text"""
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ class PlacedModel:
         return PlacedModel(self.model, Layouts(self.model, direction=direction))
 
     def open_boxes(self, frame: Frame = CELL) -> set[int]:
-        """Return the boxes that are initially open, by the levels of each graph that fit into a frame.
+        """Return the initially open boxes: as many levels of each graph as fit into a frame.
 
-        If a graph does not fit with all boxes closed either, all are closed, so that its parts show what the graph is.
+        If a graph does not even fit with all boxes closed, all are closed.
         """
         with gc_paused():
             opened: set[int] = set()
@@ -50,7 +50,7 @@ class PlacedModel:
 
     def _fits(self, opened: Collection[int], outermost: int, frame: Frame) -> bool:
         size = compose(self.model, self.layouts, opened, outermost).size
-        return all(length * frame[2] <= room for length, room in zip(size, frame[:2], strict=True))
+        return all(length * frame[2] <= limit for length, limit in zip(size, frame[:2], strict=True))
 
 
 def draw(recording: Recording, direction: Direction = "down") -> PlacedModel:

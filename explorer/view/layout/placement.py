@@ -1,4 +1,4 @@
-"""Composition: absolute positions of all visible items with given open boxes; view_payload.py specifies the rule.
+"""Composition: absolute positions of visible items for a set of open boxes; view_payload.py specifies the rules.
 
 Static pictures use it; scene/placement.js is its counterpart in the browser, and tests/browser/test_same_picture.py
 compares the two. Boxes are laid out separately and composed by stretching axes, rather than laid out together, so that
@@ -19,9 +19,9 @@ from explorer.view.tree.box_tree import Segment as SegmentKey
 
 Rect = tuple[int, int, int, int]
 _MOVED = 16
-"""px by which an end moves sideways, at a port of an opened box, above which the adjacent edge follows"""
+"""maximum sideways movement in px of an edge's end, at a port of an opened box, without moving the next joint"""
 _STRAIGHT = 0.98
-"""cosine of the maximum angle between two curves, 11°, at which a joint looks smooth"""
+"""cosine of 11°, the maximum angle between two curves that join smoothly"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +72,11 @@ class Scene:
     boxes: dict[int, Rect] = field(default_factory=dict)
     """visible boxes, open and closed, each after its ancestors"""
     ports: dict[int, tuple[list[int], list[int]]] = field(default_factory=dict)
-    """for each open box, the distances of its top and bottom ports from its left side, or of its left and right ports
-    from its top"""
+    """for each open box, the distances of its top and bottom ports from its left side, or if values flow to the right,
+    of its left and right ports from its top"""
     labels: list[Label] = field(default_factory=list)
     segments: list[Segment] = field(default_factory=list)
-    """segments with a route or at a named port; other segments are plain"""
+    """segments with a route or a named port; all others are plain curves"""
 
 
 class _Axis:
@@ -102,7 +102,7 @@ class _Open:
 
     size: tuple[float, float]
     ports: tuple[list[float], list[float]]
-    places: list[tuple[float, float, float, float]]
+    rects: list[tuple[float, float, float, float]]
     x: _Axis
     y: _Axis
 
@@ -121,9 +121,7 @@ def compose(model: Model, layouts: Layouts, is_open: Collection[int], outermost:
     scene.boxes[outermost] = (0, 0, wide, high)
     for box in visible:
         left, top = origin[box]
-        for (table, index), (x, y, across, along) in zip(
-            model.tree.boxes[box].items, composed[box].places, strict=True
-        ):
+        for (table, index), (x, y, across, along) in zip(model.tree.boxes[box].items, composed[box].rects, strict=True):
             rect = _flowing((_px(left + x), _px(top + y), _px(across), _px(along)), layouts.direction)
             if table == "slot":
                 scene.slots[index] = rect
@@ -143,7 +141,7 @@ def compose(model: Model, layouts: Layouts, is_open: Collection[int], outermost:
 
 
 def _flowing(rect: Rect, direction: Direction) -> Rect:
-    """Convert a rectangle between a picture that flows down and one that flows in a direction."""
+    """Exchange the axes of a rectangle if values flow to the right."""
     x, y, wide, high = rect
     return rect if direction == "down" else (y, x, high, wide)
 
@@ -183,9 +181,9 @@ def _settle(points: list[int], end: int, near: int, joint: int, far: int, other:
     The arguments are x positions. The edge would otherwise swing to the previous position of its end, and back.
     """
     low, high = sorted((points[end], points[other]))
-    by = min(max(points[joint], low), high) - points[joint]
-    for place in (near, joint, far):
-        points[place] += by
+    shift = min(max(points[joint], low), high) - points[joint]
+    for index in (near, joint, far):
+        points[index] += shift
     low, high = sorted((points[end], points[joint]))
     points[near] = min(max(points[near], low), high)
 
@@ -234,22 +232,22 @@ def _visible(model: Model, is_open: Collection[int], outermost: int) -> list[int
 def _compose_box(model: Model, layout: BoxLayout, box: int, composed: dict[int, _Open]) -> _Open:
     items = model.tree.boxes[box].items
     opened = [
-        (place, composed[index])
-        for (table, index), place in zip(items, layout.places, strict=True)
+        (rect, composed[index])
+        for (table, index), rect in zip(items, layout.rects, strict=True)
         if table == "box" and index in composed
     ]
-    x = _Axis(half for place, child in opened for half in _halves(place, child))
-    y = _Axis((place[1], place[3], child.size[1]) for place, child in opened)
-    places = []
-    for (table, index), (left, top, wide, high) in zip(items, layout.places, strict=True):
+    x = _Axis(half for rect, child in opened for half in _halves(rect, child))
+    y = _Axis((rect[1], rect[3], child.size[1]) for rect, child in opened)
+    rects = []
+    for (table, index), (left, top, wide, high) in zip(items, layout.rects, strict=True):
         if table == "box" and index in composed:
             size, entry = composed[index].size, _entry(composed[index])
             middle = (y(top) + y(top + high)) / 2
         else:
             size, entry, middle = (wide, high), wide / 2, y(top + high / 2)
-        places.append((x(left + wide / 2) - entry, middle - size[1] / 2, size[0], size[1]))
+        rects.append((x(left + wide / 2) - entry, middle - size[1] / 2, size[0], size[1]))
     ports = ([x(port) for port in layout.ports[0]], [x(port) for port in layout.ports[1]])
-    return _Open((x(layout.size[0]), y(layout.size[1])), ports, places, x, y)
+    return _Open((x(layout.size[0]), y(layout.size[1])), ports, rects, x, y)
 
 
 def _entry(child: _Open) -> float:
@@ -258,10 +256,10 @@ def _entry(child: _Open) -> float:
     return tops[0] if len(tops) == 1 else child.size[0] / 2
 
 
-def _halves(place: list[int], child: _Open) -> list[tuple[float, float, float]]:
-    """Return the space that an opened item needs to the left and to the right of its input port."""
-    half = place[2] / 2
-    return [(place[0], half, _entry(child)), (place[0] + half, half, child.size[0] - _entry(child))]
+def _halves(rect: list[int], child: _Open) -> list[tuple[float, float, float]]:
+    """Return the space that an opened box needs to the left and to the right of its input port."""
+    half = rect[2] / 2
+    return [(rect[0], half, _entry(child)), (rect[0] + half, half, child.size[0] - _entry(child))]
 
 
 def _segments(
@@ -270,14 +268,14 @@ def _segments(
     own, items = composed[box], model.tree.boxes[box].items
 
     def end(item: int, x: float, y: float, is_start: bool, port: int) -> tuple[float, float]:
-        """Return the new end of an edge that was at (x, y) of an item."""
+        """Return the composed position of an edge's end, which was at (x, y) of an item."""
         if item < 0:
             return own.ports[not is_start][port], 0.0 if is_start else own.size[1]
-        left, top, wide, high = own.places[item]
+        left, top, wide, high = own.rects[item]
         table, index = items[item]
         if table == "box" and index in composed:
             return left + composed[index].ports[is_start][port], top + (high if is_start else 0.0)
-        x0, y0, w, h = layout.places[item]
+        x0, y0, w, h = layout.rects[item]
         return left + wide / 2 + x - x0 - w / 2, top + high / 2 + y - y0 - h / 2
 
     segments = []

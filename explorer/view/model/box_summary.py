@@ -1,6 +1,6 @@
 """Summaries of closed boxes: their steps in order, or their most frequent operations.
 
-Models request the texts of all boxes together, since a box is summarized by the steps of its inner boxes.
+The texts of all boxes are created together, since the summary of a box uses the steps of its inner boxes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TYPE = re.compile(r"(?:\w+[.:]+)*(\w+)")
 
 
 def contents(recording: Recording, slots: Slots, tree: Tree) -> list[str]:
-    """Return a safe, short summary of every box; "" if the name already contains it."""
+    """Return a short, safe summary of every box; "" if its name is sufficient."""
     summarizer = _BoxSummarizer(recording, slots, tree)
     return [summarizer.text(box) for box in range(len(tree.boxes))]
 
@@ -52,13 +52,13 @@ class _BoxSummarizer:
         if row.is_operator or row.kind in ("chain", "top", "body"):
             return ""
         if row.kind == "part" and row.count == 1:
-            most = self._counts[box].most_common(_MOST)
-            return fit(", ".join(f"{count:,} {name}" for name, count in most), TYPE, widest=_WIDEST)
+            frequent = self._counts[box].most_common(_MOST)
+            return fit(", ".join(f"{count:,} {name}" for name, count in frequent), TYPE, widest=_WIDEST)
         steps = self._steps[box]
         return _row([fit(step, TYPE) for step in steps]) if len(set(steps)) > 1 else ""
 
     def _of(self, box: Box) -> list[str]:
-        """List the first and last steps of a box; for equal items, the steps of one."""
+        """Return the first and last steps of a box; for a box of equal items, the steps of one item."""
         if box.count > 1:
             table, index = box.items[0]
             while table == "box" and self._boxes[index].kind == "part":
@@ -98,7 +98,7 @@ class _BoxSummarizer:
         return [self._nodes.label[node]] if self._nodes.kind[node] in ("operation", "call") else []
 
     def _is_call(self, item: BoxItem) -> bool:
-        """Return whether an item is the slot of a mapped call, replaced by its body's last operation once inlined."""
+        """Return whether an item is the slot of a mapped call, which its body's last operation replaces."""
         return item.table == "slot" and self._nodes.kind[self._slots.nodes[item.number][0]] == "call"
 
     def _is_gone(self, table: str, index: int) -> bool:
@@ -109,7 +109,7 @@ class _BoxSummarizer:
         return bool(slots) and all(self._nodes.gone[self._slots.nodes[slot][-1]] >= 0 for slot in slots)
 
     def _operator(self, box: Box) -> str:
-        """Return the type of an operator of a file; for an expression, its costliest operation's type."""
+        """Return the type of an operator of a file, or for an expression the name of its costliest operation."""
         known = _TYPE.fullmatch(box.type)
         if known:
             return known[1]
@@ -131,7 +131,7 @@ def _row(steps: list[str]) -> str:
 
 
 def batch_lines(recording: Recording, decisions: Sequence[int]) -> list[str]:
-    """Return ``1,000 × 10 f32 → 1000×10 f32`` and ``7.14 ms instead of 56.2 ms, estimated``."""
+    """Return shapes and gain of batches: ``32 × 10 f32 → 32×10 f32``, ``7.14 ms instead of 56.2 ms, estimated``."""
     rows = [recording.decisions[decision] for decision in decisions]
     last, lines = rows[-1], []
     if last.subjects and last.produced:

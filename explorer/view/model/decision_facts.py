@@ -18,7 +18,7 @@ NOT_RUN = (
 
 
 def is_measured(decision: Decision) -> bool:
-    """Return whether the plan ran and the decision's batch was measured, so that its costs are marked as estimates."""
+    """Return whether the decision's batch was measured in a run; its costs are then marked as estimates."""
     return "measured_us" in decision.facts
 
 

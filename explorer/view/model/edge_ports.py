@@ -1,7 +1,6 @@
 """Ports of boxes: points where edges cross box borders, with the port names of layers.
 
-The layout uses them. Without ports all edges of a box would meet in one point of its border, and several operands
-would look like one value.
+Without ports all edges of a box would meet in one point of its border, and several operands would look like one value.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ from explorer.view.tree.box_tree import Paths, Segment, Tree
 from explorer.view.tree.slots import Slots, source
 
 _MOST = 12
-"""maximum number of ports per side; more values share ports, since a comb of edges is hard to read"""
+"""maximum number of ports per side; more values share ports, since many parallel edges are hard to read"""
 _BORDER = -1
 """border of the parent box, used as the outside item"""
 _Crossing = dict[tuple[int, int, int], None]
-"""(slot of the value, item inside, item outside or the border) of each edge that crosses a side of a box"""
+"""(slot of the value, inside item, outside item or border) of each edge that crosses a side of a box"""
 
 
 @dataclass(slots=True)
@@ -34,14 +33,14 @@ class Ports:
     number: dict[tuple[int, int, int], int]
     """(box, side, slot) → the port at which the slot's value crosses the top (0) or bottom (1), if not port 0"""
     edges: list[list[tuple[int, int, int, int]]]
-    """for each box, (from item, to item, start port, end port) of its edges, several between two items if values cross
+    """for each box, (from item, to item, start port, end port) of its edges; two items have several if values cross
     borders at several ports; 0 for an end that is not at a border"""
     left: dict[tuple[int, int, int], int]
-    """(box, reader next to it or its border, bottom port) → the slot whose value is read there; −1 for several"""
+    """(box, adjacent reader or border, bottom port) → slot whose value is read there; −1 for several slots"""
 
 
 def find_ports(tree: Tree, slots: Slots, edges: list[list[tuple[int, int]]]) -> Ports:
-    """Assign a port to each value that crosses a side of a box, or, if there are many, to each group of values."""
+    """Assign a port to each value that crosses a side of a box, or to each group of values if there are many."""
     counts = [[1, 1] for _ in tree.boxes]
     number: dict[tuple[int, int, int], int] = {}
     tops, bottoms = _crossings(tree, slots)
@@ -62,14 +61,15 @@ def find_ports(tree: Tree, slots: Slots, edges: list[list[tuple[int, int]]]) -> 
 def _crossings(tree: Tree, slots: Slots) -> tuple[dict[int, _Crossing], dict[int, _Crossing]]:
     """Return the crossings of each box's top, where edges enter, and of each box's bottom, where they leave."""
     paths = Paths(tree)
-    holder, place, depth, parent, box_place = paths.holder, paths.slot_place, paths.depth, paths.parent, paths.box_place
+    holder, depth, parent = paths.holder, paths.depth, paths.parent
+    slot_index, box_index = paths.slot_index, paths.box_index
     tops: dict[int, _Crossing] = {}
     bottoms: dict[int, _Crossing] = {}
     for producer, consumer in slots.edges:
         start, end = holder[producer], holder[consumer]
         if start == end:
             continue
-        tail, head = place[producer], place[consumer]
+        tail, head = slot_index[producer], slot_index[consumer]
         # The same walk as Paths.segments; here each border is crossed from an item inside to an item outside.
         left = entered = inner_tail = inner_head = -1
         while start != end:
@@ -78,13 +78,13 @@ def _crossings(tree: Tree, slots: Slots) -> tuple[dict[int, _Crossing], dict[int
                     bottoms[left][producer, inner_tail, _BORDER] = None
                 left, inner_tail = start, tail
                 bottoms.setdefault(left, {})
-                tail, start = box_place[start], parent[start]
+                tail, start = box_index[start], parent[start]
             else:
                 if entered >= 0:
                     tops[entered][producer, inner_head, _BORDER] = None
                 entered, inner_head = end, head
                 tops.setdefault(entered, {})
-                head, end = box_place[end], parent[end]
+                head, end = box_index[end], parent[end]
         if left >= 0:
             bottoms[left][producer, inner_tail, head] = None
         if entered >= 0:
@@ -109,7 +109,7 @@ def _edges(
                     tail, head, out, into = edge
                     with_ports[box][tail, head, out, into] = None
         elif start in with_ports:
-            with_ports[start][paths.slot_place[producer], paths.slot_place[consumer], 0, 0] = None
+            with_ports[start][paths.slot_index[producer], paths.slot_index[consumer], 0, 0] = None
     return [
         list(with_ports[box]) if box in with_ports else [(tail, head, 0, 0) for tail, head in own]
         for box, own in enumerate(edges)
@@ -127,9 +127,9 @@ def _grouped(crossing: _Crossing, by_value: bool) -> dict[int, int]:
 
 
 def _groupings(rows: list[tuple[int, int, int]]) -> Iterator[dict[int, Hashable]]:
-    """Yield for each value the property shared by the values at its port, with ever fewer ports.
+    """Yield mappings of values to keys, with fewer and fewer different keys; values with equal keys share a port.
 
-    First the value itself, then its outside items, its inside items, and their connected sets.
+    The key is first the value itself, then the set of its outside items, of its inside items, and their connected set.
     """
     yield {slot: slot for slot, _, _ in rows}
     for side in (2, 1):
@@ -147,7 +147,7 @@ def _connected(rows: list[tuple[int, int, int]]) -> dict[int, Hashable]:
 
 
 def _components(pairs: list[tuple[int, int]]) -> dict[int, int]:
-    """Number the connected sets of items; inside items count from 0, outside items from −1 down."""
+    """Return the number of each item's connected set; inside items are 0, 1, …, and outside items −1, −2, …."""
     joined: defaultdict[int, list[int]] = defaultdict(list)
     for inside, outside in pairs:
         joined[inside].append(outside)
@@ -168,7 +168,7 @@ def _components(pairs: list[tuple[int, int]]) -> dict[int, int]:
 
 
 PortNames: TypeAlias = dict[Segment, tuple[str, str]]
-"""segment of an edge → the names of the layers' ports at both ends, "" if there is none"""
+"""segment of an edge → names of the layers' ports at both ends; "" for an end without a name"""
 _WIDEST = 120.0
 """maximum width in px of the names at one position"""
 
@@ -192,7 +192,9 @@ def port_names(recording: Recording, tree: Tree, slots: Slots, ports: Ports) -> 
             box, side, segment = (near[0], "output", far) if leaves else (far[0], "input", near)
             names = named.get((tree.boxes[box].scope, side, producer), ())
             ends.setdefault(segment, ({}, {}))[not leaves].update(dict.fromkeys(names))
-    return {segment: (_said(start), _said(end)) for segment, (start, end) in ends.items() if start or end}
+    return {
+        segment: (_joined_names(start), _joined_names(end)) for segment, (start, end) in ends.items() if start or end
+    }
 
 
 def _named(recording: Recording, slots: Slots) -> dict[tuple[int, str, int], list[str]]:
@@ -207,5 +209,5 @@ def _named(recording: Recording, slots: Slots) -> dict[tuple[int, str, int], lis
     return named
 
 
-def _said(names: dict[str, None]) -> str:
+def _joined_names(names: dict[str, None]) -> str:
     return fit(", ".join(names), PORT, widest=_WIDEST) if names else ""

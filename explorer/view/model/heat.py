@@ -1,6 +1,6 @@
-"""Heat metrics: numbers of nodes that can colour the graph, summed over boxes; overlays are a reader's own numbers.
+"""Heat metrics: numbers of nodes that colour the graph and are summed over boxes; overlays contain custom numbers.
 
-The table of metrics is in every payload, and the front end builds its choice, legend, help and cost rows from it. A
+Every payload contains the table of metrics, from which the front end builds its choice, legend, help and cost rows. A
 metric belongs to all views; an overlay belongs to one view, and may be negative.
 """
 
@@ -22,7 +22,7 @@ class HeatMetric(NamedTuple):
     unit: str
     """"µs" and "B" are written with larger units, any other unit after a count"""
     row: str
-    """its heading among the costs of a box and, for an overlay, in the legend; "" uses its name"""
+    """heading in the costs of a box and, for an overlay, in the legend; "" for its name"""
     text: str
     """sentence that explains the legend"""
     of: Callable[[Recording, int], float] | None = None
@@ -70,7 +70,7 @@ def _values(metric: HeatMetric, of: Callable[[Recording, int], float], recording
 def overlay(
     recording: Recording, values: Mapping[int, float], name: str, unit: str, text: str, row: str = ""
 ) -> HeatMetric:
-    """Return numbers of nodes as a metric; a node that replaced others has their sum unless it has its own number.
+    """Return a metric with given numbers of nodes; a node without a number has the sum of the nodes that it replaced.
 
     Raise ValueError for a number that is not finite, a node that is not in the recording, or an existing metric's name.
     """
@@ -109,7 +109,7 @@ def time_difference(before: Recording, after: Recording) -> dict[int, float]:
 
 
 def _micros(recording: Recording) -> dict[int, float]:
-    """Return the time of each kernel in the run; 0 for a kernel that did not run because its value was known."""
+    """Return the time in µs of each kernel in the run; 0 for a kernel that was skipped because its value was known."""
     times = dict.fromkeys(range(len(recording.schedule.kernels) if recording.schedule else 0), 0.0)
     for step in recording.run.steps if recording.run else ():
         times[step.kernel] += step.micros

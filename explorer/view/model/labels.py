@@ -1,4 +1,4 @@
-"""Labels of nodes, shortened to fit: two lines of text, and the text of ghosts.
+"""Labels of nodes, shortened to fit: two lines of text for nodes and for ghosts.
 
 Widths are measured here with a table of font metrics rather than by a browser, since layouts are built without one and
 must be the same everywhere.
@@ -23,11 +23,11 @@ NAME, TYPE, TITLE, PORT = 12.0, 10.0, 11.0, 9.0
 LINE = 14
 """line height in px of the soft lines of a closed box"""
 ENTER = 8
-"""px on either side of a call's name, for the mark that it can be entered"""
+"""px on each side of a call's name, for the mark that opens its body"""
 WIDEST, WIDEST_TITLE = 212.0, 280.0
 """maximum width in px of text on a node and above a group"""
 _CUT = 500
-"""maximum characters of a text that is measured"""
+"""maximum number of measured characters of a text"""
 _OPERAND = 64.0
 """maximum width in px of an operand's name in a formula"""
 
@@ -54,8 +54,8 @@ def short_type(recording: Recording, row: int, names: Sequence[str] = ()) -> str
             return UNKNOWN
         parts = [short_type(recording, part) for part in type_.parts[:4]]
         return "(" + ", ".join(parts) + (", …)" if len(type_.parts) > 4 else ")")
-    place = "" if type_.device == "cpu" else f" on {type_.device}"
-    return f"{shape_text(type_.shape, names)} {short_dtype(type_.dtype)}{place}"
+    device = "" if type_.device == "cpu" else f" on {type_.device}"
+    return f"{shape_text(type_.shape, names)} {short_dtype(type_.dtype)}{device}"
 
 
 def source_text(recording: Recording, node: int) -> str:
@@ -65,7 +65,7 @@ def source_text(recording: Recording, node: int) -> str:
 
 
 class Text(NamedTuple):
-    """Texts of a node, all shortened to fit except the formula."""
+    """Texts of a node; all but the formula are shortened to fit."""
 
     name: str
     type: str
@@ -78,7 +78,7 @@ class Text(NamedTuple):
 
 
 class Lines:
-    """Table of the texts of a recording's nodes; ``texts`` has each text once, ``of`` returns a node's row."""
+    """Table of the texts of a recording's nodes; ``of`` returns a node's row in ``texts``, which has no duplicates."""
 
     def __init__(self, recording: Recording, slot_of: list[int]) -> None:
         self.recording, self._slot_of = recording, slot_of
@@ -129,11 +129,11 @@ class Lines:
 
 
 def now_text(labels: Counter[str]) -> str:
-    """Return the text for nodes that replaced others, by name: ``now 1,000 × index0``."""
+    """Return the text of a box whose nodes were replaced, from counts of the new labels: ``now 1,000 × index0``."""
     counts = labels.most_common(_NAMED)
     rest = labels.total() - sum(count for _, count in counts)
-    said = [f"{count:,} × {label}" for label, count in counts] + [f"{rest:,} more"] * (rest > 0)
-    return fit(f"now {', '.join(said)}", TYPE)
+    phrases = [f"{count:,} × {label}" for label, count in counts] + [f"{rest:,} more"] * (rest > 0)
+    return fit(f"now {', '.join(phrases)}", TYPE)
 
 
 def fit(text: str, size: float, bold: bool = False, widest: float = WIDEST) -> str:
@@ -148,7 +148,7 @@ def _operand(name: str) -> str:
 
 
 def group_titles(group: Group) -> list[tuple[str, float]]:
-    """Return the titles of a group with their widths in px: its operations, and shorter, their number."""
+    """Return the titles of a group with their widths in px: its operations, and the shorter number of operations."""
     titles = [group.label, *[counted_text(len(group.members), "operation")] * (group.kind == "kernel")]
     shown = [fit(title, TITLE, bold=True, widest=WIDEST_TITLE) for title in titles]
     return [(title, round(font.width(title, TITLE, bold=True), 1)) for title in shown]

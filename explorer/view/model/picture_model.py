@@ -1,6 +1,6 @@
-"""Model of a picture without positions: slots, boxes, edges, fused kernels and all texts.
+"""Model of a picture without coordinates: slots, boxes, edges, fused kernels and all texts.
 
-Every view starts from it: the layout places it, and the static picture and the browser's payload are built from both.
+Every view uses it: the layout places its items, and the static picture and the payload are built from both.
 All text is measured and shortened here, so that Python and the browser draw boxes with the same size.
 """
 
@@ -60,7 +60,7 @@ class Model:
     port_names: PortNames
     """names of layers' ports at the ends of edges"""
     groups: list[list[list[int]]]
-    """for each box, the items (two or more) that end up in one kernel"""
+    """for each box, the sets of at least two items that are finally in one kernel"""
 
 
 def build_model(recording: Recording) -> Model:
@@ -82,8 +82,7 @@ def build_model(recording: Recording) -> Model:
         for members, texts in zip(slots.nodes, rows, strict=True)
     ]
     extents = [
-        place[0] if len(place) == 1 else (max(wide for wide, _ in place), max(high for _, high in place))
-        for place in sizes
+        own[0] if len(own) == 1 else (max(wide for wide, _ in own), max(high for _, high in own)) for own in sizes
     ]
     totals = of_boxes(recording, slots, tree)
     ports = find_ports(tree, slots, edges)
@@ -107,7 +106,7 @@ def build_model(recording: Recording) -> Model:
 
 
 def _box_texts(recording: Recording, slots: Slots, tree: Tree, totals: list[Totals]) -> list[tuple[str, ...]]:
-    """Return each box's name with its "×n", a summary and totals; for a batch its shapes and gain."""
+    """Return for each box its name with "×n", its summary, and its totals or, for a batch, its shapes and gain."""
     texts: list[tuple[str, ...]] = []
     for box, inside, total in zip(tree.boxes, contents(recording, slots, tree), totals, strict=True):
         if box.batches:
@@ -129,7 +128,7 @@ def _result(recording: Recording, slots: Slots, box: Box) -> str:
 
 
 def _name(box: Box) -> str:
-    """Return a box's name, with a layer's class, and with "×n" unless its only child shows it."""
+    """Return a box's name with the class of a layer, and with "×n" unless the box is a part."""
     label = f"{box.label} · {box.type}" if box.kind == "layer" and box.type else box.label
     if box.count == 1 or box.kind == "part":
         return fit(label, NAME, bold=True)
@@ -138,7 +137,7 @@ def _name(box: Box) -> str:
 
 
 def _kernel_groups(recording: Recording, slots: Slots, tree: Tree) -> list[list[list[int]]]:
-    """Return the items of each box that end up in one kernel, considering only the final state of growing kernels.
+    """Return the items of each box that are finally in one kernel; of growing kernels only the final state counts.
 
     A closed operator represents its contents.
     """
@@ -151,8 +150,8 @@ def _kernel_groups(recording: Recording, slots: Slots, tree: Tree) -> list[list[
         if group.kind == "kernel" and len(members) > 1 and len(holders) == 1 and not taken & set(members):
             taken.update(members)
             holder = holders.pop()
-            place = {item: number for number, item in enumerate(tree.boxes[holder].items)}
-            groups[holder].append(sorted(place[item] for item in members))
+            index_of = {item: number for number, item in enumerate(tree.boxes[holder].items)}
+            groups[holder].append(sorted(index_of[item] for item in members))
     return groups
 
 
@@ -164,21 +163,21 @@ def _closed(tree: Tree, slot: int) -> BoxItem:
 
 
 USEFUL = 40
-"""number of initially visible boxes and nodes, if opening whole boxes allows it"""
+"""maximum number of initially visible boxes and nodes, if at least ``_FEW`` are visible"""
 
 _FEW = 12
 _READABLE = 8
 """maximum number of operators of a file that are shown open; if there are more, all of them are closed"""
-_MEANT = ("function", "layer", "scope", "file", "batch", "block")
+_OPENABLE = ("function", "layer", "scope", "file", "batch", "block")
 
 
 def choose_open(recording: Recording, slots: Slots, tree: Tree, recorded: list[list[tuple[int, int]]]) -> None:
-    """Open user-defined boxes, outermost first, while at most ``USEFUL`` items are visible.
+    """Open user-defined boxes, outermost first, as long as at most ``USEFUL`` items are visible.
 
     ``recorded`` are each box's segments of the edges that the program recorded.
 
-    The boxes of one parent open together, or, if that shows too little, those that fit. Of boxes with equal structure,
-    regardless of shapes, the first opens, and others only while too little is visible.
+    The boxes of one parent are opened together or, if too little is visible, one by one. Of boxes with equal structure,
+    regardless of shapes, the first is opened, and others only if too little is visible.
     """
     structure = Structure(recording, slots, types=False)
     structure.enter(tree, tree.postorder(), recorded)
@@ -224,16 +223,16 @@ class _OpenBoxChooser:
                 number = self._structure.of(BoxItem("box", box))
                 (others if number in self._seen else new).append(box)
                 self._seen.add(number)
-            opened += self._take(new)
+            opened += self._open_fitting(new)
         for parent in others:
             if self._visible < USEFUL // 2:
-                others += [box for taken in self._take([parent]) for box in self._inside(taken)]
+                others += [box for taken in self._open_fitting([parent]) for box in self._inside(taken)]
 
     def _inside(self, parent: int) -> list[int]:
-        return [index for table, index in self._boxes[parent].items if table == "box" and self._is_meant(index)]
+        return [index for table, index in self._boxes[parent].items if table == "box" and self._may_open(index)]
 
-    def _take(self, boxes: list[int]) -> list[int]:
-        """Open boxes if all of them fit, else those that fit while little is visible."""
+    def _open_fitting(self, boxes: list[int]) -> list[int]:
+        """Open boxes if all of them fit, else, if little is visible, the boxes that fit; return the open boxes."""
         sizes = {box: self._sizes[box] for box in boxes}
         together = self._visible + sum(sizes.values()) - len(sizes) <= USEFUL
         for box in sorted(boxes, key=sizes.__getitem__) if together or self._visible < _FEW else ():
@@ -243,8 +242,8 @@ class _OpenBoxChooser:
                 self._boxes[box].open = True
         return [box for box in boxes if self._boxes[box].open]
 
-    def _is_meant(self, index: int) -> bool:
-        """Return whether to open a box by default: a user-defined box, or one with the first of many equal boxes."""
+    def _may_open(self, index: int) -> bool:
+        """Return whether a box may initially be open: a user-defined box, or one with the first of equal boxes."""
         box = self._boxes[index]
         if box.is_operator and self._operators_closed:
             return False
@@ -253,4 +252,4 @@ class _OpenBoxChooser:
         ):
             return True
         shows_first = box.kind in ("repeat", "stack") and box.items[0].table == "box"
-        return box.kind in _MEANT or (shows_first and self._boxes[box.items[0].number].kind in _MEANT)
+        return box.kind in _OPENABLE or (shows_first and self._boxes[box.items[0].number].kind in _OPENABLE)

@@ -7,7 +7,7 @@ from explorer.view.model.labels import source_text
 from explorer.view.tree.scopes import scope_path
 
 _NAMED = 2
-"""maximum number of locations of a decision that are all named"""
+"""maximum number of locations of a decision that are named individually"""
 
 
 def node_place(recording: Recording, node: int, *, lines: bool = True) -> str:

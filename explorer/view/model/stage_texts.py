@@ -1,8 +1,8 @@
-"""Texts of stages: counts with their units, and the result of each stage in one line.
+"""Texts of stages: counts with units, and the result of each stage in one line.
 
 Everything is counted from rows of a recording, which may come from a file; the page shows the line with its stage. The
 *peak* is the memory that a run allocates: the arena, requested results, and working memory. Memory that is *live* while
-a kernel runs is part of it. The parts of the peak reach their maxima at different times, so no moment need use all of
+a kernel runs is part of it. The parts of the peak reach their maxima at different times, so a run may never use all of
 it.
 """
 
@@ -23,7 +23,7 @@ from explorer.record.reasons import (
 )
 
 PARTS = {"peak_arena": "arena", "peak_results": "results asked for", "peak_working": "working memory"}
-"""counts that add up to the peak → their names"""
+"""counts that add up to the peak → names"""
 _COUNTS = {
     **PARTS,
     "bytes": "written",
@@ -77,11 +77,11 @@ def peak_text(recording: Recording) -> str:
 
 
 def most_live_text(recording: Recording) -> str:
-    """Return the maximum live bytes and the kernel: ``most live 80 KB, in kernel 4``; "" if there are none."""
+    """Return the maximum of live bytes and its kernel: ``most live 80 KB, in kernel 4``; "" if it is 0."""
     assert recording.schedule is not None
     lives = [kernel.live for kernel in recording.schedule.kernels]
-    most = max(lives, default=0)
-    return f"most live {bytes_text(most)}, in kernel {lives.index(most) + 1:,}" if most else ""
+    maximum = max(lives, default=0)
+    return f"most live {bytes_text(maximum)}, in kernel {lives.index(maximum) + 1:,}" if maximum else ""
 
 
 def memory_counts(recording: Recording) -> dict[str, int]:
@@ -120,11 +120,11 @@ def _changed(recording: Recording, number: int) -> list[str]:
         parts.append(f"{counted_text(len(replaced), 'node')} replaced")
     if removed:
         parts.append(f"{counted_text(removed, 'node')} removed")
-    return parts or list(_said(recording, stage))
+    return parts or list(_single_change(recording, stage))
 
 
-def _said(recording: Recording, stage: Stage) -> Iterator[str]:
-    """Yield a pass's effect if it neither groups nor replaces nodes: one decision without its reason, or a count."""
+def _single_change(recording: Recording, stage: Stage) -> Iterator[str]:
+    """Yield the effect of a pass that neither groups nor replaces nodes: its only decision, or a count."""
     applied = [row for row in recording.decisions[stage.first : stage.last] if row.verdict == "applied"]
     if len(applied) == 1 and not mentioned(applied[0].reason, applied[0].facts):
         change, _, _ = render(applied[0].reason, applied[0].facts, str).partition(", because ")
@@ -169,12 +169,12 @@ def _placed(recording: Recording, number: int) -> list[str]:
     schedule = recording.schedule
     if schedule is None:
         return _changed(recording, number)
-    kept = f"without reuse {bytes_text(schedule.peak_without_reuse)}"
+    without_reuse = f"without reuse {bytes_text(schedule.peak_without_reuse)}"
     return [
         counted_text(len(schedule.buffers), "buffer"),
         peak_text(recording),
         *filter(None, [most_live_text(recording)]),
-        *[kept] * (schedule.peak < schedule.peak_without_reuse),
+        *[without_reuse] * (schedule.peak < schedule.peak_without_reuse),
     ]
 
 
@@ -183,13 +183,13 @@ def _ran(recording: Recording, number: int) -> list[str]:
     if run is None or schedule is None or not run.steps:
         return ["nothing ran"]
     estimate = sum(schedule.kernels[step.kernel].estimate for step in run.steps)
-    took = f"{counted_text(len(run.steps), 'kernel')} took {micros_text(run.micros)} in a {_condition(run)}"
+    sentence = f"{counted_text(len(run.steps), 'kernel')} took {micros_text(run.micros)} in a {_condition(run)}"
     if estimate > 0:
         ratio = f"{run.micros / estimate:.3g} times the {micros_text(estimate)} estimated for {machine_text(recording)}"
-        took = f"{took}, {ratio}"
+        sentence = f"{sentence}, {ratio}"
     when = "between its kernels" if run.watched else "in a run before it"
     values = [f"statistics of values were recorded {when}"] * bool(run.values)
-    return ["; ".join([took, *values])]
+    return ["; ".join([sentence, *values])]
 
 
 def _condition(run: Run) -> str:
@@ -197,7 +197,7 @@ def _condition(run: Run) -> str:
 
 
 def first_nan(recording: Recording) -> int:
-    """Return the first node whose value contains a NaN, or −1; leaves come first, then nodes in run order."""
+    """Return the first node whose value contains a NaN, or −1; leaves come first, followed by nodes in run order."""
     run, schedule = recording.run, recording.schedule
     if run is None or schedule is None:
         return -1
@@ -212,5 +212,5 @@ CHANCE = 1.25
 
 
 def machine_text(recording: Recording) -> str:
-    """Return the machine of the estimated times, from the plan's option ``costs``."""
+    """Return the machine to which estimated times refer, according to the plan's option ``costs``."""
     return "this machine" if recording.options.get("costs") == "measured" else "the reference machine"

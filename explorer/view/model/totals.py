@@ -1,6 +1,6 @@
 """Totals of boxes and scopes: nodes, parameters, flops and bytes.
 
-Pictures and texts use them; the browser computes the same sums at each step (data/totals.js), because the current nodes
+Pictures and texts use them. The browser computes the same sums at each step (data/totals.js), because the current nodes
 change with the step.
 """
 
@@ -30,7 +30,7 @@ class Totals(NamedTuple):
     """bytes of all results that are allocated"""
 
     def plus(self, other: Totals) -> Totals:
-        """Return the sums of both."""
+        """Return the elementwise sums of two totals."""
         return Totals(*[a + b for a, b in zip(self, other, strict=True)])
 
     @property
@@ -59,8 +59,8 @@ def leaves_of(recording: Recording) -> Leaves:
     for node, role in enumerate(nodes.kind):
         row = nodes.scope[node]
         # A leaf without a value is a parameter if it is directly inside a layer's box.
-        waits = role == "input" and nodes.body[node] == 0 and recording.scopes[row].kind == "layer"
-        if waits or (role == "leaf" and owned[row]):
+        is_parameter = role == "input" and nodes.body[node] == 0 and recording.scopes[row].kind == "layer"
+        if is_parameter or (role == "leaf" and owned[row]):
             leaves.parameters[node], leaves.weights[node] = _size(recording, nodes.type[node])
         elif role == "leaf":
             leaves.others[node], _ = _size(recording, nodes.type[node])

@@ -31,15 +31,15 @@ from explorer.record.json_form.codec import row_names, stands
 
 LONG = 16
 """minimum length of a packed list, since shorter lists are easier to read unpacked"""
-_WORDS, _FORMS, _LOOKED = 64, 16, 4096
-_RHYTHM, _HEARD = 32, 1024
+_WORDS, _FORMS, _PREFIX = 64, 16, 4096
+_LONGEST_PERIOD, _SAMPLE = 32, 1024
 """maximum period of a rhythm, and the number of values that are searched for one"""
 _EXACT = 2**52
 """limit of integers whose differences every JSON parser keeps exactly"""
 DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
 
-class _Written(dict[int, str]):
+class _EncodedDeltas(dict[int, str]):
     """Differences as strings, each encoded once."""
 
     def __missing__(self, difference: int) -> str:
@@ -56,7 +56,7 @@ class _Written(dict[int, str]):
         return text
 
 
-_written = _Written()
+_encoded_deltas = _EncodedDeltas()
 
 
 def pack(value: Any) -> Any:
@@ -117,11 +117,11 @@ def _pack_objects(values: Sequence[dict[str, Any]]) -> Any:
         return {"=columns": {key: pack(list(map(itemgetter(key), values))) for key in keys}}
     if not 1 < len(forms) <= _FORMS:
         return [pack(item) for item in values]
-    places = [forms[tuple(row)] for row in values]
+    form_indices = [forms[tuple(row)] for row in values]
     rows: list[list[Any]] = [[] for _ in forms]
-    for place, row in zip(places, values, strict=True):
-        rows[place].append(row)
-    return {"=forms": [pack(part) for part in rows], "=at": _pack_numbers(places)}
+    for index, row in zip(form_indices, values, strict=True):
+        rows[index].append(row)
+    return {"=forms": [pack(part) for part in rows], "=at": _pack_numbers(form_indices)}
 
 
 def _pack_words(values: Sequence[Any]) -> Any:
@@ -153,40 +153,40 @@ def _pack_numbers(values: Sequence[int]) -> Any:
         return {"=runs": [[values[0], len(values), 0]]}
     deltas = list(map(sub, values, chain((0,), values)))
     # The first values determine whether searching for runs is worthwhile.
-    turns = sum(map(ne, islice(deltas, 1, _LOOKED), islice(deltas, 2, _LOOKED)))
-    if 8 * turns < min(len(values), _LOOKED) and len(runs := _runs(values, deltas)) * 6 < len(values):
+    changes = sum(map(ne, islice(deltas, 1, _PREFIX), islice(deltas, 2, _PREFIX)))
+    if 8 * changes < min(len(values), _PREFIX) and len(runs := _runs(values, deltas)) * 6 < len(values):
         return {"=runs": runs}
-    if rhythm := _rhythm(values):
-        return {"=woven": [_pack_numbers(values[start::rhythm]) for start in range(rhythm)]}
-    return {"=deltas": "".join(map(_written.__getitem__, deltas))}
+    if period := _period(values):
+        return {"=woven": [_pack_numbers(values[start::period]) for start in range(period)]}
+    return {"=deltas": "".join(map(_encoded_deltas.__getitem__, deltas))}
 
 
-def _rhythm(values: Sequence[int]) -> int:
+def _period(values: Sequence[int]) -> int:
     """Return the period after which values continue with their own steps; 0 if there is none or it is too short."""
     middle = len(values) // 2
-    heard = values[max(0, middle - _HEARD // 2) : middle + _HEARD // 2]
-    for rhythm in range(2, min(_RHYTHM, len(values) // LONG) + 1):
+    sample = values[max(0, middle - _SAMPLE // 2) : middle + _SAMPLE // 2]
+    for period in range(2, min(_LONGEST_PERIOD, len(values) // LONG) + 1):
         # Most periods fail so often in the first part that the rest cannot compensate for it.
-        first = heard[: 2 * rhythm + len(heard) // 6]
-        if all(8 * _breaks(part, rhythm) < len(heard) for part in (first, heard)):
-            return rhythm
+        first = sample[: 2 * period + len(sample) // 6]
+        if all(8 * _breaks(part, period) < len(sample) for part in (first, sample)):
+            return period
     return 0
 
 
-def _breaks(values: Sequence[int], rhythm: int) -> int:
+def _breaks(values: Sequence[int], period: int) -> int:
     """Return how often a value does not continue the steps at its offset in a period."""
-    steps = list(map(sub, islice(values, rhythm, None), values))
-    return sum(map(ne, islice(steps, rhythm, None), steps))
+    steps = list(map(sub, islice(values, period, None), values))
+    return sum(map(ne, islice(steps, period, None), steps))
 
 
 def _runs(values: Sequence[int], deltas: Sequence[int]) -> list[list[int]]:
     runs: list[list[int]] = []
-    start, alone = 0, True
-    for step, alike in groupby(islice(deltas, 1, None)):
+    start, is_single = 0, True
+    for step, equal_steps in groupby(islice(deltas, 1, None)):
         # The first difference of a group leads to its first value, unless that value has no step yet.
-        count = len(list(alike)) + alone
-        alone = count == 1
-        if not alone:
+        count = len(list(equal_steps)) + is_single
+        is_single = count == 1
+        if not is_single:
             runs.append([values[start], count, step])
             start += count
-    return [*runs, [values[start], 1, 0]] if alone else runs
+    return [*runs, [values[start], 1, 0]] if is_single else runs

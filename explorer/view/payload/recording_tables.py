@@ -166,11 +166,11 @@ def _declined_edges(recording: Recording) -> dict[str, list[list[int]]]:
     for stage, rows in groupby(recording.declined_edges, lambda row: recording.decisions[row[0]].stage):
         final = recording.resolver(recording.stages[stage].first)  # a declined decision does not replace nodes
         for decision, ends in groupby(rows, lambda row: row[0]):
-            places = {node: place for place, node in enumerate(recording.decisions[decision].subjects)}
+            index_of = {node: index for index, node in enumerate(recording.decisions[decision].subjects)}
             for _, operand, reader in ends:
                 operands = [final.get(node, node) for node in recording.nodes.operands[reader]]
-                if reader in places and operand in operands[:_OPERANDS]:
-                    edges.append([decision, _OPERANDS * places[reader] + operands.index(operand)])
+                if reader in index_of and operand in operands[:_OPERANDS]:
+                    edges.append([decision, _OPERANDS * index_of[reader] + operands.index(operand)])
                 else:
                     readers.append([decision, operand, reader])
     return {"declined_edges": edges, "declined_readers": readers}
@@ -191,8 +191,8 @@ def _counted(template: Template) -> tuple[str, ...]:
 def _parts(decision: Decision) -> Iterator[Any]:
     """Yield the parts of a sentence: texts, names in backticks, and the labels of its facts."""
     labels = fact_labels(decision)
-    for place, piece in enumerate(decision.reason.split("`")):
-        is_code = place % 2 == 1
+    for index, piece in enumerate(decision.reason.split("`")):
+        is_code = index % 2 == 1
         text, *fields = FIELD.split(piece)
         if text:
             yield {"code": text} if is_code else text
@@ -216,8 +216,8 @@ def _fact(name: str, value: Any) -> Any:
     if not isinstance(value, (list, tuple)):
         return _scalar_text(name, value)
     parts: list[Any] = []
-    for place, item in enumerate(value):
-        parts += [", " if place + 1 < len(value) else " and "] * (place > 0)
+    for index, item in enumerate(value):
+        parts += [", " if index + 1 < len(value) else " and "] * (index > 0)
         parts.append(_fact(name, item))
     return "".join(parts) if all(isinstance(part, str) for part in parts) else parts
 

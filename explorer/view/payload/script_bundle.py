@@ -74,9 +74,9 @@ def _order(folder: Path, entry: str) -> list[str]:
         missing = [other for other in imported if other not in done]
         if name not in chain:
             chain.append(name)
-        circle = [other for other in missing if other in chain]
-        if circle:
-            raise ValueError(f"{name} imports {circle[0]}, which imports it: a module may import only downwards")
+        cycle = [other for other in missing if other in chain]
+        if cycle:
+            raise ValueError(f"{name} imports {cycle[0]}, which imports it: a module may import only downwards")
         if missing:
             waiting.append(missing[0])
             continue

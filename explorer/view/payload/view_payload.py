@@ -214,9 +214,9 @@ def _inside(model: Model, index: int, layout: BoxLayout) -> dict[str, Any]:
         "size": list(layout.size),
         "ports": [list(side) for side in layout.ports],
         "items": [
-            {table: inner, "at": place, "rank": rank}
-            for (table, inner), place, rank in zip(
-                model.tree.boxes[index].items, layout.places, layout.ranks, strict=True
+            {table: inner, "at": rect, "rank": rank}
+            for (table, inner), rect, rank in zip(
+                model.tree.boxes[index].items, layout.rects, layout.ranks, strict=True
             )
         ],
         "edges": [

@@ -97,13 +97,13 @@ def differences(comparison: Comparison, positions: tuple[int, int]) -> tuple[dic
     partners = comparison.counterparts, back
     recordings = comparison.before, comparison.after
     bodies = set(comparison.nodes.bodies), set(comparison.nodes.bodies.values())
-    standing = [
+    existing = [
         {node for body in bodies[side] for node in recordings[side].visible(positions[side], body)} for side in (0, 1)
     ]
     sides: list[dict[int, Difference]] = []
     for side, side_mark in enumerate(side_marks(comparison)):
-        drawn = (node for node in sorted(standing[side]) if _is_drawn(recordings[side], node))
-        planned, other = positions[side] == recordings[side].end, standing[1 - side]
+        drawn = (node for node in sorted(existing[side]) if _is_drawn(recordings[side], node))
+        planned, other = positions[side] == recordings[side].end, existing[1 - side]
         marks = {node: side_mark.of(node, partners[side].get(node, -1) in other, planned) for node in drawn}
         sides.append({node: difference for node, difference in marks.items() if difference})
     return tuple(sides)
@@ -130,8 +130,8 @@ def legend(kinds: Collection[Difference]) -> list[str]:
 
 def pill(text: str, x: float, y: float) -> list[Markup]:
     """Draw a mark with its left end and middle at a point."""
-    room = round(font.width(text, 9, True)) + 12
+    width = round(font.width(text, 9, True)) + 12
     return [
-        element("rect", x=x, y=y - 7, width=room, height=14, rx=7, class_="apart"),
-        element("text", text, x=x + room / 2, y=y + 3, class_="apart"),
+        element("rect", x=x, y=y - 7, width=width, height=14, rx=7, class_="apart"),
+        element("text", text, x=x + width / 2, y=y + 3, class_="apart"),
     ]

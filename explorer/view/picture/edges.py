@@ -86,36 +86,36 @@ def port_labels(segments: list[tuple[Segment, bool]], direction: Direction) -> l
     down = direction == "down"
     starts: dict[tuple[int, int], dict[str, int]] = {}
     ends: dict[tuple[int, int], dict[str, int]] = {}
-    rooms: dict[tuple[bool, int, int], float] = {}
+    spaces: dict[tuple[bool, int, int], float] = {}
     for segment, _ in segments:
         x0, y0, *_, x1, y1 = segment.points
         first, last = segment.names
-        room = inf if down or abs(y1 - y0) >= LEVEL else x1 - x0
-        if first and not (last and PORT_CHARACTER * len(first + last) + 2 * PORT_BESIDES > room):
+        space = inf if down or abs(y1 - y0) >= LEVEL else x1 - x0
+        if first and not (last and PORT_CHARACTER * len(first + last) + 2 * PORT_BESIDES > space):
             starts.setdefault((x0, y0), {}).setdefault(first, x0 if down else y0)
-            rooms[False, x0, y0] = min(room, rooms.get((False, x0, y0), room))
+            spaces[False, x0, y0] = min(space, spaces.get((False, x0, y0), space))
         if last:
             ends.setdefault((x1, y1), {}).setdefault(last, x0 if down else y0)
-            rooms[True, x1, y1] = min(room, rooms.get((True, x1, y1), room))
+            spaces[True, x1, y1] = min(space, spaces.get((True, x1, y1), space))
     drawn = []
     for (x, y), names in starts.items():
         text = ", ".join(names)
-        if _fits(text, rooms[False, x, y]):
+        if _fits(text, spaces[False, x, y]):
             drawn.append(_port(text, x + 5, y + 10 if down else y - 4))
     for (x, y), names in ends.items():
         ordered = sorted(names, key=names.__getitem__)
-        before, behind = (", ".join(part) for part in (ordered[: len(ordered) // 2], ordered[len(ordered) // 2 :]))
-        if before and _fits(before, rooms[True, x, y]):
+        before, after = (", ".join(part) for part in (ordered[: len(ordered) // 2], ordered[len(ordered) // 2 :]))
+        if before and _fits(before, spaces[True, x, y]):
             drawn.append(_port(before, *((x - 5, y - 5) if down else (x - 9, y - 4)), "text-anchor:end"))
-        if _fits(behind, rooms[True, x, y]):
-            beside = (x + 5, y - 5, None) if down else (x - 9, y + 9 if before else y - 4, "text-anchor:end")
-            drawn.append(_port(behind, *beside))
+        if _fits(after, spaces[True, x, y]):
+            position = (x + 5, y - 5, None) if down else (x - 9, y + 9 if before else y - 4, "text-anchor:end")
+            drawn.append(_port(after, *position))
     return drawn
 
 
-def _fits(text: str, room: float) -> bool:
+def _fits(text: str, space: float) -> bool:
     """Return whether a name is no longer than the level edge along which it is drawn."""
-    return PORT_CHARACTER * len(text) + PORT_BESIDES < room
+    return PORT_CHARACTER * len(text) + PORT_BESIDES < space
 
 
 def _port(text: str, x: int, y: int, style: str | None = None) -> Markup:
@@ -124,12 +124,12 @@ def _port(text: str, x: int, y: int, style: str | None = None) -> Markup:
 
 def edge_labels(model: Model, scene: Scene, state: State, segments: list[tuple[Segment, bool]]) -> list[Markup]:
     """Draw the types of values next to edges with space for a label; edges with a declined fusion have a ✗ there."""
-    standing = {segment.key for segment, is_alive in segments if is_alive}
+    live = {segment.key for segment, is_alive in segments if is_alive}
     drawn = []
     declined = declined_keys(model, state)
     for label in scene.labels:
         node = state.shown.get(label.slot, -1)
-        if node >= 0 and label.key in standing and label.key not in declined:
+        if node >= 0 and label.key in live and label.key not in declined:
             row = model.slot_texts[label.slot][model.slots.nodes[label.slot].index(node)]
             text = model.texts[row][1]
             wide = ceil(font.width(text, PORT) / 2) * 2
@@ -144,8 +144,8 @@ def path(points: list[int]) -> str:
     steps: list[int] = []
     for start in range(2, len(points), 6):
         curve = points[start : start + 6]
-        steps += [value - (y if place % 2 else x) for place, value in enumerate(curve)]
+        steps += [value - (y if index % 2 else x) for index, value in enumerate(curve)]
         x, y = curve[4:]
     # A minus sign also separates two numbers.
-    numbers = "".join(f"{step}" if place == 0 or step < 0 else f" {step}" for place, step in enumerate(steps))
+    numbers = "".join(f"{step}" if index == 0 or step < 0 else f" {step}" for index, step in enumerate(steps))
     return f"M{points[0]} {points[1]}c{numbers}"

@@ -40,8 +40,8 @@ class Frame:
 def frames(model: Model, scene: Scene, state: State, is_open: Collection[int]) -> list[Frame]:
     """Return the outlines of a scene's kernels; a closed operator represents its nodes, larger boxes hide theirs."""
     outlines, closed = [], closed_around(model, scene)
-    standing = state.shown.keys() | state.ghosts.keys()
-    inhabited = {closed[model.tree.box_of[slot]] for slot in standing} - {*is_open}
+    occupied = state.shown.keys() | state.ghosts.keys()
+    nonempty = {closed[model.tree.box_of[slot]] for slot in occupied} - {*is_open}
     for group, members in state.groups:
         slots = tuple(slot for slot in members if slot in scene.slots)
         hiding = [closed[model.tree.box_of[slot]] for slot in members if slot not in scene.slots]
@@ -50,8 +50,8 @@ def frames(model: Model, scene: Scene, state: State, is_open: Collection[int]) -
         if not slots and (not boxes or set(hiding) == {boxes[0]}):
             continue
         rects = [*(scene.slots[slot] for slot in slots), *(scene.boxes[box] for box in boxes)]
-        others = [rect for slot, rect in scene.slots.items() if slot not in slots and slot in standing]
-        others += [rect for box, rect in scene.boxes.items() if box in inhabited and box not in boxes]
+        others = [rect for slot, rect in scene.slots.items() if slot not in slots and slot in occupied]
+        others += [rect for box, rect in scene.boxes.items() if box in nonempty and box not in boxes]
         walls = [rect for box, rect in scene.boxes.items() if box in is_open]
         numbers = {state.numbers.get(state.shown[slot], 0) for slot in members}
         number = numbers.pop() if len(numbers) == 1 else 0

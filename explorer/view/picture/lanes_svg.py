@@ -61,5 +61,5 @@ def lanes_picture(lanes: Sequence[Lane], micros: float) -> str:
 
 
 def _bar(css_class: str, x: float, y: float, wide: float, high: float, title: str) -> Markup:
-    place = {"x": round(x, 2), "y": y, "width": round(wide, 2), "height": high, "rx": 2}
-    return element("rect", element("title", title), class_=css_class, **place)
+    attributes = {"x": round(x, 2), "y": y, "width": round(wide, 2), "height": high, "rx": 2}
+    return element("rect", element("title", title), class_=css_class, **attributes)

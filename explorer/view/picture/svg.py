@@ -96,12 +96,16 @@ class _Picture:
         self.frames = frames(model, scene, state, is_open)
         self.fused = {slot for _, members in state.groups for slot in members}
         self.live = self._live()
-        self.begun, self.written, self.missed = holding(model, position), holding(model, 0), missed(model)
+        self.begun, self.written, self.removed = (
+            boxes_with_nodes(model, position),
+            boxes_with_nodes(model, 0),
+            boxes_of_removed_nodes(model),
+        )
         self.row_texts = row_texts(model.recording, model.slots, model.tree)
-        self.places = dict(scene.slots)
+        self.rects = dict(scene.slots)
         for box, inside in self.live.items():
             if self._as_node(box):
-                self.places[inside[0]] = scene.boxes[box]
+                self.rects[inside[0]] = scene.boxes[box]
 
     def draw(self, theme: str) -> str:
         """Return the whole picture; later parts cover earlier ones."""
@@ -121,7 +125,7 @@ class _Picture:
         x, y, w, h = -_ROOM, -_ROOM, wide + 2 * _ROOM, high + 2 * _ROOM
         open_boxes, groups = self._open_boxes(), self._groups()
         segments = visible_segments(self.model, self.scene, self.state, self.is_open, self.outermost)
-        nodes = [self._node(slot) for slot in sorted(self.places)]
+        nodes = [self._node(slot) for slot in sorted(self.rects)]
         return element(
             "svg",
             element("title", self._title()),
@@ -140,7 +144,7 @@ class _Picture:
             *nodes,
             *port_labels(segments, self.scene.direction),
             *(edge_labels(self.model, self.scene, self.state, segments) if self.edge_types else ()),
-            *schedule_numbers(self.scene, self.state, self.frames, self.places, self._closed()),
+            *schedule_numbers(self.scene, self.state, self.frames, self.rects, self._closed()),
             xmlns="http://www.w3.org/2000/svg",
             id=name,
             role="img",
@@ -160,7 +164,7 @@ class _Picture:
         return [name for name, is_wanted in wanted.items() if is_wanted]
 
     def _title(self) -> str:
-        shown = sum(slot in self.places for slot in self.state.shown)
+        shown = sum(slot in self.rects for slot in self.state.shown)
         closed = sum(len(inside) > 1 for inside in self.live.values())
         parts = [
             counted_text(shown, "node"),
@@ -177,8 +181,8 @@ class _Picture:
             if box in self.is_open and box in self.begun and box != self.outermost:
                 name, *_, totals = self.model.box_texts[box]
                 whole = f"{name} · {totals}"
-                room = wide - 28
-                title = whole if font.width(whole, TITLE, True) <= room else font.shorten(name, room, TITLE, True)
+                width = wide - 28
+                title = whole if font.width(whole, TITLE, True) <= width else font.shorten(name, width, TITLE, True)
                 border = element("rect", x=x, y=y, width=wide, height=high, rx=12, class_="open")
                 drawn.append((border, element("text", title, x=x + 14, y=y + 18, class_="title")))
         return drawn
@@ -188,7 +192,7 @@ class _Picture:
         drawn = []
         covered = {box for frame in self.frames for box in frame.boxes}
         for box, inside in self.live.items():
-            if self._as_node(box) or box not in self.begun or (not inside and box not in self.missed):
+            if self._as_node(box) or box not in self.begun or (not inside and box not in self.removed):
                 continue
             x, y, wide, high = self.scene.boxes[box]
             name, *lines = self.model.box_texts[box]
@@ -266,11 +270,11 @@ class _Picture:
             return Markup("")
         ghost = slot not in self.state.shown
         # A slot has the size of its largest node; this node is drawn at its own size, in the middle.
-        place = self.model.slots.nodes[slot].index(node)
-        texts = self.model.texts[self.model.slot_texts[slot][place]]
+        index = self.model.slots.nodes[slot].index(node)
+        texts = self.model.texts[self.model.slot_texts[slot][index]]
         second = (ghost and texts.ghost) or texts.second or texts.type
-        wide, high = self.model.slot_sizes[slot][place]
-        x, y, w, h = self.places[slot]
+        wide, high = self.model.slot_sizes[slot][index]
+        x, y, w, h = self.rects[slot]
         x, y = x + (w - wide) // 2, y + (h - high) // 2
         leaf = self.model.recording.nodes.kind[node] in ("leaf", "input", "constant")
         css_class = "ghost" if ghost else "leaf" if leaf else "operation"
@@ -281,9 +285,9 @@ class _Picture:
         ]
         if slot in self.state.copies and not ghost:
             text = f"×{self.state.copies[slot]:,}"
-            room = round(font.width(text, 10, True)) + 14
-            parts.append(element("rect", x=x + wide - 14, y=y - 9, width=room, height=17, rx=8.5, class_="badge"))
-            parts.append(element("text", text, x=x + wide - 14 + room / 2, y=y + 3, class_="copies"))
+            width = round(font.width(text, 10, True)) + 14
+            parts.append(element("rect", x=x + wide - 14, y=y - 9, width=width, height=17, rx=8.5, class_="badge"))
+            parts.append(element("text", text, x=x + wide - 14 + width / 2, y=y + 3, class_="copies"))
         if slot in self.state.outputs:
             parts += self._output_mark(x + wide, y + high)
             css_class += " output"
@@ -298,28 +302,30 @@ class _Picture:
 
     def _output_mark(self, right: int, bottom: int) -> list[Markup]:
         """Draw the mark of an output, at the lower right corner, below the type."""
-        room = round(font.width("output", 9, True)) + 12
-        x, y = right - room + 8, bottom - 3
+        width = round(font.width("output", 9, True)) + 12
+        x, y = right - width + 8, bottom - 3
         return [
-            element("rect", x=x, y=y, width=room, height=14, rx=7, class_="mark"),
-            element("text", "output", x=x + room / 2, y=y + 10, class_="asked"),
+            element("rect", x=x, y=y, width=width, height=14, rx=7, class_="mark"),
+            element("text", "output", x=x + width / 2, y=y + 10, class_="asked"),
         ]
 
 
-def holding(model: Model, position: int) -> set[int]:
+def boxes_with_nodes(model: Model, position: int) -> set[int]:
     """Return the boxes that contain a node recorded, or produced before a position."""
     born = model.recording.nodes.born
-    return _around(model, [slot for slot, nodes in enumerate(model.slots.nodes) if born[nodes[0]] < position])
+    return _enclosing(model, [slot for slot, nodes in enumerate(model.slots.nodes) if born[nodes[0]] < position])
 
 
-def missed(model: Model) -> set[int]:
+def boxes_of_removed_nodes(model: Model) -> set[int]:
     """Return the boxes with recorded nodes that are gone at the end and not replaced by a batch."""
     nodes, known = model.recording.nodes, batched(model.recording) | {-1}
     rows = enumerate(model.slots.nodes)
-    return _around(model, [slot for slot, row in rows if nodes.born[row[0]] < 0 and nodes.gone[row[-1]] not in known])
+    return _enclosing(
+        model, [slot for slot, row in rows if nodes.born[row[0]] < 0 and nodes.gone[row[-1]] not in known]
+    )
 
 
-def _around(model: Model, slots: Iterable[int]) -> set[int]:
+def _enclosing(model: Model, slots: Iterable[int]) -> set[int]:
     """Return the boxes around some slots."""
     boxes_around = set[int]()
     for slot in slots:
@@ -331,7 +337,7 @@ def _around(model: Model, slots: Iterable[int]) -> set[int]:
 
 
 def schedule_numbers(
-    scene: Scene, state: State, frames: Sequence[Frame], places: Mapping[int, Rect], closed: Mapping[int, list[int]]
+    scene: Scene, state: State, frames: Sequence[Frame], rects: Mapping[int, Rect], closed: Mapping[int, list[int]]
 ) -> list[Markup]:
     """Draw the schedule position to the left of each kernel, and of each closed box with some slots inside."""
     framed = {slot for frame in frames for slot in frame.slots}
@@ -343,8 +349,8 @@ def schedule_numbers(
         for left, top, _, bottom in frame.shapes[:1]
     ]
     for slot, node in shown.items():
-        if slot in places and slot not in framed and node in numbers:
-            x, y, _, high = places[slot]
+        if slot in rects and slot not in framed and node in numbers:
+            x, y, _, high = rects[slot]
             rows.append((numbers[node], numbers[node], x, y, high))
     for box, inside in closed.items():
         if ranks := [numbers[shown[slot]] for slot in inside if shown[slot] in numbers]:

@@ -128,16 +128,16 @@ def _inside(
 def _stays(recording: Recording, members: list[int], end: int) -> Iterator[_Stay]:
     """Yield the intervals of a slot's nodes; a ghost ends when the next node begins."""
     born, gone = recording.nodes.born, recording.nodes.gone
-    for place, node in enumerate(members):
+    for index, node in enumerate(members):
         first = max(0, 2 * (born[node] + 1))
         if gone[node] < 0:
             yield _Stay(first, end, end, node)
             continue
         last = 2 * gone[node] + 1
         ghost = 2 * recording.stages[recording.decisions[gone[node]].stage].last
-        if place + 1 < len(members):
+        if index + 1 < len(members):
             # The next node of the slot replaces it before its stage has ended.
-            ghost = min(ghost, 2 * born[members[place + 1]] + 1)
+            ghost = min(ghost, 2 * born[members[index + 1]] + 1)
         yield _Stay(first, last, max(last, ghost), node)
 
 

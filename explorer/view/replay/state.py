@@ -51,8 +51,8 @@ def state_at(recording: Recording, slots: Slots, position: int) -> State:
             state.ghosts.pop(slot, None)
     final = recording.resolver(position)
     _copies(recording, slots, position, state)
-    asked = [final.get(node, node) for body in recording.bodies for node in body.outputs]
-    state.outputs = state.shown.keys() & {slots.of[source(recording, node)] for node in asked}
+    outputs = [final.get(node, node) for body in recording.bodies for node in body.outputs]
+    state.outputs = state.shown.keys() & {slots.of[source(recording, node)] for node in outputs}
     for slot, node in state.shown.items():
         for operand in nodes.operands[node]:
             producer = slots.of[source(recording, final.get(operand, operand))]
@@ -73,9 +73,9 @@ def state_at(recording: Recording, slots: Slots, position: int) -> State:
                 state.ghost_edges[producer, slot] = None
     for group, last in zip(recording.groups, outlined(recording), strict=True):
         if group.decision < position <= last:
-            standing = [slots.of[node] for node in group.members if state.shown.get(slots.of[node]) == node]
-            if len(standing) > 1:
-                state.groups.append((group, standing))
+            visible = [slots.of[node] for node in group.members if state.shown.get(slots.of[node]) == node]
+            if len(visible) > 1:
+                state.groups.append((group, visible))
     if recording.schedule is not None and position == recording.end:
         for number, kernel in enumerate(recording.schedule.kernels, 1):
             state.numbers.update(dict.fromkeys(kernel.nodes, number))
@@ -97,18 +97,18 @@ def _copies(recording: Recording, slots: Slots, position: int, state: State) -> 
     state.copies = {slot_of[node]: count for node, count in counts.items() if node in slot_of}
     if position < recording.end:
         return
-    kept = {node: node for node in slot_of}
+    survivors = {node: node for node in slot_of}
     # Backwards, so that the remaining node is first known for the later of two merges.
     for row in reversed(rows):
         _, old, new = recording.substitutions[row]
-        kept[old] = kept.get(new, -1)
+        survivors[old] = survivors.get(new, -1)
     ghosts: dict[int, int] = {}
     for row in rows:
         _, old, _ = recording.substitutions[row]
-        place, survivor = slots.of[old], kept[old]
+        slot, survivor = slots.of[old], survivors[old]
         ghosts[survivor] = ghosts.get(survivor, 0) + 1
-        if survivor >= 0 and ghosts[survivor] <= _GHOSTS and place >= 0 and place not in state.shown:
-            state.ghosts[place] = old
+        if survivor >= 0 and ghosts[survivor] <= _GHOSTS and slot >= 0 and slot not in state.shown:
+            state.ghosts[slot] = old
 
 
 def merges(recording: Recording, slots: Slots) -> list[int]:
@@ -165,11 +165,11 @@ def outlined(recording: Recording) -> list[int]:
 
     Groups grow: the last group that a node joined is outlined, from the position after its decision.
     """
-    taken: dict[int, int] = {}
+    grouped: dict[int, int] = {}
     last = [-1] * len(recording.groups)
     for number in range(len(recording.groups) - 1, -1, -1):
         group = recording.groups[number]
         if group.kind != "function":
-            last[number] = min((taken[node] for node in group.members if node in taken), default=recording.end)
-            taken.update(dict.fromkeys(group.members, group.decision))
+            last[number] = min((grouped[node] for node in group.members if node in grouped), default=recording.end)
+            grouped.update(dict.fromkeys(group.members, group.decision))
     return last

@@ -22,28 +22,28 @@ Edges = Sequence[tuple[int, int]]
 def split_visits(recording: Recording, tree: Tree, slots: Slots) -> bool:
     """Split boxes until no box reads itself through other boxes; return whether any was split."""
     edges = lift(tree, slots.recorded)
-    in_circles = [box for box in tree.postorder() if _has_circle(len(tree.boxes[box].items), edges[box])]
-    if not in_circles:
+    cyclic = [box for box in tree.postorder() if _has_cycle(len(tree.boxes[box].items), edges[box])]
+    if not cyclic:
         return False
     born = recording.nodes.born
     is_recorded = [born[members[0]] < 0 for members in slots.nodes]
     readers: list[list[int]] = [[] for _ in slots.nodes]
     for producer, consumer in slots.recorded:
         readers[producer].append(consumer)
-    for box in in_circles:
+    for box in cyclic:
         items = tree.boxes[box].items
-        item_of = {slot: place for place, item in enumerate(items) for slot in _slots_inside(tree, item)}
+        item_of = {slot: index for index, item in enumerate(items) for slot in _slots_inside(tree, item)}
         visit_of = _visits({slot: item for slot, item in item_of.items() if is_recorded[slot]}, readers)
         _move_to_readers(visit_of, item_of, readers)
         _follow_neighbours(visit_of, item_of, slots.edges)
         divided: list[BoxItem] = []
         for item in items:
             divided += _divided(tree, item.number, visit_of) if item.table == "box" else [item]
-        tree.hold(box, divided)
+        tree.set_items(box, divided)
     return True
 
 
-def _has_circle(count: int, edges: Edges) -> bool:
+def _has_cycle(count: int, edges: Edges) -> bool:
     return min(levels(count, edges), default=0) < 0
 
 
@@ -154,6 +154,6 @@ def _divided(tree: Tree, box: int, visit_of: dict[int, int]) -> list[BoxItem]:
             if parts[inner]:
                 number = len(tree.boxes)
                 tree.boxes.append(replace(tree.boxes[inner], items=[]))
-            tree.hold(number, by_visit[visit])
+            tree.set_items(number, by_visit[visit])
             parts[inner][visit] = BoxItem("box", number)
     return list(parts[box].values())

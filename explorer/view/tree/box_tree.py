@@ -66,7 +66,7 @@ class Tree:
     """texts of boxes that contain only rows of batches, once replay/batch_rows.py has computed them"""
     _postorder: list[int] | None = field(default=None, repr=False, compare=False)
 
-    def hold(self, box: int, items: list[BoxItem]) -> None:
+    def set_items(self, box: int, items: list[BoxItem]) -> None:
         """Set the contents of a box."""
         # Everything derived from the nesting is now invalid.
         self._postorder = self.open_spans = self.row_texts = None
@@ -207,11 +207,11 @@ def drop_single(recording: Recording, slots: Slots, tree: Tree) -> None:
                 has_both = inner_label.startswith(f"{child.label}.")
                 tree.boxes[only.number].label = inner_label if has_both else f"{child.label} / {inner_label}"
             items.append(only)
-        tree.hold(index, items)
+        tree.set_items(index, items)
         if index >= len(tree.bodies):
             continue
         while len(box.items) == 1 and box.items[0].table == "box" and box.kind == "body":
-            tree.hold(index, tree.boxes[box.items[0].number].items)
+            tree.set_items(index, tree.boxes[box.items[0].number].items)
 
 
 def _is_kept(tree: Tree, box: Box, leaves: Collection[int]) -> bool:
@@ -233,35 +233,35 @@ class Paths:
         self.ports = ports or {}
         self.holder = tree.box_of
         """the box of each slot"""
-        self.slot_place, self.box_place = [0] * len(tree.box_of), [0] * len(boxes)
+        self.slot_index, self.box_index = [0] * len(tree.box_of), [0] * len(boxes)
         """the index of each slot, and of each box, among the items of its box"""
         self.parent, self.depth = [box.parent for box in boxes], [0] * len(boxes)
         waiting = list(tree.bodies)
         while waiting:
             index = waiting.pop()
             deeper = self.depth[index] + 1
-            for place, (table, number) in enumerate(boxes[index].items):
+            for index_in_box, (table, number) in enumerate(boxes[index].items):
                 if table == "slot":
-                    self.slot_place[number] = place
+                    self.slot_index[number] = index_in_box
                 else:
-                    self.box_place[number], self.depth[number] = place, deeper
+                    self.box_index[number], self.depth[number] = index_in_box, deeper
                     waiting.append(number)
 
     def segments(self, producer: int, consumer: int) -> Iterator[Segment]:
         """Yield the segments of an edge between two slots."""
         start, end = self.holder[producer], self.holder[consumer]
-        tail, head = self.slot_place[producer], self.slot_place[consumer]
+        tail, head = self.slot_index[producer], self.slot_index[consumer]
         out = into = 0
         while start != end:
             # The deeper end leaves its box first, until both are in the same box.
             if self.depth[start] >= self.depth[end]:
                 port = self.ports.get((start, 1, producer), 0)
                 yield start, tail, -1, out, port
-                out, tail, start = port, self.box_place[start], self.parent[start]
+                out, tail, start = port, self.box_index[start], self.parent[start]
             else:
                 port = self.ports.get((end, 0, producer), 0)
                 yield end, -1, head, port, into
-                into, head, end = port, self.box_place[end], self.parent[end]
+                into, head, end = port, self.box_index[end], self.parent[end]
         if tail != head:
             yield start, tail, head, out, into
 
@@ -269,18 +269,19 @@ class Paths:
 def lift(tree: Tree, edges: Iterable[tuple[int, int]]) -> list[list[tuple[int, int]]]:
     """Return for each box its segments of edges between slots, without duplicates."""
     paths = Paths(tree)
-    holder, place, depth, parent, box_place = paths.holder, paths.slot_place, paths.depth, paths.parent, paths.box_place
+    holder, depth, parent = paths.holder, paths.depth, paths.parent
+    slot_index, box_index = paths.slot_index, paths.box_index
     segments_of: list[dict[tuple[int, int], None]] = [{} for _ in tree.boxes]
     # The same walk as Paths.segments, since a generator for each of 100,000 edges would take twice as long.
     for producer, consumer in edges:
-        start, end, tail, head = holder[producer], holder[consumer], place[producer], place[consumer]
+        start, end, tail, head = holder[producer], holder[consumer], slot_index[producer], slot_index[consumer]
         while start != end:
             if depth[start] >= depth[end]:
                 segments_of[start][tail, -1] = None
-                tail, start = box_place[start], parent[start]
+                tail, start = box_index[start], parent[start]
             else:
                 segments_of[end][-1, head] = None
-                head, end = box_place[end], parent[end]
+                head, end = box_index[end], parent[end]
         if tail != head:
             segments_of[start][tail, head] = None
     return [list(segments) for segments in segments_of]

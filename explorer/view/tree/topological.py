@@ -53,13 +53,13 @@ def contractible(count: int, edges: Iterable[tuple[int, int]], groups: Sequence[
             item_of[member] = number
     inner = [(item_of[tail], item_of[head]) for tail, head in edges if tail >= 0 and head >= 0]
     contracted = [edge for edge in dict.fromkeys(inner) if edge[0] != edge[1]]
-    behind = levels(count + len(groups), contracted)
-    if min(behind, default=0) >= 0:
+    after = levels(count + len(groups), contracted)
+    if min(after, default=0) >= 0:
         return [True] * len(groups)
     # Items that are neither after all cycles nor before them are on a cycle, or between two.
-    left = [(head, tail) for tail, head in contracted if behind[tail] < 0]
+    left = [(head, tail) for tail, head in contracted if after[tail] < 0]
     before = levels(count + len(groups), left)
-    return [max(behind[number], before[number]) >= 0 for number in range(count, count + len(groups))]
+    return [max(after[number], before[number]) >= 0 for number in range(count, count + len(groups))]
 
 
 def ordered(count: int, edges: Iterable[tuple[int, int]], leaves: Collection[int]) -> list[int]:

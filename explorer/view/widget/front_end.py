@@ -133,10 +133,10 @@ class Cells:
             self._shown.setdefault(cell, WeakSet()).add(widget)
 
     def _begin(self, info: Any) -> None:
-        leaving = self._shown.pop(info.cell_id, WeakSet())
+        closing = self._shown.pop(info.cell_id, WeakSet())
         kept = {widget for shown in self._shown.values() for widget in shown}
-        for widget in leaving:
-            if widget not in kept and not _is_held(widget):
+        for widget in closing:
+            if widget not in kept and not _is_referenced(widget):
                 widget.leave()
 
 
@@ -156,7 +156,7 @@ def _is_captured() -> bool:
     return any(isinstance(model, ipywidgets.Output) and model.msg_id for model in _open_widgets())
 
 
-def _is_held(widget: NotebookWidget) -> bool:
+def _is_referenced(widget: NotebookWidget) -> bool:
     """Return whether another open widget refers to a widget or a part of it, and must be sent to a page with it."""
     family = {id(member) for member in (widget, *widget.parts)}
     others = (model for model in _open_widgets() if id(model) not in family)

@@ -17,8 +17,8 @@ def is_interactive() -> bool:
     Front ends without a reader do not allow input: nbconvert, papermill, nbval and other users of nbclient. Outside
     notebooks there are no cells, and the result is True.
     """
-    asked = request()
-    if asked is None or os.environ.get("SERVER_SOFTWARE", "").startswith("voila") or "VOILA_PREHEAT" in os.environ:
+    current = request()
+    if current is None or os.environ.get("SERVER_SOFTWARE", "").startswith("voila") or "VOILA_PREHEAT" in os.environ:
         return True
-    allows_input: bool = (asked.get("content") or {}).get("allow_stdin", True)
-    return allows_input or "cellId" in (asked.get("metadata") or {})
+    allows_input: bool = (current.get("content") or {}).get("allow_stdin", True)
+    return allows_input or "cellId" in (current.get("metadata") or {})

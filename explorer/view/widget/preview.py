@@ -29,12 +29,12 @@ _OPTIONS = ("theme", "height", "direction")
 
 def is_wanted() -> bool:
     """Return whether the running cell of a notebook ends with a call of ``explore`` whose view a reader will see."""
-    asked, transform = request(), shell_part("transform_cell")
-    if asked is None or transform is None or shell_part("events") is None or not is_interactive():
+    current, transform = request(), shell_part("transform_cell")
+    if current is None or transform is None or shell_part("events") is None or not is_interactive():
         return False
     if threading.current_thread() is not threading.main_thread():
         return False
-    return shows_view(transform(asked.get("content", {}).get("code", "")))
+    return shows_view(transform(current.get("content", {}).get("code", "")))
 
 
 def shows_view(source: str) -> bool:

@@ -18,7 +18,7 @@ def _button() -> Any:
     return ipywidgets.Button(description="Cancel", tooltip=tooltip, layout=ipywidgets.Layout(width="auto"))
 
 
-def _apart(make: Callable[[], Any]) -> Any:
+def _without_request(make: Callable[[], Any]) -> Any:
     """Call ``make`` outside of every request, so that its widget's messages go to the thread that the browser uses.
 
     ipykernel sends messages of widgets created in a cell to the cell's own thread, which is busy.
@@ -29,12 +29,12 @@ def _apart(make: Callable[[], Any]) -> Any:
         return make()
     identity, request = kernel._parent_ident["shell"], kernel.get_parent()
 
-    def alone() -> Any:
+    def create() -> Any:
         base.set_parent(kernel, [], {})
         return make()
 
     try:
-        return Context().run(alone)
+        return Context().run(create)
     finally:
         base.set_parent(kernel, identity, request)
 
@@ -50,7 +50,7 @@ class Bar:
         self.cancelled = False
         self._bar = ipywidgets.IntProgress(layout=ipywidgets.Layout(width="14em"))
         self._label = ipywidgets.Label(style={"font_family": "monospace"})
-        self._button = _apart(_button)
+        self._button = _without_request(_button)
         self._button.on_click(self._cancel)
         self._box = ipywidgets.HBox([self._bar, self._label, self._button])
         # Without text, since tests compare the texts of notebooks, and a fast machine shows no bar.
@@ -60,11 +60,11 @@ class Bar:
     def _cancel(self, button: Any) -> None:
         self.cancelled = True
 
-    def show(self, said: str, done: int, total: int) -> None:
+    def show(self, text: str, done: int, total: int) -> None:
         """Show the progress: ``done`` of ``total`` parts; a ``total`` of 0 is unknown."""
         self._bar.layout.visibility = "visible" if total else "hidden"
         self._bar.max, self._bar.value = max(total, 1), done
-        self._label.value = f"{done}/{total} {said}" if total else said
+        self._label.value = f"{done}/{total} {text}" if total else text
 
     def close(self) -> None:
         """Remove the bar."""

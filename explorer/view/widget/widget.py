@@ -303,9 +303,9 @@ class GraphView(NotebookWidget):
         if node < 0:
             return None
         before = self._ends[[stage.kind for stage in self.recording.stages].index("run")] - len(run.steps)
-        places = [place for place, step in enumerate(run.steps, 1) if node in schedule.kernels[step.kernel].nodes]
-        if places:
-            self.step = before + places[0]
+        positions = [place for place, step in enumerate(run.steps, 1) if node in schedule.kernels[step.kernel].nodes]
+        if positions:
+            self.step = before + positions[0]
         self.focus(node)
         return node
 
@@ -317,8 +317,8 @@ class GraphView(NotebookWidget):
         JupyterLab does not show SVG in an untrusted notebook. ``ex.outputs`` omits parts.
         """
         data: dict[str, Any] = {}
-        if outputs.views and (kept := stored(self._stored_payload())):
-            data[MIME] = kept
+        if outputs.views and (view := stored(self._stored_payload())):
+            data[MIME] = view
         if outputs.pictures and outputs.png:
             shown = png(self.recording, theme=self.theme, drawing=self._drawing, direction=self.direction)
             data["image/png"] = b64encode(shown).decode()

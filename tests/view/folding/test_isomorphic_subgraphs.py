@@ -2,7 +2,7 @@
 
 import pytest
 
-from explorer.view.folding.isomorphic_subgraphs import FEWEST, alike
+from explorer.view.folding.isomorphic_subgraphs import FEWEST, equal_subgraphs
 
 MANY = 2 * FEWEST
 
@@ -16,7 +16,7 @@ def lanes(count, *names):
 
 
 def found(count, edges, does, leaves=()):
-    return alike(count, edges, set(range(count)) - set(leaves), does.__getitem__)
+    return equal_subgraphs(count, edges, set(range(count)) - set(leaves), does.__getitem__)
 
 
 @pytest.mark.spec("P-4", "V-7")

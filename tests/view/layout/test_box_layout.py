@@ -75,19 +75,19 @@ def test_edges_go_from_the_bottom_of_one_item_to_the_top_of_the_next():
 def test_no_two_items_of_a_box_overlap(make):
     model = build_model(make())
     for layout in Layouts(model):
-        assert not any(overlap(one, other) for one, other in itertools.combinations(layout.places, 2))
+        assert not any(overlap(one, other) for one, other in itertools.combinations(layout.rects, 2))
 
 
 def test_items_are_below_the_title_of_their_box():
     model = build_model(sample.transformer())
     for box, layout in enumerate(Layouts(model)):
         if box not in model.tree.bodies:
-            assert all(y >= TITLE for _, y, _, _ in layout.places)
+            assert all(y >= TITLE for _, y, _, _ in layout.rects)
 
 
 def test_ranks_grow_downwards():
     (layout,) = Layouts(build_model(sample.mlp()))
-    by_rank = sorted(zip(layout.ranks, (y + high / 2 for _, y, _, high in layout.places), strict=True))
+    by_rank = sorted(zip(layout.ranks, (y + high / 2 for _, y, _, high in layout.rects), strict=True))
     assert [y for _, y in by_rank] == sorted(y for _, y in by_rank)
     assert min(layout.ranks) == 0
 
@@ -139,7 +139,7 @@ def test_the_first_closed_boxes_are_the_ones_at_the_top():
     (top,) = layouts.opened()
     items = model.tree.boxes[top].items
     near = layouts.next_to_open()
-    heights = {index: layouts[top].places[place][1] for place, (_, index) in enumerate(items)}
+    heights = {index: layouts[top].rects[place][1] for place, (_, index) in enumerate(items)}
     assert near
     assert max(heights[box] for box in near) <= min(heights[box] for box in {*heights} - {*near})
     assert sum(len(model.tree.boxes[box].items) for box in near) <= 500

@@ -41,7 +41,7 @@ def rect(scene, item):
 def test_with_all_boxes_closed_the_scene_is_the_layout():
     scene = compose(MODEL, LAYOUTS, {0})
     assert scene.size == LAYOUTS[0].size
-    for item, place in zip(MODEL.tree.boxes[0].items, LAYOUTS[0].places, strict=True):
+    for item, place in zip(MODEL.tree.boxes[0].items, LAYOUTS[0].rects, strict=True):
         assert rect(scene, item) == tuple(place)
     assert [segment.points for segment in scene.segments] == LAYOUTS[0].routes
 

@@ -125,7 +125,7 @@ def test_an_edge_passes_straight_through_the_slot_of_a_moved_operation():
     assert names == ["conv2 / Conv", "pool / MaxPool"]
     layout = Layouts(model)[0]
     assert [route for pair, route in zip(model.edges[0], layout.routes, strict=True) if not route] == [[]]
-    tail, head = (layout.places[item] for item in edge)
+    tail, head = (layout.rects[item] for item in edge)
     assert tail[0] + tail[2] // 2 == head[0] + head[2] // 2
 
 
