@@ -130,7 +130,7 @@ def _ports(ends: list[tuple[int, int]], order: tuple[int, ...], wide: int) -> li
 
 
 def cost(graph: LayoutGraph) -> int:
-    """Count the items, plus one for each rank that an edge passes, since dot orders all of these."""
+    """Return the number of items plus the ranks that edges pass, since dot orders all of these."""
     rank = ranks(len(graph.sizes), graph.edges)
     last = max(rank, default=0) + 1
     ends = ((rank[tail] if tail >= 0 else -1, rank[head] if head >= 0 else last) for tail, head in graph.edges)

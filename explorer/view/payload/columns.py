@@ -1,4 +1,4 @@
-"""Packing of long JSON tables by column: a thousand equal rows take as much space as one.
+"""Packing of long JSON tables by column, so that a thousand equal rows take as much space as one.
 
 Lists of 16 values and more are written as one of::
 
@@ -33,14 +33,14 @@ LONG = 16
 """minimum length of a packed list, since shorter lists are easier to read unpacked"""
 _WORDS, _FORMS, _PREFIX = 64, 16, 4096
 _LONGEST_PERIOD, _SAMPLE = 32, 1024
-"""maximum period of a rhythm, and the number of values that are searched for one"""
+"""maximum period of numbers, and number of values in which it is searched"""
 _EXACT = 2**52
-"""limit of integers whose differences every JSON parser keeps exactly"""
+"""limit for integers whose differences are exact in every JSON parser"""
 DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
 
 class _EncodedDeltas(dict[int, str]):
-    """Differences as strings, each encoded once."""
+    """Table of encoded differences, each of which is encoded once."""
 
     def __missing__(self, difference: int) -> str:
         # Small differences of either sign become small numbers, most of which are one letter.
@@ -60,7 +60,7 @@ _encoded_deltas = _EncodedDeltas()
 
 
 def pack(value: Any) -> Any:
-    """Return the packed form of a JSON value, or of a row of a recording; static/data/unpack.js is the inverse."""
+    """Return the packed form of a JSON value or of a row of a recording; static/data/unpack.js is the inverse."""
     if isinstance(value, Mapping):
         if len(value) >= LONG and all(map(_is_integer, value)):
             return {"=keys": _pack_numbers([int(key) for key in value]), "=values": pack(list(value.values()))}
@@ -146,7 +146,7 @@ def _pack_thousandths(values: Sequence[float]) -> Any:
 
 
 def _pack_numbers(values: Sequence[int]) -> Any:
-    """Pack integers in the form that is probably the shortest: runs, a rhythm, or deltas."""
+    """Pack integers as runs, as a periodic series or as deltas, whichever is probably the shortest."""
     if len(values) < LONG or max(values) >= _EXACT or min(values) <= -_EXACT:
         return values
     if values.count(values[0]) == len(values):
@@ -162,7 +162,7 @@ def _pack_numbers(values: Sequence[int]) -> Any:
 
 
 def _period(values: Sequence[int]) -> int:
-    """Return the period after which values continue with their own steps; 0 if there is none or it is too short."""
+    """Return the period with which values continue with equal steps; 0 if there is none."""
     middle = len(values) // 2
     sample = values[max(0, middle - _SAMPLE // 2) : middle + _SAMPLE // 2]
     for period in range(2, min(_LONGEST_PERIOD, len(values) // LONG) + 1):
@@ -174,7 +174,7 @@ def _period(values: Sequence[int]) -> int:
 
 
 def _breaks(values: Sequence[int], period: int) -> int:
-    """Return how often a value does not continue the steps at its offset in a period."""
+    """Return how often a value does not continue the steps at its position in the period."""
     steps = list(map(sub, islice(values, period, None), values))
     return sum(map(ne, islice(steps, period, None), steps))
 

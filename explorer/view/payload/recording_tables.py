@@ -1,4 +1,4 @@
-"""Tables of a recording as the front end reads them, with all texts composed; shapes.py documents them."""
+"""Tables of a recording for the front end, with all texts composed; shapes.py documents them."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _COMPOSED = (
     "declined_edges", "dimensions", "fingerprint", "sources", "types", "stages", "decisions", "explanations", "groups",
     "layers", "nodes", "ports", "source_texts",
 )  # fmt: skip
-"""tables that are written in another form or omitted"""
+"""tables of a recording that are written in another form or omitted"""
 
 _COST = "estimated_cost_us"
 _OPERANDS = 4
 
 
 def recording_tables(recording: Recording) -> dict[str, Any]:
-    """Return the tables of a recording before packing; their rows are dicts, or rows of the recording."""
+    """Return the unpacked tables of a recording, whose rows are dicts or rows of the recording."""
     names = [name for name in row_names(Recording) if name not in _COMPOSED]
     reasons, explanations, decisions = _decisions(recording)
     types, type_rows = type_tables(recording)
@@ -160,7 +160,7 @@ def _decisions(recording: Recording) -> tuple[list[Any], list[Any], list[Any]]:
 
 
 def _declined_edges(recording: Recording) -> dict[str, list[list[int]]]:
-    """Return the edges that decisions declined to fuse, as indices, which are small and repeat."""
+    """Return the edges that decisions declined to fuse as indices, which are small and repetitive."""
     edges: list[list[int]] = []
     readers: list[list[int]] = []
     for stage, rows in groupby(recording.declined_edges, lambda row: recording.decisions[row[0]].stage):
@@ -178,13 +178,13 @@ def _declined_edges(recording: Recording) -> dict[str, list[list[int]]]:
 
 @lru_cache(maxsize=1024)
 def _names_cost(template: Template) -> bool:
-    """Return whether a sentence contains the cost of declining, which is then needed among the facts too."""
+    """Return whether a sentence contains the cost of declining, which the facts must then contain too."""
     return any(name == _COST for name, _, _ in fields(template))
 
 
 @lru_cache(maxsize=1024)
 def _counted(template: Template) -> tuple[str, ...]:
-    """Return the names of the facts whose nouns a sentence puts in the singular or the plural."""
+    """Return the names of the facts with which a sentence counts nouns."""
     return tuple(name for name, noun, _ in fields(template) if noun)
 
 
@@ -223,7 +223,7 @@ def _fact(name: str, value: Any) -> Any:
 
 
 def type_tables(recording: Recording) -> tuple[list[dict[str, Any]], list[int]]:
-    """Return the rows of types and each node's row; "named" is a shape with dimension names."""
+    """Return the table of types and each node's row; "named" is a shape with dimension names."""
     tables = [_type(recording, row) for row in range(len(recording.types))]
     rows = list(recording.nodes.type)
     known: dict[tuple[int, Sequence[str]], int] = {}

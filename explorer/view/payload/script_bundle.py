@@ -27,7 +27,7 @@ _IMPORT = re.compile(r'^import \{ ([\w, ]+) \} from "(\.{1,2}/[\w/.]+\.js)";\n',
 _EXPORT = re.compile(r"^export (?:async )?(?:function|class|const) (\w+)", re.MULTILINE)
 _STYLES = re.compile(r'^@import "([\w/]+\.css)";\n', re.MULTILINE)
 _WIDE = re.compile("[^\\x00-\\xff]")
-"""characters for which a browser stores a whole string in two bytes per character"""
+"""characters that make a browser store the whole string with two bytes per character"""
 _LEFT = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
 
 
@@ -47,7 +47,7 @@ def script() -> str:
 
 @cache
 def stylesheet() -> str:
-    """Return the front end's CSS, its colours first; every rule is scoped to the class ``explorer-view``.
+    """Return the front end's CSS, which begins with its colours; every rule is scoped to the class ``explorer-view``.
 
     An imported part replaces its import, so that later rules override it.
     """

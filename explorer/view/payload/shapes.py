@@ -1,6 +1,6 @@
-"""Tables of the unpacked payload as the front end reads them; Python composes texts, and JavaScript lays them out.
+"""Types of the unpacked payload's tables; Python composes all texts, and JavaScript displays them.
 
-Rows that are missing here have the plain form (explorer/record). Texts are safe to show, each on one line. The front
+Rows that are not defined here have their plain form (explorer/record). Texts are safe to show, on one line. The front
 end's types are generated from these classes (assets/front_end_types.py), and a test compares them with payloads.
 """
 
@@ -25,11 +25,11 @@ from explorer.record.rows import (
 
 
 class TypeTable(TypedDict):
-    """Type of a value: its text is that of the shape, with the names of its dimensions, and of what follows it."""
+    """Type of a value, whose text is the shape, with names of dimensions, followed by ``text``."""
 
     shape: tuple[int, ...]
     named: NotRequired[str]
-    """the shape with the names of its dimensions, ``batch=32×64``"""
+    """the shape with dimension names: ``batch=32×64``"""
     text: str
     """text after the shape: " float32" of ``32×64 float32``"""
     dtype: str
@@ -44,20 +44,20 @@ class SourceTable(TypedDict):
 
 
 class ListingTable(TypedDict):
-    """Cell or file: the lines that recorded nodes, and those around them."""
+    """Cell or file: the lines that recorded nodes, and the lines around them."""
 
     where: str
     unit: str
-    """what numbers count: "line" or "node" """
+    """unit of ``numbers``: "line" or "node" """
     numbers: list[int]
     sources: list[list[int]]
-    """rows of sources, for each line"""
+    """for each line, rows of the sources"""
     lines: list[str]
-    """text of each line; empty where the sources have them"""
+    """text of each line; empty if the sources contain all of them"""
 
 
 class StageTable(TypedDict):
-    """Stage, with its numbers in words."""
+    """Stage, with its counts as text."""
 
     name: str
     kind: StageKind
@@ -81,10 +81,10 @@ class Code(TypedDict):
 
 
 class ReasonTable(TypedDict):
-    """Template of a sentence: texts, code, and labels of facts."""
+    """Template of a sentence, with texts, code and labels of facts."""
 
     sentence: list[str | Code | tuple[str] | tuple[str, str]]
-    """parts: a text, code, ``[label of a fact]``, and ``[label, "code"]`` for a fact that is written as code"""
+    """parts: a text, code, ``[label of a fact]``, or ``[label, "code"]`` for a fact that is written as code"""
     explanation: int
     """row of the explanations, or −1"""
     note: NotRequired[str]
@@ -100,7 +100,7 @@ class ExplanationTable(TypedDict):
 
 
 class DecisionTable(TypedDict):
-    """Decision; a fact is a text, a node, or several of both."""
+    """Decision; a fact is a text, a node, or a list of these."""
 
     stage: int
     rule: str
@@ -108,19 +108,19 @@ class DecisionTable(TypedDict):
     code: str
     location: str
     reason: int
-    """row of the reasons: a sentence is a template once for all decisions alike"""
+    """row of the reasons; decisions with equal sentences share a template"""
     facts: dict[str, str | int | list[str | int]]
-    """label → fact; composed sentences would repeat the facts, and could not link the nodes that they mention"""
+    """label → fact; complete sentences would repeat the facts, and could not contain links to nodes"""
     subjects: tuple[int, ...]
     produced: tuple[int, ...]
     before: list[int]
-    """declined decisions that belong before it (record/node_decisions.py)"""
+    """declined decisions shown before it (record/node_decisions.py)"""
     cost: float
-    """estimated µs that it costs to decline, which is not among the facts unless the sentence names it"""
+    """estimated cost of declining in µs, which the facts contain only if the sentence does"""
 
 
 class GroupTable(TypedDict):
-    """Nodes put together, with titles and their widths in px, the longest first."""
+    """Group of nodes, with titles and their widths in px, the longest first."""
 
     decision: int
     kind: str
@@ -129,25 +129,25 @@ class GroupTable(TypedDict):
 
 
 class LayerTable(TypedDict):
-    """Layer, with its ports and policies in words."""
+    """Layer, with its ports and policies as text."""
 
     name: str
     type: str
     ports: str
     """``a → b``"""
     use: str
-    """what it is built for: ``training``"""
+    """purpose for which it is built: ``training``"""
     order: str
     clauses: list[str]
     policies: list[tuple[str, str]]
-    """text, and the layer that says so"""
+    """text, and the layer that declares the policy"""
     feedback: list[tuple[bool, str]]
-    """whether a gradient is built, and why"""
+    """whether a gradient is built, and the reason"""
     scopes: list[int]
 
 
 class LeafTable(TypedDict):
-    """Elements and bytes of the values that exist before a run."""
+    """Numbers of elements and bytes of the values that exist before a run."""
 
     parameters: dict[int, int]
     """node → elements"""
@@ -165,26 +165,26 @@ class RecordingTables(TypedDict):
     operations: list[str]
     types: list[TypeTable]
     declared: NotRequired[dict[int, str]]
-    """node → dimensions as a model's file declares them, and where, if any are named or open"""
+    """node → dimensions declared in a model file, and where, if any dimension is named or open"""
     scopes: list[Scope]
     sources: list[SourceTable]
     listings: list[ListingTable]
     bodies: list[Body]
     nodes: Nodes
-    """labels are names in a sentence, with the constants inside"""
+    """labels are the names used in sentences, which include constants"""
     stages: list[StageTable]
     reasons: list[ReasonTable]
     explanations: list[ExplanationTable]
     decisions: list[DecisionTable]
     substitutions: list[tuple[int, int, int]]
     declined_edges: list[tuple[int, int]]
-    """decision, 4 × the reader's index in its subjects + the value's index in the reader's operands"""
+    """decision, 4 × index of the reader among its subjects + index of the value among the reader's operands"""
     declined_readers: list[tuple[int, int, int]]
-    """decision, operand, reader: the few declined edges that have no such indices"""
+    """decision, operand, reader: declined edges without such indices, which are few"""
     accounts: dict[str, str]
-    """kind → sentence about {node}, of two nodes that no decision is about (record/node_decisions.py)"""
+    """kind → sentence about {node}, for two nodes without a common decision (record/node_decisions.py)"""
     marks: dict[int, dict[int, str]]
-    """decision → node → text behind its name, of sentences with nodes of equal names"""
+    """decision → node → text after its name, for sentences with nodes of equal names"""
     groups: list[GroupTable]
     gradients: NotRequired[list[Gradient]]
     layers: list[LayerTable]
@@ -194,7 +194,7 @@ class RecordingTables(TypedDict):
     variables: NotRequired[dict[int, str]]
     """node → the user's variable"""
     leaf_values: NotRequired[dict[int, Summary]]
-    """values that exist before a run, if any was looked at"""
+    """summaries of values that exist before a run, if any was recorded"""
     leaves: LeafTable
     first_nan: int
     """first node whose value contains a NaN, or −1"""
@@ -203,7 +203,7 @@ class RecordingTables(TypedDict):
 
 
 class ItemTable(TypedDict):
-    """Slot or box inside a box; without a place where the box is not laid out yet."""
+    """Slot or box inside a box, without coordinates if the box is not laid out yet."""
 
     slot: NotRequired[int]
     box: NotRequired[int]
@@ -213,58 +213,58 @@ class ItemTable(TypedDict):
 
 
 class BoxTable(TypedDict):
-    """Container of slots and boxes; an edge is its items, its route, its ports and the names of these.
+    """Container of slots and boxes. An edge consists of its items, route, ports and port names.
 
-    A label is the items of its edge, its ports, x, y, side and slot; a crossing is a side, a slot and a port.
+    A label consists of its edge's items and ports, x, y, side and slot; a crossing of a side, a slot and a port.
     """
 
     kind: str
     """top, body, scope, function, layer, file, batch, chain, repeat, stack, part or block"""
     label: str
     text: list[str]
-    """the two to four lines of the closed box, its name first, shortened to fit"""
+    """two to four lines of the closed box, beginning with its name, shortened to fit"""
     type: str
-    """of a file's operator, ``nn.Conv2d``, or of a layer; else "" """
+    """type of an operator of a file, such as ``nn.Conv2d``, or of a layer; else "" """
     layer: int
-    """row of the recording's layers, −1 for another box"""
+    """row of the recording's layers; −1 for other boxes"""
     operator: int
-    """row of the recording's operators, −1 for another box"""
+    """row of the recording's operators; −1 for other boxes"""
     batches: list[int]
-    """decisions that formed its contents, of the box of a batch"""
+    """for the box of a batch, the decisions that formed its contents"""
     count: int
-    """the "n" of "×n", 1 where there is none"""
+    """the "n" of "×n"; 1 if there is none"""
     parent: int
     open: bool
-    """whether it is open at the beginning"""
+    """whether it is initially open"""
     closed: tuple[int, int]
-    """size, drawn as one node"""
+    """size when closed"""
     size: tuple[int, int]
     """size when open, with all child boxes closed"""
     placed: bool
-    """whether its inside was sent already"""
+    """whether the layout of its contents has been sent"""
     ports: tuple[list[int], list[int]]
-    """x where edges enter at its top, and where they leave at its bottom"""
+    """x at which edges enter at its top, and leave at its bottom"""
     items: list[ItemTable]
     edges: list[Any]
     """``[from item, to item, [x0, y0, x1, y1, …], from port, to port]``, cubic Bézier points"""
     labels: list[tuple[int, int, int, int, int, int, int, int]]
-    """room next to edges for the type of a slot's value"""
+    """space next to edges for the type of a slot's value"""
     crossings: list[tuple[int, int, int]]
-    """port of a value at its top (0) or bottom (1), if not 0"""
+    """port at which a value crosses the top (0) or bottom (1), if not port 0"""
 
 
 class SlotTable(TypedDict):
-    """Place that nodes share."""
+    """Position shared by nodes that replace each other."""
 
     nodes: list[int]
     text: list[int]
-    """row of the texts, for each node"""
+    """for each node, row of the texts"""
     at: list[tuple[int, int, int, int]]
     """x, y, width, height of each node, relative to the slot"""
 
 
 class LayoutTables(TypedDict):
-    """Boxes, slots and their texts: see labels.Text; "turned" has the other direction."""
+    """Boxes, slots and their texts (labels.Text); "turned" is the layout in the other direction."""
 
     direction: Literal["down", "right"]
     turned: NotRequired[list[Any]]
@@ -272,26 +272,26 @@ class LayoutTables(TypedDict):
     boxes: list[BoxTable]
     slots: list[SlotTable]
     texts: list[tuple[str, str, str, str, str]]
-    """name, type, ghost, second line and formula, of which all but the formula are shortened to fit"""
+    """name, type, ghost, second line and formula; all but the formula are shortened to fit"""
     bodies: list[int]
-    """box of each graph, the first of which is 0"""
+    """outermost box of each graph, the first of which is 0"""
 
 
 class ReplayTables(TypedDict):
-    """Rules of the story, applied."""
+    """Results of the replay rules."""
 
     ends: list[int]
     """last step of each stage; the next stage begins after it"""
     kernels: list[list[int]]
-    """those that each stage picks or runs, a step each, after its decisions"""
+    """for each stage, the kernels that it orders or runs, one per step after its decisions"""
     merges: list[int]
-    """rows of substitutions: those by an equal node of another slot ("×n")"""
+    """rows of substitutions by an equal node in another slot ("×n")"""
     outlined: list[int]
-    """last position at which each group has an outline; −1: it has none"""
+    """last position at which each group is outlined; −1 if it never is"""
     opens: list[tuple[int, int, int]]
-    """box, first and last instant at which an open box is drawn open"""
+    """box, first and last instant at which the box is drawn open if a reader opened it"""
     rows: list[tuple[int, int, str]]
-    """box, position, text of the closed box from there on: its nodes are rows of batches"""
+    """box, position, text of the closed box from that position on, while its nodes are rows of batches"""
 
 
 class MetricTable(TypedDict):
@@ -309,11 +309,11 @@ class OptionTable(TypedDict):
 
     theme: Literal["auto", "light", "dark"]
     position: int
-    """where to stand at first"""
+    """initial position"""
     height: int
     """px"""
     heat: str
-    """name of the metric that colours the graph at first: the latest overlay; "" for none"""
+    """name of the metric that initially colours the graph: the latest overlay, or "" for none"""
 
 
 class PayloadTables(TypedDict):

@@ -1,7 +1,7 @@
-"""Stored form of a view: data that a notebook stores with the picture, so that it steps without a kernel.
+"""Stored form of a view: data that a notebook stores with the picture, so that readers can step without a kernel.
 
 The JupyterLab extension of this package (explorer/lab) renders the MIME type. The payload is compressed, because a
-notebook stores one for each output, and has no measured times, because they differ between runs.
+notebook stores one for each output. It contains no measured times, because they differ between runs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MIME = "application/vnd.explorer+json"
 MOST = 1 << 21
 """maximum bytes of a stored view; a larger one would make the notebook slow to open, so the picture replaces it"""
 _UNPACKED = 1 << 28
-"""maximum bytes of a payload that is read back, since a few bytes can expand to thousands of times their size"""
+"""maximum size in bytes of a restored payload, since compressed data can expand to thousands of times its size"""
 
 
 def stored(payload: dict[str, Any]) -> dict[str, str] | None:

@@ -1,4 +1,4 @@
-"""Payload of the front end: a recording, its layout, replay rules, heat and options, which suffice for stepping.
+"""Payload of the front end, which suffices for stepping: a recording, its layout, replay rules, heat and options.
 
 Its long tables are packed (columns.py); shapes.py describes them unpacked. The following rules hold for the layout and
 the replay.
@@ -97,7 +97,7 @@ def payload(
     boxes: Collection[int] | None = None,
     overlays: Iterable[HeatMetric] = (),
 ) -> dict[str, Any]:
-    """Return all data of a recording that the front end needs, as JSON data; ``position`` None is the end.
+    """Return all data of a recording that the front end needs, as JSON data; ``position`` None means the end.
 
     ``drawing`` is the recording's drawing, if it exists already. Boxes outside ``boxes`` (None: all) are sent without
     their layout. Raise ValueError for an unknown theme, or for a position outside 0 … ``recording.end``.
@@ -170,7 +170,7 @@ def replay_json(recording: Recording, model: Model) -> dict[str, Any]:
 
 
 def answer(drawing: PlacedModel, boxes: Sequence[int]) -> dict[str, Any]:
-    """Return the reply to a front end that requested the layout of some boxes: packed ``[[box, inside], …]``.
+    """Return the reply to a request for the layout of some boxes: packed ``[[box, inside], …]``.
 
     Raise ValueError for an index that is not a box of the drawing.
     """

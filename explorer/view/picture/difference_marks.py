@@ -1,4 +1,4 @@
-"""Difference marks of nodes of two graphs, from "added" to "regrouped"; the front end receives their table.
+"""Difference marks of the nodes of two graphs, from "added" to "regrouped"; the front end receives this table.
 
 A node has one mark, the strongest: if the node itself differs, a different kernel is not marked. Marks depend only on
 the two recordings; a position only determines whether a counterpart exists, and whether kernels are chosen yet.
@@ -18,7 +18,7 @@ from explorer.view.base.markup import Markup, element
 Difference: TypeAlias = Literal["removed", "added", "changed", "rewired", "regrouped"]
 
 SIGNS: Mapping[Difference, str] = {"removed": "−", "added": "+", "changed": "Δ", "rewired": "→", "regrouped": "≠"}
-"""signs of the differences, which colours only repeat"""
+"""signs of the differences; colours only repeat them"""
 WORDS: Mapping[Difference, str] = {
     "removed": "removed",
     "added": "added",
@@ -42,11 +42,11 @@ class SideMarks(NamedTuple):
     """Differences of the nodes of one side."""
 
     absent: Difference
-    """marks of nodes whose counterpart does not exist at the position"""
+    """mark of nodes without a counterpart at the position"""
     standing: dict[int, Difference]
     """marks of nodes whose counterpart exists, if they differ"""
     planned: dict[int, Difference]
-    """the same once kernels are chosen"""
+    """marks of nodes whose counterpart exists, once kernels are chosen"""
 
     def of(self, node: int, counterpart_stands: bool, is_planned: bool) -> Difference | None:
         """Return the difference of a node, or None."""
@@ -92,7 +92,7 @@ def marks_json(comparison: Comparison) -> dict[str, Any]:
 
 
 def differences(comparison: Comparison, positions: tuple[int, int]) -> tuple[dict[int, Difference], ...]:
-    """Return for both sides the nodes at a position that differ from the other side, with their difference."""
+    """Return for each side the difference of each node at a position that differs from the other side."""
     back = {other: node for node, other in comparison.counterparts.items()}
     partners = comparison.counterparts, back
     recordings = comparison.before, comparison.after
@@ -115,13 +115,13 @@ def _is_drawn(recording: Recording, node: int) -> bool:
 
 
 def tally(kinds: Iterable[Difference]) -> str:
-    """Count differences: ``−2 +1 Δ3``; "" if there are none."""
+    """Return the number of differences of each kind: ``−2 +1 Δ3``; "" if there are none."""
     counts = Counter(kinds)
     return " ".join(f"{sign}{counts[difference]:,}" for difference, sign in SIGNS.items() if counts[difference])
 
 
 def legend(kinds: Collection[Difference]) -> list[str]:
-    """Return the number of differences of each kind: ``− 2 removed``."""
+    """Return the number of differences of each kind in words: ``− 2 removed``."""
     counts = Counter(kinds)
     return [
         f"{sign} {counts[difference]:,} {_MANY[difference]}" for difference, sign in SIGNS.items() if counts[difference]

@@ -1,4 +1,4 @@
-"""Edges of a static picture: a curve for each segment, and the names of layers' ports at its ends.
+"""Edges of a static picture: a curve for each segment, with port names of layers at its ends.
 
 An edge that leads into boxes is cut at their borders into segments, which edges on the same path share. The layout has
 a curve for each segment that it placed; a segment that exists only at some steps is drawn as a plain curve.
@@ -50,7 +50,7 @@ def declined_keys(model: Model, state: State) -> set[Key]:
 
 
 def lines(segments: list[tuple[Segment, bool]], marker: str, declined: Collection[Key] = ()) -> list[Markup]:
-    """Draw the edges, those that end in an arrow head (the marker with an id) before those without.
+    """Draw the edges, first the ones that end in an arrow head, whose marker has the id ``marker``.
 
     Edges in ``declined`` have a ✗ in the middle.
     """
@@ -67,7 +67,7 @@ def lines(segments: list[tuple[Segment, bool]], marker: str, declined: Collectio
 
 
 def cross(points: list[int]) -> str:
-    """Return a ✗ in the middle of a curve as an SVG path; for an even number of curves, at their middle joint."""
+    """Return the SVG path of a ✗ in the middle of a route; for an even number of curves, at the middle joint."""
     curves = (len(points) - 2) // 6
     start = 6 * ((curves - 1) // 2)
     xs, ys = points[start : start + 8 : 2], points[start + 1 : start + 8 : 2]
@@ -77,9 +77,9 @@ def cross(points: list[int]) -> str:
 
 
 def port_labels(segments: list[tuple[Segment, bool]], direction: Direction) -> list[Markup]:
-    """Draw the names of layers' ports next to the edges that end there, each once per position.
+    """Draw the port names of layers next to the edges that end at them, each once per position.
 
-    Names of several edges that end at one position are on both sides of it, on the side of their edges. If values flow
+    The names of several edges that end at one position are to the left or right of it, like their edges. If values flow
     to the right, a name is drawn along its edge, and omitted if the edge is level and shorter
     (static/canvas/port_names.js).
     """

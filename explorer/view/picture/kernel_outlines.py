@@ -1,4 +1,4 @@
-"""Outlines of fused kernels: one rectangle if it contains only the kernel's nodes, else a shape around each node.
+"""Outlines of fused kernels: one rectangle if it contains only nodes of the kernel, else a shape around each node.
 
 scene/outlines.js is the counterpart in the browser.
 """
@@ -18,9 +18,9 @@ from explorer.view.replay.state import State
 
 _PAD, _HUG = 10, 7
 _INDENT = 2
-"""px between a title and both sides of its outline, so that it covers incoming edges but no border"""
+"""px between a title and the left and right of its outline, whose border it must not cover"""
 _LONGEST = 500
-"""maximum characters of a tooltip"""
+"""maximum number of characters in a tooltip"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Frame:
 
 
 def frames(model: Model, scene: Scene, state: State, is_open: Collection[int]) -> list[Frame]:
-    """Return the outlines of a scene's kernels; a closed operator represents its nodes, larger boxes hide theirs."""
+    """Return the outlines of a scene's kernels; closed operators represent their nodes, other boxes hide them."""
     outlines, closed = [], closed_around(model, scene)
     occupied = state.shown.keys() | state.ghosts.keys()
     nonempty = {closed[model.tree.box_of[slot]] for slot in occupied} - {*is_open}
@@ -60,7 +60,7 @@ def frames(model: Model, scene: Scene, state: State, is_open: Collection[int]) -
 
 
 def frame_title(frame: Frame, sign: str) -> Markup:
-    """Draw the title of a kernel above its outline and no wider; a shortened title has a tooltip with the full text."""
+    """Draw the title of a kernel above its outline, no wider than it; a shortened title has a tooltip."""
     left, top, right, _ = frame.shapes[0]
     titles = [title for title, _ in group_titles(frame.group)]
     if frame.number:
@@ -83,7 +83,7 @@ def closed_around(model: Model, scene: Scene) -> list[int]:
 
 
 def enclosing(rects: Iterable[Rect], pad: int = _PAD) -> Rect:
-    """Return left, top, right, bottom around some rectangles."""
+    """Return the left, top, right and bottom of the padded bounding box of some rectangles."""
     rects = list(rects)
     return (
         min(x for x, _, _, _ in rects) - pad,

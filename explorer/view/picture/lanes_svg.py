@@ -10,9 +10,9 @@ from explorer.view.base.markup import Markup, element
 from explorer.view.base.palette import page_colours
 
 _LEFT, _WIDE, _HIGH, _GAP = 92, 620, 16, 6
-"""px: space for names on the left, total width of the time axis, lane height, gap between lanes"""
+"""in px: space for names on the left, width of the time axis, height of a lane, gap between lanes"""
 _MOST, _PARTS = 64, 4
-"""maximum number of drawn lanes; number of parts into which lines divide the time"""
+"""maximum number of drawn lanes, and number of intervals on the time axis"""
 _STYLE = page_colours(".explorer-lanes") + (
     ".explorer-lanes text{font:11px var(--font);fill:var(--soft)}"
     ".explorer-lanes .back{fill:var(--bg)}.explorer-lanes .wait{fill:var(--leaf)}"

@@ -19,7 +19,7 @@ from explorer.view.picture.svg import svg
 SCALE = 2
 """pixels per unit of the picture, so that text of 9 units is legible"""
 MOST = 16_384
-"""maximum pixels per side, which every viewer can show; 16,384 squared are 1 GiB in memory"""
+"""maximum number of pixels per side, which every viewer can show; 16,384 × 16,384 take 1 GiB in memory"""
 
 
 _SIZE = re.compile(r' width="([\d.]+)" height="([\d.]+)" style=')
@@ -51,7 +51,7 @@ def png(
     depth: int | None = None,
     edge_types: bool = False,
 ) -> bytes:
-    """Return a recording at a position (None: the end) as PNG, 2 px per unit; "auto" is light, for paper.
+    """Return a recording at a position (None: the end) as PNG with 2 px per unit; theme "auto" is light, for paper.
 
     Raise ModuleNotFoundError without the package resvg-py, PictureSizeError, and FontError.
     """

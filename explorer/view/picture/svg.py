@@ -1,6 +1,6 @@
 """Static picture: a recording as SVG without scripts, with the same bytes on every run and machine.
 
-It is for readers without scripts. A plotting library would neither match the browser's drawing nor keep the bytes.
+A plotting library would neither match the browser's drawing nor give the same bytes everywhere.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def svg(
 
 
 def _below(output: bool) -> int:
-    """Return the px between an item's lower border and its difference mark, which is below the mark of an output."""
+    """Return the distance in px of a difference mark below an item, where it must not cover the mark of an output."""
     return 20 if output else 5
 
 
@@ -188,7 +188,7 @@ class _Picture:
         return drawn
 
     def _closed_boxes(self) -> list[Markup]:
-        """Draw closed boxes, as a node if only one node is left inside, and as a ghost if none is."""
+        """Draw closed boxes: as a node if only one node is left inside, and as a ghost if none is."""
         drawn = []
         covered = {box for frame in self.frames for box in frame.boxes}
         for box, inside in self.live.items():
@@ -217,13 +217,13 @@ class _Picture:
         return drawn
 
     def _left(self, box: int, inside: list[int]) -> list[str]:
-        """Return the text of a closed box that contains no nodes any more, or only rows of batches."""
+        """Return the text of a closed box whose nodes were removed, or that contains only rows of batches."""
         if not inside and box in self.written:
             return ["removed"]
         return [text] if (text := row_text(self.row_texts, box, self.position)) else []
 
     def _more(self, box: int, x: int, y: int, wide: int, high: int) -> list[Markup]:
-        """Draw the sheet under a closed box that contains more than one operator."""
+        """Draw the sheet under a closed box unless it is a single operator."""
         if self.model.tree.boxes[box].is_operator:
             return []
         return [element("rect", x=x + 5, y=y + 5, width=wide, height=high, rx=10)]
@@ -239,7 +239,7 @@ class _Picture:
         return {box: inside for box, inside in self.live.items() if not self._as_node(box) and box not in covered}
 
     def _as_node(self, box: int) -> bool:
-        """Return whether a closed box is drawn as its only node; false for a layer, which has a name and ports."""
+        """Return whether a closed box is drawn as its only node; False for a layer, which has a name and ports."""
         return len(self.live[box]) == 1 and self.model.tree.boxes[box].layer < 0
 
     def _live(self) -> dict[int, list[int]]:
@@ -311,13 +311,13 @@ class _Picture:
 
 
 def boxes_with_nodes(model: Model, position: int) -> set[int]:
-    """Return the boxes that contain a node recorded, or produced before a position."""
+    """Return the boxes that contain a recorded node, or a node produced before a position."""
     born = model.recording.nodes.born
     return _enclosing(model, [slot for slot, nodes in enumerate(model.slots.nodes) if born[nodes[0]] < position])
 
 
 def boxes_of_removed_nodes(model: Model) -> set[int]:
-    """Return the boxes with recorded nodes that are gone at the end and not replaced by a batch."""
+    """Return the boxes with recorded nodes that are removed at the end and not replaced by a batch."""
     nodes, known = model.recording.nodes, batched(model.recording) | {-1}
     rows = enumerate(model.slots.nodes)
     return _enclosing(

@@ -1,7 +1,7 @@
-"""Texts of closed boxes that have lost their own nodes and contain only rows of batches.
+"""Texts of closed boxes whose own nodes were removed, and which contain only rows of batches.
 
-A pass that batches removes the nodes of many calls from the graph, and inserts one batch, with an ``index`` for each
-row that others read. The boxes of the calls remain; without these texts they would look empty.
+Batching removes the nodes of many calls from the graph, and inserts one batch, with an ``index`` for each
+row that other nodes read. The boxes of the calls remain; without these texts they would look empty.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from explorer.view.tree.slots import Slots
 
 
 def row_texts(recording: Recording, slots: Slots, tree: Tree) -> dict[int, list[tuple[int, str]]]:
-    """Return for each such box the positions at which its text changes, and the texts: ``now 1,000 × index0``.
+    """Return for each of these boxes the positions at which its text changes, with the texts: ``now 1,000 × index0``.
 
     A text counts the rows in the box at the end of the stage that contains its position. The tree caches the result,
     since a page needs it for its data and for its picture.
@@ -47,7 +47,7 @@ def row_text(texts: Mapping[int, Sequence[tuple[int, str]]], box: int, position:
 
 
 def _emptied(recording: Recording, slots: Slots, tree: Tree) -> tuple[dict[int, int], list[tuple[int, int]]]:
-    """Return the position after which each such box contains only rows, and the rows with their boxes."""
+    """Return the first position at which each box contains only rows, and the rows with their boxes."""
     born, gone, batching = recording.nodes.born, recording.nodes.gone, batched(recording)
     if not batching:
         return {}, []
@@ -74,7 +74,7 @@ def _emptied(recording: Recording, slots: Slots, tree: Tree) -> tuple[dict[int, 
 
 
 def _changing(recording: Recording, emptied: Mapping[int, int], rows: Sequence[tuple[int, int]]) -> list[Stage]:
-    """Return the stages that end with other rows, or rows in other boxes without own nodes, than the stage before."""
+    """Return the stages during which rows, or the boxes that contain only rows, change."""
     born, gone = recording.nodes.born, recording.nodes.gone
     # A row that a decision adds or removes exists, or does not, from the next position on.
     changed = {decision + 1 for _, node in rows for decision in (born[node], gone[node]) if decision >= 0}

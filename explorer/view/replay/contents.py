@@ -1,7 +1,7 @@
-"""Contents of boxes over time: an open box with almost no content yet, or none any more, is drawn closed.
+"""Contents of boxes over time: an open box is drawn closed before it has contents, and after it has lost them.
 
-Time is counted in *instants*: ``2 · position``, plus 1 if a stage has not decided anything yet. A removed node remains
-as a ghost until the last decision of its stage, so its time ends between the two instants of a position.
+Time is measured in *instants*: ``2 · position``, plus 1 if a stage has not decided anything yet. A removed node remains
+as a ghost until the last decision of its stage, so its interval ends between the two instants of a position.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ def instant_at(recording: Recording, position: int) -> int:
 
 
 def batched(recording: Recording) -> set[int]:
-    """Return the decisions that created batches, and the decisions about nodes that replace the batched nodes."""
+    """Return the decisions that created batches, which also produced the rows that replace the batched nodes."""
     return {group.decision for group in recording.groups if group.kind == "batch"}
 
 
 def open_spans(recording: Recording, slots: Slots, tree: Tree) -> dict[int, list[Span]]:
-    """Return the intervals in which a box is drawn open, for boxes that are not always drawn open.
+    """Return for each box that is not always drawn open the intervals in which it is.
 
     A box needs a node inside; a block, and the first of the equal boxes of a stack, need an operation that is not a row
-    of a batch. A stack is open only while that first box is. The box of a batch is open once the batch is complete and
+    of a batch. A stack is open only while its first box is. The box of a batch is open once the batch is complete and
     no call that represents its contents is left. The tree caches the result, since a page needs it for its data and
     picture.
     """
@@ -72,7 +72,7 @@ def _open_spans(recording: Recording, slots: Slots, tree: Tree) -> dict[int, lis
 
 
 def drawn_open(spans: dict[int, list[Span]], wanted: Collection[int], instant: int) -> set[int]:
-    """Return which of the boxes that a reader wants open are drawn open at an instant."""
+    """Return the boxes in ``wanted`` that are drawn open at an instant."""
     return {box for box in wanted if box not in spans or any(first <= instant <= last for first, last in spans[box])}
 
 
@@ -87,7 +87,7 @@ def _first_member(tree: Tree, box: int) -> int:
 def _inside(
     recording: Recording, slots: Slots, tree: Tree
 ) -> tuple[list[list[Span]], list[list[Span]], list[list[Span]]]:
-    """Return for each box the intervals with a node inside, with an operation other than a batch row, with a call."""
+    """Return for each box the intervals with any node, with an operation other than a batch row, and with a call."""
     nodes, rows, end = recording.nodes, batched(recording), 2 * recording.end + 1
     times: tuple[list[list[Span]], list[list[Span]], list[list[Span]]] = (
         [[] for _ in tree.boxes], [[] for _ in tree.boxes], [[] for _ in tree.boxes],
@@ -126,7 +126,7 @@ def _inside(
 
 
 def _stays(recording: Recording, members: list[int], end: int) -> Iterator[_Stay]:
-    """Yield the intervals of a slot's nodes; a ghost ends when the next node begins."""
+    """Yield the intervals of a slot's nodes; the interval of a ghost ends when the next node's begins."""
     born, gone = recording.nodes.born, recording.nodes.gone
     for index, node in enumerate(members):
         first = max(0, 2 * (born[node] + 1))

@@ -11,7 +11,7 @@ from explorer.record import Group, Nodes, Recording
 from explorer.view.tree.slots import Slots, source
 
 _GHOSTS = 3
-"""maximum duplicates of a node shown as ghosts at the end; "×n" counts all of them"""
+"""maximum number of duplicates of a node shown as ghosts at the end; "×n" counts all of them"""
 
 
 @dataclass(slots=True)
@@ -114,7 +114,7 @@ def _copies(recording: Recording, slots: Slots, position: int, state: State) -> 
 def merges(recording: Recording, slots: Slots) -> list[int]:
     """Return the rows of ``substitutions`` that replace a node by an equal node in another slot.
 
-    Equal nodes have the same operation, type and operands, after the decision; constants are equal if they are written
+    Equal nodes have the same operation, type and operands after the decision; constants are equal if they are written
     alike.
     """
     nodes, of = recording.nodes, slots.of
@@ -135,7 +135,7 @@ def merges(recording: Recording, slots: Slots) -> list[int]:
 
 
 def copies(recording: Recording, rows: list[int], position: int) -> dict[int, int]:
-    """Map nodes to the number of equal nodes that they represent, including themselves, if any were merged."""
+    """Map each node with merged duplicates to their number, including the node."""
     counts: dict[int, int] = {}
     for row in rows:
         decision, old, new = recording.substitutions[row]
@@ -161,9 +161,9 @@ def _replacement(final: dict[int, int], node: int) -> int:
 
 
 def outlined(recording: Recording) -> list[int]:
-    """Return for each group the last position at which it is outlined, −1 if it never is.
+    """Return for each group the last position at which it is outlined; −1 if it never is.
 
-    Groups grow: the last group that a node joined is outlined, from the position after its decision.
+    Groups grow, so of the groups of a node only the latest is outlined, from the position after its decision.
     """
     grouped: dict[int, int] = {}
     last = [-1] * len(recording.groups)

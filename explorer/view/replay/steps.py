@@ -1,4 +1,4 @@
-"""Steps of a view: in each stage one per decision, then one per kernel that the stage orders or runs."""
+"""Steps of a view: each stage has a step per decision, followed by a step per kernel that it orders or runs."""
 
 from __future__ import annotations
 

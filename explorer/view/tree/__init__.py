@@ -1,1 +1,1 @@
-"""Recording as nested boxes: slots, scopes and structure."""
+"""Nested boxes of a recording: slots, scopes and structure."""

@@ -1,6 +1,6 @@
-"""Boxes that do not read each other in a cycle: a scope that a program enters repeatedly has a box for each visit.
+"""Boxes without cycles: a scope that a program enters repeatedly has a box for each visit.
 
-A module of a file may be called twice in its parent, as torch's ``relu`` is in a block of a ResNet. One box around both
+A module of a file may be called twice in its parent, such as ``relu`` in a block of torch's ResNet. One box around both
 calls would read the operations between them and be read by them, so no layout could draw all edges downwards.
 """
 
@@ -65,7 +65,7 @@ def _visits(item_of: dict[int, int], readers: Sequence[Sequence[int]]) -> dict[i
     something, the item whose slot was recorded first, as far as it can be computed now.
     """
     missing, foreign = defaultdict[int, int](int), defaultdict[int, int](int)
-    """slot → operands that are not computed yet; item → such operands from other items"""
+    """slot → number of operands not computed yet; item → number of these from other items"""
     for slot, item in item_of.items():
         for reader in readers[slot]:
             if reader in item_of:
@@ -109,7 +109,7 @@ def _visits(item_of: dict[int, int], readers: Sequence[Sequence[int]]) -> dict[i
 
 
 def _move_to_readers(visit_of: dict[int, int], item_of: dict[int, int], readers: Sequence[Sequence[int]]) -> None:
-    """Move slots that only later visits of their own item read to the first of these visits.
+    """Move slots that are read only by later visits of their own item to the first of these visits.
 
     A visit computes everything it can, so the weights of a layer's second call would be in the box of its first call.
     """
@@ -120,7 +120,7 @@ def _move_to_readers(visit_of: dict[int, int], item_of: dict[int, int], readers:
 
 
 def _follow_neighbours(visit_of: dict[int, int], item_of: dict[int, int], edges: Edges) -> None:
-    """Give a slot that a pass added the visit of its item's slots that read it, or that it reads."""
+    """Assign to each slot produced by a pass the visit of its readers or operands in the same item."""
     produced = {slot for slot in item_of if slot not in visit_of}
     visit_of.update(dict.fromkeys(produced, 0))
     neighbour_visits: dict[int, list[int]] = defaultdict(list)

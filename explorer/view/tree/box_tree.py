@@ -15,7 +15,7 @@ from explorer.view.tree.slots import Slots
 
 
 class BoxItem(NamedTuple):
-    """Item of a box, a slot or another box, as a table and a row of it."""
+    """Item of a box: a row of the table of slots or of boxes."""
 
     table: Literal["slot", "box"]
     number: int
@@ -91,18 +91,18 @@ class Tree:
         return self._postorder
 
     def opened_to(self, depth: int) -> set[int]:
-        """Return the boxes that are open if boxes are open down to a depth, 0 for none; ValueError if negative."""
+        """Return the boxes down to a depth; 0 means none. Raise ValueError for a negative depth."""
         if not isinstance(depth, int) or depth < 0:
             raise ValueError(f"depth {depth!r}: it must be 0, which closes all boxes, or a larger whole number")
         return {box for box, inside in self._depths().items() if 0 < inside <= depth}
 
     @property
     def deepest(self) -> int:
-        """Return the number of boxes around the innermost nodes; at this depth all boxes are open."""
+        """Number of boxes around the innermost nodes; at this depth all boxes are open."""
         return max(self._depths().values(), default=0)
 
     def depth_of(self, opened: Collection[int]) -> int | None:
-        """Return the depth down to which all boxes are open and below which none is; None if there is no such depth."""
+        """Return the depth down to which all boxes are open, and below which all are closed; None if there is none."""
         depths = self._depths()
         depth = max((depths.get(box, 0) for box in opened), default=0)
         return depth if self.opened_to(depth).issubset(opened) else None

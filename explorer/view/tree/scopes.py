@@ -1,4 +1,4 @@
-"""Names of scopes and lines of a recording, as used by readers."""
+"""Look-up of nodes by names of scopes, variables and operations, and by lines."""
 
 from __future__ import annotations
 

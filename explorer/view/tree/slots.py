@@ -1,4 +1,4 @@
-"""Slots: a node and its replacements share one position, so that nothing jumps while stepping.
+"""Slots: a node and its replacements share one position, so that nothing moves while stepping.
 
 Models and layouts consist of slots, so a graph is laid out once for all steps. A layout per step would move everything
 with every decision.
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from explorer.record import Recording
 
 _HOPS = 8
-"""maximum replacements of an operand that get an edge each; longer series keep the first and last"""
+"""maximum number of replacements of an operand with an edge each; longer series keep the first and last"""
 
 
 @dataclass(slots=True)

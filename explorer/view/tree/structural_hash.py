@@ -1,4 +1,4 @@
-"""Structural numbers of items, innermost first; equal numbers mean equal structures.
+"""Structural numbers of items; equal numbers mean equal structures.
 
 Keys are numbered rather than hashed, so equal numbers are never a coincidence. The key of a box contains the numbers of
 its items and not their keys, so that it stays short at any nesting depth.

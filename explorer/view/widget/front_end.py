@@ -1,6 +1,6 @@
 """Base of the notebook widgets, which share one model with the front end and are closed when their cell runs again.
 
-If each widget contained the code, a page would need 1.4 MB more at each run of its cell, since browsers never unload a
+If each widget contained the code, a page would need 1.4 MB more for each run of a cell, since browsers never unload a
 module that they have imported, and a page keeps every widget's model until the kernel shuts down.
 """
 
@@ -42,7 +42,7 @@ class FrontEnd(ReadersModel):
     script = traitlets.Unicode().tag(sync=True)
     style = traitlets.Unicode().tag(sync=True)
     digest = traitlets.Unicode().tag(sync=True)
-    """identifies code that a page has already imported, from this kernel or another one"""
+    """id of the code, by which a page recognises code that it imported from this or another kernel"""
 
 
 def front_end() -> FrontEnd:
@@ -100,8 +100,8 @@ class NotebookWidget(anywidget.AnyWidget, ReadersModel):
             vars(widget).pop("_repr_mimebundle_", None)
 
     def _repr_mimebundle_(self, **options: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """Return the live widget with its static outputs, or only these if no reader can see a widget."""
-        # marimo refuses instances of subclasses of str
+        """Return the live widget with its static outputs, or only the static outputs if no reader can see a widget."""
+        # marimo rejects instances of subclasses of str
         static = {mime: str(part) if isinstance(part, str) else part for mime, part in self.static_outputs().items()}
         if not is_interactive():
             return static, {}
@@ -157,7 +157,7 @@ def _is_captured() -> bool:
 
 
 def _is_referenced(widget: NotebookWidget) -> bool:
-    """Return whether another open widget refers to a widget or a part of it, and must be sent to a page with it."""
+    """Return whether another open widget refers to a widget or a part of it, and can be sent only with it."""
     family = {id(member) for member in (widget, *widget.parts)}
     others = (model for model in _open_widgets() if id(model) not in family)
     return any(

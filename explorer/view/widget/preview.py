@@ -24,11 +24,11 @@ from explorer.view.widget.widget import GraphView, json_text
 LARGE = 600
 """minimum nodes of a graph that gets a preview"""
 _OPTIONS = ("theme", "height", "direction")
-"""options other than steps, nodes and boxes, which differ before planning"""
+"""options of a view that also apply before planning, unlike steps, nodes and boxes"""
 
 
 def is_wanted() -> bool:
-    """Return whether the running cell of a notebook ends with a call of ``explore`` whose view a reader will see."""
+    """Return whether the running cell ends with a call of ``explore`` whose view a reader will see."""
     current, transform = request(), shell_part("transform_cell")
     if current is None or transform is None or shell_part("events") is None or not is_interactive():
         return False
@@ -58,7 +58,7 @@ def shows_view(source: str) -> bool:
 
 
 class PreviewView(GraphView):
-    """View whose open boxes are sent first, and other boxes' insides, the slower part, in a second message."""
+    """View that sends the layout of open boxes first, and of other boxes, which takes longer, in a second message."""
 
     insides = traitlets.Dict().tag(sync=True, to_json=json_text)
     """additional boxes that are laid out, in reply to a page that requested them"""
@@ -67,7 +67,7 @@ class PreviewView(GraphView):
         return self._drawing.layouts.opened()
 
     def send_insides(self) -> None:
-        """Lay out the boxes that a reader may open before the kernel can reply, and send them."""
+        """Send the layout of the boxes that a reader may open before the kernel can reply."""
         boxes = self._drawing.layouts.next_to_open()
         if boxes:
             self.insides = answer(self._drawing, boxes)

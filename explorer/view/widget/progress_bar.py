@@ -19,7 +19,7 @@ def _button() -> Any:
 
 
 def _without_request(make: Callable[[], Any]) -> Any:
-    """Call ``make`` outside of every request, so that its widget's messages go to the thread that the browser uses.
+    """Call ``make`` outside of any request, so that messages to its widget use the thread for browser messages.
 
     ipykernel sends messages of widgets created in a cell to the cell's own thread, which is busy.
     """

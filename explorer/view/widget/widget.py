@@ -36,11 +36,11 @@ from explorer.view.tree.scopes import NodesByName, nodes_at, nodes_named, scope_
 from explorer.view.widget.front_end import NotebookWidget
 
 _TOGETHER = frozenset({"step", "stage"})
-"""groups of traits that represent the same state; setting one of them updates the others"""
+"""traits that represent the same state; setting one of them updates the other"""
 
 
 _SAVED = (".html", ".json")
-"""extensions of the files that the kernel writes for a page; the page draws pictures itself"""
+"""extensions of the files that the kernel writes for a page, which draws pictures itself"""
 
 
 def json_text(value: dict[str, Any], widget: object) -> str:
@@ -141,7 +141,7 @@ class GraphView(NotebookWidget):
         )
 
     def _value(self, node: int) -> dict[str, Any]:
-        """Return the summary of a leaf's value, or why it cannot be read; a recording alone has no values."""
+        """Return the summary of a leaf's value, or why it cannot be read; without a plan there are no values."""
         return {"summary": None, "problem": ""}
 
     def update(self, recording: Recording) -> None:
@@ -159,9 +159,9 @@ class GraphView(NotebookWidget):
     def overlay(
         self, values: Mapping[int | str, float], *, name: str = "overlay", unit: str = "", text: str = ""
     ) -> None:
-        """Colour the graph by numbers of nodes: a choice next to the costs, summed over every box.
+        """Colour the graph by numbers of nodes, which are summed over boxes, as a further choice next to the costs.
 
-        Keys are ids of nodes, or names of operators, layers or scopes, whose last node gets the number; a node that
+        Keys are node ids, or names of operators, layers or scopes, whose last node gets the number; a node that
         replaces others in a later stage has their sum. Negative numbers are drawn in another colour. ``unit`` is
         written after the numbers ("µs" and "B" with their larger units), and ``text`` explains the legend; another
         overlay with the same name replaces the first. Raise ValueError for an unknown key, and for a number that is not
@@ -269,7 +269,7 @@ class GraphView(NotebookWidget):
         return why_pair(self.recording, nodes, self._nodes_of(other), names)
 
     def _node_of(self, what: Any) -> int | str:
-        """Return a node's id or name for any way to refer to it; views of plans also accept their expressions."""
+        """Return the id or name to which a value refers; views of plans also accept expressions."""
         node: int | str = what
         return node
 
@@ -311,7 +311,7 @@ class GraphView(NotebookWidget):
 
     @gc_paused()
     def static_outputs(self) -> dict[str, Any]:
-        """Return the view itself, a picture, and the canonical text, for readers without a kernel.
+        """Return the stored view, a picture and the canonical text, for readers without a kernel.
 
         The JupyterLab extension renders the stored view; the HTML also contains the picture, as an image, since
         JupyterLab does not show SVG in an untrusted notebook. ``ex.outputs`` omits parts.
@@ -374,16 +374,16 @@ class GraphView(NotebookWidget):
         super().set_state(sync_data)
 
     step = traitlets.Int(0).tag(sync=True)
-    """0 is the recorded graph, followed by each decision, each kernel in its order, and each kernel of the run"""
+    """current step: 0 is the recorded graph, followed by decisions, ordered kernels, and kernels of the run"""
     stage = traitlets.Unicode("").tag(sync=True)
-    """name of the stage of the step; setting it shows the stage's result, at the step before its first step"""
+    """name of the step's stage; setting it shows the stage's result, at the step before its first step"""
 
     def _step_through(self, recording: Recording) -> None:
         self.recording, self._ends = recording, stage_ends(recording)
 
     @property
     def last_step(self) -> int:
-        """The number of the last step."""
+        """Number of the last step."""
         return self._ends[-1] if self._ends else 0
 
     @property

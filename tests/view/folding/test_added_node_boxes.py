@@ -54,7 +54,7 @@ def test_the_program_is_laid_out_without_gaps_for_produced_nodes():
     assert all(born[model.slots.nodes[slot][0]] >= 0 for box in boxes for _, slot in model.tree.boxes[box].items)
     holder = model.tree.boxes[boxes[0]].parent
     layout = Layouts(model)[holder]
-    items = zip(layout.places, model.tree.boxes[holder].items, strict=True)
+    items = zip(layout.rects, model.tree.boxes[holder].items, strict=True)
     top = {model.tree.boxes[number].label: place[1] for place, (table, number) in items if table == "box"}
     assert top["q"] == top["k"] == top["v"]
     assert layout.size[1] < 1.1 * 12 * (40 + RANK_GAP)
