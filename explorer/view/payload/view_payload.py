@@ -4,19 +4,19 @@ Its long tables are packed (columns.py); shapes.py describes them unpacked. The 
 the replay.
 
 A *slot* is a position that one node, or nodes that replace each other (a subject and the node produced for it), share
-at all steps; a slot is as large as its largest node, so that nothing jumps. Numbers written inside their consumers
-(kind "constant") and ports (kind "item") have no slot: an edge from an item comes from its operand. The lines of a node
-are its name, its type, which is the soft second line if ``second`` is "", the second line while it is a ghost ("" if it
-never is), the second line with its formula, and the full formula.
+at all steps; a slot is as large as its largest node, so that nothing jumps. Constants, which are shown inside their
+consumers, and ports (kind "item") have no slot; an edge from an item begins at its operand. The texts of a node are its
+name, its type, its second line as a ghost ("" if it never is one), its second line with the formula (if "", the type is
+the second line), and the full formula.
 
 A *box* is a container: box 0 is the whole graph, and every other box can be opened and closed. A function's body is
 shown on a separate canvas, and its box has parent −1. Each box is laid out once, with its child boxes closed.
 
-Coordinates are integers in CSS pixels, x to the right, y down, in the frame of the containing box (when open, from
-its top left corner, including the title strip of 26 px and padding). The inside of a box ("size", "ports", "items" and
-"edges") is written, and composed, as if values flowed down. If the "direction" is "right", x and y are exchanged in
-everything that was composed: "top" is then the left, "bottom" the right. A page also contains the insides of all boxes
-in the other direction, as "turned", unless the graph is very large.
+Coordinates are integers in CSS pixels, x to the right, y down, in the frame of the containing box (when open, from its
+top left corner, including the title strip of 26 px and padding). The inside of a box ("size", "ports", "items" and
+"edges") is stored and composed as if values flowed down. If the "direction" is "right", x and y are exchanged after
+composition, so that "top" means left and "bottom" right. A page also contains the insides of all boxes in the other
+direction, as "turned", unless the graph is very large.
 
 For a large graph the first payload contains the insides of the open boxes and their ancestors. Other boxes are not
 "placed": their items are ``{"slot": k}`` and ``{"box": k}`` without a position, and they have no edges. Slots, texts
@@ -30,13 +30,13 @@ placed.
 box, for an end at a box a port of that box, and 0 otherwise. Each value has its own port, unless very many cross one
 border, so there may be several edges between two items. If an end is at a layer's port, two more values are the port
 names, "" for an end without one. An edge from node u to node v consists of the segments u → … → −1 in each box that
-contains only u, one segment in the innermost box that contains both, and −1 → … → v in each box that contains only v.
-A segment is drawn if its box is open, once for all node edges that share it, while one of them is alive. A *label*
-belongs to the segment between its items. There is space for it next to a point of the segment, which only (X, Y) moves:
-to the right of it, or for ``side`` −1 to the left; if values flow to the right, above it or below. A segment without a
-route, or one that is not in ``edges`` (in a box with the plain layout, such as one with very many edges, or one that
-existed only between two passes), is a plain curve between the middles of its ends, or their ports. Only a segment that
-ends at a slot or a closed box has an arrow head.
+contains only u, one segment in the innermost box that contains both, and −1 → … → v in each box that contains only v. A
+segment is drawn once for all edges that share it, if its box is open and one of these edges is alive. A *label* belongs
+to the segment between its items. Its space is next to a point of the segment, which moves only by (X, Y): to the right,
+or for ``side`` −1 to the left of the point; if values flow to the right, above or below it. A segment without a route,
+or one that is not in ``edges`` (in a box with the plain layout, such as one with very many edges, or one that existed
+only between two passes), is a plain curve between the middles of its ends, or their ports. Only a segment that ends at
+a slot or a closed box has an arrow head.
 
 *Opening a box* never reorders anything. In the frame of the parent, each opened item has a desired size W × H (the
 composed size of the child) instead of its closed size w × h. Values enter the child at its *entry* E: the composed x of
@@ -45,22 +45,22 @@ maximum of 1 and, for each opened item that covers x, E / (w / 2) in its left ha
 half; the y axis likewise by Y, with H / h. The middle of an item at x moves to X(x), where an opened item has its
 entry, so that a straight line stays straight; its middle at y moves to Y(y), and an opened item's to the middle of its
 mapped interval. An item that is not opened keeps its size. The parent's composed size is (X(w), Y(h)) of its ``size``.
-Every edge point is mapped by (X, Y). Then the first point moves to its end (for an item that is not opened, its centre
-plus the same offset as before; for an opened item, its top or bottom at the child's composed port), the last likewise,
-and the point next to each moves with it, so that edges keep their directions at both ends. If an end of several curves
-moves sideways by more than 16 px, the joint next to it is placed between it and the next joint; where two curves meet
-at more than 11°, their handles become one line (layout/placement.py). Ports −1 are mapped by X; all coordinates are
-rounded at the end, halves up.
+Every edge point is mapped by (X, Y). Then the first point moves to the edge's start (for an item that is not opened,
+its centre plus the same offset as before; for an opened item, its top or bottom at the child's composed port), and the
+last point likewise to its end. The adjacent points move with them, so that edges keep their directions at both ends. If
+an end of several curves moves sideways by more than 16 px, the joint next to it is placed between it and the next
+joint; where two curves meet at more than 11°, their handles become one line (layout/placement.py). Ports −1 are mapped
+by X; all coordinates are rounded at the end, halves up.
 
 An *instant* is 2 · position, plus 1 if the stage has taken no decision yet. An open box without rows in ``opens`` is
-always drawn open. A box with rows is drawn closed at all other instants (contents.py explains why: a node that comes
-later, or has been removed, takes no space), until a reader opens it; a row from 0 to −1 means all instants.
+always drawn open. A box with rows is drawn closed at all other instants, until a reader opens it, so that later and
+removed nodes take no space (contents.py); a row from 0 to −1 means that it is always closed.
 
 A closed box without nodes at a position is drawn as a ghost; a closed box with a single node is drawn as that node,
-centred in the box's rectangle. A box of which no node has been recorded or produced yet is not drawn, open or closed.
+centred in the box's rectangle. A box without nodes recorded or produced so far is not drawn.
 
 A box with a "type" that contains only slots is one operator of a file, or a layer without sublayers. When closed, it
-represents its nodes if a fused kernel has several members (the outline goes around it), and has no second sheet.
+represents its nodes in the outline of a fused kernel with several members, and has no second sheet.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def test_two_nodes_without_a_common_decision_have_their_connection_described() -
 
 
 @pytest.mark.spec("V-2")
-def test_a_plan_a_view_and_the_command_answer_alike(capsys: pytest.CaptureFixture[str]) -> None:
+def test_plan_view_and_command_give_the_same_answer(capsys: pytest.CaptureFixture[str]) -> None:
     """The answer for a pair is the decision about it with its reason, or else the final state of each node."""
     x = ex.tensor(np.ones((32, 48), np.float32), name="x")
     rows = ex.softmax(x)
