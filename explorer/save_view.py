@@ -58,7 +58,7 @@ def save(recording: Recording, path: str | os.PathLike[str], state: ViewState = 
     if ending != ".png":
         write_file(output, WRITERS[ending](recording, state))
         return
-    from explorer.view.picture.png import MOST, FontError, PictureSizeError
+    from explorer.view.picture.png import MAX_SIDE, FontError, PictureSizeError
 
     try:
         content = WRITERS[ending](recording, state)
@@ -66,7 +66,7 @@ def save(recording: Recording, path: str | os.PathLike[str], state: ViewState = 
         raise FileError(
             str(error),
             path=str(output),
-            rule=f"a PNG must have at most {MOST:,} px a side",
+            rule=f"a PNG must have at most {MAX_SIDE:,} px a side",
             fix=f"close boxes (view.open_boxes = []), or write {output.stem}.svg",
         ) from None
     except FontError as error:

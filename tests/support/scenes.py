@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from explorer.view.folding.fold import MOST
+from explorer.view.folding.fold import MAX_ITEMS
 from explorer.view.model.picture_model import Model
 from explorer.view.tree.box_tree import Paths
 
@@ -26,7 +26,7 @@ def check(model: Model) -> None:
     for index, box in enumerate(model.tree.boxes):
         assert all(model.tree.box_of[n] == index for kind, n in box.items if kind == "slot")
         assert all(model.tree.boxes[n].parent == index for kind, n in box.items if kind == "box")
-        assert len(box.items) <= MOST
+        assert len(box.items) <= MAX_ITEMS
     paths = Paths(model.tree, model.ports.number)
     for producer, consumer in model.slots.edges:
         segments = list(paths.segments(producer, consumer))

@@ -8,7 +8,7 @@ import pytest
 import explorer as ex
 from explorer.view.export.text import text
 from explorer.view.layout.placed_model import draw
-from explorer.view.model.picture_model import USEFUL
+from explorer.view.model.picture_model import MAX_VISIBLE
 from explorer.view.payload.view_payload import payload
 from explorer.view.picture.svg import svg
 from tests.support.scenes import check, scene_size
@@ -35,7 +35,7 @@ def test_a_model_opens_on_about_forty_boxes(drawn):
     """ResNet-18, MobileNetV2 and a transformer encoder initially show 20 to 40 items, and each node once."""
     _, _, drawing = drawn
     check(drawing.model)
-    assert USEFUL // 2 <= scene_size(drawing.model) <= USEFUL
+    assert MAX_VISIBLE // 2 <= scene_size(drawing.model) <= MAX_VISIBLE
 
 
 @pytest.mark.spec("V-7", "V-19")

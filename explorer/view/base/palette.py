@@ -135,7 +135,7 @@ _LABEL_RULES = (
     ".label{paint-order:stroke;stroke:var(--bg);stroke-width:3px;stroke-linejoin:round;font-size:9px;fill:var(--soft);text-anchor:middle}",
 )
 _DECLINED_RULES = (".edge .declined{stroke:var(--warn);stroke-width:2.2;stroke-linecap:round}",)
-_APART_RULES = (
+_DIFFERENCE_RULES = (
     ".added{--apart:var(--new);--ground:var(--new-bg)}",
     ".removed{--apart:var(--bad);--ground:var(--bad-bg)}",
     ".changed{--apart:var(--warn);--ground:var(--warn-bg)}",
@@ -148,4 +148,8 @@ _APART_RULES = (
     "g rect.badge{fill:var(--accent);stroke:none}",
     "g rect.mark{fill:var(--ink);stroke:none}",
 )
-_FURTHER: dict[RuleSet, tuple[str, ...]] = {"marks": _APART_RULES, "declined": _DECLINED_RULES, "labels": _LABEL_RULES}
+_FURTHER: dict[RuleSet, tuple[str, ...]] = {
+    "marks": _DIFFERENCE_RULES,
+    "declined": _DECLINED_RULES,
+    "labels": _LABEL_RULES,
+}

@@ -12,7 +12,7 @@ from explorer.record import Recording
 from explorer.record.compare.comparison import Comparison, Regrouped
 from explorer.record.escape import visible
 from explorer.record.reasons import counted_text
-from explorer.view.compare.pair_payload import FEW, Count, counted, folds, option_text, title
+from explorer.view.compare.pair_payload import MAX_ROWS, Count, counted, folds, option_text, title
 from explorer.view.export.decision_lines import decision_lines
 from explorer.view.model.labels import source_text
 
@@ -59,7 +59,7 @@ def _graph_lines(comparison: Comparison) -> list[str]:
     removed = [f"  - {_node(comparison.before, node)}" for node in nodes.only_before]
     added = [f"  + {_node(comparison.after, node)}" for node in nodes.only_after]
     listed = [line for part in (changed, removed, added) for line in _limited(_merge_equal(part))]
-    few = _merge_equal(rewired) if len(rewired) <= FEW else []
+    few = _merge_equal(rewired) if len(rewired) <= MAX_ROWS else []
     return lines + listed + few + [f"  {fold.sign} {fold.summary}" for fold in folds(comparison)]
 
 

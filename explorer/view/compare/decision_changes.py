@@ -18,7 +18,7 @@ from explorer.view.export.decision_lines import MARKS, DecisionLine, read_line
 
 _LISTED = 40
 """maximum number of listed differences"""
-_REST = 20
+_OTHER_LINES = 20
 """maximum number of listed lines that are not decisions"""
 
 _CONTEXT = 3
@@ -91,7 +91,7 @@ def text_changes(before: str, after: str) -> list[str]:
     if differences:
         return differences
     old, new = ([line for line in lines if read_line(line) is None] for lines in sides)
-    return _limited(list(unified_diff(old, new, n=0, lineterm=""))[2:], _REST)
+    return _limited(list(unified_diff(old, new, n=0, lineterm=""))[2:], _OTHER_LINES)
 
 
 def _paired(

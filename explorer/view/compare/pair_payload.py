@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from explorer.record import Recording
 from explorer.record.compare.comparison import Comparison
 from explorer.view.compare.step_mapping import partners
-from explorer.view.model.stage_texts import CHANCE, count_value
+from explorer.view.model.stage_texts import MIN_RATIO, count_value
 from explorer.view.payload.columns import pack
 from explorer.view.payload.recording_tables import shown
 from explorer.view.picture.difference_marks import SIGNS, marks_json
@@ -77,9 +77,9 @@ def paired(comparison: Comparison) -> dict[str, Any]:
     return {name: shown(value) for name, value in data.items()}
 
 
-_LEAST = 0.05
+_MIN_PERCENT = 0.05
 """smallest percentage difference that is shown"""
-_TIMES = 10
+_MIN_FACTOR = 10
 """ratio above which a factor is shown instead of a percentage"""
 
 
@@ -122,20 +122,20 @@ def _difference(name: str, before: float | None, after: float | None) -> str:
     """Format the absolute and relative difference: ``−188 KB (−55 %)``, ``+1,992 (×200)``."""
     if before is None or after is None or before == after:
         return ""
-    if name == "measured_us" and max(before, after) < CHANCE * min(before, after):
+    if name == "measured_us" and max(before, after) < MIN_RATIO * min(before, after):
         return "no more than two runs of one program differ by"
     text = f"{'+' if after > before else '−'}{_count(name, abs(after - before))}"
     if not before or not after:
         return text
-    if max(before, after) >= _TIMES * min(before, after):
+    if max(before, after) >= _MIN_FACTOR * min(before, after):
         return f"{text} ({'×' if after > before else '÷'}{max(before, after) / min(before, after):,.0f})"
     percent = 100 * (after - before) / before
-    if abs(percent) < _LEAST:
+    if abs(percent) < _MIN_PERCENT:
         return text
     return f"{text} ({'+' if after > before else '−'}{abs(percent):.{0 if abs(percent) >= 1 else 1}f} %)"
 
 
-FEW = 3
+MAX_ROWS = 3
 """maximum number of rewired nodes that are not folded, and of rows that a fold lists"""
 RENAMED = "="
 """sign of nodes that are renamed but otherwise equal"""
@@ -159,15 +159,15 @@ class Fold(NamedTuple):
     def summary(self) -> str:
         """The title and the first rows: ``4 nodes renamed: a → b, c → d, e → f and 1 more``."""
         rows = [row if count == 1 else f"{row} ×{count:,}" for row, count in Counter(self.rows).items()]
-        rest = len(rows) - FEW
-        return f"{self.title}: {', '.join(rows[:FEW])}" + (f" and {rest:,} more" if rest > 0 else "")
+        rest = len(rows) - MAX_ROWS
+        return f"{self.title}: {', '.join(rows[:MAX_ROWS])}" + (f" and {rest:,} more" if rest > 0 else "")
 
 
 def folds(comparison: Comparison) -> list[Fold]:
     """Return the folded differences of a comparison; an empty list if it has none."""
     nodes, before, after = comparison.nodes, comparison.before, comparison.after
     folded = []
-    if len(nodes.rewired) > FEW:
+    if len(nodes.rewired) > MAX_ROWS:
         rewired = sorted(nodes.rewired)
         rows = [f"{before.label(node)} {'; '.join(nodes.changed[node])}" for node in rewired]
         folded.append(Fold(SIGNS["rewired"], "read something else", tuple(rewired), tuple(rows)))

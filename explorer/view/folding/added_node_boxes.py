@@ -14,7 +14,7 @@ from explorer.view.tree.box_tree import Box, BoxItem, Tree
 from explorer.view.tree.slots import Slots
 from explorer.view.tree.topological import contractible
 
-LEAST = 8
+MIN_NODES = 8
 """minimum number of connected produced nodes for a box; fewer nodes are shown next to recorded nodes"""
 
 
@@ -23,21 +23,21 @@ def gather_produced(recording: Recording, slots: Slots, tree: Tree) -> None:
     born = recording.nodes.born
     loose = {slot for slot, members in enumerate(slots.nodes) if born[members[0]] >= 0}
     loose = {slot for slot in loose if tree.boxes[tree.box_of[slot]].kind != "batch"}
-    groups = [group for group in _connected(loose, slots, tree) if len(group) >= LEAST]
+    groups = [group for group in _connected(loose, slots, tree) if len(group) >= MIN_NODES]
     are_one = contractible(len(slots.nodes), slots.edges, groups) if groups else []
     for group, is_one in zip(groups, are_one, strict=True):
         if not is_one:
             continue
-        holder, members = tree.box_of[group[0]], set(group)
-        left = [item for item in tree.boxes[holder].items if item.table == "box" or item.number not in members]
+        container, members = tree.box_of[group[0]], set(group)
+        left = [item for item in tree.boxes[container].items if item.table == "box" or item.number not in members]
         if not left:  # nodes inlined for a call
             continue
         first = min(born[slots.nodes[slot][0]] for slot in group)
         stage = recording.stages[recording.decisions[first].stage].name
         box = len(tree.boxes)
-        tree.boxes.append(Box("block", f"made by {stage}", holder))
+        tree.boxes.append(Box("block", f"made by {stage}", container))
         tree.set_items(box, [BoxItem("slot", slot) for slot in group])
-        tree.set_items(holder, [*left, BoxItem("box", box)])
+        tree.set_items(container, [*left, BoxItem("box", box)])
 
 
 def _connected(loose: set[int], slots: Slots, tree: Tree) -> list[list[int]]:

@@ -36,11 +36,11 @@ def gather(recording: Recording, slots: Slots, tree: Tree) -> None:
     contents = _Contents(tree)
     common_boxes = [_common_box(tree, {slots.of[node] for node in batch.members} - {-1}) for batch in all_batches]
     for numbers in _merged(all_batches, produced, common_boxes, slots):
-        holder = common_boxes[numbers[0]]
+        container = common_boxes[numbers[0]]
         items = _batch_items(tree, {slot for number in numbers for slot in produced[number]})
-        if holder < 0 or len(items) < 2:
+        if container < 0 or len(items) < 2:
             continue
-        box = _batch_box(tree, holder, items, [all_batches[number] for number in numbers])
+        box = _batch_box(tree, container, items, [all_batches[number] for number in numbers])
         inside = [item for item in items if item != BoxItem("box", box)]
         contents.remove([*inside, BoxItem("box", box)])
         transient_items = [
@@ -55,31 +55,31 @@ def gather(recording: Recording, slots: Slots, tree: Tree) -> None:
         # In topological order, which boxes preserve everywhere.
         items_inside = [*contents.of(box), *inside]
         contents.put(box, sorted(items_inside, key=lambda item: _last(contents, slots, item)))
-        contents.add(holder, BoxItem("box", box))
+        contents.add(container, BoxItem("box", box))
     contents.close()
     if transient:
         slots.edges = [edge for edge in slots.edges if not transient.intersection(edge)]
 
 
-def _batch_box(tree: Tree, holder: int, items: list[BoxItem], batched: list[Batch]) -> int:
+def _batch_box(tree: Tree, container: int, items: list[BoxItem], batched: list[Batch]) -> int:
     """Return the box of some batches: the only box among the items, the batched call's box, or a new one."""
     boxes = [index for table, index in items if table == "box"]
     if len(boxes) == 1:
         (box,) = boxes
     else:
         box = len(tree.boxes)
-        tree.boxes.append(Box("batch", "", holder))
+        tree.boxes.append(Box("batch", "", container))
     tree.boxes[box].label = _label(batched)
     tree.boxes[box].batches = tuple([batch.decision for batch in batched])
     return box
 
 
-def _transient_box(recording: Recording, slots: Slots, tree: Tree, holder: int, items: list[BoxItem]) -> BoxItem:
+def _transient_box(recording: Recording, slots: Slots, tree: Tree, container: int, items: list[BoxItem]) -> BoxItem:
     """Put nodes that exist only between two passes into a box, so that they take no space from other nodes."""
     names = [recording.nodes.label[slots.nodes[slot][0]] for _, slot in items]
     label = names[0] if len(set(names)) == 1 else f"{names[0]} … {names[-1]}"
     box = len(tree.boxes)
-    tree.boxes.append(Box("stack", label, holder, count=len(items)))
+    tree.boxes.append(Box("stack", label, container, count=len(items)))
     tree.set_items(box, items)
     return BoxItem("box", box)
 
@@ -132,8 +132,8 @@ def _without_cycles(joined: list[list[int]], produced: list[set[int]], slots: Sl
 def _common_box(tree: Tree, slots: Iterable[int]) -> int:
     """Return the innermost box that contains all of some slots, or −1."""
     paths: set[tuple[int, ...]] = set()
-    for holder in {tree.box_of[slot] for slot in slots}:
-        path = [holder]
+    for container in {tree.box_of[slot] for slot in slots}:
+        path = [container]
         while tree.boxes[path[-1]].parent >= 0:
             path.append(tree.boxes[path[-1]].parent)
         paths.add(tuple(reversed(path)))
@@ -184,10 +184,10 @@ class _Contents:
     def remove(self, items: list[BoxItem]) -> None:
         """Remove items from their boxes, and boxes that become empty from their parents."""
         tree = self._tree
-        holders = [tree.box_of[index] if table == "slot" else tree.boxes[index].parent for table, index in items]
-        for item, box in zip(items, holders, strict=True):
+        containers = [tree.box_of[index] if table == "slot" else tree.boxes[index].parent for table, index in items]
+        for item, box in zip(items, containers, strict=True):
             self.of(box).pop(item, None)  # a new box has no parent yet
-        for box in dict.fromkeys(holders):
+        for box in dict.fromkeys(containers):
             while not self.of(box) and tree.boxes[box].parent >= 0:
                 outer = tree.boxes[box].parent
                 self.of(outer).pop(BoxItem("box", box), None)

@@ -21,9 +21,9 @@ from explorer.view.tree.slots import Slots
 from explorer.view.tree.structural_hash import Structure
 from explorer.view.tree.topological import contractible, levels, ordered
 
-FEW = 6
+SHOWN_MEMBERS = 6
 """maximum number of equal boxes shown side by side in a repeat or stack"""
-PARTS = 40
+MAX_PARTS = 40
 """maximum number of parts of a large box that is cut"""
 
 
@@ -37,13 +37,13 @@ class Joined(NamedTuple):
 
 CHAIN = 8
 """minimum length of a folded chain, or number of folded equal leaves"""
-ROW = 16
+LEAF_ROW = 16
 """minimum number of folded leaves of several types with the same readers; more are wider than a page"""
-ALIKE = 3
+EQUAL_NEIGHBOURS = 3
 """minimum number of equal neighbours in a repeat or a stack"""
-PAIR = 4
+PAIR_OPERATIONS = 4
 """minimum number of operations of a box for which two equal boxes are a repeat"""
-MOST = 150
+MAX_ITEMS = 150
 """maximum number of items of a box"""
 FOLDED = ("stack", "part")
 """kinds of boxes with equal items, which are not folded further"""
@@ -81,7 +81,7 @@ def fold(recording: Recording, slots: Slots, tree: Tree) -> None:
     if is_changed:
         edges = lift(tree, slots.edges)
     for box in tree.postorder():
-        if len(tree.boxes[box].items) > MOST:
+        if len(tree.boxes[box].items) > MAX_ITEMS:
             folder.cut(box, edges[box] if box < len(edges) else [])
     tree.compact()
 
@@ -139,7 +139,7 @@ class _Folder:
 
     def _keep_first(self, box: int, members: list[BoxItem]) -> None:
         """Show the first of many equal boxes and hide the others in a nested box; show all if they are few."""
-        if len(members) <= FEW:
+        if len(members) <= SHOWN_MEMBERS:
             return
         label = f"{len(members) - 1:,} more: {self.common(members[1:])}"
         rest = self.add(Box("part", label, box, count=len(members) - 1))
@@ -155,8 +155,8 @@ class _Folder:
         """Split a chain into nested chains that are short enough to read."""
         parts = members
         # Up to half as many more may stay, since cutting 45 into 40 and 5 would hide little.
-        while len(parts) > PARTS + PARTS // 2:
-            groups = [parts[start : start + PARTS] for start in range(0, len(parts), PARTS)]
+        while len(parts) > MAX_PARTS + MAX_PARTS // 2:
+            groups = [parts[start : start + MAX_PARTS] for start in range(0, len(parts), MAX_PARTS)]
             parts = []
             for group in groups:
                 inner = self.add(Box("chain", label, box))
@@ -191,7 +191,7 @@ class _Folder:
         for box in self.tree.postorder():
             items = self.tree.boxes[box].items
             leaves = {index for index, item in enumerate(items) if self.is_leaf(item)}
-            if len(items) - len(leaves) < LEAST or self.tree.boxes[box].kind in FOLDED:
+            if len(items) - len(leaves) < MIN_SEARCHED or self.tree.boxes[box].kind in FOLDED:
                 continue
             order = ordered(len(items), edges[box], leaves)
             self._ordered[box] = items, edges[box], order
@@ -250,7 +250,7 @@ class _Folder:
         """
         taken = {member for group in joined for member in group.members}
         candidates = [index for index, item in enumerate(items) if index not in taken and self._is_stackable(item)]
-        if len(candidates) < ALIKE:
+        if len(candidates) < EQUAL_NEIGHBOURS:
             return []
         all_levels = levels(len(items), edges), levels(len(items), recorded)
         groups_by_key: dict[tuple[bool, int, int], list[int]] = {}
@@ -259,7 +259,11 @@ class _Folder:
             level = all_levels[is_written][index]
             if level >= 0:
                 groups_by_key.setdefault((is_written, level, self.structure.of(items[index])), []).append(index)
-        groups = [group for group in groups_by_key.values() if len(group) >= max(ALIKE, self._least(items[group[0]]))]
+        groups = [
+            group
+            for group in groups_by_key.values()
+            if len(group) >= max(EQUAL_NEIGHBOURS, self._least(items[group[0]]))
+        ]
         return [Joined("stack", self.common([items[m] for m in group]), group) for group in groups]
 
     def _is_written(self, item: BoxItem) -> bool:
@@ -304,7 +308,7 @@ class _Folder:
         for leaf in readers:
             if leaf not in folded:
                 leaves_by_readers.setdefault(frozenset(readers[leaf]), []).append(leaf)
-        groups += [members for members in leaves_by_readers.values() if len(members) >= ROW]
+        groups += [members for members in leaves_by_readers.values() if len(members) >= LEAF_ROW]
         return [Joined("stack", self.common([items[m] for m in group]), group) for group in map(sorted, groups)]
 
     def _is_many(self, item: BoxItem) -> bool:
@@ -347,21 +351,21 @@ class _Folder:
     def _least(self, item: BoxItem) -> int:
         """Return the minimum number of equal items to fold, which is higher for operators of a file."""
         if item.table == "slot":
-            return ALIKE
+            return EQUAL_NEIGHBOURS
         box = self.tree.boxes[item.number]
-        return CHAIN if box.is_operator else 2 if self._works(box) else ALIKE
+        return CHAIN if box.is_operator else 2 if self._works(box) else EQUAL_NEIGHBOURS
 
     def _works(self, box: Box) -> bool:
         """Return whether a box contains enough operations for a repeat of two; an operator of a file counts once."""
         count, inside = 0, list(box.items)
-        while inside and count < PAIR:
+        while inside and count < PAIR_OPERATIONS:
             item = inside.pop()
             inner = self.tree.boxes[item.number] if item.table == "box" else None
             if inner is None or inner.is_operator:
                 count += not self.is_leaf(item)
             else:
                 inside += inner.items
-        return count >= PAIR
+        return count >= PAIR_OPERATIONS
 
     def cut(self, box: int, edges: Edges) -> None:
         """Cut a box into parts in topological order, so that parts read only earlier parts."""
@@ -373,23 +377,23 @@ class _Folder:
         order = [items[position] for position in positions]
         pending = [(box, order, 1)]
         while pending:
-            holder, members, first = pending.pop()
-            if len(members) <= MOST:
-                self.tree.set_items(holder, members)
+            container, members, first = pending.pop()
+            if len(members) <= MAX_ITEMS:
+                self.tree.set_items(container, members)
                 continue
             # Few parts with many nodes each, because too many parts would have to be cut again.
-            size = max(-(-len(members) // PARTS), MOST // 3)
+            size = max(-(-len(members) // MAX_PARTS), MAX_ITEMS // 3)
             parts = []
             for start in range(0, len(members), size):
                 group = members[start : start + size]
                 label = f"nodes {first + start:,} – {first + start + len(group) - 1:,}"
-                inner = self.add(Box("part", label, holder))
+                inner = self.add(Box("part", label, container))
                 parts.append(BoxItem("box", inner))
                 pending.append((inner, group, first + start))
-            self.tree.set_items(holder, parts)
+            self.tree.set_items(container, parts)
 
 
-LEAST = 24
+MIN_SEARCHED = 24
 """minimum number of operations of a box that is searched for repetition"""
 
 _Edges = Sequence[Sequence[tuple[int, int]]]
@@ -397,38 +401,38 @@ _Pieces = list[list[BoxItem]]
 """equal subgraphs, each with its operations in the same order"""
 
 
-def stack_subgraphs(joiner: _Folder, edges: _Edges, recorded: _Edges) -> list[int]:
+def stack_subgraphs(folder: _Folder, edges: _Edges, recorded: _Edges) -> list[int]:
     """Stack equal operations and equal subgraphs in every box; return the new boxes, inner boxes first.
 
     Recorded items and produced items are compared separately: ``recorded`` are each box's edges between recorded items,
     ``edges`` all its edges.
     """
-    tree = joiner.tree
-    stacked = [(box, stacks) for box in tree.postorder() if (stacks := _find(joiner, box, edges, recorded))]
+    tree = folder.tree
+    stacked = [(box, stacks) for box in tree.postorder() if (stacks := _find(folder, box, edges, recorded))]
     first = len(tree.boxes)
     for box, stacks in stacked:
-        inside = {item: stack for pieces in stacks for stack in [_stack(joiner, box, pieces)] for item in _flat(pieces)}
+        inside = {item: stack for pieces in stacks for stack in [_stack(folder, box, pieces)] for item in _flat(pieces)}
         tree.set_items(box, list(dict.fromkeys([inside.get(item, item) for item in tree.boxes[box].items])))
     return [box for box in tree.postorder() if box >= first]
 
 
-def _find(joiner: _Folder, box: int, edges: _Edges, recorded: _Edges) -> list[_Pieces]:
+def _find(folder: _Folder, box: int, edges: _Edges, recorded: _Edges) -> list[_Pieces]:
     """Return the sets of equal subgraphs in a box that are worth a stack."""
-    items, nodes = joiner.tree.boxes[box].items, joiner.recording.nodes
+    items, nodes = folder.tree.boxes[box].items, folder.recording.nodes
     first = {
-        index: joiner.first(item.number)
+        index: folder.first(item.number)
         for index, item in enumerate(items)
-        if item.table == "slot" and nodes.kind[joiner.first(item.number)] in ("operation", "call")
+        if item.table == "slot" and nodes.kind[folder.first(item.number)] in ("operation", "call")
     }
-    if len(first) < LEAST:
+    if len(first) < MIN_SEARCHED:
         return []
 
-    lines = [(source.where, source.line) for source in joiner.recording.sources]
+    lines = [(source.where, source.line) for source in folder.recording.sources]
 
     def operation_of(index: int) -> tuple[int, tuple[str, int] | None]:
         """Return the key of an item, which contains its line, since items from different lines are not repetitions."""
         row = nodes.source[first[index]]
-        return joiner.structure.of(items[index]), lines[row] if row >= 0 else None
+        return folder.structure.of(items[index]), lines[row] if row >= 0 else None
 
     written = {index for index, node in first.items() if nodes.born[node] < 0}
     sets = equal_subgraphs(len(items), recorded[box], written, operation_of)
@@ -443,38 +447,38 @@ def _flat(pieces: _Pieces) -> list[BoxItem]:
     return [item for piece in pieces for item in piece]
 
 
-def _stack(joiner: _Folder, box: int, pieces: _Pieces) -> BoxItem:
+def _stack(folder: _Folder, box: int, pieces: _Pieces) -> BoxItem:
     """Put equal subgraphs into one box, which shows the first subgraph, and the others stacked by operation."""
-    names = [joiner.operations[slot] for _, slot in pieces[0]]
+    names = [folder.operations[slot] for _, slot in pieces[0]]
     label = names[0] if names[0] == names[-1] else f"{names[0]} … {names[-1]}"
-    stack = _box(joiner, "stack", label, box, len(pieces))
+    stack = _box(folder, "stack", label, box, len(pieces))
     if len(names) == 1:
         members = _flat(pieces)
-    elif len(pieces) <= FEW:
-        members = [_block(joiner, stack, number, piece) for number, piece in enumerate(pieces, 1)]
+    elif len(pieces) <= SHOWN_MEMBERS:
+        members = [_block(folder, stack, number, piece) for number, piece in enumerate(pieces, 1)]
     else:
-        rest = _box(joiner, "part", f"{len(pieces) - 1:,} more", stack)
-        if len(pieces) <= PARTS:
-            inside = [_block(joiner, rest, number, piece) for number, piece in enumerate(pieces[1:], 2)]
+        rest = _box(folder, "part", f"{len(pieces) - 1:,} more", stack)
+        if len(pieces) <= MAX_PARTS:
+            inside = [_block(folder, rest, number, piece) for number, piece in enumerate(pieces[1:], 2)]
         else:
             inside = [
                 _filled(
-                    joiner, _box(joiner, "stack", name, rest, len(pieces) - 1), [piece[index] for piece in pieces[1:]]
+                    folder, _box(folder, "stack", name, rest, len(pieces) - 1), [piece[index] for piece in pieces[1:]]
                 )
                 for index, name in enumerate(names)
             ]
-        members = [_block(joiner, stack, 1, pieces[0]), _filled(joiner, rest, inside)]
-    return _filled(joiner, stack, members)
+        members = [_block(folder, stack, 1, pieces[0]), _filled(folder, rest, inside)]
+    return _filled(folder, stack, members)
 
 
-def _block(joiner: _Folder, holder: int, number: int, piece: list[BoxItem]) -> BoxItem:
-    return _filled(joiner, _box(joiner, "block", f"block {number:,}", holder), piece)
+def _block(folder: _Folder, container: int, number: int, piece: list[BoxItem]) -> BoxItem:
+    return _filled(folder, _box(folder, "block", f"block {number:,}", container), piece)
 
 
-def _box(joiner: _Folder, kind: str, label: str, holder: int, count: int = 1) -> int:
-    return joiner.add(Box(kind, label, holder, count=count))
+def _box(folder: _Folder, kind: str, label: str, container: int, count: int = 1) -> int:
+    return folder.add(Box(kind, label, container, count=count))
 
 
-def _filled(joiner: _Folder, box: int, items: list[BoxItem]) -> BoxItem:
-    joiner.tree.set_items(box, items)
+def _filled(folder: _Folder, box: int, items: list[BoxItem]) -> BoxItem:
+    folder.tree.set_items(box, items)
     return BoxItem("box", box)

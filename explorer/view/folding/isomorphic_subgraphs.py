@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 
 from explorer.view.tree.topological import contractible, levels
 
-FEWEST = 8
+MIN_COUNT = 8
 """minimum number of equal operations or subgraphs in a set"""
 _SHARED_FRACTION = 16
 """inverse of the minimum fraction of a class that reads a shared weight"""
@@ -26,7 +26,7 @@ def equal_subgraphs(
 
     ``candidates`` are the items that may be grouped; ``does`` returns the operation of an item.
     """
-    if len(candidates) < FEWEST:
+    if len(candidates) < MIN_COUNT:
         return []
     classes = _classes(count, edges, candidates, operation_of)
     of = {item: number for number, members in enumerate(classes) for item in members}
@@ -65,19 +65,19 @@ def _classes(
             reads.setdefault(head, []).append(tail)
     classes: list[list[int]] = []
     for members in by_operation.values():
-        if len(members) < FEWEST:
+        if len(members) < MIN_COUNT:
             continue
         readers: dict[int, int] = {}
         for item in members:
             for tail in reads.get(item, ()):
                 readers[tail] = readers.get(tail, 0) + 1
         # A value read by many items is shared by them; a value read by a few is their own input.
-        least = max(FEWEST, len(members) // _SHARED_FRACTION)
+        least = max(MIN_COUNT, len(members) // _SHARED_FRACTION)
         by_shared: dict[tuple[int, ...], list[int]] = {}
         for item in members:
             shared = tuple(sorted([tail for tail in reads.get(item, ()) if readers[tail] >= least]))
             by_shared.setdefault(shared, []).append(item)
-        classes += [part for part in by_shared.values() if len(part) >= FEWEST]
+        classes += [part for part in by_shared.values() if len(part) >= MIN_COUNT]
     return classes
 
 

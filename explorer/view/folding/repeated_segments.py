@@ -14,9 +14,9 @@ from explorer.view.tree.structural_hash import Structure
 
 _OPERATIONS = 3
 """minimum operations of a block"""
-_PAIR = 8
+_PAIR_OPERATIONS = 8
 """minimum operations of a block that occurs only twice"""
-_TRIED = 8
+_PERIODS = 8
 """number of periods tried at each segment"""
 
 
@@ -117,14 +117,14 @@ def _tandem(segments: Sequence[_Segment]) -> list[tuple[int, int, int]]:
         # Positions were entered from the end, so the last in the list is this segment itself.
         later.pop()
         best = (0, 0, 0)
-        for other in later[: -_TRIED - 1 : -1]:
+        for other in later[: -_PERIODS - 1 : -1]:
             period = other - start
             end = other
             while end < len(values) and values[end] == values[end - period]:
                 end += 1
             times = (end - start) // period
             operations = segments[start + period - 1].end - segments[start].first
-            if operations >= (_OPERATIONS if times > 2 else _PAIR) and times > 1:
+            if operations >= (_OPERATIONS if times > 2 else _PAIR_OPERATIONS) and times > 1:
                 # Prefer the most segments, then the shortest period: four blocks rather than two pairs of blocks.
                 best = max(best, (times * period, -period, times))
         if best[2]:

@@ -15,7 +15,7 @@ from explorer.view.layout.direction import Direction, exchanged
 from explorer.view.model.labels import PORT
 from explorer.view.model.picture_model import Model
 
-HEIGHT, ASIDE = 12, 5
+HEIGHT, OFFSET = 12, 5
 """height of a label, and distance from its edge, in px; payload/script_bundle.py passes them to the front end"""
 _APART, _SHEET = 3, 5
 """px between a label and other shapes, and offset of the sheet drawn under a closed box"""
@@ -88,9 +88,9 @@ def _slot(model: Model, box: int, start: int, end: int, port: int) -> int:
 def label_rect(x: int, y: int, side: int, wide: int, direction: Direction) -> _Rect:
     """Return the rectangle of a label with a given width at a point of an edge."""
     if direction == "right":
-        middle = y - side * (ASIDE + HEIGHT // 2)
+        middle = y - side * (OFFSET + HEIGHT // 2)
         return x - wide // 2, middle - HEIGHT // 2, x + wide // 2, middle + HEIGHT // 2
-    left = x + ASIDE if side > 0 else x - ASIDE - wide
+    left = x + OFFSET if side > 0 else x - OFFSET - wide
     return left, y - HEIGHT // 2, left + wide, y + HEIGHT // 2
 
 

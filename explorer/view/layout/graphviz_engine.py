@@ -197,7 +197,7 @@ _SPREAD, _CORNER, _FLAT = 18, 12, 8
 """in px: maximum distance between ends of edges at a node, margin at its round corners, height of a flat curve"""
 _NEAR = 16
 """minimum px between a cut of a curve and its ends"""
-_STUB = 24
+_MIN_HANDLE = 24
 """minimum px of the handle at an end of a curve at a box"""
 _FREE, _SAMPLES = 6, 24
 """px between a bent curve and items, and number of its parts that are checked"""
@@ -240,12 +240,12 @@ def _straighten(graph: LayoutGraph, items: _Items, routes: list[list[int]]) -> N
     for (tail, head), route in zip(graph.edges, routes, strict=True):
         if tail < 0 or tail in graph.boxes:
             route[2] = route[0]
-            longer = max(route[3], min(route[1] + _STUB, route[7]))
+            longer = max(route[3], min(route[1] + _MIN_HANDLE, route[7]))
             if longer != route[3] and not items.overlap([*route[:3], longer, *route[4:8]]):
                 route[3] = longer
         if head < 0 or head in graph.boxes:
             route[-4] = route[-2]
-            longer = min(route[-3], max(route[-1] - _STUB, route[-7]))
+            longer = min(route[-3], max(route[-1] - _MIN_HANDLE, route[-7]))
             if longer != route[-3] and not items.overlap([*route[-8:-3], longer, *route[-2:]]):
                 route[-3] = longer
         # Control points beyond the ends of their curve would swing out when an axis is stretched.

@@ -21,7 +21,7 @@ _STEPS = 8
 """number of steps kept at the beginning and at the end of a box"""
 _WIDEST = 290.0
 """maximum width of the steps in px"""
-_MOST = 3
+_COUNTED = 3
 """maximum number of operations counted by name"""
 _FOLDED = ("part", "chain", "repeat", "stack", "block")
 """kinds of boxes from folding, whose names do not describe their contents"""
@@ -52,7 +52,7 @@ class _BoxSummarizer:
         if row.is_operator or row.kind in ("chain", "top", "body"):
             return ""
         if row.kind == "part" and row.count == 1:
-            frequent = self._counts[box].most_common(_MOST)
+            frequent = self._counts[box].most_common(_COUNTED)
             return fit(", ".join(f"{count:,} {name}" for name, count in frequent), TYPE, widest=_WIDEST)
         steps = self._steps[box]
         return _row([fit(step, TYPE) for step in steps]) if len(set(steps)) > 1 else ""

@@ -16,7 +16,7 @@ from explorer.view.model.labels import PORT, fit
 from explorer.view.tree.box_tree import Paths, Segment, Tree
 from explorer.view.tree.slots import Slots, source
 
-_MOST = 12
+_MAX_PORTS = 12
 """maximum number of ports per side; more values share ports, since many parallel edges are hard to read"""
 _BORDER = -1
 """border of the parent box, used as the outside item"""
@@ -61,12 +61,12 @@ def find_ports(tree: Tree, slots: Slots, edges: list[list[tuple[int, int]]]) -> 
 def _crossings(tree: Tree, slots: Slots) -> tuple[dict[int, _Crossing], dict[int, _Crossing]]:
     """Return the crossings of each box's top, where edges enter, and of each box's bottom, where they leave."""
     paths = Paths(tree)
-    holder, depth, parent = paths.holder, paths.depth, paths.parent
+    box_of, depth, parent = paths.box_of, paths.depth, paths.parent
     slot_index, box_index = paths.slot_index, paths.box_index
     tops: dict[int, _Crossing] = {}
     bottoms: dict[int, _Crossing] = {}
     for producer, consumer in slots.edges:
-        start, end = holder[producer], holder[consumer]
+        start, end = box_of[producer], box_of[consumer]
         if start == end:
             continue
         tail, head = slot_index[producer], slot_index[consumer]
@@ -120,7 +120,7 @@ def _grouped(crossing: _Crossing, by_value: bool) -> dict[int, int]:
     """Number the ports of the values that cross a side of a box, in the order of the items inside."""
     rows = sorted(crossing, key=lambda row: row[1])
     for keys in _groupings(rows) if by_value else [_connected(rows)]:
-        if len(set(keys.values())) <= _MOST:
+        if len(set(keys.values())) <= _MAX_PORTS:
             first: dict[Hashable, int] = {}
             return {slot: first.setdefault(keys[slot], len(first)) for slot, _, _ in rows}
     return {slot: 0 for slot, _, _ in rows}

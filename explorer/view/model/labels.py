@@ -22,7 +22,7 @@ NAME, TYPE, TITLE, PORT = 12.0, 10.0, 11.0, 9.0
 """font sizes in px: bold first line, soft second line, bold titles of boxes and groups, port names"""
 LINE = 14
 """line height in px of the soft lines of a closed box"""
-ENTER = 8
+CALL_MARK = 8
 """px on each side of a call's name, for the mark that opens its body"""
 WIDEST, WIDEST_TITLE = 212.0, 280.0
 """maximum width in px of text on a node and above a group"""
@@ -163,7 +163,7 @@ def title_within(titles: Sequence[tuple[str, float]], room: float) -> str:
 def node_size(role: str, text: Text) -> tuple[int, int]:
     """Return the width and height in px of a node with its texts."""
     second = text.second or text.type
-    mark = 2 * ENTER if role == "call" else 0
+    mark = 2 * CALL_MARK if role == "call" else 0
     wide = max(font.width(text.name, NAME, True) + mark, font.width(second, TYPE), font.width(text.ghost, TYPE))
     if role in ("leaf", "input", "constant"):
         return max(72, _even(wide + 26)), 34

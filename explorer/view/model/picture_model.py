@@ -146,12 +146,12 @@ def _kernel_groups(recording: Recording, slots: Slots, tree: Tree) -> list[list[
     for group in sorted(recording.groups, key=lambda group: -group.decision):
         member_slots = {slots.of[node] for node in group.members if slots.of[node] >= 0}
         members = dict.fromkeys(_closed(tree, slot) for slot in sorted(member_slots))
-        holders = {tree.box_of[index] if table == "slot" else tree.boxes[index].parent for table, index in members}
-        if group.kind == "kernel" and len(members) > 1 and len(holders) == 1 and not taken & set(members):
+        containers = {tree.box_of[index] if table == "slot" else tree.boxes[index].parent for table, index in members}
+        if group.kind == "kernel" and len(members) > 1 and len(containers) == 1 and not taken & set(members):
             taken.update(members)
-            holder = holders.pop()
-            index_of = {item: number for number, item in enumerate(tree.boxes[holder].items)}
-            groups[holder].append(sorted(index_of[item] for item in members))
+            container = containers.pop()
+            index_of = {item: number for number, item in enumerate(tree.boxes[container].items)}
+            groups[container].append(sorted(index_of[item] for item in members))
     return groups
 
 
@@ -162,17 +162,17 @@ def _closed(tree: Tree, slot: int) -> BoxItem:
     return BoxItem("box", box) if closed else BoxItem("slot", slot)
 
 
-USEFUL = 40
-"""maximum number of initially visible boxes and nodes, if at least ``_FEW`` are visible"""
+MAX_VISIBLE = 40
+"""maximum number of initially visible boxes and nodes, if at least ``_MIN_VISIBLE`` are visible"""
 
-_FEW = 12
-_READABLE = 8
+_MIN_VISIBLE = 12
+_MAX_OPERATORS = 8
 """maximum number of operators of a file that are shown open; if there are more, all of them are closed"""
 _OPENABLE = ("function", "layer", "scope", "file", "batch", "block")
 
 
 def choose_open(recording: Recording, slots: Slots, tree: Tree, recorded: list[list[tuple[int, int]]]) -> None:
-    """Open user-defined boxes, outermost first, as long as at most ``USEFUL`` items are visible.
+    """Open user-defined boxes, outermost first, as long as at most ``MAX_VISIBLE`` items are visible.
 
     ``recorded`` are each box's segments of the edges that the program recorded.
 
@@ -181,7 +181,7 @@ def choose_open(recording: Recording, slots: Slots, tree: Tree, recorded: list[l
     """
     structure = Structure(recording, slots, types=False)
     structure.enter(tree, tree.postorder(), recorded)
-    operators_closed = sum(scope.type != "" for scope in recording.scopes) > _READABLE
+    operators_closed = sum(scope.type != "" for scope in recording.scopes) > _MAX_OPERATORS
     chooser = _OpenBoxChooser(tree, structure, _sizes(recording, slots, tree), operators_closed)
     for outermost in tree.bodies:
         chooser.open(outermost)
@@ -225,7 +225,7 @@ class _OpenBoxChooser:
                 self._seen.add(number)
             opened += self._open_fitting(new)
         for parent in others:
-            if self._visible < USEFUL // 2:
+            if self._visible < MAX_VISIBLE // 2:
                 others += [box for taken in self._open_fitting([parent]) for box in self._inside(taken)]
 
     def _inside(self, parent: int) -> list[int]:
@@ -234,10 +234,10 @@ class _OpenBoxChooser:
     def _open_fitting(self, boxes: list[int]) -> list[int]:
         """Open boxes if all of them fit, else, if little is visible, the boxes that fit; return the open boxes."""
         sizes = {box: self._sizes[box] for box in boxes}
-        together = self._visible + sum(sizes.values()) - len(sizes) <= USEFUL
-        for box in sorted(boxes, key=sizes.__getitem__) if together or self._visible < _FEW else ():
+        together = self._visible + sum(sizes.values()) - len(sizes) <= MAX_VISIBLE
+        for box in sorted(boxes, key=sizes.__getitem__) if together or self._visible < _MIN_VISIBLE else ():
             # A picture of three boxes is useless; one twice as large as the limit is better.
-            if self._visible + sizes[box] - 1 <= (USEFUL if self._visible >= _FEW else 2 * USEFUL):
+            if self._visible + sizes[box] - 1 <= (MAX_VISIBLE if self._visible >= _MIN_VISIBLE else 2 * MAX_VISIBLE):
                 self._visible += sizes[box] - 1
                 self._boxes[box].open = True
         return [box for box in boxes if self._boxes[box].open]

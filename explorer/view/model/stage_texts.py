@@ -203,11 +203,11 @@ def first_nan(recording: Recording) -> int:
         return -1
     leaves = (node for node in sorted(run.values) if recording.nodes.kind[node] in ("leaf", "input"))
     computed = (node for step in run.steps for node in schedule.kernels[step.kernel].nodes)
-    spoiled = (node for nodes in (leaves, computed) for node in nodes if node in run.values and run.values[node].nan)
-    return next(spoiled, -1)
+    with_nan = (node for nodes in (leaves, computed) for node in nodes if node in run.values and run.values[node].nan)
+    return next(with_nan, -1)
 
 
-CHANCE = 1.25
+MIN_RATIO = 1.25
 """ratio of two measured times below which no difference is reported, since runs of one program vary as much"""
 
 

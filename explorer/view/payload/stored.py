@@ -14,9 +14,9 @@ from io import BytesIO
 from typing import Any
 
 MIME = "application/vnd.explorer+json"
-MOST = 1 << 21
+MAX_BYTES = 1 << 21
 """maximum bytes of a stored view; a larger one would make the notebook slow to open, so the picture replaces it"""
-_UNPACKED = 1 << 28
+_MAX_UNPACKED = 1 << 28
 """maximum size in bytes of a restored payload, since compressed data can expand to thousands of times its size"""
 
 
@@ -26,16 +26,16 @@ def stored(payload: dict[str, Any]) -> dict[str, str] | None:
     # The highest level takes four times as long to save one per cent.
     packed = gzip.compress(text.encode("utf-8", "backslashreplace"), compresslevel=6, mtime=0)
     data = base64.b64encode(packed).decode()
-    return {"gzip": data} if len(data) <= MOST else None
+    return {"gzip": data} if len(data) <= MAX_BYTES else None
 
 
 def restored(data: dict[str, str]) -> dict[str, Any]:
     """Return the payload of a stored view; raise ValueError for other data, or a payload that is too large."""
     try:
         with gzip.open(BytesIO(base64.b64decode(data["gzip"], validate=True))) as packed:
-            text = packed.read(_UNPACKED + 1)
-        if len(text) > _UNPACKED:
-            raise ValueError(f"it unpacks to more than {_UNPACKED:,} bytes")
+            text = packed.read(_MAX_UNPACKED + 1)
+        if len(text) > _MAX_UNPACKED:
+            raise ValueError(f"it unpacks to more than {_MAX_UNPACKED:,} bytes")
         payload: dict[str, Any] = json.loads(text)
         if not isinstance(payload, dict):
             raise ValueError(f"it holds a {type(payload).__name__}")

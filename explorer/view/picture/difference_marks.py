@@ -48,9 +48,9 @@ class SideMarks(NamedTuple):
     planned: dict[int, Difference]
     """marks of nodes whose counterpart exists, once kernels are chosen"""
 
-    def of(self, node: int, counterpart_stands: bool, is_planned: bool) -> Difference | None:
+    def of(self, node: int, has_counterpart: bool, is_planned: bool) -> Difference | None:
         """Return the difference of a node, or None."""
-        if not counterpart_stands:
+        if not has_counterpart:
             return self.absent
         return (self.planned if is_planned else self.standing).get(node)
 

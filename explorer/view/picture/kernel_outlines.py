@@ -16,7 +16,7 @@ from explorer.view.model.labels import TITLE, group_titles, title_within
 from explorer.view.model.picture_model import Model
 from explorer.view.replay.state import State
 
-_PAD, _HUG = 10, 7
+_KERNEL_PAD, _NODE_PAD = 10, 7
 _INDENT = 2
 """px between a title and the left and right of its outline, whose border it must not cover"""
 _LONGEST = 500
@@ -52,10 +52,10 @@ def frames(model: Model, scene: Scene, state: State, is_open: Collection[int]) -
         rects = [*(scene.slots[slot] for slot in slots), *(scene.boxes[box] for box in boxes)]
         others = [rect for slot, rect in scene.slots.items() if slot not in slots and slot in occupied]
         others += [rect for box, rect in scene.boxes.items() if box in nonempty and box not in boxes]
-        walls = [rect for box, rect in scene.boxes.items() if box in is_open]
+        open_rects = [rect for box, rect in scene.boxes.items() if box in is_open]
         numbers = {state.numbers.get(state.shown[slot], 0) for slot in members}
         number = numbers.pop() if len(numbers) == 1 else 0
-        outlines.append(Frame(group, number, _shapes(rects, others, walls), slots, boxes))
+        outlines.append(Frame(group, number, _shapes(rects, others, open_rects), slots, boxes))
     return outlines
 
 
@@ -82,7 +82,7 @@ def closed_around(model: Model, scene: Scene) -> list[int]:
     return hiding
 
 
-def enclosing(rects: Iterable[Rect], pad: int = _PAD) -> Rect:
+def enclosing(rects: Iterable[Rect], pad: int = _KERNEL_PAD) -> Rect:
     """Return the left, top, right and bottom of the padded bounding box of some rectangles."""
     rects = list(rects)
     return (
@@ -93,10 +93,10 @@ def enclosing(rects: Iterable[Rect], pad: int = _PAD) -> Rect:
     )
 
 
-def _shapes(rects: list[Rect], others: list[Rect], walls: list[Rect]) -> tuple[Rect, ...]:
+def _shapes(rects: list[Rect], others: list[Rect], open_rects: list[Rect]) -> tuple[Rect, ...]:
     frame = enclosing(rects)
-    if any(_touches(frame, rect) for rect in others) or any(_cuts(frame, rect) for rect in walls):
-        return tuple(sorted((enclosing([rect], _HUG) for rect in rects), key=lambda shape: (shape[1], shape[0])))
+    if any(_touches(frame, rect) for rect in others) or any(_cuts(frame, rect) for rect in open_rects):
+        return tuple(sorted((enclosing([rect], _NODE_PAD) for rect in rects), key=lambda shape: (shape[1], shape[0])))
     return (frame,)
 
 
@@ -106,8 +106,8 @@ def _touches(frame: Rect, rect: Rect) -> bool:
     return x < right and x + wide > left and y < bottom and y + high > top
 
 
-def _cuts(frame: Rect, wall: Rect) -> bool:
+def _cuts(frame: Rect, open_rect: Rect) -> bool:
     """Return whether a frame is neither inside an open box nor clear of it."""
-    x, y, wide, high = wall
+    x, y, wide, high = open_rect
     inside = x <= frame[0] and y <= frame[1] and frame[2] <= x + wide and frame[3] <= y + high
-    return not inside and _touches(frame, wall)
+    return not inside and _touches(frame, open_rect)

@@ -11,7 +11,7 @@ from explorer.view.base.palette import page_colours
 
 _LEFT, _WIDE, _HIGH, _GAP = 92, 620, 16, 6
 """in px: space for names on the left, width of the time axis, height of a lane, gap between lanes"""
-_MOST, _PARTS = 64, 4
+_MAX_LANES, _PARTS = 64, 4
 """maximum number of drawn lanes, and number of intervals on the time axis"""
 _STYLE = page_colours(".explorer-lanes") + (
     ".explorer-lanes text{font:11px var(--font);fill:var(--soft)}"
@@ -23,7 +23,7 @@ _STYLE = page_colours(".explorer-lanes") + (
 
 def lanes_picture(lanes: Sequence[Lane], micros: float) -> str:
     """Return lanes as SVG: each computes (blue), receives (orange, a strip below) or waits; at most 64 are drawn."""
-    drawn = lanes[:_MOST]
+    drawn = lanes[:_MAX_LANES]
     scale = _WIDE / micros if micros > 0 else 0.0
     bottom = len(drawn) * (_HIGH + _GAP) + 10
     wide, high = _LEFT + _WIDE + 14, bottom + (42 if len(lanes) > len(drawn) else 24)
@@ -48,8 +48,8 @@ def lanes_picture(lanes: Sequence[Lane], micros: float) -> str:
     if len(lanes) > len(drawn):
         more = f"{counted_text(len(lanes) - len(drawn), 'more lane')} not drawn"
         parts.append(element("text", more, x=_LEFT, y=bottom + 30))
-    spoken = f"{counted_text(len(lanes), 'lane')}, {micros_text(micros)}"
-    box = {"viewBox": f"0 0 {wide} {high}", "aria-label": spoken}
+    description = f"{counted_text(len(lanes), 'lane')}, {micros_text(micros)}"
+    box = {"viewBox": f"0 0 {wide} {high}", "aria-label": description}
     size = {
         "xmlns": "http://www.w3.org/2000/svg",
         "width": wide,

@@ -18,7 +18,7 @@ from explorer.view.picture.svg import svg
 
 SCALE = 2
 """pixels per unit of the picture, so that text of 9 units is legible"""
-MOST = 16_384
+MAX_SIDE = 16_384
 """maximum number of pixels per side, which every viewer can show; 16,384 × 16,384 take 1 GiB in memory"""
 
 
@@ -32,7 +32,7 @@ class PictureSizeError(ValueError):
     """Error for a picture with more pixels than a PNG may have here; ``width`` and ``height`` are in pixels."""
 
     def __init__(self, width: int, height: int) -> None:
-        super().__init__(f"a picture of {width:,} × {height:,} px: a PNG may have {MOST:,} px a side")
+        super().__init__(f"a picture of {width:,} × {height:,} px: a PNG may have {MAX_SIDE:,} px a side")
         self.width, self.height = width, height
 
 
@@ -70,7 +70,7 @@ def png(
         edge_types=edge_types,
     )
     width, height = (math.ceil(float(side) * SCALE) for side in _SIZE.findall(picture)[0])
-    if max(width, height) > MOST:
+    if max(width, height) > MAX_SIDE:
         raise PictureSizeError(width, height)
     letter, blank = (bytes(resvg_py.svg_to_bytes(svg_string=_LETTER.format(text))) for text in ("M", ""))
     if letter == blank:

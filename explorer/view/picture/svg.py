@@ -244,9 +244,9 @@ class _Picture:
 
     def _live(self) -> dict[int, list[int]]:
         live: dict[int, list[int]] = {box: [] for box in self.scene.boxes if box not in self.is_open}
-        closed, holder = closed_around(self.model, self.scene), self.model.tree.box_of
+        closed, box_of = closed_around(self.model, self.scene), self.model.tree.box_of
         for slot in self.state.shown:
-            box = closed[holder[slot]]
+            box = closed[box_of[slot]]
             if box in live:
                 live[box].append(slot)
         return live

@@ -8,7 +8,7 @@ export interface Body {
   outputs: number[];
 }
 
-/** Container of slots and boxes; an edge is its items, its route, its ports and the names of these. */
+/** Container of slots and boxes. An edge consists of its items, route, ports and port names. */
 export interface BoxTable {
   kind: string;
   label: string;
@@ -43,7 +43,7 @@ export interface Composition {
   members: number[];
 }
 
-/** Decision; a fact is a text, a node, or several of both. */
+/** Decision; a fact is a text, a node, or a list of these. */
 export interface DecisionTable {
   stage: number;
   rule: string;
@@ -81,7 +81,7 @@ export interface Gradient {
   saved: number[];
 }
 
-/** Nodes put together, with titles and their widths in px, the longest first. */
+/** Group of nodes, with titles and their widths in px, the longest first. */
 export interface GroupTable {
   decision: number;
   kind: string;
@@ -96,7 +96,7 @@ export interface InterfaceRow {
   node: number;
 }
 
-/** Slot or box inside a box; without a place where the box is not laid out yet. */
+/** Slot or box inside a box, without coordinates if the box is not laid out yet. */
 export interface ItemTable {
   slot?: number;
   box?: number;
@@ -124,7 +124,7 @@ export interface Kernel {
   waiting_count: number;
 }
 
-/** Layer, with its ports and policies in words. */
+/** Layer, with its ports and policies as text. */
 export interface LayerTable {
   name: string;
   type: string;
@@ -137,7 +137,7 @@ export interface LayerTable {
   scopes: number[];
 }
 
-/** Boxes, slots and their texts: see labels.Text; "turned" has the other direction. */
+/** Boxes, slots and their texts (labels.Text); "turned" is the layout in the other direction. */
 export interface LayoutTables {
   direction: "down" | "right";
   turned?: any[];
@@ -147,14 +147,14 @@ export interface LayoutTables {
   bodies: number[];
 }
 
-/** Elements and bytes of the values that exist before a run. */
+/** Numbers of elements and bytes of the values that exist before a run. */
 export interface LeafTable {
   parameters: Record<number, number>;
   weights: Record<number, number>;
   others: Record<number, number>;
 }
 
-/** Cell or file: the lines that recorded nodes, and those around them. */
+/** Cell or file: the lines that recorded nodes, and the lines around them. */
 export interface ListingTable {
   where: string;
   unit: string;
@@ -207,7 +207,7 @@ export interface PayloadTables {
   options: OptionTable;
 }
 
-/** Template of a sentence: texts, code, and labels of facts. */
+/** Template of a sentence, with texts, code and labels of facts. */
 export interface ReasonTable {
   sentence: (string | Code | [string] | [string, string])[];
   explanation: number;
@@ -249,7 +249,7 @@ export interface RecordingTables {
   run: Run | null;
 }
 
-/** Rules of the story, applied. */
+/** Results of the replay rules. */
 export interface ReplayTables {
   ends: number[];
   kernels: number[][];
@@ -285,7 +285,7 @@ export interface Scope {
   type: string;
 }
 
-/** Place that nodes share. */
+/** Position shared by nodes that replace each other. */
 export interface SlotTable {
   nodes: number[];
   text: number[];
@@ -298,7 +298,7 @@ export interface SourceTable {
   text: string;
 }
 
-/** Stage, with its numbers in words. */
+/** Stage, with its counts as text. */
 export interface StageTable {
   name: string;
   kind: "record" | "rewrite" | "order" | "format" | "memory" | "run";
@@ -335,7 +335,7 @@ export interface Summary {
   elements: string;
 }
 
-/** Type of a value: its text is that of the shape, with the names of its dimensions, and of what follows it. */
+/** Type of a value, whose text is the shape, with names of dimensions, followed by ``text``. */
 export interface TypeTable {
   shape: number[];
   named?: string;

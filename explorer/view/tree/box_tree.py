@@ -231,7 +231,7 @@ class Paths:
     def __init__(self, tree: Tree, ports: Mapping[tuple[int, int, int], int] | None = None) -> None:
         boxes = tree.boxes
         self.ports = ports or {}
-        self.holder = tree.box_of
+        self.box_of = tree.box_of
         """the box of each slot"""
         self.slot_index, self.box_index = [0] * len(tree.box_of), [0] * len(boxes)
         """the index of each slot, and of each box, among the items of its box"""
@@ -249,7 +249,7 @@ class Paths:
 
     def segments(self, producer: int, consumer: int) -> Iterator[Segment]:
         """Yield the segments of an edge between two slots."""
-        start, end = self.holder[producer], self.holder[consumer]
+        start, end = self.box_of[producer], self.box_of[consumer]
         tail, head = self.slot_index[producer], self.slot_index[consumer]
         out = into = 0
         while start != end:
@@ -269,12 +269,12 @@ class Paths:
 def lift(tree: Tree, edges: Iterable[tuple[int, int]]) -> list[list[tuple[int, int]]]:
     """Return for each box its segments of edges between slots, without duplicates."""
     paths = Paths(tree)
-    holder, depth, parent = paths.holder, paths.depth, paths.parent
+    box_of, depth, parent = paths.box_of, paths.depth, paths.parent
     slot_index, box_index = paths.slot_index, paths.box_index
     segments_of: list[dict[tuple[int, int], None]] = [{} for _ in tree.boxes]
     # The same walk as Paths.segments, since a generator for each of 100,000 edges would take twice as long.
     for producer, consumer in edges:
-        start, end, tail, head = holder[producer], holder[consumer], slot_index[producer], slot_index[consumer]
+        start, end, tail, head = box_of[producer], box_of[consumer], slot_index[producer], slot_index[consumer]
         while start != end:
             if depth[start] >= depth[end]:
                 segments_of[start][tail, -1] = None

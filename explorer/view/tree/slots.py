@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from explorer.record import Recording
 
-_HOPS = 8
+_MAX_REPLACEMENTS = 8
 """maximum number of replacements of an operand with an edge each; longer series keep the first and last"""
 
 
@@ -125,7 +125,7 @@ def _producers(
         return [operand]
     producers: list[int] = []
     # An operand that was replaced repeatedly has an edge from each slot, for the steps in between.
-    for _ in range(_HOPS):
+    for _ in range(_MAX_REPLACEMENTS):
         if operand not in replaced:
             return [*producers, operand]
         decision, new = replaced[operand]

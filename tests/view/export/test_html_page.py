@@ -48,7 +48,7 @@ def test_the_page_contains_the_payload(make):
 
 @pytest.mark.spec("V-14")
 def test_the_page_of_a_large_graph_contains_one_direction(monkeypatch):
-    monkeypatch.setattr(html_page, "_TURNED", len(sample.mlp().nodes) - 1)
+    monkeypatch.setattr(html_page, "_BOTH_DIRECTIONS", len(sample.mlp().nodes) - 1)
     data, _ = Page(html(sample.mlp())).scripts
     assert "turned" not in json.loads(data)["layout"]
 

@@ -3,7 +3,7 @@
 import pytest
 
 import explorer as ex
-from explorer.view.folding.added_node_boxes import LEAST
+from explorer.view.folding.added_node_boxes import MIN_NODES
 from explorer.view.layout.box_layout import Layouts
 from explorer.view.layout.layout_engine import RANK_GAP
 from explorer.view.model.picture_model import Model, build_model
@@ -70,14 +70,14 @@ def test_the_box_is_drawn_once_its_nodes_exist():
     assert drawn_open(spans, joined_boxes(model), 2 * join.last) == {*joined_boxes(model)}
 
 
-@pytest.mark.parametrize("produced", [LEAST - 1, LEAST])
+@pytest.mark.parametrize("produced", [MIN_NODES - 1, MIN_NODES])
 def test_a_few_produced_nodes_have_no_box(produced):
     model = build_model(produced_chain(produced))
-    assert [box.label for box in model.tree.boxes[1:]] == ["made by join"] * (produced >= LEAST)
+    assert [box.label for box in model.tree.boxes[1:]] == ["made by join"] * (produced >= MIN_NODES)
 
 
 def test_produced_nodes_around_a_recorded_node_have_no_box():
     """As one box they would read themselves through the recorded node."""
-    model = build_model(produced_chain(2 * LEAST, between=True))
+    model = build_model(produced_chain(2 * MIN_NODES, between=True))
     assert [box.label for box in model.tree.boxes[1:]] == []
     check(model)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from explorer.view.folding.isomorphic_subgraphs import FEWEST, equal_subgraphs
+from explorer.view.folding.isomorphic_subgraphs import MIN_COUNT, equal_subgraphs
 
-MANY = 2 * FEWEST
+MANY = 2 * MIN_COUNT
 
 
 def lanes(count, *names):
@@ -27,7 +27,7 @@ def test_parallel_chains_are_subgraphs():
 
 
 def test_too_few_chains_are_not_grouped():
-    assert found(*lanes(FEWEST - 1, "matmul", "add")) == []
+    assert found(*lanes(MIN_COUNT - 1, "matmul", "add")) == []
 
 
 def test_a_different_chain_is_not_grouped():
@@ -55,9 +55,9 @@ def test_different_weights_give_different_sets():
 
 def test_each_level_of_trees_is_a_set():
     """In trees of different sizes, operations that read only leaves are a set before the operations that read them."""
-    first, second = list(range(MANY)), list(range(MANY, MANY + FEWEST))
-    edges = [(2 * place, MANY + place) for place in range(FEWEST)]
-    assert found(MANY + FEWEST, edges, ["compose"] * (MANY + FEWEST)) == [
+    first, second = list(range(MANY)), list(range(MANY, MANY + MIN_COUNT))
+    edges = [(2 * place, MANY + place) for place in range(MIN_COUNT)]
+    assert found(MANY + MIN_COUNT, edges, ["compose"] * (MANY + MIN_COUNT)) == [
         [[item] for item in first],
         [[item] for item in second],
     ]

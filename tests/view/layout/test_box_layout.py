@@ -49,7 +49,7 @@ def test_engines_place_items_inside_without_overlap(engine, graph):
 
 
 def test_recent_layouts_are_cached(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(graphviz_engine, "_KEPT", 0)
+    monkeypatch.setattr(graphviz_engine, "_CACHED", 0)
     engine, (one, other) = Dot(), list(GRAPHS.values())[:2]
     first = engine.place(one)
     assert engine.place(one) is first

@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from explorer.view.layout.box_layout import Layouts
-from explorer.view.model.labels import ENTER, Text, node_size, title_within
-from explorer.view.model.picture_model import USEFUL, build_model
+from explorer.view.model.labels import CALL_MARK, Text, node_size, title_within
+from explorer.view.model.picture_model import MAX_VISIBLE, build_model
 from explorer.view.tree.topological import levels
 from tests.support.scenes import check, scene_size
 from tests.view import sample
@@ -146,14 +146,14 @@ def test_a_graph_without_scopes_is_cut_into_parts_that_read_only_earlier_parts()
     model = build_model(sample.dag(3000))
     check(model)
     top = model.tree.boxes[0]
-    assert 10 <= len(top.items) <= USEFUL
+    assert 10 <= len(top.items) <= MAX_VISIBLE
     assert min(levels(len(top.items), model.edges[0])) >= 0
 
 
 @pytest.mark.spec("V-7")
 @pytest.mark.parametrize("make", [sample.mlp, sample.transformer, sample.resnet])
 def test_it_opens_on_a_useful_number_of_boxes(make):
-    assert 8 <= scene_size(build_model(make())) <= USEFUL
+    assert 8 <= scene_size(build_model(make())) <= MAX_VISIBLE
 
 
 def test_scopes_around_one_node_have_no_boxes():
@@ -268,7 +268,7 @@ def test_boxes_connected_through_single_nodes_are_not_a_stack():
 def test_a_call_has_space_for_its_mark() -> None:
     """A call is wider than an operation of the same name by the space for a mark on both sides."""
     text = Text("a name that is wider than the type", "2 f32", "", "", "")
-    assert node_size("call", text)[0] - node_size("operation", text)[0] == 2 * ENTER
+    assert node_size("call", text)[0] - node_size("operation", text)[0] == 2 * CALL_MARK
 
 
 def test_the_first_title_that_fits_is_used_else_the_last():

@@ -127,5 +127,5 @@ def test_style_sheets_replace_their_imports():
 def test_the_front_end_has_the_label_sizes_of_python(monkeypatch):
     """Python finds space for labels with the numbers that the front end uses to draw them."""
     monkeypatch.setattr(script_bundle, "HEIGHT", 34)
-    monkeypatch.setattr(script_bundle, "ASIDE", 7)
+    monkeypatch.setattr(script_bundle, "OFFSET", 7)
     assert 'const EDGE_LABEL = {"height": 34, "aside": 7};' in script.__wrapped__()

@@ -71,7 +71,7 @@ def test_a_measured_batch_is_stored_like_an_unmeasured_one() -> None:
 
 
 def test_a_view_that_is_too_large_is_not_stored(program, monkeypatch) -> None:
-    monkeypatch.setattr(stored_views, "MOST", 100)
+    monkeypatch.setattr(stored_views, "MAX_BYTES", 100)
     view = ex.explore(program)
     data, _ = view._repr_mimebundle_()
     assert MIME not in data
