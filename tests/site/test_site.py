@@ -355,7 +355,7 @@ def test_a_damaged_view_is_reported(tmp_path: Path, data: object) -> None:
 
 
 def test_a_view_that_unpacks_without_limit_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stored_views, "_UNPACKED", 1000)
+    monkeypatch.setattr(stored_views, "_MAX_UNPACKED", 1000)
     with pytest.raises(ValueError, match="more than 1,000 bytes"):
         restored(packed(" " * 10**6))
 
