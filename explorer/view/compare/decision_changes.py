@@ -60,7 +60,7 @@ def changes(before: Sequence[Stated], after: Sequence[Stated]) -> list[str]:
     by_stage, before, after = _paired(before, after, lambda row: (row.line.stage, _name(row)))
     compared = by_rule + by_stage
     reworded = [pair for pair in compared if _decision(pair[0]) == _decision(pair[1])]
-    # Lost and declined decisions come first; a decision with other numbers or at another location explains less.
+    # Lost and declined decisions come first, since changed numbers and locations explain less.
     lines = [
         *[(new, _changed(old, new)) for old, new in compared if (old, new) not in reworded],
         *[(old, f"{_heading(old)}: was {_decision(old)} ({old.sentence}), now there is none") for old in before],

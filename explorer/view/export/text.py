@@ -69,7 +69,7 @@ def _decision_lines(recording: Recording, decisions: Sequence[Decision], cut: bo
 
 
 def _ends(rows: Sequence[_Row], lines: Callable[[Sequence[_Row]], list[str]], what: str) -> list[str]:
-    """Return the lines of all rows, or if there are many, for speed, of only the first and last rows."""
+    """Return the lines of all rows; if there are many, format only the first and last rows."""
     hidden = len(rows) - _FIRST - _LAST
     if hidden <= 0:
         return lines(rows)

@@ -18,7 +18,7 @@ from explorer.view.tree.topological import contractible
 def gather(recording: Recording, slots: Slots, tree: Tree) -> None:
     """Put the nodes that compute each batch into one box, next to the nodes that they replace.
 
-    Edges of nodes that exist only between two passes are ignored, since results stacked again would form a cycle.
+    Edges of nodes that exist only between two passes are removed, since rows stacked again would form a cycle.
     """
     all_batches = batches(recording)
     if not all_batches:

@@ -154,7 +154,7 @@ class _Folder:
     def _split_chain(self, box: int, members: list[BoxItem], label: str) -> None:
         """Split a chain into nested chains that are short enough to read."""
         parts = members
-        # Up to half as many more may stay, since cutting 45 into 40 and 5 would hide little.
+        # Chains up to 1.5 times the limit are not split, since splitting 45 items into 40 and 5 would hide few.
         while len(parts) > MAX_PARTS + MAX_PARTS // 2:
             groups = [parts[start : start + MAX_PARTS] for start in range(0, len(parts), MAX_PARTS)]
             parts = []
@@ -437,7 +437,7 @@ def _find(folder: _Folder, box: int, edges: _Edges, recorded: _Edges) -> list[_P
     written = {index for index, node in first.items() if nodes.born[node] < 0}
     sets = equal_subgraphs(len(items), recorded[box], written, operation_of)
     sets += equal_subgraphs(len(items), edges[box], first.keys() - written, operation_of)
-    # A few equal operations on one level are a coincidence; if most are equal, the program repeats them.
+    # If only a few operations on one level are equal, it is a coincidence and not repetition.
     if 2 * sum(len(pieces) * len(pieces[0]) for pieces in sets) < len(first):
         sets = [pieces for pieces in sets if len(pieces[0]) > 1]
     return [[[items[index] for index in piece] for piece in pieces] for pieces in sets]

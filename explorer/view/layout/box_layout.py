@@ -103,7 +103,7 @@ class Layouts(Sequence[BoxLayout]):
         renew_in_children(self)
 
     def renew(self) -> None:
-        """Recreate in a forked process the state that a thread of its parent may have been changing."""
+        """Recreate the state that another thread of the parent process may have been changing during a fork."""
         # A generator that another thread was executing cannot be resumed.
         self._choosing, self._simple = self._choices(), {}
         self._lock = threading.RLock()

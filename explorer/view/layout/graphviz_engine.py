@@ -347,7 +347,7 @@ def _parts(curve: list[tuple[int, int]], height: int) -> list[tuple[int, int]]:
 
 
 def _split_curve(curve: list[tuple[int, int]], fraction: float) -> list[tuple[float, float]]:
-    """Cut a curve in two at a fraction of its parameter, by de Casteljau's construction."""
+    """Split a curve into two at a fraction of its parameter, with de Casteljau's algorithm."""
     rows: list[list[tuple[float, float]]] = [[(float(x), float(y)) for x, y in curve]]
     while len(rows[-1]) > 1:
         rows.append([(a + fraction * (c - a), b + fraction * (d - b)) for (a, b), (c, d) in pairwise(rows[-1])])

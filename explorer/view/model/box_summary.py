@@ -92,7 +92,7 @@ class _BoxSummarizer:
 
     def _step(self, slot: int, inlined: bool = False) -> list[str]:
         members = self._slots.nodes[slot]
-        # A call created by a pass and inlined again is described by its body, as is a mapped call.
+        # A call created by a pass and inlined later is described by its body, like a mapped call.
         recorded = self._nodes.born[members[0]] < 0 and not inlined
         node = members[0] if recorded else counted(self._recording, members)
         return [self._nodes.label[node]] if self._nodes.kind[node] in ("operation", "call") else []

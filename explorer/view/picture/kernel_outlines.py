@@ -60,7 +60,7 @@ def frames(model: Model, scene: Scene, state: State, is_open: Collection[int]) -
 
 
 def frame_title(frame: Frame, sign: str) -> Markup:
-    """Draw the title of a kernel above its outline, no wider than it; a shortened title has a tooltip."""
+    """Draw the title of a kernel above its outline; a title wider than the outline is shortened and has a tooltip."""
     left, top, right, _ = frame.shapes[0]
     titles = [title for title, _ in group_titles(frame.group)]
     if frame.number:

@@ -76,7 +76,7 @@ def _emptied(recording: Recording, slots: Slots, tree: Tree) -> tuple[dict[int, 
 def _changing(recording: Recording, emptied: Mapping[int, int], rows: Sequence[tuple[int, int]]) -> list[Stage]:
     """Return the stages during which rows, or the boxes that contain only rows, change."""
     born, gone = recording.nodes.born, recording.nodes.gone
-    # A row that a decision adds or removes exists, or does not, from the next position on.
+    # A decision's change of rows takes effect at the next position.
     changed = {decision + 1 for _, node in rows for decision in (born[node], gone[node]) if decision >= 0}
     if changed:
         changed.update(emptied.values())

@@ -61,9 +61,9 @@ class Tree:
     box_of: list[int] = field(default_factory=list)
     """innermost box around each slot"""
     open_spans: dict[int, list[tuple[int, int]]] | None = field(default=None, repr=False, compare=False)
-    """intervals in which boxes are drawn open, once replay/contents.py has computed them"""
+    """intervals in which boxes are drawn open, cached by replay/contents.py"""
     row_texts: dict[int, list[tuple[int, str]]] | None = field(default=None, repr=False, compare=False)
-    """texts of boxes that contain only rows of batches, once replay/batch_rows.py has computed them"""
+    """texts of boxes that contain only rows of batches, cached by replay/batch_rows.py"""
     _postorder: list[int] | None = field(default=None, repr=False, compare=False)
 
     def set_items(self, box: int, items: list[BoxItem]) -> None:

@@ -69,7 +69,7 @@ def test_an_operation_has_an_edge_for_each_value_that_it_reads_from_outside():
 
 @pytest.mark.spec("V-7")
 def test_values_stay_separate_through_nested_boxes():
-    """Edges of two values of one box to an operation two boxes deep are side by side in every box."""
+    """Edges of two values are side by side in every box on the way to an operation two boxes deep."""
     make = sample.Builder("ports", "90a9")
     kind = make.type(4, 4)
     first, outer = make.scope("first"), make.scope("outer")
