@@ -92,7 +92,7 @@ def test_a_tutorial_that_was_run_in_jupyterlab_and_stripped_is_as_it_was(lab, la
     assert (lab.root / name).read_bytes() == committed
 
 
-@pytest.mark.spec("V-22", headline=True)
+@pytest.mark.spec("V-22")
 def test_a_stripped_notebook_that_is_opened_has_no_unsaved_changes(lab, notebook, open_lab_page):
     """Open a stripped notebook in JupyterLab without unsaved changes."""
     document = saved(lab, notebook(CODE))

@@ -55,7 +55,7 @@ def shadow(page: Page, tmp_path: Path) -> Callable[[int], Locator]:
     return show
 
 
-@pytest.mark.spec("V-16", headline=True)
+@pytest.mark.spec("V-16")
 def test_a_view_in_a_shadow_root_has_its_style_and_the_keyboard(shadow):
     """Show a view in marimo, inside a shadow root, with its styles, keys and links."""
     views = shadow(2)

@@ -39,7 +39,7 @@ def test_a_page_of_an_executed_notebook_shows_its_pictures():
     assert WIDGET not in main_part
 
 
-@pytest.mark.spec("V-15", "V-22", headline=True)
+@pytest.mark.spec("V-15", "V-22")
 def test_a_notebook_that_a_program_executed_stores_no_model():
     """Keep notebooks that nbconvert or papermill executed small: they store no state of widgets."""
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in (VIEW, PAIR)])
