@@ -208,9 +208,9 @@ LINKED = (
 """terms whose first use leads to the glossary: those that mean nothing else in the notebooks"""
 NEXT = "## What to try next"
 ABOUT_EXERCISES = (
-    "## Exercises\n\nEach cell below shows a task. Write your answer in the cell after it, and pass it to `check`,"
-    " which reports whether it is right, with the facts of its plan. `hint()` gives a little more help at each call,"
-    " and `solution()` shows a folded solution."
+    "## Exercises\n\nEach cell below shows a task. Write your answer in the next cell and pass it to `check`, which"
+    " tells you whether it is right and shows the relevant facts. Each call of `hint()` gives a little more help, and"
+    " `solution()` shows the solution, collapsed at first."
 )
 _EXERCISE = re.compile(r"(exercises?|answer)-\d\d")
 _LINK = re.compile(r"\[([^\]]+)\]\(\.\./assets/glossary\.md#[^)]+\)")

@@ -1,4 +1,4 @@
-"""Explorer: see what a tensor program is, what a planner does to it, and why, step by step, in Jupyter.
+"""Explorer: see how a planner changes a tensor program, step by step and with reasons, in Jupyter.
 
 Start here
 ----------
@@ -7,8 +7,7 @@ Start here
 >>> x, W = ex.tensor(np.ones((2, 3))), ex.tensor(np.full((3, 2), 0.5))
 >>> y = np.tanh(x @ W) + 2 * (x @ W)  # recorded, not computed
 >>> ex.evaluate(y).round(2).tolist()  # planned, run: a NumPy array
-[[3.91, 3.91], [3.91, 3.91]]
->>> view = ex.explore(y)  # as the last line of a cell: each step, and why
+[[3.91, 3.91], [3.91, 3.91]] >>> view = ex.explore(y) # as the last line of a cell: every step with its reasons
 
 Where to go next
 ----------------
@@ -85,20 +84,20 @@ _NAMES = {
     "train.parallel": "parallelize",
     "view.export.outputs": "outputs",
 }
-"""Module → its public names. With those of operations, which the registry has, they are all names of ``ex``: each is
-imported when it is asked for. ``python assets/public_names.py`` writes them to __init__.pyi, for editors and mypy."""
+"""Module → its public names. Each name is imported at its first use. The other names of ``ex`` are operations, which
+are in the registry. ``python assets/public_names.py`` writes all names to __init__.pyi, for editors and mypy."""
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 _PACKAGES = ("layers", "ops", "testing", "train")
-"""packages among the public names; others are reached by their files' names"""
+"""packages that are public names; other packages must be imported by their module names"""
 _OPERATIONS = ("ops", "data.type_erasure", "gradients")
-"""parts that declare operations, imported before the first public name is: each enters its own into the registry"""
+"""modules that register operations when they are imported, which happens before the first public name is imported"""
 _RENAMED = {"Link": "Rule"}
-"""old public names, and today's"""
+"""old public name → current name"""
 
 
 def __getattr__(name: str) -> Any:
-    """A public name, or the recording function of an operation: ``ex.exp``, ``ex.softmax``, those of users too."""
-    if name.startswith("_"):  # tools ask for such names
+    """Return a public name, or the recording function of a built-in or user-defined operation, such as ``ex.exp``."""
+    if name.startswith("_"):  # tools request such names
         raise AttributeError(f"module 'explorer' has no attribute {name!r}", name=name)
     functions = _functions()
     if name in _MODULES:
@@ -106,7 +105,7 @@ def __getattr__(name: str) -> Any:
         return value
     if name in functions:
         value = functions[name]
-        # A user's operation may be defined again under its name; explorer's own are found at once from now on.
+        # Only explorer's own operations are cached, because a user may redefine an operation with the same name.
         if value.__module__.partition(".")[0] == __name__:
             globals()[name] = value
         return value
@@ -117,7 +116,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """Every public name, those of operations among them: ``help(ex)`` shows those of ``__all__`` alone."""
+    """Return every public name, including operations; ``help(ex)`` shows only the names in ``__all__``."""
     return sorted({*_MODULES, *_PACKAGES, *_functions(), "__version__"})
 
 
@@ -131,7 +130,7 @@ def _functions() -> dict[str, Any]:
 
 
 def _near(name: str) -> str:
-    from explorer.names import hint_among  # only an unknown name asks for it
+    from explorer.names import hint_among  # needed only for an unknown name
 
     return hint_among(name, __dir__())
 

@@ -1,4 +1,4 @@
-"""``python -m explorer``: the command line."""
+"""Entry point of ``python -m explorer``, which runs the command line."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""``explore``: from expressions, layers and plans to recordings, from recordings to views."""
+"""``explore``, which records expressions, layers or plans, and shows the recording in a view."""
 
 from __future__ import annotations
 
@@ -34,23 +34,26 @@ if TYPE_CHECKING:
     from explorer.net import Net, NetOperator
 
 _VIEW = tuple(ViewOptions.__annotations__)
-"""options of a view"""
+"""names of the options of a view"""
 _PLANNED: dict[str, Any] = {"run": True, "record": "values", "plan": None}
-"""options of what is planned for the view"""
+"""planning options of ``explore`` and their defaults"""
 
 
 Node: TypeAlias = "Expr | NetOperator | int | str"
-"""what every method of a view takes for a node: its expression, the operator of a net that records it, its id, or a
-name: of an operator, a layer, a scope, a variable or an operation"""
+"""node as an argument of a view's methods: an expression, an operator of a net, the id of a node, or a name of an
+operator, layer, scope, variable or operation"""
 
 
 def check_view(**options: Any) -> None:
-    """Raise an error for an option that no view has, or for a wrong value of one."""
+    """Raise an error if ``options`` contains an unknown option of a view or an invalid value."""
     check_options(options)
 
 
 def check_options(options: Mapping[str, Any], *further: str) -> None:
-    """Raise UnknownNameError, with near names, for an option that no view has, OperandError for a wrong value."""
+    """Raise UnknownNameError with similar names for an unknown option, and OperandError for an invalid value.
+
+    ``further`` are names of options that are allowed in addition to the options of a view.
+    """
     for name in options:
         if name not in _VIEW:
             refuse_option(name, "explore", (*_VIEW, *further))
@@ -67,9 +70,9 @@ def check_options(options: Mapping[str, Any], *further: str) -> None:
 
 @named_methods
 class ExpressionView(GraphView):
-    """A view of a recording, and of its plan unless None, whose nodes are expressions: it takes and returns these.
+    """View of a recording whose methods accept and return expressions as nodes; ``plan`` may be None.
 
-    Without ``source`` neither the view nor what it saves holds any text of the program.
+    With ``source=False``, neither the view nor a saved file contains source code of the program.
     """
 
     @gc_paused()
@@ -84,15 +87,16 @@ class ExpressionView(GraphView):
         return recording if self._has_source else without_source(recording)
 
     def update(self, recording: Recording) -> None:
-        """Show a newer recording of the same plan, for instance after its run; step, stage and selection are kept."""
+        """Show a newer recording of the same plan, such as after a run; step, stage and selection stay the same."""
         super().update(self._shown(recording))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write what the view shows, at its step, with its selection and open boxes; the ending chooses the form.
+        """Save the view with its current step, selection and open boxes; the extension of ``path`` selects the format.
 
-        ``.html`` is a page to step through, ``.svg`` and ``.png`` are pictures, ``.dot`` is for Graphviz; ``.txt`` (the
-        decisions) and ``.json`` (the recording) hold all steps. Example: ``plan.explore().save("model.html")``. Raises
-        FileError for another ending, and for ``.png`` without the extra ``explorer-graphs[png]``.
+        ``.html`` is an interactive page, ``.svg`` and ``.png`` are images, and ``.dot`` is for Graphviz. ``.txt`` (the
+        decisions) and ``.json`` (the recording) contain all steps. Example: ``plan.explore().save("model.html")``.
+        Raises FileError for any other extension, and for ``.png`` if the extra ``explorer-graphs[png]`` is not
+        installed.
         """
         save(self.recording, path, self.state)
 
@@ -101,7 +105,7 @@ class ExpressionView(GraphView):
             return node_id(self.planned, what)
         node: Any = what
         if not isinstance(what, (int, str)):
-            from explorer.net import NetOperator  # only a view of a net is given operators
+            from explorer.net import NetOperator  # needed only for the view of a net
 
             rule = "an expression, an operator, a node's number, or a name"
             check_type(node, "node", (int, str, NetOperator), rule, 'view.focus(net["conv1"]), view.why(x, "conv1")')
@@ -113,40 +117,42 @@ class ExpressionView(GraphView):
         return node  # type: ignore[no-any-return]  # checked above
 
     def focus(self, what: Node) -> None:
-        """Select a node, open the boxes around it and bring it into sight.
+        """Select a node, open the boxes that contain it, and scroll to it.
 
-        Takes an expression, an operator (``net["conv2"]``), a node's id, or the name of an operator, a layer, a scope,
-        a variable or an operation; so do the other methods, and ``view.selected = …``, which selects it where it is.
-        Of an operator or a scope the last node is selected.
+        ``what`` is an expression, an operator (``net["conv2"]``), a node's id, or the name of an operator, layer,
+        scope, variable or operation. The other methods accept the same values. So does ``view.selected = …``, which
+        selects the node without scrolling. For an operator or a scope, the last node is selected.
         """
         super().focus(self._node_of(what))
 
     def trace(self, node: Node, way: str = "inputs") -> None:
-        """Select a node and light all that it is computed from, or with ``way="outputs"`` all computed from it.
+        """Select a node and highlight the nodes from which it is computed.
 
-        Takes a node as ``focus`` does. Example: ``view.trace(y, "outputs")``.
+        ``way="outputs"`` highlights the nodes that are computed from it instead. ``node`` is as in ``focus``. Example:
+        ``view.trace(y, "outputs")``.
         """
         super().trace(self._node_of(node), way)
 
     def why(self, one: Node, other: Node | None = None) -> str:
-        """Return the history of a node as text; of two nodes the decisions about both, or what became of each.
+        """Return the decisions about a node as text, or the decisions that affect both of two nodes.
 
-        Takes nodes as ``focus`` does. Example: ``print(view.why(x, y))``.
+        If no decision affects both nodes, return the history of each. ``one`` and ``other`` are as in ``focus``.
+        Example: ``print(view.why(x, y))``.
         """
         return super().why(self._node_of(one), None if other is None else self._node_of(other))
 
     def from_line(self, line: int | str, cell: str | int | None = None) -> list[int]:
-        """Return the nodes recorded at a line, and select the first one; see ``GraphView.from_line``."""
+        """Return the ids of the nodes recorded at a line, and select the first; see ``GraphView.from_line``."""
         check_type(line, "line", (int, str), "a line's number, or a part of its text", 'view.from_line("tanh", cell=3)')
         return super().from_line(line, cell)
 
     def overlay(
         self, values: Mapping[Any, float] | Pattern, *, name: str = "overlay", unit: str = "", text: str = ""
     ) -> None:
-        """Colour the graph by numbers of nodes: ``view.overlay({y: 0.25, "conv1": 0.5})``, or by matches of a pattern.
+        """Colour nodes by given values, ``view.overlay({y: 0.25, "conv1": 0.5})``, or by the matches of a pattern.
 
-        Keys are nodes as ``focus`` takes them. A pattern, ``view.overlay(ex.pattern("x * sigmoid(x)"))``, gives each
-        node the number of its match, from 1 on.
+        Keys are nodes as in ``focus``. For a pattern, ``view.overlay(ex.pattern("x * sigmoid(x)"))``, the value of a
+        node is the index of its match, counted from 1.
         """
         if isinstance(values, Pattern):
             if self.planned is None:
@@ -160,7 +166,7 @@ class ExpressionView(GraphView):
         super().overlay({self._node_of(key): value for key, value in values.items()}, name=name, unit=unit, text=text)
 
     def _value(self, node: int) -> dict[str, Any]:
-        """Summarize the value of a leaf, such as a weight of a file, which is read now; the recording keeps it."""
+        """Return a summary of a leaf's value, which may be read from a file now; the recording stores the summary."""
         if self.planned is None:
             return super()._value(node)
         summary, problem = leaf_answer(self.planned, node)
@@ -170,20 +176,20 @@ class ExpressionView(GraphView):
 
     @property
     def selected_expression(self) -> Expr | None:
-        """The expression of the selected node, None when nothing is selected, and for a recording without its plan."""
+        """Expression of the selected node; None if no node is selected, or if the view has no plan."""
         return None if self.planned is None or self.selected < 0 else expressions(self.planned)[self.selected]
 
     @property
     def selected_operator(self) -> str | None:
-        """Name of the operator of a net that recorded the selected node, ``net[view.selected_operator]``, or None."""
+        """Name of the net operator that recorded the selected node, for ``net[view.selected_operator]``, or None."""
         expression = self.selected_expression
         operator = None if expression is None else operator_of(expression.scope)
         return None if operator is None else str(operator.name)
 
     def overlay_times(self, before: EvalPlan | Recording) -> None:
-        """Colour the graph by how much longer each kernel took than in an earlier run of the same graph or a like one.
+        """Colour each kernel by the increase of its time since an earlier run of the same or a similar graph.
 
-        Example: ``plan.explore().overlay_times(other)``. Raises ValueError if either has not run.
+        Example: ``plan.explore().overlay_times(other)``. Raises ValueError if one of the two plans has not run.
         """
         check_type(before, "before", (EvalPlan, Recording), "a plan, or a recording", "view.overlay_times(plan)")
         earlier = before if isinstance(before, Recording) else before.recording
@@ -194,12 +200,12 @@ class ExpressionView(GraphView):
 
 
 def explore(what: Any, *more: Any, **options: Unpack[ExploreOptions]) -> View:
-    """A widget to step through: of expressions or containers of them, of a plan, a net, or a recording.
+    """Return an interactive view of expressions, a container of expressions, a layer, a plan, a net or a recording.
 
-    ``options`` are ``theme``, ``position`` (the step shown first), ``height`` (in pixels), ``selected``,
-    ``open_boxes`` or ``depth`` (down to which boxes are open), ``direction`` (where values flow, "down" or "right") and
-    ``layout``; for expressions also ``run``, ``record`` and ``plan`` (options of `EvalPlan`), for layers ``inputs``.
-    Raises UnknownNameError for another option.
+    ``options`` are ``theme``, ``position`` (the initial step), ``height`` (in pixels), ``selected``, ``open_boxes`` or
+    ``depth`` (the depth to which boxes are open), ``direction`` of the data flow ("down" or "right") and ``layout``.
+    Expressions also accept ``run``, ``record`` and ``plan`` (options of `EvalPlan`), and layers accept ``inputs``.
+    Raises UnknownNameError for any other option.
 
     >>> view = ex.explore(ex.tanh(ex.tensor([1.0])), theme="dark", position=0)
     >>> view.theme
@@ -247,7 +253,7 @@ def _view(plan: EvalPlan, options: Mapping[str, Any]) -> ExpressionView:
 
 def _opened(path: str | os.PathLike[str]) -> Recording | Net:
     """Return the recording or the net in a file."""
-    from explorer.formats import open  # formats are slow to import, and expressions need none
+    from explorer.formats import open  # slow to import, and not needed for expressions
     from explorer.formats.recording_file import stored_recording
 
     recording = stored_recording(path)
@@ -274,7 +280,7 @@ def _explore_named(what: Any, of_expressions: Mapping[str, Any], options: Mappin
 
 
 def _refuse_planning(what: Any, of_expressions: Mapping[str, Any]) -> None:
-    """Raise OperandError for an option of planning that is given for something that is planned already."""
+    """Raise OperandError if a planning option is given for a plan, a net or a recording."""
     changed = [name for name, value in of_expressions.items() if value != _PLANNED[name]]
     if changed:
         raise OperandError(
@@ -293,10 +299,10 @@ def explore_layer(
     plan: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> ExpressionView:
-    """A widget of a layer's graph and, of a training layer, of the gradients that it builds.
+    """Return a view of a layer's graph, and for a training layer also of its gradients.
 
-    ``inputs`` are types or values by port, or the only one. A layer for inference is run if its inputs and parameters
-    have values.
+    ``inputs`` maps ports to types or values, or is a single type or value if the layer has one port. A layer for
+    inference is run if its inputs and parameters have values.
     """
     from explorer.layers.framework.expanded_layer import expand  # as above
 
@@ -316,12 +322,13 @@ def explore_layer(
 def register_heat(
     name: str, of: Callable[[Recording, int], float], *, unit: str, text: str = "", replace: bool = False
 ) -> None:
-    """Add a number of nodes by which ``explore`` can colour the graph: views made from now on have it in their choice.
+    """Register a quantity by which views can colour nodes; it appears in the menu of all views created later.
 
-    ``of(recording, node)`` returns the number, finite and not negative: ``recording.nodes.flops[node] / 8``.
-    A box has the sum of the nodes in it that stand at the step shown. ``unit`` is written after the number ("µs" and
-    "B" with their larger units), ``text`` explains the legend. Raises DeclarationError for a taken name, unless
-    ``replace`` is True; the three of explorer itself cannot be replaced.
+    ``of(recording, node)`` returns the quantity of a node, a finite nonnegative number, such as
+    ``recording.nodes.flops[node] / 8``. The quantity of a box is the sum over its nodes that exist at the displayed
+    step. ``unit`` is appended to the number; "µs" and "B" are scaled to larger units. ``text`` explains the legend.
+    Raises DeclarationError if the name is used already, unless ``replace`` is True. Explorer's own three quantities
+    cannot be replaced.
 
     >>> ex.register_heat("words", lambda recording, node: recording.nodes.flops[node] / 8, unit="words")
     """

@@ -1,4 +1,4 @@
-"""Outputs of a notebook's running cell while work takes long: a bar, and a large graph as it was recorded."""
+"""Outputs that a notebook cell shows during long work: a progress bar, and a preview of a large graph."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from explorer.run.recording.recorder import build_recorded
 
 @contextmanager
 def bar() -> Iterator[ProgressCallback]:
-    """Show a bar to a notebook's reader by the progress that long work reports; its button cancels the work."""
+    """Show a progress bar in the running cell, and yield the function that updates the bar; a button cancels the
+    work."""
     from explorer.view.widget.interactive import is_interactive
     from explorer.view.widget.progress_bar import Bar
 
@@ -38,9 +39,9 @@ def bar() -> Iterator[ProgressCallback]:
 
 @contextmanager
 def preview(*, source: bool = True, **options: Any) -> Iterator[None]:
-    """Show the first graph that is planned inside the block as it was recorded, where the cell will show its view.
+    """Show the first graph that is planned inside ``with`` as recorded, until the cell shows its view.
 
-    Only a large graph is worth it. ``options`` are those of the view.
+    Small graphs have no preview. ``options`` are the options of the view.
     """
     from explorer.view.widget.preview import LARGE, Preview, is_wanted
 
@@ -49,6 +50,7 @@ def preview(*, source: bool = True, **options: Any) -> Iterator[None]:
             recording = build_recorded(graph)
             Preview(recording if source else without_source(recording), options)
 
-    # Paused all the while: after each pause of its own, a pass would begin with a walk over all that the last one made.
+    # The garbage collector is paused throughout. If each pass paused it separately, every pass would begin with a
+    # collection of all objects of the previous pass.
     with gc_paused(), watching(show) if is_wanted() else nullcontext():
         yield

@@ -1,9 +1,9 @@
-"""Imports ahead of need: what files and views take, loaded while a notebook's reader reads or types.
+"""Imports of modules for files and views while the kernel of a notebook is idle.
 
-Half a second of a first picture is imports of Jupyter's widgets, ONNX and the layout's WebAssembly. ``import explorer``
-does without them, since scripts do; in a notebook almost every reader needs them next. They are imported one after
-another on the kernel's own event loop, which is free between two cells: a cell that runs meanwhile waits for one of
-them at most. Programs that run notebooks (nbconvert, nbval) leave no pause, and get none of it.
+Importing Jupyter's widgets, ONNX and the layout's WebAssembly delays the first view by half a second. ``import
+explorer`` does not import them, because scripts do not need them, but almost every notebook does. They are therefore
+imported one after another on the kernel's event loop, which is idle between two cells. A cell that is started meanwhile
+waits for at most one import. Programs that run notebooks (nbconvert, nbval) have no idle time, so nothing is imported.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import partial
 from importlib import import_module
 
 PAUSE = 0.02
-"""seconds between two imports, in which the kernel sees whether a cell is to be run"""
+"""seconds between two imports, during which the kernel can start a cell"""
 BEFORE = 0.1
 """seconds between the end of a cell and the first import"""
 MODULES = (
@@ -35,11 +35,11 @@ MODULES = (
     "explorer.api",
     "explorer.view.widget.preview",
 )
-"""modules in the order of their import: each takes less than a tenth of a second, those before it given"""
+"""modules in import order; each takes less than 0.1 s once the preceding modules are imported"""
 
 
 def import_when_idle() -> bool:
-    """Begin the imports after the running cell; return False where no loop runs cells, or nobody is there to wait."""
+    """Start the imports after the running cell; return False if no event loop runs cells, or if no user is present."""
     from explorer.view.widget.interactive import is_interactive
 
     try:
@@ -59,10 +59,10 @@ def _steps() -> Iterator[Callable[[], object]]:
 
 
 def _next(loop: asyncio.AbstractEventLoop, steps: Iterator[Callable[[], object]]) -> None:
-    """Take one step, and the next one after a pause; a step that fails ends them.
+    """Run one step, and schedule the next step after a pause; stop if a step fails.
 
-    The cell that needs the module meets the error: of a missing library, or of one that does not load (a library of C
-    raises OSError, versions of protobuf that do not fit together TypeError).
+    The error is raised again in the cell that needs the module. A library may be missing or fail to load: a C library
+    raises OSError, and incompatible versions of protobuf raise TypeError.
     """
     step = next(steps, None)
     if step is None:

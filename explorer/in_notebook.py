@@ -1,6 +1,6 @@
-"""Helpers that start by themselves in IPython: completion, imports ahead of need, a progress bar, checks of laws.
+"""Features that are active in IPython: completion, idle imports, progress bars, and checks of new operations and rules.
 
-Nothing is imported for it where IPython has not been.
+Outside IPython, nothing is imported for them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def start(module: ModuleType) -> None:
-    """Prepare the running shell, if there is one, for a module whose names it completes, when it is imported."""
+    """Set up completion of ``module`` and idle imports in the running IPython shell, if there is one."""
     if shell_part("Completer", "custom_matchers") is not None:
         from explorer.completion import order_completions
 
@@ -29,7 +29,7 @@ def start(module: ModuleType) -> None:
 
 
 def note_declaration(declared: type[Any]) -> None:
-    """Note an operation or a rule whose laws are checked when the cell ends; a script's import would wait for them."""
+    """Schedule a check of an operation's or rule's laws for the end of the cell; scripts do not check them."""
     if shell_part("events") is not None:
         from explorer.testing.laws.declarations import note_declaration
 
@@ -37,7 +37,7 @@ def note_declaration(declared: type[Any]) -> None:
 
 
 def progress_bar() -> AbstractContextManager[ProgressCallback] | None:
-    """In a notebook, return a bar for work that takes longer than a second; elsewhere None."""
+    """Return a progress bar for work that takes longer than a second; None outside a notebook."""
     if threading.current_thread() is not threading.main_thread() or request() is None:
         return None
     from explorer.core.progress import delayed

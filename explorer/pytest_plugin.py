@@ -1,7 +1,7 @@
-"""Plugin for pytest: short tracebacks, and failing notebook cells that name the decisions that differ.
+"""pytest plugin that shortens tracebacks, and lists differing decisions if the outputs of a notebook cell differ.
 
-pytest imports this module whenever explorer is installed, in projects too that never use it. So it imports nothing else
-of the package until outputs that explorer made have failed.
+pytest imports this module whenever explorer is installed, even in projects that do not use explorer. The module
+therefore imports the rest of the package only when an output of explorer differs.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from typing import Any
 import pytest
 
 _FINGERPRINT = re.compile(r"^.* · [0-9a-f]{16}$", re.MULTILINE)
-"""line of a canonical text that ends with the fingerprint of a plan"""
+"""line of a plan's canonical text that ends with the plan's fingerprint"""
 
 _reported = pytest.StashKey[dict[tuple[str, ...], int]]()
-"""differences that cells of a notebook have reported, with the numbers of the cells"""
+"""reported differences → number of the notebook cell that reported them"""
 
 _configs: list[pytest.Config] = []
-"""configurations of the running sessions, the innermost last"""
+"""configurations of the running pytest sessions, innermost last"""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare the option that writes kept plans anew."""
+    """Declare the option that rewrites plan files."""
     parser.getgroup("explorer").addoption(
         "--explorer-update",
         action="store_true",
@@ -34,22 +34,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Note the option for assertions, which know no session."""
+    """Store the configuration, because assertions have no access to the pytest session."""
     _configs.append(config)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Forget the options of a session that has ended."""
+    """Remove the configuration of a finished session."""
     _configs.remove(config)
 
 
 def update() -> bool:
-    """Tell whether ``explorer.testing.assert_same_plan`` is to write its files anew."""
+    """Return whether ``explorer.testing.assert_same_plan`` rewrites its files."""
     return bool(_configs) and bool(_configs[-1].getoption("explorer_update"))
 
 
 def pytest_collectstart(collector: pytest.Collector) -> None:
-    """Leave stored views out of nbval's comparison: their compression differs between builds of Python."""
+    """Exclude stored views from nbval's comparison, because their compression depends on the build of Python."""
     nbval = sys.modules.get("nbval.plugin")
     if nbval is not None and isinstance(collector, nbval.IPyNbFile):
         collector.skip_compare = (*collector.skip_compare, "application/vnd.explorer+json")
@@ -59,12 +59,12 @@ def pytest_collectstart(collector: pytest.Collector) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Shorten tracebacks of explorer's errors; replace nbval's report of a cell whose outputs differ."""
+    """Shorten the tracebacks of explorer's errors, and replace nbval's report if a cell's outputs differ."""
     _shorten(call, item.config)
     report = yield
     nbval = sys.modules.get("nbval.plugin")
     if report.when == "call" and report.failed and nbval is not None and isinstance(item, nbval.IPyNbCell):
-        # Only a comparison that failed leaves a trace; a cell that raised keeps its traceback.
+        # nbval sets this only if a comparison failed; the traceback of a cell that raised an error is kept.
         stored, computed = (_values(item, outputs) for outputs in (item.cell.outputs, item.test_outputs or ()))
         texts = [text for values in (*stored.values(), *computed.values()) for text in values if isinstance(text, str)]
         if getattr(item, "comparison_traceback", None) and any(map(_FINGERPRINT.search, texts)):
@@ -76,7 +76,7 @@ def pytest_runtest_makereport(
 
 
 def _shorten(call: pytest.CallInfo[None], config: pytest.Config) -> None:
-    """Leave only the user's frames in the traceback of an error of explorer, except in explorer's own tests."""
+    """Remove explorer's frames from the traceback of an explorer error, except in explorer's own tests."""
     errors, tracebacks = (sys.modules.get(f"explorer.core.{name}") for name in ("errors", "tracebacks"))
     if call.excinfo is None or errors is None or tracebacks is None:
         return
@@ -87,7 +87,7 @@ def _shorten(call: pytest.CallInfo[None], config: pytest.Config) -> None:
 
 
 def _values(item: Any, outputs: Any) -> dict[str, list[Any]]:
-    """Return the values of outputs by MIME type or name of the stream, as nbval compares them."""
+    """Return the values of outputs, keyed by MIME type or stream name, in the form in which nbval compares them."""
     values: dict[str, list[Any]] = {}
     for output in outputs:
         fields = {output.name: output.text} if output.output_type == "stream" else output.get("data", {})

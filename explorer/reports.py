@@ -1,4 +1,4 @@
-"""Results of ``plan.explain``, ``plan.compare`` and ``plan.to_graphviz``: texts, a comparison, and Graphviz's graph."""
+"""Implementation of ``plan.explain``, ``plan.compare`` and ``plan.to_graphviz``."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from explorer.view.compare.side_by_side import SideBySide
 
 _MOST_DECLINED = 3
-"""declined decisions about an expression for which it is told what would make them apply, at most"""
+"""maximum number of declined decisions for which the changes that would make them apply are listed"""
 
 
 def to_graphviz(plan: EvalPlan, stage: str | None = None) -> graphviz.Digraph:
-    """Return the graph of a plan after a stage, for None at the end."""
-    from explorer.view.export import dot  # graphviz is slow to import, and texts need none
+    """Return the graph of a plan after ``stage``, or the final graph if ``stage`` is None."""
+    from explorer.view.export import dot  # slow to import, and not needed for text
 
     recording = plan.recording
     if stage is None:
@@ -45,18 +45,19 @@ def to_graphviz(plan: EvalPlan, stage: str | None = None) -> graphviz.Digraph:
 
 @named_methods
 class ExplorableComparison(Comparison):
-    """Comparison that can be shown: as text when printed, as two pictures in a notebook, as two views when explored."""
+    """Comparison of two plans, shown as text by ``print``, as two images in a notebook, and as two views by
+    ``explore``."""
 
     def __str__(self) -> str:
         return self.text()
 
     def text(self, *, measured: bool = False) -> str:
-        """Return the comparison as text; it is canonical unless ``measured`` asks for the times of runs too."""
+        """Return the comparison as text; ``measured`` adds measured times, which differ between runs."""
         return comparison_text.text(self, measured=measured)
 
     def html(self) -> str:
-        """Return both graphs side by side with marked differences, and the text below, as HTML without a script."""
-        from explorer.view.compare.comparison_html import html  # draws, which text needs not
+        """Return HTML without scripts: both graphs side by side with marked differences, and the text below."""
+        from explorer.view.compare.comparison_html import html  # needed only for drawings
 
         return html(self)
 
@@ -66,10 +67,11 @@ class ExplorableComparison(Comparison):
     def explore(self, *, tied: Tie = "nodes", **options: Any) -> SideBySide:
         """Return both plans as a widget; moving, stepping or selecting in one view moves the other.
 
-        ``tied`` says how: "nodes" to the kernel of the same nodes, "steps" to the step of the same number, "off" not
-        at all. ``options`` are those of `explore`. Raises UnknownNameError for another one.
+        ``tied="nodes"`` moves the other view to the kernel of the same nodes, and ``tied="steps"`` to the step with the
+        same number; ``tied="off"`` separates the views. ``options`` are the options of `explore`. Raises
+        UnknownNameError for an unknown option.
         """
-        from explorer.api import check_options  # widgets are slow to import, and text needs none
+        from explorer.api import check_options  # slow to import, and not needed for text
         from explorer.view.compare.side_by_side import SideBySide
 
         check_name(tied, "tied", TIES)
@@ -80,7 +82,7 @@ class ExplorableComparison(Comparison):
 def compare(
     before: EvalPlan | Recording, after: EvalPlan | Recording, *, weights: bool = False
 ) -> ExplorableComparison:
-    """Two plans beside each other; with ``weights`` also the values of those that both read."""
+    """Return the comparison of two plans; ``weights`` also compares the values of weights that both plans read."""
     if not isinstance(after, (EvalPlan, Recording)):
         raise OperandError(
             f"comparing a plan with {class_text(after)}",
@@ -96,7 +98,7 @@ def compare(
 
 
 def explain(plan: EvalPlan, what: Expr | str | None = None) -> str:
-    """Return the plan's decisions as text: all, or those about one expression, or about the nodes of a name."""
+    """Return the plan's decisions as text: all decisions, or only decisions about ``what``, an expression or a name."""
     recording = plan.recording
     if what is None:
         return text(recording) + costs(recording) + gains(recording)
@@ -106,7 +108,8 @@ def explain(plan: EvalPlan, what: Expr | str | None = None) -> str:
 
 
 def why_pair_of(plan: EvalPlan, one: Expr | str, other: Expr | str) -> str:
-    """Return the decisions about two expressions, or about the nodes of two names, as text, or the history of each."""
+    """Return the decisions that affect both of two expressions or names as text; if there are none, the history of
+    each."""
     names = [what if isinstance(what, str) else "" for what in (one, other)]
     return why_pair(plan.recording, _nodes(plan, one), _nodes(plan, other), names)
 
@@ -116,7 +119,7 @@ def _nodes(plan: EvalPlan, what: Expr | str) -> list[int]:
 
 
 def _what_it_would_take(plan: EvalPlan, what: Expr) -> str:
-    """Return the smallest changes that would turn the costliest declined decisions about an expression."""
+    """Return the smallest changes that would make the costliest declined decisions about an expression apply."""
     choices = plan.planned.graph.decisions
     declined = [
         decision

@@ -1,7 +1,7 @@
-"""Saving of views: a recording written to a page, a picture, text or data, named by the ending of the file.
+"""Saving of views as pages, images, text or data; the file extension selects the format.
 
-``view.save`` and ``explorer show -o`` write here, so that a shell and a cell make the same file. The writers themselves
-belong to the view, which never touches the disk.
+``view.save`` and ``explorer show -o`` both use this module, so they write equal files. The package ``view`` converts a
+recording to each format, but does not access files.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _AS_SEEN = ViewState()
 
 
 def check_ending(path: str | os.PathLike[str]) -> None:
-    """Raise FileError if no writer, or no package for it, is there, and OperandError for an argument that is no path.
+    """Raise FileError if the format is unknown or needs a missing package, OperandError if ``path`` is not a path.
 
-    Nothing has been computed by then.
+    Callers check the path before they compute anything.
     """
     check_type(path, "path", (str, os.PathLike), "the path of a file", 'view.save("view.html")')
     output = Path(path)
@@ -46,11 +46,12 @@ def check_ending(path: str | os.PathLike[str]) -> None:
 
 
 def save(recording: Recording, path: str | os.PathLike[str], state: ViewState = _AS_SEEN) -> None:
-    """Write a recording as a view shows it; an existing file is replaced as a whole, or kept if anything fails.
+    """Write a recording with the state of its view; if writing fails, an existing file is unchanged.
 
-    The ending of ``path`` chooses: ``.html`` a page to step through, ``.svg`` or ``.png`` a picture, ``.dot`` a graph
-    for Graphviz, ``.txt`` the decisions, ``.json`` the recording, which ``explorer diff`` compares with others.
-    Raises FileError for another ending, a missing package, a picture too large for a PNG, or a machine without fonts.
+    The extension of ``path`` selects the format. ``.html`` is an interactive page, ``.svg`` and ``.png`` are images,
+    and ``.dot`` is a graph for Graphviz. ``.txt`` contains the decisions, and ``.json`` the recording, which ``explorer
+    diff`` can compare. Raises FileError for any other extension, for a missing package, for an image too large for PNG,
+    and if no fonts are installed.
     """
     check_ending(path)
     output = Path(path)
