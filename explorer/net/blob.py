@@ -1,7 +1,7 @@
-"""Blobs: holders of one value of any type (Caffe2: Blob).
+"""Blobs, which are named containers of one value of any type (Caffe2: Blob).
 
-A workspace has one for each name. Plans read and write arrays; holders exist because Caffe2 operators also pass
-readers, counters and lists to each other, under the same names.
+A workspace has one blob for each name. Plans read and write only arrays, but Caffe2 operators also pass readers,
+counters and lists to each other by name.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _Value = TypeVar("_Value")
 
 @named_methods
 class Blob:
-    """Holder of one value of any type, initially empty.
+    """Container of one value of any type, initially empty.
 
     >>> blob = ex.Blob("counts")
     >>> blob.get_mutable(dict)["a"] = 1
@@ -38,7 +38,7 @@ class Blob:
 
     @property
     def empty(self) -> bool:
-        """Whether it contains no value."""
+        """Whether the blob contains no value."""
         return self._value is None
 
     @property
@@ -47,13 +47,13 @@ class Blob:
         return None if self._value is None else type(self._value)
 
     def is_type(self, kind: type) -> bool:
-        """Return whether the value is an instance of a class."""
+        """Return whether the value is an instance of ``kind``."""
         return isinstance(self._value, kind)
 
     def get(self, kind: type[_Value]) -> _Value:
-        """Return the value; raise OperandError if it is of another class, or if there is none.
+        """Return the value; raise OperandError if it is not an instance of ``kind``, or if the blob is empty.
 
-        For a tensor on a device other than cpu, a NumPy array is a copy.
+        If ``kind`` is a NumPy array and the value is a tensor on a device other than cpu, return a copy.
         """
         value = self.value()
         if kind is np.ndarray and isinstance(value, Tensor):
@@ -73,19 +73,20 @@ class Blob:
         return self._value
 
     def elements(self) -> Array | Tensor:
-        """Return the value for a net: an array, or a tensor on another device; raise OperandError for anything else."""
+        """Return the value as input of a net: an array on cpu or a tensor on another device; else raise
+        OperandError."""
         value = self.value()
         return value if isinstance(value, Tensor) else self.get(np.ndarray)
 
     def get_mutable(self, kind: type[_Value]) -> _Value:
-        """Return the value; replace a value of another class, or a missing one, by ``kind()``."""
+        """Return the value; if it is missing or not an instance of ``kind``, first replace it with ``kind()``."""
         if not isinstance(self._value, kind):
             self._value = kind()
         value: _Value = self._value
         return value
 
     def reset(self, value: Any = None) -> None:
-        """Set or remove the value; the old value is freed with its last reference."""
+        """Set the value, or remove it; the old value is freed when nothing else refers to it."""
         self._value = value
 
     def __repr__(self) -> str:

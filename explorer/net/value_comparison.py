@@ -1,7 +1,7 @@
-"""Comparison of a net's values with a reference, operator by operator: the first difference, and its size.
+"""Comparison of the operands of a net with a reference, which finds the first operator whose result differs.
 
-``net.compare(reference, x)`` returns one. Operands are matched by their names in the file. Values are compared while
-the net's own plan runs, so that the values of ``net.run`` are compared, and none is stored.
+``net.compare(reference, x)`` returns a ``ValueComparison``. Operands are matched by their names in the file. Each value
+is compared while the net's own plan runs, so the compared values are the values of ``net.run``, and no value is stored.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ from explorer.run.execution.program import Program
 from explorer.run.execution.value_capture import ValueObserver, summarize
 
 TOLERANCE, HALF_TOLERANCE = 1e-4, 1e-2
-"""maximum relative errors of float32 and float64, and of narrower floats; other numbers must be equal"""
+"""maximum relative errors: the first for float32 and float64, the second for narrower floats; other dtypes must be
+equal"""
 _LISTED = 8
 
 
 class ComparedOperand(NamedTuple):
-    """Operand with its value and the reference's, as statistics."""
+    """Statistics of an operand's value, and of the value in the reference."""
 
     name: str
     operator: str
@@ -41,19 +42,21 @@ class ComparedOperand(NamedTuple):
     error: float
     """maximum difference of two elements, divided by the maximum magnitude in the reference; inf if undefined"""
     problem: str
-    """the difference in words; "" if the values agree"""
+    """description of the difference; "" if the values agree"""
 
     @property
     def place(self) -> str:
-        """The operand with its operator, as text."""
+        """Description of the operand and its operator."""
         return f"{self.name!r} of operator {self.operator!r} ({self.type})"
 
 
 class ValueComparison:
-    """Operands of a net and a reference: ``rows`` in topological order, ``first`` the first that differs.
+    """Comparison of a net with a reference: ``rows`` are the compared operands, and ``first`` is the first that
+    differs.
 
-    ``print`` shows the first one with both values' statistics; ``explore()`` shows the net with the relative error of
-    each operator as heat, and the first differing operator selected.
+    Rows are in topological order. ``print`` shows the first difference with the statistics of both values.
+    ``explore()`` shows the net, colours each operator by its relative error, and selects the first operator that
+    differs.
 
     >>> net = ex.Net("positive")
     >>> net.output(net.Relu(net.input("x", (2,)), "y"))
@@ -73,7 +76,7 @@ class ValueComparison:
     ) -> None:
         self.name, self.reference, self.rows = name, reference, tuple(rows)
         self.absent = tuple(absent)
-        """operands of both sides that the net's plan does not compute because of rewrites"""
+        """operands of both sides that the net's plan does not compute, because rewrites have removed them"""
         self.unmatched = unmatched
         """number of operands whose names are not in the reference"""
         self._show = show
@@ -89,7 +92,7 @@ class ValueComparison:
         return self.first is None
 
     def explore(self, **options: Any) -> Any:
-        """Return a view of the net, coloured by relative error, with the first operator that differs selected.
+        """Return a view of the net that colours operators by relative error and selects the first that differs.
 
         Operators whose values agree have no colour.
         """
@@ -161,7 +164,7 @@ def _row(
 
 
 def _difference(value: Array, reference: Array, limit: float | None) -> tuple[float, str]:
-    """Return the relative error, and how two values differ."""
+    """Return the relative error of two values, and a description of their difference."""
     if value.shape != reference.shape:
         return math.inf, f"its shape is {value.shape}, the reference's {reference.shape}"
     ours, other = numbers_of(value), numbers_of(reference)
@@ -182,7 +185,7 @@ def _difference(value: Array, reference: Array, limit: float | None) -> tuple[fl
     nonfinite = ~finite | ~np.isfinite(ours)
     if not np.array_equal(ours[nonfinite], other[nonfinite], equal_nan=True):
         return math.inf, "NaN or infinite elements are at different positions"
-    # For the whole operand, not per element: next to 1e6 a zero that became 1e-3 is not an error.
+    # Relative to the largest element of the operand: if that is 1e6, a difference of 1e-3 is not an error.
     scale = float(np.abs(other[finite]).max(initial=0.0))
     largest = float(np.abs(ours[finite] - other[finite]).max(initial=0.0))
     error = largest / scale if scale else largest
@@ -204,7 +207,10 @@ def compare_values(
     watch: Callable[[Sequence[str], Take], None],
     show: Callable[..., Any],
 ) -> ValueComparison:
-    """Compare the operands that both sides have; ``watch`` runs the net and passes them on, ``show`` is its view.
+    """Return the comparison of the operands that the net and the reference have in common.
+
+    ``values`` are the reference's arrays by operand name. ``watch`` runs the net and passes each value to a function.
+    ``show`` returns a view of the net.
 
     Raise OperandError if no operand has the name of a value.
     """
@@ -240,13 +246,13 @@ def compare_values(
 
 
 Take: TypeAlias = Callable[[str, Array], None]
-"""function of an operand's name and its value, which is valid only during the call"""
+"""function of the name and the value of an operand; the value is valid only during the call"""
 
 
 class OperandValues(ValueObserver):
-    """Observer of a run that passes the values of some operands to a function, each once, by name.
+    """Observer of a run that calls a function once for each of some operands, with its name and value.
 
-    An operand that the plan does not compute because of rewrites is omitted.
+    Operands that rewrites have removed from the plan are omitted.
     """
 
     def __init__(
@@ -254,17 +260,18 @@ class OperandValues(ValueObserver):
     ) -> None:
         self._take = take
         self._names: dict[int, list[str]] = {}
-        """uid of a value → the operands with this value"""
+        """uid of a node → names of the operands with the value of this node"""
         graph = program.planned.graph
         for name in names:
             node = build.values.get(name)
             if isinstance(node, Expr):
-                # A rewritten operand has the value of the node that replaces it. A set, since both are one if none was.
+                # An operand has the value of its own node and of the node that replaces it. Without a replacement, both
+                # are the same node, so this is a set.
                 for uid in {node.uid, graph.resolve(node).uid}:
                     self._names.setdefault(uid, []).append(name)
         super().__init__(program)
 
     def value(self, uid: int, value: Array) -> None:
-        """Pass on the operands that have a value."""
+        """Call the function for each operand that has the value of this node."""
         for name in self._names.get(uid, ()):
             self._take(name, value)

@@ -1,1 +1,1 @@
-"""Definitions: programs over named values as plain data, with versions, edits, subgraphs, scopes and JSON."""
+"""Definitions of nets as plain data, with versions of blobs, edits, subgraphs, scopes and JSON."""

@@ -1,7 +1,7 @@
-"""Kinds of operator arguments, numbered as in PNNX, so that files are written back unchanged.
+"""Kinds of operator arguments with the numbers of PNNX, with which files are written unchanged.
 
-PNNX numbers them in its C++ class Parameter, where ``1`` and ``1.0``, or ``(1,)`` and ``1``, are different arguments. A
-plain Python value has only one kind, which follows from the value, so no kind is stored.
+PNNX numbers them in its C++ class Parameter, where ``1`` and ``1.0``, or ``(1,)`` and ``1``, are different arguments.
+The kind of a Python value follows from the value, so no kind is stored.
 """
 
 from __future__ import annotations

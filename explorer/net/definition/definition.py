@@ -1,8 +1,8 @@
-"""Net definitions: operators over named, versioned blobs, as read from any file format.
+"""Net definitions, which describe programs of operators that read and write named blobs, as in model files.
 
-A definition has no state and no engine values; a net built from it defines its meaning. Operators are connected by the
-names of their blobs, never by position. A blob has one producer, an operator or an input, unless the program may
-rewrite its blobs; then each version of a blob has one.
+A definition contains no expressions; building a net from it creates them. The names of blobs connect operators. Each
+blob has one producer, which is an operator or an input of the net. If the program may write a blob repeatedly, each
+version of the blob has one producer.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ __all__ = [
 
 @dataclass(frozen=True)
 class NetDefinition:
-    """Program over named values: ``operators`` in file order; ``inputs`` and ``outputs`` are names of blobs.
+    """Program of operators on named blobs: ``operators`` in file order, and ``inputs`` and ``outputs`` as blob names.
 
-    Create one with :meth:`of`, which derives the blobs and checks the graph. ``blobs`` contains every version of every
-    blob by its unique name. ``dialect`` names the set of operator types ("pnnx", "onnx", "explorer"); ``rewrites``
-    means that operators run in order and may write a blob again. ``source`` is the file's path, or ""; comparisons
-    ignore it and the values of weights.
+    :meth:`of` creates a definition, derives its blobs and checks the graph. ``blobs`` maps the unique name of every
+    version of every blob to its definition. ``dialect`` names the set of operator types ("pnnx", "onnx", "explorer").
+    ``rewrites`` is True if operators run in order and may write a blob again. ``source`` is the file's path, or "".
+    Comparisons ignore ``source`` and the values of weights.
     """
 
     name: str
@@ -83,11 +83,12 @@ class NetDefinition:
         doc: str = "",
         type_of: TypeOf | None = None,
     ) -> NetDefinition:
-        """Derive producers and consumers and check the graph.
+        """Return a definition with derived producers and readers of blobs, after checking the graph.
 
         ``types`` maps names of blobs or versions (``x@1``) to declared types; a plain name means the first version.
-        Raise an error with operator, blob and line for a duplicate operator or input name, a blob with two producers
-        that may not be rewritten, a blob without a producer, a read of an overwritten version, and a cycle.
+        Raise an error with operator, blob and line if a name of an operator or input is used twice, if a blob has no
+        producer or, without ``rewrites``, two producers, if an operator reads an overwritten version, or if the graph
+        contains a cycle.
         """
         operators, inputs, outputs = tuple(operators), tuple(inputs), tuple(outputs)
         declared = types or {}
@@ -113,7 +114,7 @@ class NetDefinition:
 
     @cached_property
     def ssa(self) -> NetDefinition:
-        """The same program with a unique name for every version of a blob; itself if no blob is rewritten."""
+        """The same program with a unique name for every version of a blob."""
         if not self.rewrites or all(blob.name == blob.blob for blob in self.blobs.values()):
             return self
         resolved = Resolver(self.operators, self.inputs, self.outputs, self.source, True).resolved(
@@ -125,7 +126,7 @@ class NetDefinition:
 
     @cached_property
     def results(self) -> dict[str, str]:
-        """The outputs by the names under which a run returns them; a repeated ``y`` is returned as ``y_2``."""
+        """Mapping of the keys in a run's results to output blobs; the second ``y`` has the key ``y_2``."""
         results: dict[str, str] = {}
         for blob in self.outputs:
             numbered = (f"{blob}_{number}" for number in count(2))
@@ -146,7 +147,7 @@ class NetDefinition:
 
     @property
     def is_table(self) -> bool:
-        """Whether it only returns stored weights and computes nothing, like the definition of a weights file."""
+        """Whether the program computes nothing and only returns weights, like the definition of a weights file."""
         ends = self.inputs or self.outputs or any(operator.inputs for operator in self.operators)
         return not ends and any(operator.weights for operator in self.operators)
 
@@ -158,7 +159,7 @@ class NetDefinition:
             raise UnknownNameError(name, kind="operator", known=self._by_name, fix=self._owner_of(name)) from None
 
     def _owner_of(self, name: Any) -> str:
-        """Return a hint for a name that is the key of a weight, else a general hint."""
+        """Return the hint for an unknown operator name, which may be the key of a weight."""
         for operator in self.operators:
             for attribute, reference in operator.weights.items():
                 if reference.key == name:
@@ -182,7 +183,7 @@ class NetDefinition:
         return name in self.blobs or name in self._versions
 
     def input(self, name: str) -> BlobDefinition:
-        """Return an input as passed to the net, before any operator rewrites it."""
+        """Return the first version of an input, as passed to the net."""
         return self.blobs[name] if name in self.blobs else self._versions[name][0]
 
     def versions(self, blob: str) -> tuple[BlobDefinition, ...]:
@@ -190,14 +191,14 @@ class NetDefinition:
         return tuple(self._versions[self.blob(blob).blob])
 
     def history(self, blob: str) -> str:
-        """Return every version of a blob with its producer and readers, as text."""
+        """Return a description of every version of a blob with its producer and readers."""
         return history(self.versions(blob))
 
     def weight(self, operator: str, attribute: str) -> NDArray[Any]:
-        """Read one weight, an array of the declared shape; raise BudgetError if it exceeds the memory budget."""
+        """Read the weight ``attribute`` of ``operator``; raise BudgetError if its size exceeds the memory budget."""
         reference = self._reference(operator, attribute)
         dtype = memory_dtype(reference.dtype)
-        # Before anything is read, since a file of a few bytes may declare any shape.
+        # Checked before anything is read, since a file of a few bytes may declare any shape.
         claim_memory(f"weight {reference.key!r}", math.prod(reference.shape) * dtype.itemsize)
         claim_constant(f"the value of weight {reference.key!r}", math.prod(reference.shape), dtype.itemsize)
         array = self.weights[reference.key]
@@ -210,7 +211,7 @@ class NetDefinition:
         return array
 
     def verify(self, operator: str, attribute: str) -> None:
-        """Raise an error if a weight cannot be read; no array is created for a weight in a file."""
+        """Raise an error if a weight cannot be read, without creating an array for it."""
         if isinstance(self.weights, FileWeights):
             self.weights.verify(self._reference(operator, attribute).key)
         else:
@@ -225,9 +226,9 @@ class NetDefinition:
 
     @cached_property
     def topological_order(self) -> tuple[OperatorDefinition, ...]:
-        """The operators, each after the operators whose blobs it reads; ready ones in file order.
+        """The operators in an order in which each follows the operators whose blobs it reads.
 
-        If blobs may be rewritten, this is the file order, so that no blob is overwritten before it is read.
+        Otherwise, the order of the file is kept. If blobs may be rewritten, it is the order of the file.
         """
         if self.rewrites or self._is_ordered():
             return self.operators
@@ -241,7 +242,7 @@ class NetDefinition:
                 readers[rank[producer]].append(index)
         ready = [index for index, count in enumerate(waits) if count == 0]
         order = []
-        # A heap of file positions, so that the order is the file's order wherever possible.
+        # A heap of file positions keeps the file's order wherever possible.
         while ready:
             index = heapq.heappop(ready)
             order.append(self.operators[index])
@@ -266,7 +267,7 @@ class NetDefinition:
         current = next(operator for operator in self.operators if operator.name not in ordered)
         path: list[tuple[OperatorDefinition, str]] = []
         seen: dict[str, int] = {}
-        # Operators missing from the order read others that are missing, so walking upwards must reach one twice.
+        # Each operator missing from the order reads another missing operator, so following these reads finds a cycle.
         while current.name not in seen:
             seen[current.name] = len(path)
             blob, producer = next(

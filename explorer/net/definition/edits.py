@@ -1,7 +1,7 @@
 """Edits of definitions: functions that return a new, checked definition without modifying the old one.
 
-``ex.Net`` applies them. The type that a file declares for a blob stays with the operator that produces the blob. If
-blobs are rewritten, a name means its version at that position of the program; ``x@0`` names any version.
+``ex.Net`` applies them. The declared type of a blob stays with the operator that produces the blob. If blobs are
+rewritten, a plain name means the current version at that position of the program. ``x@0`` names one version.
 """
 
 from __future__ import annotations
@@ -26,9 +26,12 @@ def changed(
     renamed: Mapping[str, str] | None = None,
     renamed_blobs: Mapping[str, str] | None = None,
 ) -> NetDefinition:
-    """Return the definition with other parts; ``types`` are declared types, ``renamed`` maps old names to new ones."""
+    """Return the definition with the given fields replaced.
+
+    ``types`` are declared types. ``renamed`` and ``renamed_blobs`` map old names of operators and blobs to new names.
+    """
     names, blobs, more = renamed or {}, renamed_blobs or {}, types or {}
-    # Keyed by producer and blob rather than by version, because an edit renumbers the versions.
+    # The key is the producer and the blob instead of the version, because an edit renumbers versions.
     previous = {
         (names.get(blob.producer, blob.producer) if blob.producer else None, blobs.get(blob.blob, blob.blob)): blob
         for blob in definition.blobs.values()
@@ -54,7 +57,7 @@ def changed(
 
 
 def position(definition: NetDefinition, before: str | None, after: str | None) -> int:
-    """Return the position of a new operator: before or after another one, else at the end."""
+    """Return the index for a new operator: before or after the named operator, or at the end."""
     if before is not None and after is not None:
         raise OperandError(
             f"before={before!r} and after={after!r}",
@@ -82,11 +85,12 @@ def splice(
     readers: Sequence[str] | None,
     weights: Weights | None = None,
 ) -> NetDefinition:
-    """Return the definition with an operator between a blob and its readers, which then read its first output."""
+    """Return the definition with an operator inserted after a blob; ``readers`` then read the operator's first
+    output."""
     target = definition.blob(blob)
     operators, outputs = _rewired(definition, target.name, operator.outputs[0], readers)
     producer = definition.operator(target.producer) if target.producer else None
-    # Directly after the producer; where blobs are rewritten, a later position would read a later version.
+    # Directly after the producer, because a later position may read a later version of the blob.
     position = definition.operators.index(producer) + 1 if producer else 0
     return changed(
         definition, operators=[*operators[:position], operator, *operators[position:]], outputs=outputs, weights=weights
@@ -94,13 +98,13 @@ def splice(
 
 
 def rewire(definition: NetDefinition, blob: str, to: str, readers: Sequence[str] | None = None) -> NetDefinition:
-    """Return the definition in which the readers of a blob (None: all, and the net's outputs) read another blob."""
+    """Return the definition in which ``readers`` of a blob read ``to`` instead; None means all readers and outputs."""
     operators, outputs = _rewired(definition, definition.blob(blob).name, to, readers)
     return plain(changed(definition, operators=operators, outputs=outputs), to)
 
 
 def plain(definition: NetDefinition, read: str) -> NetDefinition:
-    """Replace the name of a version by the plain name if it is the current version wherever it is read."""
+    """Return the definition with the version name ``read`` replaced by the blob's plain name, if both mean the same."""
     blob = (split_name(read) or (read, 0))[0]
     if blob == read or not definition.rewrites:
         return definition
@@ -139,9 +143,10 @@ def _rewired(
 
 
 def remove(definition: NetDefinition, name: str, instead: Mapping[str, str] | None = None) -> NetDefinition:
-    """Return the definition without an operator; ``instead`` maps its outputs to the blobs that are read instead.
+    """Return the definition without an operator; ``instead`` maps its outputs to the blobs that replace them.
 
-    A blob written in place is read as it was before. Raise an error if an output is read and has no substitute.
+    If the operator writes a blob in place, its readers read the previous version. Raise an error if an output is read
+    and has no replacement.
     """
     operator = definition.operator(name)
     resolved = definition.ssa.operator(name)
@@ -165,7 +170,7 @@ def remove(definition: NetDefinition, name: str, instead: Mapping[str, str] | No
                 rule="every blob that is read must be an input or the output of an operator",
                 fix=f"name a substitute: remove({name!r}, instead={{{blob!r}: {suggestion!r}}})",
             )
-    # One check at the end, because the graph between two substitutions may be invalid.
+    # Checked once at the end, because the graph may be invalid between two replacements.
     edited = changed(
         definition, operators=[other for other in part.operators if other.name != name], outputs=part.outputs
     )
@@ -175,7 +180,7 @@ def remove(definition: NetDefinition, name: str, instead: Mapping[str, str] | No
 
 
 def put(definition: NetDefinition, operator: OperatorDefinition, weights: Weights | None = None) -> NetDefinition:
-    """Return the definition with the operator of the same name replaced."""
+    """Return the definition in which ``operator`` replaces the operator with the same name."""
     definition.operator(operator.name)
     operators = [operator if other.name == operator.name else other for other in definition.operators]
     return changed(definition, operators=operators, weights=weights)

@@ -1,7 +1,7 @@
 """Parts of a definition: operators, references to weights, and declared types of blobs.
 
-File readers create them, edits copy them, and the builder reads them. All are frozen and contain no expressions, so
-that a definition can be compared, written and changed without being built.
+File readers create them, edits copy them, and the builder reads them. They are immutable and contain no expressions, so
+a definition can be compared, written and changed without being built.
 """
 
 from __future__ import annotations
@@ -22,23 +22,24 @@ from explorer.core.types.custom_dtypes import is_text
 
 Plain: TypeAlias = "bool | int | float | complex | str | tuple[Plain, ...] | None"
 Dimension: TypeAlias = int | str | None
-"""a length, the name of an unknown length, or None for an unnamed unknown length"""
+"""length of a dimension, name of an unknown length, or None for an unknown length without a name"""
 Weights: TypeAlias = Mapping[str, NDArray[Any]]
-"""arrays by key; a file's mapping reads an array on access, and a plain dict also works"""
+"""mapping of keys to arrays, such as a dict, or the mapping of a file, which reads an array at each access"""
 
 
 CONTAINERS = ("sequence", "optional", "optional sequence")
-"""values that contain tensors: a list of tensors, a value that may be absent, and both"""
+"""kinds of values that contain tensors: a list of tensors, a tensor that may be absent, and a list that may be
+absent"""
 _DTYPE = re.compile(r"[<>=|]?[A-Za-z]{1,16}[0-9]{0,3}", re.ASCII)
 """pattern of dtype names; NumPy parses other strings as descriptions of records, of any length"""
 
 
 class FileWeights(Mapping[str, NDArray[Any]]):
-    """Weights of a file by key; a look-up reads one, and :meth:`verify` checks that it can be read."""
+    """Mapping of the weights in a file, which reads a weight at each access."""
 
     @abstractmethod
     def verify(self, key: str) -> None:
-        """Raise FileError if a weight cannot be read; no array is created."""
+        """Raise FileError if a weight cannot be read, without creating an array."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +59,9 @@ class OperatorDefinition:
     """One operator: its type, blobs in order, plain arguments and weights, and its location in the file.
 
     ``input_names`` maps names of the operator's parameters to the blobs passed for them, if the file has them.
-    ``boxes`` are the boxes around it, outermost first, if the file specifies them apart from the name; a generated name
-    has none. ``doc`` is its author's description. ``line`` counts from 1; in a binary file it is the node's number, and
-    0 without a file. ``text`` is that line. Comparisons ignore both.
+    ``boxes`` are the boxes around the operator, outermost first, if the file specifies them separately from the name.
+    ``doc`` is the author's description. ``line`` is the line number, counted from 1; it is the index of the node in a
+    binary file, and 0 without a file. ``text`` is the text of the line. Comparisons ignore ``line`` and ``text``.
     """
 
     type: str
@@ -79,12 +80,12 @@ class OperatorDefinition:
     code: Place | None = field(default=None, compare=False, repr=False)
     """the line of the program from which the file was exported, if the file declares it"""
     bodies: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """definitions of the inner graphs of control flow by name; their inputs are parameters, then captured blobs of the
-    enclosing net, under their names there"""
+    """definitions of the inner graphs of a loop or branch by name; the inputs of each are first its parameters, then
+    the blobs of the enclosing net that it reads, with the same names"""
 
     @property
     def place(self) -> str:
-        """Its name and line, as written in errors: ``'conv1' (line 3)``."""
+        """Name and line of the operator for error messages: ``'conv1' (line 3)``."""
         return f"{self.name!r} (line {self.line})" if self.line else repr(self.name)
 
 
@@ -130,17 +131,17 @@ class BlobDefinition:
 
     @property
     def is_sequence(self) -> bool:
-        """Whether its value is a tuple of tensors."""
+        """Whether the value of the blob is a tuple of tensors."""
         return self.container.endswith("sequence")
 
     @property
     def is_optional(self) -> bool:
-        """Whether its value may be absent."""
+        """Whether the value of the blob may be absent."""
         return self.container.startswith("optional")
 
     @property
     def params(self) -> dict[str, str]:
-        """Names of unknown lengths as PNNX stores them with an operand: ``{"__shape__0": "batch"}``."""
+        """Names of unknown lengths in the form of PNNX: ``{"__shape__0": "batch"}``."""
         lengths = enumerate(self.shape or ())
         return {f"__shape__{axis}": length for axis, length in lengths if isinstance(length, str)}
 
@@ -158,16 +159,17 @@ _STRINGS = re.compile("text([1-9][0-9]{0,7})")
 
 
 def matches_dtype(dtype: np.dtype[Any], declared: np.dtype[Any]) -> bool:
-    """Return whether a dtype is the declared dtype; strings may have any length."""
+    """Return whether ``dtype`` is the declared dtype, ignoring the length of strings."""
     return dtype == declared or (is_text(dtype) and is_text(declared))
 
 
 @functools.lru_cache
 def memory_dtype(name: str) -> np.dtype[Any]:
-    """Return the in-memory dtype for a dtype name in a file; bfloat16 is widened to float32, complex32 to complex64.
+    """Return the in-memory dtype for a dtype name in a file: float32 for bfloat16, and complex64 for complex32.
 
-    Narrower dtypes (float8_e4m3fn, int4) come from the package ml_dtypes, one byte per element. Strings are ``text8``,
-    of up to 8 characters each, or ``string``, NumPy's dtype without a length. Raise TypeError for other names.
+    Narrower dtypes (float8_e4m3fn, int4) are defined by the package ml_dtypes and use one byte per element. ``text8``
+    is a string of up to 8 characters, and ``string`` is NumPy's dtype without a length. Raise TypeError for other
+    names.
     """
     if name == STRING:
         return np.dtype(np.str_)
@@ -187,14 +189,15 @@ def memory_dtype(name: str) -> np.dtype[Any]:
 
 
 def stored_dtype(name: str) -> np.dtype[Any]:
-    """Return the dtype in NumPy files for a dtype name; bytes for elements that NumPy lacks."""
+    """Return the dtype in NumPy files for a dtype name; dtypes that NumPy lacks are stored as bytes."""
     return np.dtype(np.uint8) if name in NARROW else memory_dtype(name)
 
 
 def graph_error(
     source: str, operator: OperatorDefinition | None, problem: str, *, rule: str, fix: str
 ) -> ExplorerError:
-    """Return an error about a graph: a FileError with the operator's line if it is from a file, else OperandError."""
+    """Return an error about a graph: a FileError with the operator's line if the graph is from a file, else an
+    OperandError."""
     if source:
         return FileError(problem, path=source, line=(operator and operator.line) or None, rule=rule, fix=fix)
     return OperandError(problem, rule=rule, fix=fix)

@@ -1,4 +1,4 @@
-"""Digests of operators as stored in their files: arguments and inner graphs as a short string, for comparisons."""
+"""Digests of operators, which are short strings for comparing their arguments and inner graphs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversion of definitions to JSON and back, lossless except for locations in the source.
+"""Lossless conversion of definitions to JSON and back, without locations in the source.
 
 Weights are not included; the JSON contains their keys, shapes and dtypes. Arguments that JSON cannot represent are
 objects: ``{"float": "inf"}``, ``{"complex": [1.0, 2.0]}``; a list is a tuple.
@@ -175,9 +175,9 @@ def from_json(
     weights: Weights | None = None,
     lines: Sequence[tuple[int, str]] = (),
 ) -> NetDefinition:
-    """Return the definition for a plain form; ``lines`` are (number, text) of the operators' lines.
+    """Return the definition for decoded JSON; ``lines`` are pairs of line number and text, one for each operator.
 
-    Raise an error that names the wrong field or schema; for an invalid graph the errors of NetDefinition.
+    Raise an error that names an invalid field or schema, or the error of NetDefinition for an invalid graph.
     """
     if not isinstance(plain, Mapping):
         raise OperandError(f"this is not a net: expected an object, found {spoken(plain)}", rule=_RULE, fix=_FIX)
@@ -192,7 +192,7 @@ def from_json(
         row: _Net = decode({key: value for key, value in plain.items() if key != "schema"}, _Net, "net", document="net")
     except ValueError as wrong:
         raise OperandError(str(wrong), rule=_RULE, fix=_FIX) from None
-    # Text from another program may have several operators on a line; no line number is better than a wrong one.
+    # Text from another program may have several operators on a line, so no line numbers are given.
     known = lines if len(lines) == len(row.operators) else [(0, "")] * len(row.operators)
     definition = NetDefinition.of(
         row.name,
@@ -216,7 +216,7 @@ def from_json(
 
 
 def _operator(row: _Operator, path: str, line: int, text: str) -> OperatorDefinition:
-    """Return the definition of an operator's row; raise OperandError for a wrong shape or dtype."""
+    """Return the operator for a row of JSON; raise OperandError for an invalid shape or dtype."""
     arguments = {name: _decode(value, f"{path}.arguments[{spoken(name)}]") for name, value in row.arguments.items()}
     for name, weight in row.weights.items():
         where = f"{path}.weights[{spoken(name)}]"
@@ -258,7 +258,7 @@ def _type(row: _Type, path: str) -> BlobType:
 
 
 def dumps(definition: NetDefinition) -> str:
-    """Return a definition as ASCII JSON with one line per operator, so that two nets can be compared as text."""
+    """Return a definition as ASCII JSON with one line per operator, which allows line-by-line comparisons."""
     parts = []
     for name, value in to_json(definition).items():
         if name in ("operators", "types") and value:
@@ -285,7 +285,7 @@ def loads(text: str, *, source: str = "", weights: Weights | None = None) -> Net
 
 
 def _operator_lines(text: str) -> list[tuple[int, str]]:
-    """Return the operators' lines of a text with one operator per line, as written by :func:`dumps`."""
+    """Return (number, text) of each line that contains an operator, for text written by :func:`dumps`."""
     lines = ((number, line.strip().removesuffix(",")) for number, line in enumerate(text.split("\n"), 1))
     return [(number, line) for number, line in lines if line.startswith('{"type": ')]
 

@@ -1,7 +1,7 @@
-"""Subgraph of a net between any operands, as a separate definition.
+"""Extraction of the part of a net between given operands as a separate definition.
 
-`net.cut` uses it, to run a model up to a layer, or from a layer on. The parts of a cut net keep their names, types and
-weights, so that values of the part and of the whole can be compared by name.
+`net.cut` uses it, for example to run a model up to a layer. Operators and blobs keep their names, types and weights, so
+values of the part and of the whole net can be compared by name.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from explorer.net.definition.definition import NetDefinition, OperatorDefinition
 
 
 def cut(definition: NetDefinition, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> NetDefinition:
-    """Return the operators that ``outputs`` need if the values of ``inputs`` are given; None keeps the net's own.
+    """Return a definition with the operators that compute ``outputs`` from ``inputs``; None means all of the net's own.
 
     Raise OperandError if an output needs an input of the net that is not among ``inputs``, UnknownNameError for an
     unknown operand.
@@ -79,9 +79,9 @@ def _one_version(definition: NetDefinition, name: str) -> str:
 
 
 def _kept(operator: OperatorDefinition, inputs: tuple[str, ...]) -> OperatorDefinition:
-    """Rename an operator's outputs that are inputs of the cut net to names that nothing reads."""
+    """Return the operator; any output that is an input of the cut net is renamed to a name that nothing reads."""
     if not set(operator.outputs) & set(inputs):
         return operator
-    # The operator may be needed for another output; its value for this output is not the cut net's input.
+    # The operator may be needed for another output, but the cut net reads its input instead of this output.
     outputs = tuple(f"{blob} (cut)" if blob in inputs else blob for blob in operator.outputs)
     return replace(operator, outputs=outputs)
