@@ -7,7 +7,8 @@ Start here
 >>> x, W = ex.tensor(np.ones((2, 3))), ex.tensor(np.full((3, 2), 0.5))
 >>> y = np.tanh(x @ W) + 2 * (x @ W)  # recorded, not computed
 >>> ex.evaluate(y).round(2).tolist()  # planned, run: a NumPy array
-[[3.91, 3.91], [3.91, 3.91]] >>> view = ex.explore(y) # as the last line of a cell: every step with its reasons
+[[3.91, 3.91], [3.91, 3.91]]
+>>> view = ex.explore(y)  # as the last line of a cell: every step with its reasons
 
 Where to go next
 ----------------

@@ -1,4 +1,4 @@
-"""Nets: programs over named values, as definitions read from files, and as nets that are built, run and explored."""
+"""Nets, which are programs of named operators, as in model files; they can be built, edited, run and explored."""
 
 from explorer.net import database_operators as _database_operators  # noqa: F401  # declares operator types
 from explorer.net.blob import Blob

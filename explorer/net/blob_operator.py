@@ -1,7 +1,7 @@
 """Operators on blobs of any type, which run separately, between the planned parts of a net.
 
-Loading, storing and reading records work on values other than tensors, or on files. A workspace runs such an operator
-at its position in the net's order; the operators between two of them form one plan.
+For example, loading, storing and reading records use files, or values other than tensors. A workspace runs such an
+operator at its position in the net. The other operators between two of them form one plan.
 """
 
 from __future__ import annotations
@@ -28,25 +28,26 @@ _Run = TypeVar("_Run", bound=Callable[..., None])
 
 @dataclass(frozen=True, slots=True)
 class BlobOperator:
-    """Operator while it runs, with the blobs that it reads and writes, by position."""
+    """Operator that is running; its methods access its input and output blobs by position."""
 
     definition: OperatorDefinition
     inputs: tuple[Blob, ...]
     outputs: tuple[Blob, ...]
 
     def input(self, position: int, kind: type[_Value]) -> _Value:
-        """Return the value of an input, which must be of a class; an array also counts as a Tensor.
+        """Return the value of an input, which must be an instance of ``kind``; an array is converted if that is Tensor.
 
         Raise OperandError that names the blob, its class and the requested class.
         """
         blob = self._at(self.inputs, position, "inputs")
-        # Blobs hold arrays, whatever wrote them; a tensor is created on request.
+        # Blobs contain arrays instead of tensors, so a tensor is created on request.
         if issubclass(kind, Tensor) and isinstance(blob.value(), np.ndarray):
             return cast("_Value", tensor(blob.value(), name=blob.name))
         return blob.get(kind)
 
     def output(self, position: int, kind: type[_Value]) -> _Value:
-        """Return an output's value to modify it; replace a value of another class, or a missing one, by ``kind()``."""
+        """Return the value of an output for modification; if it is not an instance of ``kind``, set it to ``kind()``
+        first."""
         return self._at(self.outputs, position, "outputs").get_mutable(kind)
 
     def set_output(self, position: int, value: Any) -> None:
@@ -68,17 +69,17 @@ class BlobOperator:
 
 
 BLOB_OPERATORS: Registry[str, Callable[..., None]] = Registry("operator type on blobs")
-"""type → function(operator, **arguments)"""
+"""operator type → function that runs it, called with a BlobOperator and the arguments as keywords"""
 
 
 @named
 def blob_operator(*types: str, inputs: tuple[int, ...] = (), outputs: tuple[int, ...] = ()) -> Callable[[_Run], _Run]:
-    """Decorate the function of an operator type that works on blobs of any class: ``function(op, *, arguments)``.
+    """Return a decorator that declares ``function(op, *, arguments)`` as an operator type on blobs of any class.
 
-    It reads ``op.input(0, kind)``, and writes ``op.set_output(0, value)`` or modifies ``op.output(0, kind)``. Its other
-    parameters, after ``*``, are the operator's arguments, with types and defaults. ``inputs`` and ``outputs`` are the
-    allowed numbers of blobs, by default any number of inputs, and one or more outputs. A workspace runs nets with such
-    operators.
+    The function reads ``op.input(0, kind)``, and calls ``op.set_output(0, value)`` or modifies ``op.output(0, kind)``.
+    Its parameters after ``*`` are the operator's arguments, with types and defaults. ``inputs`` and ``outputs`` are the
+    allowed numbers of blobs; the default is any number of inputs, and one or more outputs. Nets with such operators run
+    only in a workspace.
 
     >>> @ex.blob_operator("CountWords", inputs=(1,), outputs=(1,))
     ... def count_words(op, *, least: int = 1):
@@ -107,7 +108,8 @@ _EACH = tuple((position, position) for position in range(8))
 
 
 def _declared(type: str, function: Callable[..., None]) -> Callable[..., Any]:
-    """Return a function of expressions with the same arguments for the schema; building it raises an error."""
+    """Return a function of expressions with the same arguments, which provides the schema and raises an error if
+    called."""
 
     def build(*blobs: Expr, **arguments: Any) -> Any:
         raise OperandError(

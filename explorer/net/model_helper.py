@@ -1,7 +1,7 @@
-"""Model helpers: a net, the net that initializes its parameters, and their gradients by name (Caffe2: ModelHelper).
+"""Model helpers, which pair a net with the net that initializes its parameters (Caffe2: ModelHelper).
 
-There are two nets because parameters are initialized once and trained often. The first runs at the start and leaves
-blobs in a workspace, which the second reads at every step.
+There are two nets because parameters are initialized once, but trained in many steps. The initialization writes blobs
+of a workspace, and the other net reads these blobs at every step.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from explorer.record.reasons import counted_text
 
 
 class ModelHelper:
-    """Net with known parameters: ``net`` computes, ``param_init_net`` initializes the parameters once.
+    """Net and its parameters: ``net`` is the model, and ``param_init_net`` initializes the parameters once.
 
-    The user writes the forward operators and the updates, which read the blobs in ``params_to_grad``.
+    The user adds forward operators and updates to ``net``. Updates read the gradients in ``params_to_grad``.
 
     >>> model = ex.ModelHelper("line")
     >>> x = model.net.input("x", (None, 2))
@@ -34,7 +34,7 @@ class ModelHelper:
         self.params: list[str] = []
         """names of the parameters, in the order of their creation"""
         self.params_to_grad: dict[str, str] = {}
-        """parameter → the blob with its gradient, once gradients were added"""
+        """parameter → blob with its gradient; empty until gradients are added"""
 
     def create_param(self, name: str, shape: Sequence[int], fill: str = "XavierFill", **arguments: Any) -> str:
         """Add a parameter: a blob that ``param_init_net`` fills by an operator type, and that ``net`` reads."""
@@ -51,7 +51,11 @@ class ModelHelper:
         return name
 
     def add_gradient_operators(self, outputs: Iterable[str] | Mapping[str, str]) -> dict[str, str]:
-        """Append the gradients of blobs to ``net`` and record the parameters' gradients; return blob → gradient."""
+        """Append operators that compute gradients of ``outputs`` to ``net``; return a dict from blobs to gradient
+        blobs.
+
+        ``params_to_grad`` then contains the gradients of the parameters.
+        """
         gradients = self.net.add_gradient_operators(outputs)
         self.params_to_grad = {name: gradients[name] for name in self.params if name in gradients}
         return gradients

@@ -1,1 +1,1 @@
-"""Building of nets from definitions to expressions, with inputs, weights, example shapes and diagnostics."""
+"""Building of nets, which records the expressions of a definition, with inputs, weights and diagnostics."""

@@ -1,7 +1,7 @@
 """Net builder, which records the expressions of a definition, each operator inside the boxes of its name.
 
-``ex.Net`` uses it for every build and to inspect nets that cannot run. Errors get their locations only here, since an
-operator's builder knows neither its name nor its line in the file.
+``ex.Net`` uses it for every build, and to inspect nets that cannot run. This module adds locations to errors, since an
+operator's builder does not know the operator's name and line in the file.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from explorer.record.reasons import counted_text
 from explorer.run.recording.interface_table import InterfaceValue
 
 _MAX_SHOWN = 120
-"""maximum number of characters of an expression on its box; the file's line contains all of them"""
+"""maximum number of characters of an expression in the label of its box"""
 
 
 def _type(operator: OperatorDefinition) -> str:
-    """Return an operator's type, or the text of an expression."""
+    """Return an operator's type; for a pnnx.Expression, return the text of the expression."""
     text = operator.arguments.get("expr")
     if not isinstance(text, str):
         return operator.type
@@ -50,7 +50,8 @@ def _type(operator: OperatorDefinition) -> str:
 
 @dataclass(slots=True, eq=False)
 class Build:
-    """Expressions of a net: ``inputs`` by name, and the ``values`` of all operands by name, including plain values.
+    """Expressions of a net: ``inputs`` by name, and ``values`` of all operands by name, which may be plain Python
+    values.
 
     A sequence is a tuple of expressions; an absent optional is None.
 
@@ -62,15 +63,15 @@ class Build:
     values: dict[str, Any] = field(default_factory=dict)
     problems: dict[str, ExplorerError] = field(default_factory=dict)
     unsized: dict[str, ExplorerError] = field(default_factory=dict)
-    """operators recorded as opaque operations because their shapes depend on values of inputs → reason"""
+    """operator that is recorded as an opaque operation, because its shape depends on values of inputs → error"""
     values_first: tuple[ComputedFirst, ...] = ()
-    """values computed during this build, because shapes depend on them"""
+    """values that were computed during this build, because shapes depend on them"""
     silent: list[Expr] = field(default_factory=list)
     """opaque operations of operators without outputs"""
 
     @property
     def outputs(self) -> dict[str, Any]:
-        """The expressions of the net's outputs by name; raise an error for an output that contains no tensor."""
+        """Expressions of the net's outputs by name; raise an error if an output contains no tensor."""
         return {name: self.output(blob) for name, blob in self.definition.results.items()}
 
     @property
@@ -84,10 +85,10 @@ class Build:
 
     @property
     def interface(self) -> list[InterfaceValue]:
-        """The inputs, then the outputs, as ports of the drawing; values that are not expressions are omitted.
+        """Inputs and outputs for the drawing; values that are not expressions are omitted.
 
-        They are stored separately from a plan's roots, since rewriting may replace output nodes, and unread inputs are
-        in no plan.
+        They are stored separately from a plan's roots, since rules may replace output nodes, and a plan does not
+        contain unread inputs.
         """
         definition = self.definition
         inputs = [
@@ -142,10 +143,10 @@ class NetBuilder:
         return f"<builder of net {self.definition.name!r}>"
 
     def build(self, inputs: Mapping[str, Any], *, opaque: bool = False, ask: Ask | None = None) -> Build:
-        """Return the expressions over these inputs; ``ask`` computes values on which shapes depend.
+        """Return the expressions of the net for ``inputs``; ``ask`` computes values on which shapes depend.
 
-        The first operator that does not fit raises an error with its name and line. With ``opaque`` it instead becomes
-        an operation that is drawn but cannot run, and the build continues.
+        If an operator cannot be built, raise an error with its name and line. With ``opaque``, the operator instead
+        becomes an operation that is drawn but cannot run, and the build continues.
         """
         # A rewritten input has different names for its first version and for the blob.
         named = zip(self.definition.inputs, self._program.inputs, strict=True)
@@ -158,7 +159,7 @@ class NetBuilder:
         return build
 
     def _build(self, build: Build, lengths: Lengths, opaque: bool, ask: Ask | None) -> None:
-        """Record all operators, operands first, each in its box and with its line of the file."""
+        """Record all operators in topological order, each in its box and with its line of the file."""
         follow, count = current_callback(), len(self._program.operators)
         for index, operator in enumerate(self._program.topological_order):
             if follow is not None:
@@ -171,7 +172,7 @@ class NetBuilder:
                     located = self._located(operator, error)
                     if not opaque:
                         raise located from error
-                    # As ``raise … from`` would set it, because the error is shown later, with the node.
+                    # Set as by ``raise … from``, because the error is shown later with the node.
                     located.__cause__ = error
                     table = build.unsized if isinstance(error, UnknownShapeError) else build.problems
                     table[operator.name] = located
@@ -184,7 +185,7 @@ class NetBuilder:
         enclosing = self._within
         for depth in range(1, len(path) + 1):
             box = self._scopes.get(path[:depth])
-            # Boxes are cached for all builds, because views and profiles find an operator by the identity of its box.
+            # All builds use the same boxes, because views and profiles find an operator by the identity of its box.
             if box is None:
                 own = self._operators.get(path[:depth])
                 type = self._box_text(own) if own else ""
@@ -194,7 +195,8 @@ class NetBuilder:
         return enclosing
 
     def _box_text(self, operator: OperatorDefinition) -> str:
-        """Return the text of the operator's box: its type, and the versions of rewritten blobs it reads and writes."""
+        """Return the label of an operator's box: its type, and the versions of rewritten blobs that it reads and
+        writes."""
         blobs = self.definition.blobs
         reads = [name for name in operator.inputs if blobs[name].blob != name]
         writes = [name for name in operator.outputs if blobs[name].blob != name]
@@ -205,7 +207,7 @@ class NetBuilder:
         )
 
     def _results(self, operator: OperatorDefinition, values: Mapping[str, Any], ask: Ask | None) -> tuple[Any, ...]:
-        """Return the values of an operator's outputs from its type's builder."""
+        """Return the values of an operator's outputs, which the builder of its type computes from ``values``."""
         if operator.type not in self.table:
             near = ", ".join(self.table.near(operator.type))
             if remedy := self.table.remedy(operator.type):
@@ -236,7 +238,7 @@ class NetBuilder:
         except Exception as error:
             if self.table.is_own(operator.type):
                 raise _defect(operator.type, error) from error
-            # A user's builder raised an informative exception, which only lacks the location.
+            # A user's builder raised an informative exception, to which only the location must be added.
             error.add_note(
                 f"while building operator {operator.name!r} ({operator.type}) of {self._where}, line {operator.line}"
             )
@@ -257,7 +259,7 @@ class NetBuilder:
         return results
 
     def _body(self, operator: OperatorDefinition, name: str, values: Mapping[str, Any], ask: Ask | None) -> BuildBody:
-        """Return the function that records an inner graph of an operator, in the scope of the call."""
+        """Return the function that records the inner graph ``name`` of an operator in the current scope."""
         definition, builder = operator.bodies[name], self._inside(operator, name)
 
         def build(parameters: Sequence[Any]) -> list[Any]:
@@ -273,7 +275,8 @@ class NetBuilder:
             try:
                 inner = builder.build_within(state.scope, inputs, ask)
             except ExplorerError as error:
-                # A graph without parameters is recorded once the net's inputs have values; a loop's graph never is.
+                # A graph without parameters is recorded when the net's inputs have values, but the graph of a loop is
+                # not.
                 if not parameters and isinstance(error.__cause__, UnknownShapeError):
                     raise UnknownShapeError(error.given, rule=error.rule, fix=error.fix) from error
                 raise
@@ -300,8 +303,8 @@ class NetBuilder:
                 remaining += [(inner, each) for each in body.operators]
 
     def build_within(self, scope: Scope | None, inputs: Mapping[str, Any], ask: Ask | None) -> Build:
-        """Return the expressions over these inputs, in boxes inside a scope."""
-        # The body of a loop is recorded once per trace, each time in another scope, which needs new boxes.
+        """Return the expressions of the net for ``inputs``, with boxes inside ``scope``; ``ask`` is as in ``build``."""
+        # The body of a loop is recorded once for each trace in a different scope, so new boxes are needed.
         if scope is not self._within:
             self._within, self._scopes = scope, {}
         with one_deeper(f"the inner graph {self.definition.name}"):
@@ -315,9 +318,9 @@ class NetBuilder:
         values = leaves([build.values[blob] for blob in operator.inputs])
         operands = tuple([value for value in values if isinstance(value, Expr)])
         weights = tuple(self._all_weights(operator))
-        # The outputs have the declared types if all are declared; otherwise they are one value without a type.
+        # If the types of all outputs are declared, they are used. Otherwise, the outputs are one value without a type.
         results = known if len(known) == len(declared) else ()
-        # Part of the operation's identity, so that two operators that fail for different reasons are never merged.
+        # The reason is part of the operation's identity, so operators with different reasons are never merged.
         key = error.given, error.rule, error.fix, operator.name, self.table.format
         schema = self.table.schema(operator.type)
         note = (
@@ -356,7 +359,7 @@ def _written(operator: OperatorDefinition) -> str:
 
 
 def _defect(type: str, error: Exception) -> ReaderError:
-    """Return the error for an unexpected exception in one of explorer's own builders."""
+    """Return the error for an unexpected exception in a builder that is part of explorer."""
     return ReaderError(
         f"a defect in explorer's builder of {type}: {error.__class__.__name__}: {shorten(str(error), _MAX_SHOWN)}",
         rule="a builder must return a value for every operator, or raise an error with the violated rule",
@@ -365,10 +368,10 @@ def _defect(type: str, error: Exception) -> ReaderError:
 
 
 def declare(definition: NetDefinition, values: Mapping[str, Any], lengths: Lengths) -> None:
-    """Declare the names of the dimensions of built values; ``lengths`` are bound by the inputs.
+    """Declare the names of the dimensions of built values; ``lengths`` are the lengths that inputs determine.
 
-    If no input binds a name, the first value with the name determines its length. An unnamed unknown dimension is
-    declared only for inputs and outputs, where the user chooses it.
+    If no input determines the length of a name, the first value with the name does. An unknown dimension without a name
+    is declared only for inputs and outputs, because the user selects its length.
     """
     where = os.path.basename(definition.source) or definition.name
     named = dict(lengths.named)

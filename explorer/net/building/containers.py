@@ -1,8 +1,8 @@
 """Sequences and optionals among a net's values: tuples of elements, and None for an absent value.
 
-They have no memory and no nodes. Each value of a net, including inputs and outputs, is a leaf (an expression, an array)
-or a tuple of leaves; here they are flattened and rebuilt. Elements are not tuples, because files may nest and share
-plain lists so deeply that a traversal of all of them would not end.
+Each value of a net, including inputs and outputs, is a leaf (an expression or an array) or a tuple of leaves. The
+functions of this module flatten and rebuild these values. Elements of a tuple are not tuples themselves, because a file
+may nest and share plain lists so deeply that visiting all of them would not end.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 EXAMPLE_LENGTH = 2
-"""number of elements of a sequence for which a net is drawn without inputs"""
+"""assumed number of elements of a sequence if a net is drawn without inputs"""
 
 
 def leaves(values: Iterable[Any]) -> list[Any]:
-    """Return the leaves of values, in order; an absent value has none."""
+    """Return the leaves of all values in order; an absent value has none."""
     parts: list[Any] = []
     for value in values:
         if isinstance(value, tuple):
@@ -31,7 +31,7 @@ def named_leaves(values: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 
 def key_of(values: Iterable[Any], key: Callable[[Any], Any]) -> Any:
-    """Return a key that is equal for values in equal containers whose leaves have equal keys."""
+    """Return a hashable key of ``values``, in which ``key(leaf)`` stands for each leaf."""
     return tuple([
         tuple(map(key, value)) if isinstance(value, tuple) else None if value is None else ("leaf", key(value))
         for value in values
@@ -39,7 +39,7 @@ def key_of(values: Iterable[Any], key: Callable[[Any], Any]) -> Any:
 
 
 def with_leaves(values: Mapping[str, Any], replaced: Iterable[Any]) -> dict[str, Any]:
-    """Return the values with other leaves, in the order of ``leaves``."""
+    """Return the values with their leaves replaced by ``replaced``, in the order of ``leaves``."""
     following: Iterator[Any] = iter(replaced)
     return {
         name: tuple([next(following) for _ in value])
@@ -52,7 +52,7 @@ def with_leaves(values: Mapping[str, Any], replaced: Iterable[Any]) -> dict[str,
 
 
 def each_leaf(name: str, value: Any, function: Callable[[str, Any], Any]) -> Any:
-    """Return a value with a function of name and leaf applied to each leaf; elements are named ``x[0]``, ``x[1]``, …"""
+    """Return a value with each leaf replaced by ``function(name, leaf)``; elements are named ``x[0]``, ``x[1]``, …"""
     if value is None:
         return None
     if isinstance(value, tuple):

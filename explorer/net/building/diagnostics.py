@@ -1,7 +1,7 @@
-"""Diagnostics of a net without running it: problems that keep it from running, and the nodes of a name.
+"""Diagnostics of a net that do not run it: problems that keep the net from running, and look-up of nodes by name.
 
-``net.check()``, ``net.unknown()`` and ``explorer check`` use it. All problems are listed together, since fixing one
-error at a time needs one export per error.
+``net.check()``, ``net.unknown()`` and ``explorer check`` use it. All problems are listed together, so a user can fix
+them with one export of the model.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LISTED = 5
 
 @dataclass(frozen=True, slots=True)
 class UnknownType:
-    """Unknown operator type, with its operators and similar known types."""
+    """Unknown operator type with the names of its operators, and similar known types."""
 
     type: str
     operators: tuple[OperatorDefinition, ...]
@@ -77,9 +77,10 @@ def unknown_types_error(source: str, unknown: list[UnknownType], table: Operator
 
 
 def find_problems(build: Build, table: OperatorTable) -> list[str]:
-    """Return all problems that keep a net from running, and all operands whose type differs from the declared type.
+    """Return descriptions of the problems that keep a net from running, and of operands that contradict the file.
 
-    They are in topological order, since an early problem may cause later ones.
+    An operand contradicts the file if its type differs from its declared type. Problems are in topological order, since
+    an early problem may cause later problems.
     """
     definition = build.definition
     order = {operator.name: index for index, operator in enumerate(definition.ssa.topological_order, 1)}
@@ -98,16 +99,16 @@ def _grouped_problems(build: Build, table: OperatorTable) -> list[list[str]]:
     groups: dict[tuple[str, ...], list[str]] = {}
     for name, error in build.problems.items():
         operator = build.definition.ssa.operator(name)
-        # Unknown types are already listed, and an operator that reads their results is not a problem itself.
+        # Unknown types are already listed. An operator that reads their results is not a separate problem.
         if operator.type in table and not any(_is_untyped(build.values[blob]) for blob in operator.inputs):
-            # The error before its location was added: a hundred operators may share the reason but not the location.
+            # The error without its location, because many operators may have the same reason at different locations.
             reason = error.__cause__ if isinstance(error.__cause__, ExplorerError) else error
             groups.setdefault((operator.type, reason.given, reason.rule, reason.fix), []).append(name)
     return [*groups.values()]
 
 
 def _finding(names: list[str], build: Build) -> str:
-    """Return the first operator's problem, with the other operators that cannot run for the same reason."""
+    """Return the problem of the first operator in ``names``, and the names of the other operators with this problem."""
     text = str(build.problems[names[0]])
     if len(names) == 1:
         return text
@@ -117,9 +118,9 @@ def _finding(names: list[str], build: Build) -> str:
 
 
 def _contradictions(build: Build) -> list[tuple[str, str]]:
-    """Return the operands whose types differ from the declared types, each with its producer.
+    """Return (producer, description) for each operand whose type differs from its declared type.
 
-    Operands computed from such an operand differ too, so they are omitted.
+    Operands that are computed from such an operand are omitted, because they differ for the same reason.
     """
     definition, wrong = build.definition, set[str]()
     findings = []
@@ -139,7 +140,7 @@ def _contradictions(build: Build) -> list[tuple[str, str]]:
 
 
 def _weight_findings(definition: NetDefinition) -> list[tuple[str, str]]:
-    """Return the problems of weights, each with its first operator; problems of all weights have none.
+    """Return (operator, problem) for each problem of weights; the operator is "" if the problem concerns all weights.
 
     Weights with the same problem, such as a missing file, are listed together.
     """
@@ -147,7 +148,7 @@ def _weight_findings(definition: NetDefinition) -> list[tuple[str, str]]:
     if absent is not None:
         return [("", str(absent()))]
     groups: dict[tuple[str, str], list[tuple[str, str]]] = {}
-    """message before and after the name of its weight → operators and names of weights"""
+    """text of the message before and after the name of the weight → operators and names of weights"""
     for operator in definition.operators:
         for attribute, reference in operator.weights.items():
             try:
@@ -163,7 +164,7 @@ def _weight_findings(definition: NetDefinition) -> list[tuple[str, str]]:
 
 
 def _named(weights: list[str]) -> str:
-    """Return several weights as one subject: ``3 weights ('a', 'b', 'c')``."""
+    """Return a noun phrase for several weights: ``3 weights ('a', 'b', 'c')``."""
     if len(weights) == 1:
         return weights[0]
     names = [name.removeprefix("weight ") for name in dict.fromkeys(weights)]
@@ -181,7 +182,7 @@ def _is_untyped(value: object) -> bool:
 
 
 def nodes_of(name: str, build: Build, builder: NetBuilder) -> list[Expr]:
-    """Return the nodes of an operator, operand or weight, in recording order; for a weight its tensor.
+    """Return the nodes of an operator, operand or weight in recording order; the node of a weight is its tensor.
 
     Any other name refers to a box as shown in views: ``pool``, ``layer1 / conv2``. Raise UnknownNameError with
     similar names.
@@ -233,7 +234,7 @@ def _is_type(type_: str, name: str) -> bool:
 
 
 def _is_below(scope: Scope | None, path: tuple[str, ...]) -> bool:
-    """Return whether the path of a scope, or of one around it, ends with this path."""
+    """Return whether the path of ``scope``, or of a scope that contains it, ends with ``path``."""
     names = _names(scope)
     return any(names[end - len(path) : end] == path for end in range(len(path), len(names) + 1))
 
@@ -259,7 +260,10 @@ def _is_inside(scope: Scope | None, box: Scope) -> bool:
 
 
 def ends(build: Build) -> list[Expr]:
-    """Return the net's outputs, then unread values, from which every operator that computes a tensor is reachable."""
+    """Return the net's outputs, followed by values that no operator reads.
+
+    Every operator that computes a tensor is among the inputs, direct or indirect, of these expressions.
+    """
     names = dict.fromkeys(build.definition.ssa.outputs)
     blobs = build.definition.blobs.items()
     names |= dict.fromkeys([name for name, blob in blobs if not blob.consumers and blob.producer is not None])

@@ -1,7 +1,7 @@
-"""Example shapes: lengths for a model's unknown dimensions, so that its graph can be shown without inputs.
+"""Example lengths for a model's unknown dimensions, with which its graph can be shown without inputs.
 
-``net.explore()`` and ``net.preview_plan()`` use them. Only an operator's builder knows which lengths it accepts, so
-candidates are tried by building the net, which computes nothing, starting with usual model inputs.
+``net.explore()`` and ``net.preview_plan()`` use them. Only an operator's builder knows which lengths it accepts, so the
+net is built with each candidate, starting with common shapes of model inputs. Building computes nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _CHANNELS = (3, 1, 4)
 _SIDES = (224, 32, 28, 64, 96, 128, 227, 256, 299, 320, 384, 416, 512, 640)
 """image heights and widths, most common first"""
 _REST = (16, 1)
-"""length of axes that are neither batch nor image axes: a short sequence"""
+"""lengths tried for axes that are neither batch nor image axes: first a short sequence"""
 _ALL = (1, 2, 16, 64)
 """lengths tried for all axes if nothing else fits"""
 _RANKS = (2, 1, 3, 4, 0)
@@ -34,7 +34,7 @@ _RANKS = (2, 1, 3, 4, 0)
 _MAX_OPERATORS = 20_000
 """maximum number of operators built to find lengths, in addition to four nets"""
 _CHARACTERS = 20
-"""argument characters that count as one operator, since arguments are parsed in every build"""
+"""number of characters of arguments that take as long as one operator, since every build parses the arguments"""
 
 
 def declared_shapes(definition: NetDefinition) -> dict[str, Shape]:
@@ -43,7 +43,8 @@ def declared_shapes(definition: NetDefinition) -> dict[str, Shape]:
 
 
 def same_shapes(definition: NetDefinition, length: int, known: Shapes, rank: int | None = None) -> dict[str, Shape]:
-    """Return the inputs' shapes with one length for all unknown dimensions; ``known`` are given shapes.
+    """Return the shapes of all inputs, with ``length`` for all unknown dimensions; ``known`` maps names to given
+    shapes.
 
     Inputs without a declared shape have ``rank`` axes.
     """
@@ -53,14 +54,15 @@ def same_shapes(definition: NetDefinition, length: int, known: Shapes, rank: int
 def fitting_shapes(
     definition: NetDefinition, table: OperatorTable, build: Callable[[Shapes], Build], known: Shapes
 ) -> dict[str, Shape]:
-    """Return the first shapes for which all known operators can be built, else the shapes with the fewest problems.
+    """Return the first candidate with which all known operators can be built, or the candidate with the fewest
+    problems.
 
-    ``known`` are given shapes of inputs, which are not varied and bind named lengths elsewhere.
+    ``known`` maps inputs to given shapes. These shapes do not vary, and determine named lengths of other inputs.
     """
     without_rank = any(definition.input(name).shape is None for name in definition.inputs if name not in known)
     if not (is_open(definition) or without_rank) or len(known) == len(definition.inputs):
         return _filled(definition, lambda name, axis: None, known=known)
-    # These cannot run for any shape.
+    # Operators of unknown types cannot run for any shape.
     unknown = {operator.name for type in unknown_types(definition, table) for operator in type.operators}
     best: tuple[int, dict[str, Shape]] | None = None
     # Each attempt builds the whole net, so large nets get fewer attempts to keep opening fast.
@@ -86,8 +88,8 @@ def _build_cost(definition: NetDefinition) -> int:
 def assumptions(definition: NetDefinition, shapes: Shapes) -> str:
     """Return the assumed lengths as text, with the file's dimension names: "batch = 1, seq = 16".
 
-    Unnamed dimensions, and dimensions with a generated name ("s77" from torch's exporter), are written as "? = 1" if
-    all are equal, else as the shapes of their inputs.
+    Dimensions without a name, or with a generated name ("s77" from torch's exporter), are described by "? = 1" if all
+    of them are equal, and by the shapes of their inputs otherwise.
     """
     named: dict[str, int] = {}
     unnamed: set[int] = set()
@@ -112,7 +114,7 @@ def _filled(
     known: Shapes | None = None,
     rank: int | None = None,
 ) -> dict[str, Shape]:
-    """Return the inputs' shapes with unknown lengths filled in; equal names get equal lengths.
+    """Return the shapes of all inputs with values for unknown lengths; dimensions with equal names get equal lengths.
 
     Inputs without a declared shape have ``rank`` axes.
     """
@@ -145,9 +147,9 @@ def _filled(
 
 
 def _candidates(definition: NetDefinition, known: Shapes) -> Iterator[dict[str, Shape]]:
-    """Yield shapes to try: an image of a usual size, a short sequence, then one length for all axes.
+    """Yield candidate shapes: first images of common sizes, then a short sequence, then one length for all axes.
 
-    If the file declares no shape for an input, each of these is tried with several ranks.
+    If the file declares no shape for an input, each candidate is tried with several ranks.
     """
     declared = {name: definition.input(name).shape or () for name in definition.inputs}
     sides = {name: _sides(shape) for name, shape in declared.items()}
@@ -164,12 +166,12 @@ def _candidates(definition: NetDefinition, known: Shapes) -> Iterator[dict[str, 
             named = {axis: side for axis in axes if isinstance(axis, str)}
             tried += [_filled(definition, length, named, known, rank) for rank in ranks]
     tried += [same_shapes(definition, length, known, rank) for length in _ALL for rank in ranks]
-    # Several choices give the same shapes if inputs have few unknown lengths.
+    # Different candidates may be equal if the inputs have few unknown lengths.
     yield from (shapes for index, shapes in enumerate(tried) if shapes not in tried[:index])
 
 
 def _sides(declared: tuple[Dimension, ...]) -> tuple[int, ...]:
-    """Return the unknown height and width axes of a possible image, channels first or last."""
+    """Return the unknown axes of the height and width if an input may be an image with channels first or last."""
     orders = {3: ((0, 1, 2),), 4: ((1, 2, 3), (3, 1, 2))}.get(len(declared), ())
     for channels, *sides in orders:
         # Three or four axes are an image only if one of them can be the channels.

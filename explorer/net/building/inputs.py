@@ -1,7 +1,7 @@
-"""Inputs of a net, passed in order or by name, as arrays with the file's types.
+"""Conversion of a net's inputs, passed in order or by name, to arrays of the types that the file declares.
 
-Every way to run a net uses this, before anything is computed. Arrays keep their dtype, and are rejected if the file
-requires another. Only lists, which have none, are converted, and only if no number changes by more than rounding.
+Every method that runs a net uses it before anything is computed. Arrays keep their dtypes, and raise an error if the
+file requires a different dtype. Only lists are converted, and only if no number changes by more than rounding.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NO_NUMBERS = "USOMm"
 
 
 def named_inputs(definition: NetDefinition, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of all inputs by name, in the net's order; a single dict among ``inputs`` is keyed by name.
+    """Return the values of all inputs by name, in the net's order; if ``inputs`` is one dict, it maps names to values.
 
     Raise OperandError if an input is missing, passed twice or unexpected; UnknownNameError for an unknown name.
     """
@@ -54,7 +54,7 @@ def named_inputs(definition: NetDefinition, inputs: tuple[Any, ...], named: Mapp
 
 
 def _is_dictionary(definition: NetDefinition, value: Mapping[Any, Any]) -> bool:
-    """Return whether a dict is the value of the net's one input, rather than a value keyed by its name."""
+    """Return whether a dict is the value of the net's only input instead of a mapping of input names to values."""
     names = definition.inputs
     return len(names) == 1 and bool(definition.input(names[0]).keys) and {*value} != {*names}
 
@@ -87,7 +87,7 @@ def as_value(blob: BlobDefinition, value: Any) -> Any:
 
 
 def _in_order(blob: BlobDefinition, value: Mapping[Any, Any]) -> list[Any]:
-    """Return the values of a dictionary in the order of the file's keys, with 0 or "" for a missing one."""
+    """Return the values of a dictionary in the order of the keys in the file; 0 or "" replaces a missing value."""
     if not blob.keys:
         raise OperandError(f"input {blob.name!r} is a dictionary", rule=array_rule(blob))
     unknown = next((key for key in value if key not in blob.keys), None)
@@ -102,9 +102,9 @@ def _in_order(blob: BlobDefinition, value: Mapping[Any, Any]) -> list[Any]:
 
 
 def as_array(blob: BlobDefinition, value: Any) -> Any:
-    """Return a read-only view of an input's array; numbers and lists get the file's dtype if it can hold them.
+    """Return an input's array as a read-only view; numbers and lists are converted to the dtype that the file declares.
 
-    A tensor on a device other than cpu is returned unchanged, to be used there.
+    A tensor on a device other than cpu is returned unchanged.
     """
     dtype = declared_dtype(blob)
     if isinstance(value, Tensor) and value.device is not cpu and blob.dtype != "bfloat16":
@@ -137,7 +137,7 @@ def as_array(blob: BlobDefinition, value: Any) -> Any:
 
 
 def _strings(blob: BlobDefinition, value: Any) -> Array:
-    """Return an input's strings, with the longest length rounded up to a power of two, so that plans are reused."""
+    """Return an input's strings with a dtype whose length is a power of two, which allows reusing plans."""
     rule = f"the array must be as the file says, strings {shape_text(blob.shape)}"
     try:
         array = np.asarray(value)
@@ -148,7 +148,7 @@ def _strings(blob: BlobDefinition, value: Any) -> Array:
     if not is_text(array.dtype):
         raise OperandError(f"input {blob.name!r} has {array.dtype} elements", rule=rule, fix="pass str values")
     longest = int(np.strings.str_len(array).max(initial=1))
-    # NumPy's string dtype includes a length, and so does the input's type; with powers of two a few plans suffice for
+    # NumPy's string dtype includes a length, and so does the input's type. With powers of two, few plans are needed for
     # all strings.
     array = array.astype((np.str_, 1 << (longest - 1).bit_length()))
     array.flags.writeable = False

@@ -1,7 +1,7 @@
 """Unsupported operators of a file, drawn as operations that cannot run.
 
-A net with them can be inspected, cut and edited, which shows a user what the model lacks. It cannot be run: the kernel
-raises the reason why the operator could not be built.
+A net with such operators can be inspected, cut and edited, but not run. Their kernels raise an error with the reason
+why the operator could not be built.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from explorer.core.ir.function import Call, Item
 from explorer.core.types.tensor_type import AnyType, TensorType, TupleType
 
 UNSIZED = "shape unknown"
-"""why an operator that runs once the inputs have values is drawn as opaque"""
+"""note on an operator that can run only when the inputs have values"""
 
 
 class Opaque(Operation):
@@ -31,7 +31,7 @@ class Opaque(Operation):
     """name in the file"""
     format: str
     note: str = "cannot run"
-    """why it is drawn as opaque, for its label"""
+    """reason why it cannot run, shown in its label"""
     contents: str = ""
     """digest of its arguments and inner graphs, which distinguishes operators of two nets"""
     takes_tuples = True
@@ -58,12 +58,12 @@ class Opaque(Operation):
 
     @property
     def label(self) -> str:
-        """The operator type, marked as one that is not planned."""
+        """The operator type with the note that it cannot run."""
         return f"{self.kind} ({self.note})"
 
 
 class OpaqueCall(Opaque, Call):
-    """Operator with a known inner graph and unknown results: a loop that stacks an unknown number of iterations."""
+    """Operator with a known inner graph but unknown result types, such as a loop that stacks its iterations."""
 
     inlinable: ClassVar[bool] = False
 

@@ -1,7 +1,7 @@
-"""Weights of a net: tensors that read their file when their values are needed, and that users may replace.
+"""Weights of a net, which are tensors that read their file when needed, and that users can replace.
 
-A model's graph can be opened, drawn and planned without reading weights; a run reads each once. Replacing a weight
-checks shape and dtype immediately, because the error of a later run would not name the assignment.
+A model's graph can be opened, drawn and planned without reading weights. A run reads each weight once. The shape and
+dtype of a replacement are checked immediately, because an error in a later run would not show the wrong assignment.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _tokens = count(-1, -1)  # negative, because tokens of arrays count up from 0
 
 
 class FileStorage(Storage):
-    """Storage whose array is read at first use, and again after a release."""
+    """Storage whose array is read from the file at its first use, and again at the next use after a release."""
 
     __slots__ = ("_array", "_read")
 
     def __init__(self, read: Callable[[], Array]) -> None:
         self._read = read
         self._array: Array | None = None
-        # Recorded tensors are compared and cached by the token, so that no weight is read for that.
+        # Recorded tensors are compared and cached by this token, which requires no reading.
         self.token = next(_tokens)
         self.device, self.shared = cpu, "it belongs to the net's file"
         self.version = 0
@@ -63,7 +63,7 @@ class FileStorage(Storage):
 
 
 class WeightOnDevice(Storage):
-    """Storage of a weight on a device other than cpu, copied there at first use, and again after a release."""
+    """Storage of a weight that is copied to a device other than cpu at its first use, and again after a release."""
 
     __slots__ = ("_array", "_source")
 
@@ -75,7 +75,7 @@ class WeightOnDevice(Storage):
 
     @property
     def array(self) -> Any:
-        """The device's array, which must not be modified; it needs no memory on cpu."""
+        """The array on the device, which must not be modified; no copy remains on cpu."""
         if self._array is None:
             self._array = self.device.put(self._source.peek())
         return self._array
@@ -86,7 +86,7 @@ class WeightOnDevice(Storage):
 
 
 class JoinedWeights(FileWeights):
-    """Weights of a file together with arrays added later; the file's weights are read on demand."""
+    """Mapping of the weights in a file and of arrays that were added later; the file is read at each access."""
 
     def __init__(self, base: Weights, added: Mapping[str, Array]) -> None:
         self._base, self._added = base, dict(added)
@@ -117,14 +117,14 @@ class JoinedWeights(FileWeights):
 
 
 def joined(base: Weights, added: Mapping[str, Array]) -> Weights:
-    """Return the weights of both, in which added ones take precedence."""
+    """Return a mapping with the weights of ``base`` and ``added``; for a key in both, ``added`` is used."""
     if not added:
         return base
     return {**base, **added} if isinstance(base, dict) else JoinedWeights(base, added)
 
 
 class NetWeights:
-    """Weights of a net by operator and attribute, each of which is one tensor until it is replaced."""
+    """Weights of a net by operator and attribute; each is represented by the same tensor until it is replaced."""
 
     def __init__(self, definition: NetDefinition) -> None:
         self._definition = definition
@@ -132,7 +132,7 @@ class NetWeights:
         self._storages: dict[WeightReference, FileStorage] = {}
         """storages of a file's weights, shared by all operators that use the same weight"""
         self._on_devices: dict[tuple[Storage, Device], WeightOnDevice] = {}
-        """copies on other devices, shared in the same way"""
+        """copies of weights on other devices, also shared by all operators that use the same weight"""
         self._tensors_on_devices: dict[tuple[str, str, Device], Tensor] = {}
         self.version = 0
         """increased by every replacement"""
@@ -150,10 +150,10 @@ class NetWeights:
         return "\n".join([f"<{counted_text(len(rows), 'weight')}>", *[line.rstrip() for line in lines], *rest])
 
     def tensor(self, operator: str, attribute: str) -> Tensor:
-        """Return the tensor of a declared weight, with the declared shape, without reading it.
+        """Return the tensor of a declared weight with the declared shape; the weight is not read.
 
-        It is on the device for which the net is recorded, and is drawn in the box of the operator being built. Strings
-        stay on cpu.
+        The tensor is on the device for which the net is recorded, and in the box of the operator that is being built.
+        Strings stay on cpu.
         """
         key = operator, attribute
         if key not in self._tensors:
@@ -162,15 +162,15 @@ class NetWeights:
         tensor = self._tensors[key]
         if state.device is not cpu and not is_text(tensor.dtype):
             tensor = self._on_device(operator, attribute, tensor, state.device)
-        # A weight is drawn with its operator, even if the operator was renamed since.
+        # The tensor has the operator's current name, in case the operator was renamed.
         if state.scope is not None and state.scope.kind == "file":
             tensor.scope = state.scope
         return tensor
 
     def _on_device(self, operator: str, attribute: str, source: Tensor, device: Device) -> Tensor:
-        """Return a weight's tensor on a device, the same one for each use there."""
+        """Return the tensor of a weight on ``device``, which is the same object at every call."""
         key = operator, attribute, device
-        # Created for a look-up that usually succeeds, so it copies nothing until its array is requested.
+        # Usually, setdefault discards this object, so it copies nothing until its array is requested.
         storage = self._on_devices.setdefault((source.storage, device), WeightOnDevice(source.storage, device))
         known = self._tensors_on_devices.get(key)
         if known is None or known.storage is not storage:
@@ -186,7 +186,10 @@ class NetWeights:
         return stored_tensor(self._storages.setdefault(reference, read), type_, reference.key)
 
     def for_definition(self, definition: NetDefinition, renamed: Mapping[str, str]) -> NetWeights:
-        """Return the weights of an edited definition, keeping shared ones; ``renamed`` maps new names to old ones."""
+        """Return the weights of an edited definition, with the tensors of unchanged weights.
+
+        ``renamed`` maps new names of operators to old names.
+        """
         weights = NetWeights(definition)
         weights.version = self.version
         for operator in definition.operators:
@@ -195,14 +198,14 @@ class NetWeights:
                 tensor = self._tensors.get((old, attribute))
                 # An operator with this name but other weights is a different operator.
                 if tensor is not None and self._definition.operator(old).weights.get(attribute) == reference:
-                    # The same tensor, not another one with its storage: the edited net's expressions keep their leaves.
+                    # The same tensor, so the expressions of the edited net have the same leaves.
                     weights._tensors[operator.name, attribute] = tensor
         return weights
 
     def replace(self, operator: str, attribute: str, value: Any) -> None:
-        """Use another array from now on; raise OperandError if it does not have the declared shape and dtype.
+        """Replace the array of a weight; raise OperandError if ``value`` does not have the declared shape and dtype.
 
-        A list of numbers gets the declared dtype, and also the declared shape if it is flat and has that size.
+        A list is converted to the declared dtype. If the list is flat and has the declared size, it is also reshaped.
         """
         reference = self._definition.operator(operator).weights[attribute]
         array = value.array if isinstance(value, Tensor) else np.asarray(value)
@@ -223,9 +226,9 @@ class NetWeights:
         self.version += 1
 
     def take(self, operator: str, attribute: str, dtype: Any = None, *, release: bool = True) -> Array:
-        """Return a weight as a read-only array, and release the net's memory for it.
+        """Return a weight as a read-only array, and release the net's copy of it.
 
-        Raise OperandError for a weight without elements, and for a ``dtype`` other than the declared one.
+        Raise OperandError if the weight has no elements, or if ``dtype`` is not the declared dtype.
         """
         reference = self._definition.operator(operator).weights[attribute]
         named = f"the weight {attribute!r} of operator {operator!r}"
@@ -255,7 +258,7 @@ class NetWeights:
         return all(tensor is not None and not isinstance(tensor.storage, FileStorage) for tensor in tensors)
 
     def release(self, operator: str, attribute: str) -> None:
-        """Drop the array from memory, including a replacement; the next use reads the file again."""
+        """Remove the array, or its replacement, from memory; the next use reads the file again."""
         tensor = self._tensors.get((operator, attribute))
         if tensor is None:
             return

@@ -1,7 +1,7 @@
-"""Types declared in a file for its operands, with unknown lengths bound by the given inputs.
+"""Declared types of the operands in a file, in which the given inputs determine unknown lengths.
 
-Declared shapes may contain unknown lengths, named or unnamed. Nets check their inputs against the declared types, and
-operators that cannot run get their types from them.
+Declared shapes may contain unknown lengths, named or unnamed. Nets check their inputs against the declared types. The
+results of operators that cannot run have the declared types.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NUMBER = re.compile(r"s\d+")
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """Unknown lengths of a net as bound by its inputs: lengths by name, and the length of all unnamed dimensions."""
+    """Lengths that inputs determine for unknown dimensions: a length for each name, and one for unnamed dimensions."""
 
     named: Mapping[str, int]
     unnamed: int | None
@@ -35,22 +35,22 @@ class Lengths:
 
     @classmethod
     def of(cls, definition: NetDefinition, shapes: Mapping[str, Shape]) -> Lengths:
-        """Bind lengths by the shapes of inputs; inputs without a declared shape bind nothing."""
+        """Return the lengths that the shapes of inputs determine; inputs without a declared shape determine none."""
         named: dict[str, int] = {}
         unnamed: set[int] = set()
         for name, shape in shapes.items():
             declared = definition.input(name).shape
             for dimension, length in zip(declared if declared is not None else (), shape, strict=False):
                 if isinstance(dimension, str):
-                    # The first length counts; check_inputs rejects inputs that disagree.
+                    # The first input determines a length; check_inputs rejects inputs with different lengths.
                     named.setdefault(dimension, length)
                 elif dimension is None:
                     unnamed.add(length)
-        # Unnamed unknown lengths may differ; equal values are the only indication that they are the same.
+        # Unnamed unknown dimensions are considered the same only if all of them have equal lengths.
         return cls(named, unnamed.pop() if len(unnamed) == 1 else None)
 
     def bind(self, shape: tuple[Dimension, ...]) -> Shape | None:
-        """Return the shape with its unknown lengths filled in; None if one of them is not bound."""
+        """Return the shape with values for its unknown lengths; None if the value of one length is not known."""
         lengths: list[int] = []
         for dimension in shape:
             length = (
@@ -74,7 +74,8 @@ def declared_dtype(blob: BlobDefinition) -> np.dtype[np.generic] | None:
 
 
 def bound_type(blob: BlobDefinition, lengths: Lengths) -> TensorType | None:
-    """Return the declared type of an operand; None if it is incomplete or impossible."""
+    """Return the declared type of an operand with values for unknown lengths; None if it is incomplete or
+    impossible."""
     dtype = declared_dtype(blob)
     shape = lengths.bind(blob.shape) if blob.shape is not None else None
     if shape is None or dtype is None or is_text(dtype) or not is_addressable(shape, dtype):
@@ -104,9 +105,10 @@ def symbolic_text(shape: tuple[Dimension, ...]) -> str:
 
 
 def dimension_names(shape: tuple[Dimension, ...], actual: Shape, named: Mapping[str, int]) -> tuple[str, ...]:
-    """Return the declared name of each dimension of a value: "" if it has none, or if the name has another length.
+    """Return the declared name of each dimension of a value; "" if it has no name, or if the name has another length.
 
-    ``named`` maps known names to lengths. Empty if the value has another rank, or other known lengths.
+    ``named`` maps known names to lengths. Return an empty tuple if the value does not have the declared rank and
+    lengths.
     """
     if not fits(shape, actual):
         return ()
@@ -119,7 +121,7 @@ def dimension_names(shape: tuple[Dimension, ...], actual: Shape, named: Mapping[
 
 
 def disagreement(blob: BlobDefinition, type_: TensorType) -> str:
-    """Describe how a type contradicts the declared type of an operand; "" if it does not."""
+    """Return a description of how a type contradicts the declared type of an operand; "" if it does not."""
     dtype = declared_dtype(blob)
     if dtype is not None and not matches_dtype(type_.dtype, dtype):
         return f"dtype {dtype_name(type_.dtype)} where the file declares {blob.dtype if is_text(dtype) else dtype.name}"
@@ -141,9 +143,10 @@ def check_inputs(
     types: Iterable[tuple[str, TensorType]],
     fix: str = "reshape or resize the input to that shape",
 ) -> None:
-    """Raise OperandError for inputs that contradict the declared dtype, rank or known lengths, or each other.
+    """Raise OperandError if inputs contradict their declared dtypes, ranks or lengths, or each other.
 
-    ``types`` are (name, type) of inputs, and of each element of a sequence; ``fix`` is the fix for a wrong shape.
+    ``types`` are pairs of name and type, one for each input and each element of a sequence. ``fix`` is the text of the
+    fix for a wrong shape.
     """
     named: dict[str, tuple[int, str]] = {}
     for name, type_ in types:
@@ -188,5 +191,5 @@ def array_rule(blob: BlobDefinition) -> str:
 
 
 def keys_text(blob: BlobDefinition) -> str:
-    """Return the dictionary keys that an input represents, at most the first ones: ``'a', 'b', …``."""
+    """Return the first dictionary keys that an input represents as a string: ``'a', 'b', …``."""
     return ", ".join([*map(repr, blob.keys[:_MAX_LISTED]), *["…"] * (len(blob.keys) > _MAX_LISTED)])

@@ -1,8 +1,8 @@
-"""Inference of the boxes of operators, from their names, and from surrounding operators if a name has no box.
+"""Inference of the boxes of operators from their names, and from neighbouring operators if a name specifies no box.
 
 Files list operators in the order in which a program was traced, so the operators of a module are contiguous. Between
-two operators whose names specify boxes, each box therefore begins and ends at one position: where the fewest blobs
-cross its border.
+two operators whose names specify boxes, each box therefore begins or ends at a single position. It is the position at
+which the fewest blobs enter or leave the box.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from explorer.net.definition.definition import NetDefinition, OperatorDefinition
 
 Path: TypeAlias = tuple[str, ...]
 _GENERATED = re.compile(r"(?:torch|F|Tensor|aten|prim|pnnx)[.:].*|(?:convbn[123]d|linearbn|pnnx_[a-z]+|pnnx)_[0-9]+")
-"""generated names, whose dots are not boxes"""
+"""pattern of generated names, in which dots do not separate boxes"""
 
 
 def box_paths(definition: NetDefinition) -> dict[str, Path]:
-    """Return the boxes of every operator by name, outermost first; the last is the operator itself.
+    """Return the boxes around every operator, outermost first, keyed by operator name; the last box is the operator.
 
-    They come from the definition, or from a name such as ``layer1.0.relu``. An operator with a generated name belongs
-    to the innermost box that it is between: it reads the box's results, directly or through others, and the box reads
-    its results. Next to the first and last named operators of a box, it is inside if that minimizes the box's inputs
-    and outputs.
+    The definition specifies the boxes, or a name such as ``layer1.0.relu`` does. An operator with a generated name
+    belongs to the innermost box from which it reads results and which reads its results, directly or through other
+    operators. Before the first and after the last named operator of a box, an operator is inside if this minimizes the
+    number of inputs and outputs of the box.
     """
     named = {operator.name: _is_placed(operator) for operator in definition.operators}
     paths = {operator.name: _path(operator, named[operator.name]) for operator in definition.operators}
@@ -38,7 +38,7 @@ def box_paths(definition: NetDefinition) -> dict[str, Path]:
             boxes.setdefault(path[:depth], len(boxes))
     if not boxes:
         return paths
-    # Sets of boxes as bits of integers, since a net has thousands of operators, each with many boxes around it.
+    # Sets of boxes are the bits of integers, since a net has thousands of operators, each inside many boxes.
     own = {name: sum(1 << boxes[path[:depth]] for depth in range(1, len(path))) for name, path in paths.items()}
     above, below = _reach(definition, own)
     # Deepest first, so that the first common box is the innermost.
@@ -65,7 +65,8 @@ def _path(operator: OperatorDefinition, placed: bool) -> Path:
 
 
 def _reach(definition: NetDefinition, own: dict[str, int]) -> tuple[dict[str, int], dict[str, int]]:
-    """Return for each operator the boxes, as bits, that it depends on, and the boxes that depend on it."""
+    """Return two dicts from operator names to bit sets: the boxes on which it depends, and the boxes that depend on
+    it."""
     above, below = dict.fromkeys(own, 0), dict.fromkeys(own, 0)
     order = definition.topological_order
     edges = [
@@ -83,7 +84,8 @@ def _reach(definition: NetDefinition, own: dict[str, int]) -> tuple[dict[str, in
 
 
 class _Trace:
-    """Operators in order: where each box begins and ends among operators with generated names."""
+    """Operators in order, for finding the first and the last operator of each box among operators with generated
+    names."""
 
     def __init__(self, definition: NetDefinition, paths: dict[str, Path], named: dict[str, bool]) -> None:
         self._definition, self._order, self._paths = definition, definition.topological_order, paths
@@ -104,7 +106,7 @@ class _Trace:
         return [path[:depth] for depth in range(1, len(path))]
 
     def inside(self) -> dict[str, Path]:
-        """Return the innermost boxes of the generated names before the first or after the last name of a box."""
+        """Return the innermost box of each generated name that is before the first or after the last name of a box."""
         paths: dict[str, Path] = {}
         for before, after in zip([-1, *self._stops], [*self._stops, len(self._order)], strict=True):
             # Two adjacent named operators, with nothing between them.
@@ -121,13 +123,15 @@ class _Trace:
             self._open(opening, before + 1, after)
             self._close(closing, before + 1, self._first[opening[0]] if opening else after)
             for box in (*closing, *opening):
-                # Close boxes before opening others, and outer before inner ones, so that the innermost box remains.
+                # Boxes are closed before others are opened, and outer boxes before inner boxes, so the innermost box
+                # remains.
                 first, end = max(self._first[box], before + 1), min(self._end[box], after)
                 paths.update(dict.fromkeys((self._order[index].name for index in range(first, end)), box))
         return paths
 
     def _open(self, boxes: Sequence[Path], first: int, last: int) -> None:
-        """Begin boxes between ``first`` and ``last``; of equal positions, the last before an operator with weights."""
+        """Select where boxes begin between ``first`` and ``last``; of equally good positions, the last before
+        weights."""
         for box in boxes:
             costs = {index: cost for index, cost in self._opening(self._end[box], first) if index <= last}
             least = min(costs.values())
@@ -137,10 +141,10 @@ class _Trace:
             first = self._first[box] = max(weighted or equal)
 
     def _close(self, boxes: Sequence[Path], first: int, last: int) -> None:
-        """End boxes between ``first`` and ``last``; of equal positions, use the last.
+        """Select where boxes end between ``first`` and ``last``; of equally good positions, use the last.
 
-        The last element of a list, and the list with it, ends earlier if the element contains boxes, then repeats the
-        operators of the previous element, and the following operators read only its result.
+        The last element of a list ends earlier if it contains boxes, has repeated the operators of the previous
+        element, and the following operators read only its result. The list ends with it.
         """
         for depth, box in enumerate(boxes):
             costs = {index: cost for index, cost in self._closing(self._first[box], last) if index >= first}
@@ -156,7 +160,7 @@ class _Trace:
             self._end[box] = last
 
     def _repeated_end(self, box: Path) -> int:
-        """Return the end of a list element that repeats the previous element's operators; −1 if it does not."""
+        """Return the index at which a list element has repeated the previous element's operators; −1 if it does not."""
         before = (*box[:-1], str(int(box[-1]) - 1)) if box[-1].isdecimal() else ()
         if before not in self._end or not any(
             len(inner) > len(box) and inner[: len(box)] == box for inner in self._end
@@ -168,7 +172,8 @@ class _Trace:
         return first + length if types == [operator.type for operator in self._order[end - length : end]] else -1
 
     def _is_chain(self, first: int, end: int) -> bool:
-        """Return whether operators read nothing computed earlier except the result of the preceding operator."""
+        """Return whether each operator from ``first`` to ``end`` reads no computed value except the preceding
+        result."""
         known = set(self._order[first - 1].outputs)
         for operator in self._order[first:end]:
             if not known.issuperset(operator.inputs):

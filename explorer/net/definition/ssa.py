@@ -1,8 +1,8 @@
-"""Static single assignment over names: the version of a blob that an operator reads and writes.
+"""Static single assignment: determines which version of a blob each operator reads and writes.
 
 In a program that may rewrite its blobs, operators run in order, and a name means the value written last before the
-read. Every value gets a unique name, ``x@0``, ``x@1``, …, or keeps the plain name if its blob is written once. All
-later code then works on values that never change.
+read. Every value gets a unique name, ``x@0``, ``x@1``, …, or keeps the plain name if its blob is written once. Later
+code therefore works on values that never change.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ def own_name(blob: str, version: int, versions: int) -> str:
 
 
 def split_name(name: str) -> tuple[str, int] | None:
-    """Return blob and version of a name such as ``x@1``; None for a name without a version."""
+    """Return the blob and the version for a name such as ``x@1``; None if the name has no version."""
     match = _VERSIONED.fullmatch(name)
     return (match[1], int(match[2])) if match else None
 
 
 def history(versions: Sequence[BlobDefinition]) -> str:
-    """Return the versions of a blob with their producers and readers, as text."""
+    """Return a description of the versions of a blob with their producers and readers."""
     lines = []
     for version in versions:
         readers = [repr(name) for name in version.consumers[:_SHOWN]] + ["…"] * (len(version.consumers) > _SHOWN)
@@ -83,8 +83,8 @@ class Resolver:
     def resolved(self, type_of: TypeOf) -> Resolved:
         """Return the program with every name resolved.
 
-        Raise an error with operator, blob and line for a duplicate name, and for a read of a blob that has no producer,
-        is not written yet, or whose version is overwritten, with its history.
+        Raise an error with operator, blob and line if a name is used twice, or if an operator reads a blob that has no
+        producer, is not written yet, or is overwritten. The error contains the versions of the blob.
         """
         inputs = [self._write(None, blob) for blob in self._inputs]
         self._check_names()
@@ -94,7 +94,8 @@ class Resolver:
         return Resolved(tuple(operators), tuple(inputs), tuple(outputs), self._blobs(type_of))
 
     def _check_names(self) -> None:
-        """Reject duplicate operators, weights impossible for an array, and passed names that are not inputs."""
+        """Raise an error for duplicate operator names, impossible weight shapes, and ``input_names`` that are not
+        inputs."""
         named: dict[str, OperatorDefinition] = {}
         for operator in self._operators:
             earlier = named.setdefault(operator.name, operator)
@@ -136,9 +137,9 @@ class Resolver:
         return operators
 
     def _in_any_order(self) -> list[OperatorDefinition]:
-        """Enter all outputs, then all reads, since one version per blob needs no order.
+        """Resolve first all outputs and then all reads, since the order does not matter if each blob has one version.
 
-        Operands passed by name are among the inputs, and a value has its blob's name.
+        Operands passed by name are also among the inputs. Each value has the name of its blob.
         """
         for operator in self._operators:
             for blob in operator.outputs:
@@ -161,7 +162,7 @@ class Resolver:
         return replace(operator, inputs=inputs, outputs=outputs, input_names=names)
 
     def _write(self, operator: OperatorDefinition | None, blob: str) -> str:
-        """Enter a new version of a blob, by an operator or as an input (None); return its unique name."""
+        """Add a new version of a blob and return its unique name; ``operator`` writes it, or is None for an input."""
         if blob in self._current and (operator is None or not self._rewrites):
             raise self._second_producer(operator, blob)
         if self._rewrites and split_name(blob):
@@ -200,7 +201,8 @@ class Resolver:
         )
 
     def _read(self, operator: OperatorDefinition | None, blob: str) -> str:
-        """Return the unique name of the version that a name means here, and enter its reader."""
+        """Return the unique name of the version that ``blob`` means for ``operator``, and add the operator to its
+        readers."""
         # A file without versions may name a blob x@1.
         versioned = split_name(blob) if self._rewrites and blob not in self._current else None
         base, version = versioned or (blob, self._current.get(blob, -1))
@@ -214,7 +216,7 @@ class Resolver:
         return name
 
     def _absent(self, operator: OperatorDefinition | None, blob: str) -> ExplorerError:
-        """Return the error for a blob that nothing has written, or only a later operator."""
+        """Return the error for reading a blob that no operator writes, or only a later operator."""
         near = difflib.get_close_matches(blob, self._current, n=3)
         hint = f"; near names: {', '.join(near)}" if near else ""
         later = [other for other in self._operators if blob in other.outputs]

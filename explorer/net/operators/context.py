@@ -23,11 +23,12 @@ from explorer.ops.creation.constants import full
 from explorer.record.reasons import counted_text
 
 BuildBody: TypeAlias = Callable[[Sequence[Any]], list[Any]]
-"""values of an inner graph's parameters → values of its outputs"""
+"""function of the values of an inner graph's parameters that returns the values of its outputs"""
 Answer: TypeAlias = Callable[[Sequence[Array]], Hashable]
-"""values of some expressions → the fact about them that a builder needs, such as a shape"""
+"""function of the values of some expressions that returns the property that a builder needs, such as a shape"""
 Ask: TypeAlias = Callable[[OperatorDefinition, str, Sequence[Expr], Answer, int], Hashable]
-"""operator, name of a value, expressions, answer, number of operations in the answer → that fact about their values"""
+"""function that applies an ``Answer`` to the values of expressions; its parameters are the operator, the name of the
+value, the expressions, the answer, and the number of operations in the answer"""
 _REQUIRED: Final = object()
 _DTYPES = {bool: "bool", int: "int64", float: "float32", complex: "complex64"}
 """PyTorch's dtypes for plain numbers"""
@@ -36,14 +37,14 @@ _MAX_SHOWN = 16
 
 
 UNNAMED = "input "
-"""prefix of the name, before its position, of an input that the format does not name"""
+"""prefix of the name of an unnamed input, followed by the position of the input"""
 
 
 class UnknownShapeError(OperandError):
-    """Error for a shape that depends on values of the net's inputs when these have no values."""
+    """Error for a shape that depends on values of the net's inputs, if the inputs have no values."""
 
     body: tuple[Body, tuple[Expr, ...]] | None = None
-    """loop body or branch of the operator, with a call's operands, drawn before values exist"""
+    """body of the operator's loop or branch with the operands of a call, which is drawn before values exist"""
 
 
 def unknown_shape(type: str, name: str) -> UnknownShapeError:
@@ -70,7 +71,7 @@ class KnownArray(NamedTuple):
 
     @classmethod
     def of(cls, arrays: Sequence[Array]) -> KnownArray:
-        """Return the hashable value of the only array in a list."""
+        """Return the only array in ``arrays`` as a hashable value."""
         (array,) = arrays
         return cls(array.dtype.str, array.shape, array.tobytes())
 
@@ -79,11 +80,11 @@ class KnownArray(NamedTuple):
 
 
 class OperatorContext:
-    """Operator while it is built; ``passed`` contains the values of its inputs in order.
+    """Operator that is being built; ``passed`` contains the values of its inputs in order.
 
-    A value is an expression, or, if the file computes with Python values, a number, string, None or tuple. A parameter
-    is looked up by name among the arguments of the operator's line, then among the inputs passed by name. ``reads``
-    records the parameters that the builder requests; access to ``passed`` or ``definition`` is not recorded.
+    A value is an expression. If the file computes with Python values, it may also be a number, string, None or tuple. A
+    parameter is looked up by name among the arguments of the operator's line, then among the inputs passed by name.
+    ``reads`` records the parameters that the builder requests; access to ``passed`` or ``definition`` is not recorded.
     """
 
     __slots__ = ("_ask", "_bodies", "_weights", "definition", "passed", "reads")
@@ -104,7 +105,7 @@ class OperatorContext:
         return f"<OperatorContext of {self.definition.name}>"
 
     def ask(self, name: str, nodes: Sequence[Expr], answer: Answer, operations: int = 0) -> Hashable:
-        """Return ``answer`` applied to the values of expressions, which are computed while the net is built.
+        """Return ``answer`` applied to the values of the expressions ``nodes``, which are computed immediately.
 
         The expressions that the builder records may depend on the values only through the answer. ``operations`` is the
         number of operations in the answer itself. Raise UnknownShapeError if the net is built without input arrays.
@@ -140,7 +141,7 @@ class OperatorContext:
 
     @property
     def operands(self) -> tuple[Any, ...]:
-        """The values of its inputs in order; all are marked as read."""
+        """The values of the operator's inputs in order; all are marked as read."""
         self.reads.operands.update(range(len(self.passed)))
         return self.passed
 
@@ -150,7 +151,7 @@ class OperatorContext:
         return self.tensor(0, "input")
 
     def tensor(self, position: int, name: str = "") -> Expr:
-        """Return an operand as an expression, a number as a constant; raise OperandError for any other value."""
+        """Return an operand as an expression; a number becomes a constant. Raise OperandError for any other value."""
         value = self.operand(position, name)
         if isinstance(value, Expr):
             return value
@@ -161,7 +162,7 @@ class OperatorContext:
         )
 
     def input(self, which: int | str) -> Expr | None:
-        """Return an input (computed, weight or number) as an expression, or None if it is absent.
+        """Return an input as an expression, or None if it is absent; the input may be computed, a weight or a number.
 
         ``which`` is its name, or its position if the format does not name it, as for user-defined types. Raise
         OperandError for a value that is not a tensor of numbers, and for the position of an input that has a name.
@@ -179,7 +180,7 @@ class OperatorContext:
     def _name_of(self, position: int) -> str | None:
         """Return the name of the input at a position; None if the format has only positions."""
         definition = self.definition
-        # Builders do not distinguish computed inputs, weights and arguments.
+        # A builder requests computed inputs, weights and arguments in the same way.
         names = {**definition.input_names, **dict.fromkeys(definition.weights), **definition.arguments}
         # Names of unnamed inputs end in their positions.
         if any(name.removeprefix(UNNAMED).isdigit() for name in names):
@@ -193,7 +194,7 @@ class OperatorContext:
         return None
 
     def tensors(self, start: int = 0) -> tuple[Expr, ...]:
-        """Return all operands from a position as expressions, with tuples unpacked."""
+        """Return all operands from position ``start`` on as expressions; tuples are unpacked."""
         tensors: list[Expr] = []
         for position, value in enumerate(self.operands[start:], start):
             if isinstance(value, tuple) and all(isinstance(item, Expr) for item in value):
@@ -205,7 +206,8 @@ class OperatorContext:
         return tuple(tensors)
 
     def rest(self, name: str, position: int) -> tuple[Expr | None, ...]:
-        """Return all further inputs: the list elements ``name.0``, ``name.1``, …, or the inputs from a position.
+        """Return all further inputs: the elements ``name.0``, ``name.1``, … of a list, or the inputs from ``position``
+        on.
 
         An omitted input among numbered inputs is None.
         """
@@ -226,7 +228,8 @@ class OperatorContext:
         return OperandError("no operands are given", rule=f"{self.definition.type} must have at least one operand")
 
     def operand(self, position: int, name: str = "") -> Any:
-        """Return the value of the parameter with this name, else of the operand at this position if it is unnamed."""
+        """Return the value of the parameter ``name``, or else of the operand at ``position`` if the operand is
+        unnamed."""
         definition = self.definition
         blob = definition.input_names.get(name)
         if blob is not None:
@@ -246,7 +249,7 @@ class OperatorContext:
         )
 
     def is_unnamed(self, position: int) -> bool:
-        """Return whether there is an operand at a position, and its line does not name it."""
+        """Return whether there is an operand at ``position`` and the operator's line gives it no name."""
         definition = self.definition
         return position < len(self.passed) and definition.inputs[position] not in definition.input_names.values()
 
@@ -270,7 +273,7 @@ class OperatorContext:
         return self._missing("argument", names, (*self.definition.arguments, *self.definition.input_names))
 
     def missing_input(self, *names: str) -> OperandError:
-        """Return the error for a missing input, passed or a weight, which must have one of these names."""
+        """Return the error for a missing input or weight, which must have one of these names."""
         definition = self.definition
         unnamed = counted_text(len(self.passed) - len(definition.input_names), "unnamed operand")
         return self._missing("input", names, (unnamed, *definition.input_names, *definition.weights))

@@ -1,8 +1,8 @@
-"""Gradient types: for each declared operator type ``X`` a type ``XGradient``, derived from X's expressions.
+"""Gradient types: for each declared operator type ``X``, a type ``XGradient`` is derived from the expressions of ``X``.
 
 An operator of a gradient type reads the forward operator's inputs and outputs, and the gradients of its outputs, and
-writes gradients of its inputs. Its builder records the forward function on placeholders, differentiates it, and
-substitutes the operands for the placeholders and results, so that nothing is computed twice.
+writes gradients of its inputs. Its builder records the forward function on placeholders and differentiates it. The
+placeholders and forward results are then replaced by the operator's operands, so nothing is computed twice.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from explorer.ops.creation.constants import Zero
 Builder: TypeAlias = Callable[[OperatorContext], Any]
 SUFFIX = "Gradient"
 FORWARD_INPUTS, FORWARD_OUTPUTS, WANTED = "forward_inputs", "forward_outputs", "wanted"
-"""arguments of a gradient operator: numbers of blobs that the forward operator read and wrote, and positions of the
-inputs whose gradients it writes"""
+"""names of arguments of a gradient operator: how many blobs the forward operator reads, how many it writes, and the
+positions of the inputs whose gradients are written"""
 
 
 def input_name(position: int) -> str:
@@ -43,7 +43,8 @@ def gradient_name(position: int) -> str:
 
 
 def gradient_builder(type: str, forward: Builder, in_place: Mapping[int, int]) -> Builder:
-    """Return the builder of a type's gradient type; ``in_place`` maps inputs to the outputs that overwrite them."""
+    """Return the builder of the gradient type of ``type``; ``in_place`` maps inputs to the outputs that overwrite
+    them."""
 
     def build(op: OperatorContext) -> Any:
         definition = op.definition
@@ -79,13 +80,13 @@ def gradient_builder(type: str, forward: Builder, in_place: Mapping[int, int]) -
         recorded = backward(
             [results[at] for at in seeds], list(seeds.values()), [placeholders[at] for at in op.integers(WANTED)]
         )
-        # Outputs of the forward operator replace the nodes that would compute them again.
+        # The outputs of the forward operator are operands, and replace the nodes that would compute them again.
         known = {results[at].uid: node for at, node in outputs.items()}
         known |= {placeholders[at].uid: node for at, node in inputs.items()}
         known |= {seed.uid: seed for seed in seeds.values()}
         needed = reachable([node for node in recorded if node is not None], stop=lambda node: node.uid in known)
         _check_inputs(type, placeholders, {node.uid for node in needed} - known.keys())
-        # The gradients are recorded on placeholders, and their copies read the operator's blobs.
+        # The gradients are recorded on placeholders, and then copied with the operator's blobs as operands.
         copies = rebuild(needed, known, lambda node: state.scope)
         gradients = tuple(
             [

@@ -1,7 +1,7 @@
-"""Named inputs of a file's operators, and values that must be known while a net is built.
+"""Helpers for named inputs of operators, and for values that must be known while a net is built.
 
 If a shape depends on an input, ``known_value`` computes the input's value from constants and shapes, or from the arrays
-for which the net is built. If all operands of an operator are small constants, ``folded`` evaluates its results too.
+for which the net is built. If all operands of an operator are small constants, ``folded`` also computes its results.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from explorer.run import evaluate
 _MAX_KNOWN = 1024
 """maximum number of elements of a value that is computed while the net is built: shapes, axes, indices"""
 _MAX_KNOWN_FLOATS = 16
-"""the same for floats: scales and limits, but no tables"""
+"""the same for floats, which allows scales and limits, but no tables"""
 _MAX_INTERMEDIATE_BYTES = 1 << 20
-"""maximum size of an intermediate result of a known value, since opening a file must be fast"""
+"""maximum size of an intermediate result while a known value is computed, since opening a file must be fast"""
 _INT_LIMIT = 1 << 63
-"""limit to which numbers are clipped before conversion to int, since ∞ cannot be converted and lengths are smaller"""
+"""limit to which numbers are clipped before conversion to int; lengths are smaller, and ∞ could not be converted"""
 
 
 def is_given(op: OperatorContext, name: str) -> bool:
@@ -47,9 +47,10 @@ def optional(op: OperatorContext, name: str) -> Expr | None:
 
 
 def known_value(op: OperatorContext, name: str, value: Any) -> Array:
-    """Return the value of an input or attribute on which shapes depend, as an array.
+    """Return the value of an input or attribute, on which shapes depend, as an array.
 
-    A value that depends on the net's inputs is computed now; raise UnknownShapeError if these have no values.
+    A value that depends on the net's inputs is computed immediately. Raise UnknownShapeError if the inputs have no
+    values.
     """
     if isinstance(value, Expr):
         if isinstance(value, Tensor) or isinstance(value.operation, (Full, Zero)):
@@ -105,16 +106,16 @@ def value_of(value: Expr) -> Array:
 
 
 def fold(value: Any) -> Any:
-    """Return a value that depends only on known values as a constant, if it is small enough; else the value itself."""
+    """Return the value as a constant if it depends only on known values and is small; else return it unchanged."""
     if not isinstance(value, Expr) or is_known(value):
         return value
-    # Larger float tables stay in the graph, since folding would hide how they are computed.
+    # Larger float arrays stay in the graph, since a constant would hide how they are computed.
     is_small = value.size <= (_MAX_KNOWN if value.dtype.kind in "iubU" else _MAX_KNOWN_FLOATS)
     return tensor_of_values(value.tensor_type, evaluate(value)) if is_small and _is_cheap(value) else value
 
 
 def folded(op: OperatorContext, result: Any) -> Any:
-    """Return the results of an operator, as constants if all its operands are known."""
+    """Return the results of an operator; if all operands are known, the results are constants."""
     if isinstance(result, tuple) and len(op.definition.outputs) == 1:
         (result,) = result
     if not all(isinstance(value, Expr) and is_known(value) for value in op.passed):
@@ -123,7 +124,7 @@ def folded(op: OperatorContext, result: Any) -> Any:
 
 
 def _is_cheap(value: Expr) -> bool:
-    """Return whether all intermediate results of a value are small."""
+    """Return whether all intermediate results in the computation of a value are small."""
     for node in reachable([value]):
         types = [operand.type for operand in node.operands]
         if node.operands and max(node.type.nbytes, workspace_of(node.operation, *types)) > _MAX_INTERMEDIATE_BYTES:

@@ -1,7 +1,7 @@
-"""Record of the operator parts that a builder has read, so that no part of a file is ignored silently.
+"""Record of the arguments, weights and operands that a builder has read, so that none is ignored silently.
 
-An argument that a builder never reads may change the result, as ``rounding_mode=floor`` changes a division. A net built
-without it would not compute the results of the exported program.
+An argument that a builder never reads may change the result, as ``rounding_mode=floor`` changes a division. If the
+argument were ignored, the net would not compute the results of the exported program.
 """
 
 from __future__ import annotations
@@ -23,16 +23,17 @@ _MAX_LENGTH = 60
 
 @dataclass(slots=True)
 class Reads:
-    """Names of the arguments and weights that a builder has requested, given or not, and positions of its operands."""
+    """Names of the arguments and weights that a builder has requested, even if absent, and positions of operands."""
 
     arguments: set[str] = field(default_factory=set)
     weights: set[str] = field(default_factory=set)
     operands: set[int] = field(default_factory=set)
 
     def check(self, operator: OperatorDefinition, values: Sequence[Any], ignored: Ignored, registration: str) -> None:
-        """Raise OperandError if arguments, weights or operands of a built operator were neither read nor ``ignored``.
+        """Raise OperandError if an argument, weight or operand of a built operator was neither read nor ``ignored``.
 
-        None, the value of an omitted part, need not be read. ``registration`` is the code line of the fix.
+        The value None, which means that an operand is omitted, need not be read. ``registration`` is the line of code
+        in the fix.
         """
         # The inner graph itself reads the blobs that it uses from the outer net.
         inner = {blob for body in operator.bodies.values() for blob in body.inputs}

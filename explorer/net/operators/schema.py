@@ -1,9 +1,10 @@
 """Schemas of operator types: inputs, arguments and weights, read from the signature of the declaring function.
 
-Positional parameters are the blobs that an operator reads; those with a default are optional, and ``*x`` is any number
-of blobs. Parameters after ``*`` are arguments with their types and defaults, or weights if their type is Tensor. The
-return type is the number of blobs that it writes: ``Expr`` one, ``tuple[Expr, Expr]`` two, ``tuple[Expr, ...]`` one or
-more. A parameter ``outputs`` receives the number of outputs, ``blob`` the name of the first output.
+Positional parameters are the blobs that an operator reads. A parameter with a default is optional, and ``*x`` is any
+number of blobs. Parameters after ``*`` are arguments with their types and defaults, or weights if their type is Tensor.
+The return type determines the number of blobs that the operator writes: one for ``Expr``, two for ``tuple[Expr,
+Expr]``, and one or more for ``tuple[Expr, ...]``. The parameter ``outputs`` receives the number of outputs, and
+``blob`` receives the name of the first output.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from explorer.net.definition.operator_definition import OperatorDefinition
 from explorer.record.reasons import counted_text
 
 Pairs: TypeAlias = tuple[tuple[int, int], ...]
-"""positions of an input and an output"""
+"""pairs of the position of an input and the position of an output"""
 GradientKind: TypeAlias = Literal["own", "none", "refused", "missing"]
 RESERVED = frozenset(("inputs", "outputs", "name", "before", "after", "weights", "doc"))
-"""parameters of ``net.add``, whose names an argument of an operator type must not have"""
+"""parameter names of ``net.add``, which arguments of operator types must not have"""
 _PLAIN: dict[Any, tuple[type, ...]] = {
     bool: (bool,),
     int: (int,),
@@ -37,7 +38,7 @@ _PLAIN: dict[Any, tuple[type, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """Number of blobs that an operator reads or writes: a range, or the ``allowed`` numbers."""
+    """Allowed numbers of blobs that an operator reads or writes: a range, or the numbers in ``allowed``."""
 
     minimum: int
     maximum: int | None
@@ -57,7 +58,7 @@ class Count:
 
     @property
     def phrase(self) -> str:
-        """The number with its noun: ``2 to 3 blobs``, ``1 blob``."""
+        """The allowed numbers with a noun: ``2 to 3 blobs``, ``1 blob``."""
         return f"{self} blob{'s' * (str(self) != '1')}"
 
 
@@ -78,7 +79,7 @@ class Argument:
 
 @dataclass(slots=True)
 class _Declared:
-    """Parameters of a declaring function: names and numbers of its inputs, arguments and weights."""
+    """Parameters of a declaring function, separated into inputs, arguments and weights."""
 
     inputs: list[str] = field(default_factory=list)
     minimum: int = 0
@@ -98,7 +99,7 @@ class _Declared:
             elif parameter.kind is parameter.VAR_POSITIONAL:
                 declared.inputs.append(f"*{name}")
                 variadic = True
-            # Not arguments in files: the builder passes the number of outputs and the name of the first.
+            # Not arguments in files, because the builder passes the number of outputs and the name of the first output.
             elif name in ("outputs", "blob"):
                 continue
             elif parameter.kind is parameter.VAR_KEYWORD or name in RESERVED:
@@ -129,9 +130,10 @@ def _argument(name: str, annotation: Any, parameter: inspect.Parameter) -> Argum
 
 @dataclass(frozen=True)
 class OperatorSchema:
-    """Inputs, arguments and weights of an operator type; :meth:`of` reads a declaration, :meth:`check` an operator.
+    """Inputs, arguments and weights of an operator type; :meth:`of` creates a schema, :meth:`check` checks an operator.
 
-    ``in_place`` contains the pairs of an input and an output that may be the same blob, ``enforced`` those that must.
+    ``in_place`` contains the pairs of an input and an output that may be the same blob. ``enforced`` contains the pairs
+    that must be the same blob.
     """
 
     type: str
@@ -145,15 +147,15 @@ class OperatorSchema:
     in_place: Pairs
     enforced: Pairs
     gradient: GradientKind = "own"
-    """"own": the gradient of its expressions; "none": gradients stop here; "refused" and "missing": an error, because
-    the gradient must not be used, or is not implemented"""
+    """"own": the gradient of the operator's expressions; "none": no gradient; "refused": an error, because the gradient
+    must not be used; "missing": an error, because the gradient is not implemented"""
     no_gradient: tuple[int, ...] = ()
     """positions of inputs that have no gradient, such as class labels"""
     by_output: bool | tuple[int, ...] = False
-    """whether its gradient can be computed from its outputs after one of them has overwritten an input, or the
-    positions of the inputs that may be overwritten"""
+    """whether the gradient can be computed after an output has overwritten an input, or the positions of the inputs
+    that may be overwritten"""
     planned: bool = True
-    """whether it becomes operations of a plan; otherwise a workspace runs it separately"""
+    """whether the operator is part of a plan; otherwise a workspace runs it separately"""
 
     @classmethod
     def of(
@@ -170,7 +172,7 @@ class OperatorSchema:
         by_output: bool | tuple[int, ...] = False,
         planned: bool = True,
     ) -> OperatorSchema:
-        """Return the schema of a function; ``inputs`` and ``outputs`` restrict the numbers of blobs within the range.
+        """Return the schema of a function; ``inputs`` and ``outputs`` restrict the allowed numbers of blobs.
 
         Raise DeclarationError for a signature that no operator can have.
         """
@@ -193,7 +195,7 @@ class OperatorSchema:
         )
 
     def may_be_overwritten(self, position: int) -> bool:
-        """Return whether an output may overwrite an input before the gradient is computed."""
+        """Return whether an output may overwrite the input at ``position`` before the gradient is computed."""
         return self.by_output is True or (self.by_output is not False and position in self.by_output)
 
     def check(self, operator: OperatorDefinition) -> None:
@@ -225,7 +227,7 @@ class OperatorSchema:
         allowed = {*self.in_place, *self.enforced}
         for output, blob in enumerate(operator.outputs):
             at = [position for position, read in enumerate(operator.inputs) if read == blob]
-            # The blob may be several inputs, one of which must allow it.
+            # The same blob may be several inputs, and one of them must allow it.
             if at and not any((position, output) in allowed for position in at):
                 pairs = ", ".join(f"input {a} → output {b}" for a, b in sorted(allowed))
                 raise self._refusal(
@@ -284,7 +286,7 @@ class OperatorSchema:
 
     @cached_property
     def help(self) -> str:
-        """The whole schema as text, for ``help``."""
+        """Description of the schema, shown by ``help``."""
         lines = [str(self), *([""] * bool(self.doc)), *self.doc.splitlines(), "", f"reads {self.inputs.phrase}"]
         lines += [f"  {name}" for name in self.input_names] + [f"writes {self.outputs.phrase}"]
         lines += [f"input {a} and output {b} may be one blob" for a, b in self.in_place]

@@ -1,8 +1,8 @@
-"""Signatures of operator types: an operator is a function of expressions, whose signature is its schema.
+"""Signatures of operator types: an operator type is a function of expressions, and its signature is the schema.
 
-A parameter is looked up by name among the operator's weights, the inputs that the file passes by name, and the
-arguments of its line, then by position among inputs that are unnamed or have numbered names (``input 0``). Parameters
-found among the arguments are not counted in positions. Annotations are:
+A parameter is looked up by name among the operator's weights, among the inputs that the file passes by name, and among
+the arguments of its line. Otherwise, it is looked up by position among inputs that are unnamed or have numbered names
+(``input 0``). Positions do not count parameters that were found among the arguments. Annotations are:
 
 - ``Expr``: a tensor (computed, a weight or a number); ``Expr | None = None`` is optional, and ``Expr | None`` may be
   omitted between other inputs;
@@ -19,7 +19,7 @@ found among the arguments are not counted in positions. Annotations are:
   any other group from as many inputs as it has fields;
 - ``OperatorContext``: the operator itself, for anything that no parameter can express.
 
-Parts of an operator that no parameter reads are rejected by name (reads.py).
+An argument, weight or input that no parameter reads raises an error (reads.py).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _MISSING: Final = object()
 
 
 class Names:
-    """Names of a parameter in files, if they differ from its Python name; the first that is present is read."""
+    """Names of a parameter in files, if they differ from its Python name; the first name that is present is used."""
 
     def __init__(self, *names: str) -> None:
         self.names = names
@@ -90,7 +90,7 @@ class Parameter:
 
     @property
     def is_input(self) -> bool:
-        """Whether it may be an input of the operator: a tensor, a known value, or a positional value of any type."""
+        """Whether the parameter may be an input of the operator: a tensor, a known value, or any positional value."""
         if self.group is not None:
             return self.group.earlier is not None
         is_any = Any in self.kinds and self.position is not None
@@ -126,11 +126,11 @@ class Parameter:
 
     @property
     def _file_names(self) -> tuple[str, ...]:
-        """All names that it may have in a file, including the numbered name of an unnamed input."""
+        """Names that the parameter may have in a file, including the numbered name of an unnamed input."""
         return self.names if self.position is None else (*self.names, f"{UNNAMED}{self.position}")
 
     def input_position(self, op: OperatorContext) -> int | None:
-        """Return the position of its input, not counting earlier parameters that are arguments of the line."""
+        """Return the position of the parameter's input; earlier parameters that are arguments are not counted."""
         arguments = op.definition.arguments
         if self.position is None or not arguments:
             return self.position
@@ -153,7 +153,7 @@ class Parameter:
         return op.operand(position) if position is not None and op.is_unnamed(position) else _MISSING
 
     def _mark_read(self, op: OperatorContext) -> None:
-        """Mark an unused part as read."""
+        """Mark the value of an ``Unused`` parameter as read."""
         op.reads.arguments.update(self.names)
         op.reads.weights.update(self._file_names)
         for name in self._file_names:
@@ -190,7 +190,7 @@ def _is_integer(value: Any) -> bool:
 
 
 def _plain(kind: Any, value: Any) -> Any:
-    """Return a plain value converted to a parameter's type, or _MISSING if it does not have this type."""
+    """Return ``value`` converted to the type ``kind`` of a parameter, or _MISSING if it does not have this type."""
     if kind is Any:
         return value
     if get_origin(kind) in (Union, types.UnionType):
@@ -220,7 +220,7 @@ _PLURALS = {int: "integers", float: "numbers", bool: "booleans", str: "strings",
 
 
 def _description(kind: Any) -> str:
-    """Return the noun phrase for a parameter's type in an error."""
+    """Return a description of a parameter's type for error messages."""
     if get_origin(kind) is Literal:
         return " or ".join([str(choice) for choice in get_args(kind)])
     if get_origin(kind) is tuple:
@@ -236,7 +236,7 @@ class Signature:
     def __init__(self, function: Callable[..., Any], earlier: Sequence[Parameter] | None = ()) -> None:
         self.function = function
         self.earlier = earlier
-        """inputs before a group's first; None if all parameters are read by name only"""
+        """inputs before the first input of a group; None if all parameters are read only by name"""
 
     @cached_property
     def takes_context(self) -> bool:
@@ -249,7 +249,7 @@ class Signature:
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
-        """The parameters in order; raise DeclarationError for a parameter without a type, and for ``**arguments``."""
+        """The parameters in order; raise DeclarationError if one has no annotation, or if there is ``**arguments``."""
         hints = get_type_hints(self.function, include_extras=True)
         parameters: list[Parameter] = []
         inputs = list(self.earlier or ())
@@ -272,9 +272,9 @@ class Signature:
         return tuple(parameters)
 
     def input_names(self, count: int) -> tuple[str, ...]:
-        """Return the names of up to ``count`` inputs; a variadic parameter ``inputs`` has ``inputs.0``, ``inputs.1``, …
+        """Return the names of up to ``count`` inputs; a variadic parameter ``inputs`` has the names ``inputs.0``, …
 
-        A function with fewer parameters has fewer names, and one that takes the operator's context has none.
+        A function with fewer parameters has fewer names. A function of the operator's context has none.
         """
         names: list[str] = []
         for parameter in () if self.takes_context else self.parameters:
@@ -291,7 +291,7 @@ class Signature:
         return frozenset([name for parameter in parameters if parameter.is_known for name in parameter.names])
 
     def call(self, op: OperatorContext) -> Any:
-        """Call the function with the parameters of an operator; return its result."""
+        """Call the function with an operator's values for the parameters, and return its result."""
         if self.takes_context:
             return self.function(op)
         # Arguments first, so that a wrong argument is reported before a missing input.

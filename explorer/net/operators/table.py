@@ -1,8 +1,8 @@
-"""Operator tables: the operator types of a format, each with a builder, a function that records its expressions.
+"""Operator tables, which map each operator type of a format to its builder, a function that records expressions.
 
-A type is added in one of two ways. :meth:`OperatorTable.register` is for types in files, whose builder may read an
-OperatorContext. :meth:`OperatorTable.declare` is for functions of expressions, whose signature is the type's schema:
-one declaration is the constructor, schema and help. The type's gradient is the gradient of the expressions.
+:meth:`OperatorTable.register` adds types of files, whose builders may use an OperatorContext.
+:meth:`OperatorTable.declare` adds functions of expressions. The signature of such a function is the schema and the help
+of the type, and the gradient of the type is the gradient of the expressions.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _Declared = TypeVar("_Declared", bound=Callable[..., Any])
 
 
 class Remedy(NamedTuple):
-    """Rule that a file with an unknown operator type violates, and the fix."""
+    """Rule and fix in the error for a file with an unknown operator type."""
 
     rule: str
     fix: str
 
 
 class OperatorTable:
-    """Mapping of one file format's operator types to builders, to which users can add types."""
+    """Mapping of a file format's operator types to builders; users can add types."""
 
     def __init__(
         self,
@@ -57,23 +57,25 @@ class OperatorTable:
     ) -> None:
         self.format = format
         self._families = dict(families)
-        """prefix of types → modules that register them, imported when such a type is first requested"""
+        """prefix of operator types → modules that register them; they are imported when such a type is first
+        requested"""
         self.input_names = input_names
-        """function (type, number of inputs) → input names as in files of the format, or ()"""
+        """function of a type and a number of inputs that returns the input names in files of the format, or ()"""
         self.remedy = remedy
-        """function of an unknown type → rule and fix, if registering the type is not the only fix"""
+        """function of an unknown type that returns the rule and fix, if there is a fix other than registering the
+        type"""
         self.rewrites = rewrites
         """whether operators run in program order and may overwrite blobs"""
         self.version = 0
-        """number of registrations so far; earlier builds are out of date"""
+        """number of registrations so far; builds made with an earlier version are out of date"""
         self._builders: Registry[str, Builder] = Registry("operator type")
         self._signatures: Registry[str, Signature] = Registry("signature")
         """type → signature of its registered function"""
         self._schemas: Registry[str, OperatorSchema] = Registry("schema")
         self._ignored: Registry[str, Ignored] = Registry("ignored parts")
-        """type → parts that its builder need not read; for other types, unread parts are ignored"""
+        """type → names and positions that its builder need not read; types without an entry are not checked"""
         self._gradients: Registry[str, str] = Registry("gradient type")
-        """derived gradient type, which ``types()`` omits → declared type"""
+        """derived gradient type → declared type; ``types()`` omits derived gradient types"""
         self._declared: Registry[str, tuple[str, str]] = Registry("declaration")
         """type → module and name of the function that declares it"""
         self._similar: tuple[int, SimilarTypes | None] = (0, None)
@@ -89,13 +91,13 @@ class OperatorTable:
         check: Callable[[OperatorContext], None] | None = None,
         fold: bool = False,
     ) -> Callable[[_Registered], _Registered]:
-        """Decorate the function of one or more operator types; a known type is replaced.
+        """Return a decorator that registers a function as the builder of operator types, replacing earlier builders.
 
-        The function has the operator's inputs and arguments as parameters (signature.py), or an OperatorContext. It
+        The parameters of the function are the operator's inputs and arguments (signature.py), or an OperatorContext. It
         returns the operator's value, or a tuple with one value for each output. ``check`` is called before it. With
-        ``fold``, results that depend only on small constants are computed while the net is built. With ``ignored``,
-        which may be empty, arguments, weights and operands that are neither read nor in ``ignored`` raise an error;
-        without it they are ignored. Raise DeclarationError if no type is named.
+        ``fold``, results that depend only on small constants are computed while the net is built. If ``ignored`` is
+        given, arguments, weights and operands that are neither read nor in ``ignored`` raise an error; otherwise unread
+        ones are ignored. Raise DeclarationError if no type is given.
         """
         if not types or not all(isinstance(name, str) and name for name in types):
             raise DeclarationError(
@@ -132,7 +134,7 @@ class OperatorTable:
         return decorate
 
     def declare(self, *types: str, **options: Any) -> Callable[[_Declared], _Declared]:
-        """Decorate the function of one or more operator types, by default of the type with the function's name.
+        """Return a decorator that declares a function as operator types; the default type is the function's name.
 
         The function's parameters are expressions, and it returns an expression or a tuple; its signature is the schema
         (schema.py). ``options`` are ``in_place`` (True if the first output may overwrite the first input, or pairs of
@@ -165,7 +167,7 @@ class OperatorTable:
         return decorate
 
     def _add_gradient_type(self, type: str) -> None:
-        """Add the gradient type of a declared type, unless a user has declared it."""
+        """Add the gradient type of a declared type, unless a user has declared the gradient type."""
         name = type + SUFFIX
         if name not in self._declared:
             # Created again for each declaration, since it contains the current builder.
@@ -191,7 +193,8 @@ class OperatorTable:
             schema.check(operator)
 
     def check_reads(self, op: OperatorContext) -> None:
-        """Raise OperandError if a built operator has parts that its builder has neither read nor ignored."""
+        """Raise OperandError if a built operator has arguments, weights or operands that were neither read nor
+        ignored."""
         type = op.definition.type
         ignored = self._ignored.get(type)
         if ignored is not None:
@@ -234,7 +237,7 @@ class OperatorTable:
         return sorted(self._builders.keys() - self._gradients.keys())
 
     def near(self, type: str) -> list[str]:
-        """Return the at most three known types with the most similar names."""
+        """Return up to three known types with the most similar names."""
         self._load(*self._families)
         version, similar = self._similar
         if version != self.version or similar is None:
@@ -274,7 +277,7 @@ _MIN_SIMILARITY = 0.42
 
 
 class SimilarTypes:
-    """Index of the known operator types, which finds the types with names similar to another type's.
+    """Index of the known operator types that finds types with similar names.
 
     The similarity of two names is the Dice coefficient of their letters, pairs of adjacent letters, and pairs with one
     letter between them, ignoring case. Known names are split once, since a file may contain thousands of unknown types.
@@ -293,7 +296,7 @@ class SimilarTypes:
         for column, name in enumerate(self._types):
             self._words.setdefault(_word(name), []).append(column)
         self.of = lru_cache(maxsize=1 << 16)(self._of)
-        """function of a type → known types that are similar or have the same word, most similar first"""
+        """cached function of a type that returns the similar known types, most similar first"""
 
     def _of(self, type: str) -> tuple[str, ...]:
         own = _parts(type)
@@ -318,7 +321,7 @@ def _similarity(word: str, other: str) -> float:
 
 
 def _parts(type: str) -> list[Hashable]:
-    """Return a name's letters, adjacent pairs, and pairs with one letter between, with repeats numbered."""
+    """Return a name's letters, adjacent pairs, and pairs with one letter between them; repetitions are numbered."""
     folded = type.lower()
     parts: list[Hashable] = [*folded, *map(add, folded, folded[1:]), *zip(folded, folded[2:], strict=False)]
     counts = dict.fromkeys(parts, 0)
@@ -334,5 +337,6 @@ def _parts(type: str) -> list[Hashable]:
 
 
 def _word(type: str) -> str:
-    """Return the type without its family and opset: relu for ``nn.ReLU``, ``aten::relu`` and ``Relu (opset 1)``."""
+    """Return the lower-case type without prefix and opset: relu for ``nn.ReLU``, ``aten::relu`` and ``Relu (opset
+    1)``."""
     return type.partition(" (")[0].replace("::", ".").rpartition(".")[2].lower()

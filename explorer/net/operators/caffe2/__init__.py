@@ -1,4 +1,4 @@
-"""Explorer's own operator types, named as Caffe2 names them; importing this package fills their table."""
+"""Explorer's own operator types, with the names of Caffe2; importing this package registers them."""
 
 from explorer.net.operators.caffe2 import arithmetic, collectives, fills, losses, nn, reshape, training, updates
 from explorer.net.operators.caffe2.table import TABLE, net_operator

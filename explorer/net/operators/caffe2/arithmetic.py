@@ -1,7 +1,7 @@
 """Arithmetic operator types, with NumPy's broadcasting.
 
-A result may overwrite an operand, as in Caffe2: ``in_place`` lists the pairs. ``by_output`` marks types whose gradients
-need no operands, which may therefore be overwritten.
+A result may overwrite an operand, as in Caffe2; ``in_place`` contains the allowed pairs. ``by_output`` marks types
+whose gradients do not need the operands, so these may be overwritten before the gradient is computed.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def Sum(first: Expr, *others: Expr) -> Expr:
 
 @net_operator(in_place=True, gradient="missing")
 def WeightedSum(first: Expr, weight: Expr, *others: Expr) -> Expr:
-    """Return x₀·w₀ + x₁·w₁ + …, for alternating blobs and scalar weights."""
+    """Return x₀·w₀ + x₁·w₁ + …; the operands are alternately a blob and its scalar weight."""
     operands = (first, weight, *others)
     if len(operands) % 2:
         raise OperandError(
@@ -74,7 +74,8 @@ def MatMul(a: Expr, b: Expr, *, trans_a: bool = False, trans_b: bool = False) ->
 
 @net_operator()
 def BatchMatMul(a: Expr, b: Expr, *, trans_a: bool = False, trans_b: bool = False, broadcast: bool = False) -> Expr:
-    """Return products of the matrices in two stacks of one shape, or, with ``broadcast``, of broadcastable shapes."""
+    """Return the products of the matrices in two stacks of equal shape; with ``broadcast``, NumPy's broadcasting
+    applies."""
     if not broadcast and a.shape[:-2] != b.shape[:-2]:
         raise OperandError(
             f"stacks of matrices {a.type} and {b.type}",

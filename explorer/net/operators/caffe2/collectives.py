@@ -1,7 +1,7 @@
 """Collective operator types, which combine blobs from several devices and return the result on each device.
 
-They are pure: every output is computed by operations on the first input's device, and by copies between devices, which
-a plan shows. For separate worker processes, see ``ex.train``.
+The outputs are computed on the device of the first input and copied to the other devices; a plan shows these copies.
+For separate worker processes, see ``ex.train``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _EACH = tuple((position, position) for position in range(MAX_BLOBS))
 
 @net_operator(in_place=_EACH)
 def Allreduce(first: Expr, *others: Expr, outputs: int) -> tuple[Expr, ...]:
-    """Return the sum of all operands, with a copy on each operand's device."""
+    """Return the sum of all operands, once on the device of each operand."""
     operands = (first, *others)
     _check("Allreduce", operands, outputs)
     total = add_n(*[_on(x, first) for x in operands]) if others else first
@@ -37,7 +37,7 @@ def Allreduce(first: Expr, *others: Expr, outputs: int) -> tuple[Expr, ...]:
 def Broadcast(
     first: Expr, *others: Expr, root: Annotated[int, "the position of the blob that is copied"] = 0, outputs: int
 ) -> tuple[Expr, ...]:
-    """Return one operand, copied to each operand's device."""
+    """Return the operand ``root``, once on the device of each operand."""
     operands = (first, *others)
     _check("Broadcast", operands, outputs)
     if not 0 <= root < len(operands):
@@ -51,7 +51,7 @@ def Broadcast(
 
 @net_operator()
 def Allgather(first: Expr, *others: Expr, axis: int = 0, outputs: int) -> tuple[Expr, ...]:
-    """Return the operands concatenated along an axis, with a copy on each operand's device."""
+    """Return the operands concatenated along ``axis``, once on the device of each operand."""
     operands = (first, *others)
     _check("Allgather", operands, outputs)
     joined = concatenate([_on(x, first) for x in operands], axis) if others else first
@@ -74,7 +74,7 @@ def NCCLBroadcast(first: Expr, *others: Expr, root: int = 0, outputs: int) -> tu
 
 @net_operator()
 def CopyToDevice(x: Expr, *, device: Annotated[str, "the name of a device"]) -> Expr:
-    """Return a copy of a blob on another device; operators run on the device of their operands."""
+    """Return a copy of a blob on ``device``, where operators that read the copy then run."""
     return to_device(x, find_device(device))
 
 

@@ -1,6 +1,6 @@
 """Operator types that create values: constants, and random numbers from a seed and the blob's name.
 
-Random numbers are generated from counters, not from a stream, so they depend only on the seed and the name of the blob.
+Each blob has its own counter-based generator, so its random numbers depend only on the seed and the blob's name.
 Inserting, removing or reordering operators does not change the random numbers of other operators.
 """
 
@@ -32,7 +32,7 @@ def ConstantFill(
     value: bool | int | float = 0.0,
     dtype: Annotated[str, "'like' is the dtype of the blob"] = "float32",
 ) -> Expr:
-    """Return a tensor with one value, in the given shape or the shape of a blob."""
+    """Return a tensor whose elements are all ``value``, with the given shape or the shape of the blob ``like``."""
     size = shape if like is None else like.shape
     if size is None or (like is not None and shape is not None):
         raise OperandError(
@@ -51,13 +51,13 @@ def GivenTensorFill(*, values: Tensor) -> Expr:
 
 @net_operator(gradient="none")
 def UniformFill(*, shape: tuple[int, ...], min: float = 0.0, max: float = 1.0, seed: int = 0, blob: str) -> Expr:
-    """Return uniform random numbers from min to max; blobs with the same seed and different names differ."""
+    """Return uniform random numbers from min to max, which depend on the seed and the name of the blob."""
     return _placed(random_uniform(shape, min, max, seed=seed, counter=_counter(blob)))
 
 
 @net_operator(gradient="none")
 def GaussianFill(*, shape: tuple[int, ...], mean: float = 0.0, std: float = 1.0, seed: int = 0, blob: str) -> Expr:
-    """Return normally distributed random numbers; blobs with the same seed and different names differ."""
+    """Return normally distributed random numbers, which depend on the seed and the name of the blob."""
     return _placed(random_normal(shape, mean, std, seed=seed, counter=_counter(blob)))
 
 
@@ -90,7 +90,10 @@ def UniqueUniformFill(*, shape: tuple[int, ...], min: int = 0, max: int = 1, see
 
 
 def _placed(draw: Expr) -> Expr:
-    """Return random numbers copied to the recording device; they are generated on cpu, so all devices have the same."""
+    """Return random numbers on the device for which expressions are recorded.
+
+    They are generated on cpu and copied, so they are the same for all devices.
+    """
     return draw if state.device is cpu else to_device(draw, state.device)
 
 

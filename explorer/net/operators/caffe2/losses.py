@@ -1,7 +1,7 @@
-"""Operator types for losses, their distances and averages, and accuracy; class labels have shape (N,) or (N, 1).
+"""Operator types for losses and accuracy; class labels have shape (N,) or (N, 1).
 
-Names and limits are Caffe2's. SoftmaxWithLoss is one operator because its loss is computed from the scores: logarithms
-of small probabilities would be inaccurate.
+Names and limits are the same as in Caffe2. SoftmaxWithLoss computes its loss from the scores, because logarithms of
+small probabilities would be inaccurate.
 """
 
 from __future__ import annotations
@@ -54,14 +54,15 @@ def LabelCrossEntropy(x: Expr, label: Expr) -> Expr:
 def SoftmaxWithLoss(logits: Expr, label: Expr) -> tuple[Expr, Expr]:
     """Return the softmax of the rows (N, D), and the mean of −log of the labels' probabilities, a scalar."""
     rows = logits if logits.ndim == 2 else flatten(logits, 1)
-    # Selected instead of multiplied by a one-hot row, since 0 · −∞ is NaN.
+    # Elements are selected instead of multiplied by a one-hot row, since 0 · −∞ is NaN.
     chosen = _chosen(rows, label, np.dtype(np.bool_))
     return softmax(rows, 1), -where(chosen, log_softmax(rows, 1), 0.0).sum(1).mean()
 
 
 @net_operator(gradient="refused")
 def Accuracy(x: Expr, label: Expr, *, top_k: Annotated[int, "a label among the top_k scores is correct"] = 1) -> Expr:
-    """Return the fraction of the rows (N, D) with the label among the top_k scores, with ties in index order."""
+    """Return the fraction of rows of x (N, D) whose label is among the top_k scores; of equal scores, the first
+    counts."""
     if top_k < 1:
         raise OperandError(f"top_k={top_k}", rule="Accuracy: top_k must be at least 1", fix="top_k=1")
     chosen = _chosen(x, label)
@@ -74,7 +75,7 @@ def Accuracy(x: Expr, label: Expr, *, top_k: Annotated[int, "a label among the t
 
 
 def _chosen(rows: Expr, label: Expr, dtype: np.dtype[Any] | None = None) -> Expr:
-    """Record one-hot rows of the labels, by default in the dtype of ``rows``."""
+    """Return one-hot rows for the labels, by default with the dtype of ``rows``."""
     if rows.ndim != 2 or label.shape not in ((rows.shape[0],), (rows.shape[0], 1)):
         raise OperandError(
             f"rows {rows.type} with labels {label.type}",

@@ -1,7 +1,7 @@
 """Neural network operator types: linear maps, convolution, pooling, activations.
 
-Names, arguments and defaults are Caffe2's. Images are NCHW; ``kernel``, ``stride`` and ``pad`` are one number for both
-axes, or a pair. The operators record operations from ``explorer.ops.nn``.
+Names, arguments and defaults are the same as in Caffe2. Images are NCHW. ``kernel``, ``stride`` and ``pad`` are a pair,
+or one number for both axes. The operators record operations from ``explorer.ops.nn``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Size: TypeAlias = int | tuple[int, int]
 
 @net_operator()
 def FC(x: Expr, w: Expr, b: Expr | None = None, *, axis: Annotated[int, "the first axis of a row"] = 1) -> Expr:
-    """Return x · Wᵀ + b: rows x (…, K), w (N, K), b (N,) to (…, N)."""
+    """Return x · Wᵀ + b of shape (…, N) for x of shape (…, K), w of shape (N, K) and b of shape (N,)."""
     first = normalize_axis(axis, x.ndim, "FC")
     rows = x if first == x.ndim - 1 else flatten(x, first)
     y = rows @ w.T
@@ -134,7 +134,7 @@ def Softmax(x: Expr, *, axis: Annotated[int, "the first axis of the sum"] = 1) -
 
 @net_operator()
 def Flatten(x: Expr, *, axis: int = 1) -> Expr:
-    """Reshape to a matrix, whose rows are the axes before ``axis`` and whose columns are the others."""
+    """Return the elements as a matrix; the axes before ``axis`` become its rows, and the other axes its columns."""
     first = axis if axis == x.ndim else normalize_axis(axis, x.ndim, "Flatten")
     rows = 1
     for size in x.shape[:first]:

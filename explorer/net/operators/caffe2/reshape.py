@@ -1,7 +1,7 @@
 """Operator types for reshaping, slicing, conversion and copying, and StopGradient.
 
-With ``in_place``, input and output may have the same name, as in Caffe2. No value is overwritten here; from then on the
-name refers to the new value.
+With ``in_place``, the input and the output may have the same name, as in Caffe2. The operators overwrite no memory;
+later readers of the name read the new value.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def Reshape(x: Expr, *, shape: Annotated[tuple[int, ...], "0 keeps an axis, −1
 
 @net_operator()
 def Transpose(x: Expr, *, axes: Annotated[tuple[int, ...] | None, "None reverses them"] = None) -> Expr:
-    """Return the operand with its axes in another order."""
+    """Return the operand with its axes permuted."""
     return transpose(x, axes)
 
 
@@ -50,7 +50,7 @@ def Split(
     axis: int = 1,
     split: Annotated[tuple[int, ...] | None, "a length for each part; None makes them equal"] = None,
 ) -> tuple[Expr, ...]:
-    """Return parts of an axis, one for each output."""
+    """Return the operand split along ``axis``, with one part for each output."""
     at = normalize_axis(axis, x.ndim, "Split")
     length = x.shape[at]
     sizes = (length // outputs,) * outputs if split is None else split
@@ -72,7 +72,7 @@ def Slice(
     starts: tuple[int, ...],
     ends: Annotated[tuple[int, ...], "exclusive; −1 is the end of the axis, −2 excludes its last element"],
 ) -> Expr:
-    """Return a range of each of the first axes."""
+    """Return the slice from ``starts`` to ``ends``, one range for each of the first axes."""
     if not len(starts) == len(ends) <= x.ndim:
         raise OperandError(
             f"starts={starts}, ends={ends} for {x.type}",
@@ -85,7 +85,7 @@ def Slice(
 
 @net_operator(no_gradient=(1,))
 def Gather(x: Expr, indices: Expr, *, axis: int = 0) -> Expr:
-    """Return elements of an axis at the given indices."""
+    """Return the elements at the given indices along ``axis``."""
     return take(x, indices, axis)
 
 
@@ -97,12 +97,12 @@ def Cast(x: Expr, *, to: Annotated[str, "a dtype's name"]) -> Expr:
 
 @net_operator()
 def Copy(x: Expr) -> Expr:
-    """Return the same value with another name, unaffected by later writes to the operand."""
+    """Return a copy of the operand, which later writes to the operand do not change."""
     return x
 
 
 @net_operator(in_place=True, gradient="none")
 def StopGradient(x: Expr) -> Expr:
-    """Return the same value, without gradients."""
+    """Return the operand unchanged; its gradient is not computed."""
     stopped: Expr = Barrier()(x)
     return stopped

@@ -1,7 +1,7 @@
-"""Operator types that update parameters, with Caffe2's names and the optimizers' update rules (ops/nn/update_rules.py).
+"""Operator types that update parameters, with the names of Caffe2 and the update rules of ops/nn/update_rules.py.
 
-Rates are positive, since steps go against the gradient. Parameter and state are overwritten: net.Adam(["w", "m", "v",
-"w_grad", "rate", "iteration"], ["w", "m", "v"]).
+Rates are positive, because the step is subtracted. The parameter and the state are overwritten, as in net.Adam(["w",
+"m", "v", "w_grad", "rate", "iteration"], ["w", "m", "v"]).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def LearningRate(
     start_multiplier: Annotated[float, "factor of the first step, for linearWarmup"] = 0.0,
     multiplier: Annotated[float, "factor of the warm-up steps, for constantWarmup"] = 0.5,
 ) -> Expr:
-    """Return the learning rate of a step: base_lr times the policy's factor."""
+    """Return the learning rate for ``iteration``, which is base_lr times the factor of ``policy``."""
     fixed = learning_rates.Fixed(base_lr)
     rates: dict[str, Policy] = {
         "fixed": fixed,
@@ -130,7 +130,8 @@ def Ftrl(
 
 
 def _updated(rule: update_rules.UpdateRule, parameter: Expr, gradient: Expr, length: Expr, *state: Expr) -> Any:
-    """Record a rule's update, with state in the order of ``rule.state``."""
+    """Record the update of ``rule`` and return the new parameter and state; ``state`` has the order of
+    ``rule.state``."""
     for operand in (gradient, *state):
         if operand.type != parameter.type:
             raise OperandError(
