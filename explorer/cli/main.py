@@ -1,7 +1,7 @@
-"""Entry point of the command line: arguments, errors and exit status of all commands.
+"""Entry point of the command line, which parses arguments, prints errors and returns the exit status.
 
-An error of the library is printed as one message with its fix and without a traceback. Each command is a module with
-the names HELP, DESCRIPTION, arguments and execute.
+An error of the library is printed as a message with the fix, without a traceback. Each command is a module that defines
+HELP, DESCRIPTION, arguments and execute.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _spelled_out(arguments: list[str]) -> list[str]:
-    """Return the arguments with ``explorer FILE`` expanded to the command that opens the file's page."""
+    """Return the arguments; if they are only a FILE, insert the command that opens the page of the file."""
     first = arguments[0] if arguments else "-"
     is_named = first.startswith("-") or first in COMMANDS  # also if a file or folder has the name of a command
     is_file = not is_named and (Path(first).suffix or Path(first).exists())

@@ -1,7 +1,6 @@
-"""Base class of exercises, and the cards that exercises display.
+"""Base class of exercises, and cards, which display exercises.
 
-A card shows a task, hints, a solution, or the verdict on an answer with its findings. It has the same content as text
-and as HTML.
+A card shows a task, hints, a solution, or a verdict on an answer. Its text and its HTML have the same content.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _WIDTH = 110
 _LONGEST = 600
 """maximum number of characters of a displayed finding"""
 _MAX_FINDINGS = 9
-"""maximum number of displayed findings; if there are more, failed ones come first"""
+"""maximum number of displayed findings; if there are more findings, failed findings come first"""
 _PACKAGE = str(Path(__file__).parents[1])
 _INSTALLED = (_PACKAGE, sys.prefix, sys.base_prefix)
 _EXERCISES: Registry[str, Exercise] = Registry("exercise")
@@ -58,14 +57,14 @@ class Card:
 
 
 class Finding(NamedTuple):
-    """Result of one part of a check: whether the answer meets the task, and the fact that shows it."""
+    """Result of one part of a check: whether the answer satisfies this part of the task, and a fact that proves it."""
 
     holds: bool
     text: str
 
 
 class Verdict(Card):
-    """Result of a check with its findings; the answer is right if every finding holds."""
+    """Result of a check, with its findings; the answer is right if all findings are positive."""
 
     right: bool
     findings: tuple[Finding, ...]
@@ -93,7 +92,7 @@ def _shortened(text: str) -> str:
 
 
 def _inline(text: str) -> Iterator[str]:
-    """Yield the parts of a string, with those between backquotes as code elements."""
+    """Yield the pieces of a string as HTML; pieces between backquotes become code elements."""
     for number, part in enumerate(re.split(r"`([^`]*)`", text)):
         yield element("code", part) if number % 2 else part
 
@@ -107,7 +106,7 @@ class Exercise(ABC):
     """
 
     number: ClassVar[str] = ""
-    """notebook and position in it, such as "09.1" """
+    """number of the notebook and position of the exercise in it, such as "09.1" """
     title: ClassVar[str]
     level: ClassVar[int]
     """difficulty, 1 to 3 stars"""
@@ -116,11 +115,11 @@ class Exercise(ABC):
     accepts: ClassVar[tuple[type, ...]]
     """accepted types of an answer"""
     hints: ClassVar[tuple[str, ...]]
-    """hints, from a small one to nearly the solution"""
+    """hints, from a small hint to nearly the solution"""
     source: ClassVar[str]
-    """source of a solution, which runs by itself in the folder of the notebooks and ends in ``answer = …``"""
+    """source code of a solution, which can be run in the folder of the notebooks, and assigns ``answer`` at the end"""
     mistakes: ClassVar[tuple[tuple[str, str], ...]]
-    """two or more common mistakes, each a substring of the solution and its wrong replacement"""
+    """two or more common mistakes, each given by a substring of the solution and a wrong replacement for it"""
 
     def __init_subclass__(cls) -> None:
         if cls.number:
@@ -132,12 +131,12 @@ class Exercise(ABC):
 
     @abstractmethod
     def findings(self, answer: Any) -> Iterable[Finding]:
-        """Yield findings about an answer of an accepted type; it is right if every finding holds."""
+        """Yield findings about an answer of an accepted type; the answer is right if all findings are positive."""
 
     def check(self, answer: Any) -> Verdict:
-        """Return whether an answer is right, with facts from its plan's recording.
+        """Return a verdict that states whether an answer is right, with facts from the recording of its plan.
 
-        An answer that raises an error is not right; the verdict states the error and the line of the answer.
+        If the answer raises an error, it is not right, and the verdict contains the error and the line of the answer.
         """
         if (isinstance(answer, bool) and bool not in self.accepts) or not isinstance(answer, self.accepts):
             given = (
@@ -154,7 +153,7 @@ class Exercise(ABC):
         return Verdict(self._name, findings)
 
     def hint(self, count: int | None = None) -> Card:
-        """Return the first ``count`` hints, or by default one more hint at each call."""
+        """Return the first ``count`` hints; by default, each call returns one more hint."""
         if count is not None:
             check_type(count, "count", int, "a number of hints", "hint(1)")
         self._hinted = min(self._hinted + 1 if count is None else max(count, 0), len(self.hints))
@@ -191,10 +190,10 @@ class Exercise(ABC):
 
 
 def exercise(number: str) -> Exercise:
-    """Return the exercise of the notebooks with a number, such as "09.1"; in a notebook it displays its task.
+    """Return the exercise with a number, such as "09.1"; a notebook displays its task.
 
-    ``check(answer)`` reports whether an answer is right, and why; ``hint()`` returns one more hint at each call;
-    ``solution()`` returns source that runs. Raise UnknownNameError if no exercise has the number.
+    ``check(answer)`` returns whether the answer is right, and why. Each call of ``hint()`` returns one more hint, and
+    ``solution()`` returns the source code of a solution. Raise UnknownNameError if no exercise has the number.
 
     >>> plan = ex.EvalPlan()
     >>> handle = plan.register(ex.tensor([1.0, 2.0]) + 1)
@@ -213,10 +212,11 @@ def exercises() -> list[Exercise]:
 
 
 def _raised_by_answer(error: Exception, answer: Any = None) -> Finding:
-    """Return a finding about an error that an answer raised, with the line of the answer; reraise other errors.
+    """Return a finding about an error that the answer raised, with the line of the answer; reraise any other error.
 
-    The answer is at fault if the traceback contains a frame of it, if explorer rejected its result with an
-    ExplorerError, or if it is a function, because its parameters or results may differ from those of the exercise.
+    The answer raised the error if the traceback contains a frame of the answer, or if explorer rejected its result with
+    an ExplorerError. Errors of an answer that is a function are also included, because its parameters or results may be
+    wrong.
     """
     chain: list[BaseException] = [error]
     while (cause := chain[-1].__cause__) is not None:

@@ -1,4 +1,4 @@
-"""Helpers for checks of exercises: facts of recordings, as values and as sentences."""
+"""Helpers for checks of exercises, which read facts from recordings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from explorer.testing.laws.checks import check
 
 
 def record(name: str, *operands: Any) -> Expr:
-    """Record the operation with a name, such as "tanh", on operands."""
+    """Record the operation ``name``, such as "tanh", on ``operands``."""
     recorded: Expr = functions.find(name)(*operands)
     return recorded
 
@@ -39,7 +39,7 @@ def planned(*expressions: Expr, **options: Any) -> Recording:
 
 
 def replanned(plan: EvalPlan, **options: Any) -> Recording:
-    """Prepare a plan of the same expressions with other options, and return its recording."""
+    """Prepare a new plan of the same expressions with ``options``, and return its recording."""
     recording_of(plan)
     return planned(*plan.planned.graph.recorded_roots, **options)
 
@@ -57,12 +57,12 @@ def kernel_names(recording: Recording) -> str:
 
 
 def decisions(recording: Recording, code: str, verdict: str = "") -> list[Decision]:
-    """Return the decisions with a code, and with a verdict if one is given."""
+    """Return the decisions with the code ``code``, and with the verdict ``verdict`` if it is given."""
     return [d for d in recording.decisions if d.code == code and verdict in ("", d.verdict)]
 
 
 def sentences(recording: Recording, rows: list[Decision]) -> str:
-    """Return the reasons of decisions, joined to one string."""
+    """Return the reasons of the decisions ``rows`` as one string."""
     return " ".join(recording.reason(decision) for decision in rows)
 
 
@@ -86,7 +86,7 @@ def laws_of(operation: type[Operation]) -> Iterator[Finding]:
 
 
 def agree(name: str, values: Any, expected: Any, tolerance: float = 1e-6) -> Finding:
-    """Return a finding on whether values equal expected ones, with the largest difference."""
+    """Return a finding that states whether ``values`` equals ``expected``, with the largest difference."""
     values, expected = np.asarray(values), np.asarray(expected)
     if values.shape != expected.shape:
         return Finding(False, f"{name}: the shape is {values.shape}; expected {expected.shape}.")

@@ -1,1 +1,1 @@
-"""Data types: tensors of a fixed rank, structured and growing tensors, users' own types, images and tables."""
+"""Data types: tensors of fixed rank, structured tensors, growing tensors, user-defined types, images and tables."""

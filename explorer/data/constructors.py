@@ -1,4 +1,4 @@
-"""Constructors named after MetaNN's data types: tensors with a checked rank, and structured tensors."""
+"""Constructors with the names of MetaNN's data types, which create tensors of a fixed rank and structured tensors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from explorer.record.reasons import counted_text
 
 
 def _ranked(rank: int, type: str, arguments: tuple[Any, ...], dtype: Any, name: str, device: Device) -> Tensor:
-    """Return a tensor of zeros if the arguments are ``rank`` integers, its sizes; else convert the value."""
+    """Return a tensor of zeros if the arguments are ``rank`` integers, which are its sizes; otherwise convert the
+    value."""
     if rank and len(arguments) == rank and all(isinstance(size, (int, np.integer)) for size in arguments):
         return Tensor(*arguments, dtype=np.float32 if dtype is None else dtype, name=name, device=device)
     if not 1 <= len(arguments) <= 2 or (len(arguments) == 2 and dtype is not None):
@@ -79,7 +80,7 @@ def ThreeDArray(*value: Any, dtype: Any = None, name: str = "", device: Device =
 
 @named
 def ZeroTensor(*shape: Any, dtype: Any = np.float32, device: Device = cpu) -> Expr:  # noqa: N802  # MetaNN's name
-    """Record an algebraic zero, ZeroTensor((5, 10)) or ZeroTensor(5, 10), which stores no elements.
+    """Record an algebraic zero of the given shape, ZeroTensor((5, 10)) or ZeroTensor(5, 10), without storing elements.
 
     x + ZeroTensor is x, and x · ZeroTensor is ZeroTensor, for all values of x: a sum preserves the sign of −0.0, and a
     product with ∞ or NaN is zero. In contrast, 0.0 and TrivialTensor(0.0) follow IEEE 754, as in NumPy: −0.0 + 0.0 is
@@ -125,7 +126,8 @@ def BiasVector(  # noqa: N802  # MetaNN's name
 
 
 def _sizes(type: str, arguments: tuple[Any, ...], dtype: Any, device: Device) -> tuple[Shape, Any, Device]:
-    """Return the shape, which is a tuple or separate sizes, and the optional dtype and device after it."""
+    """Return shape, dtype and device; the shape is given as a tuple or as separate sizes, followed by dtype and
+    device."""
     are_sizes = [isinstance(size, (int, np.integer)) and not isinstance(size, bool) for size in arguments]
     count = are_sizes.index(False) if False in are_sizes else len(arguments)
     shape: Any = arguments[:count]
@@ -143,7 +145,7 @@ def _sizes(type: str, arguments: tuple[Any, ...], dtype: Any, device: Device) ->
 
 
 def _number(type: str, value: Any, dtype: Any) -> tuple[Any, Any]:
-    """Return a number, or a scalar tensor's value, and its dtype: the given one, else the scalar's, else float32."""
+    """Return a number and its dtype, which is ``dtype`` if given, else the dtype of a scalar tensor, else float32."""
     if isinstance(value, Expr):
         if not isinstance(value, Tensor) or value.ndim:
             raise OperandError(

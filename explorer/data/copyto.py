@@ -19,8 +19,8 @@ from explorer.core.types.custom_dtypes import is_floating, numbers_of
 def copyto(target: Tensor, source: Any, casting: str = "same_kind") -> None:
     """Copy a value with the same shape into a tensor, converting dtype and device (MetaNN: DataCopy).
 
-    ``casting`` is NumPy's casting rule. Before anything is overwritten, raise OperandError for a different shape or a
-    dtype that cannot be converted, StateError if the target is shared.
+    ``casting`` is NumPy's casting rule. Raise OperandError if the shape differs or the dtype cannot be converted, and
+    StateError if the target is shared; the target is then unchanged.
 
     >>> target = ex.Tensor(3)
     >>> ex.copyto(target, [1, 2, 3])

@@ -1,8 +1,8 @@
 """User-defined data types as operands of expressions.
 
-There are two ways. An object with a method ``__expr__()`` is replaced by the expression that the method returns. A
-subclass of ``Data`` has a ``type`` (shape, dtype, device), and ``evaluate()`` returns its array. It becomes a node with
-the class's name, which rewrite rules can match (``roots = (Diagonal.Operation,)``).
+There are two kinds. An object with a method ``__expr__()`` is replaced by the expression that the method returns. An
+object of a subclass of ``Data`` has a ``type`` (shape, dtype, device), and ``evaluate()`` returns its array. The object
+becomes a node with the name of its class, which rewrite rules can match (``roots = (Diagonal.Operation,)``).
 """
 
 # ruff: noqa: D102  # the methods of an operation are documented in Operation
@@ -26,11 +26,11 @@ from explorer.core.types.tensor_type import AnyType, Array, TensorType
 
 
 class ExprLike(NumpyProtocol, Operators):
-    """Base of objects that act as expressions, with their operators and evaluation."""
+    """Base of objects that behave like expressions, with the same operators and methods for evaluation."""
 
     @abstractmethod
     def __expr__(self) -> Expr:
-        """Return the expression that it currently represents."""
+        """Return the expression that the object currently represents."""
 
     __hash__ = object.__hash__
 
@@ -89,7 +89,7 @@ class UserData(Operation, abstract=True):
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """Attributes to display: none, since the data is neither a number nor a string."""
+        """Attributes to display, which are empty, since the data is neither a number nor a string."""
         return {}
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -97,11 +97,11 @@ class UserData(Operation, abstract=True):
 
 
 class Data(ExprLike):
-    """Base of user-defined data types, which may store their values in any form.
+    """Base class of user-defined data types, which can store their values in any form.
 
     ``type`` is a property that returns the TensorType. ``evaluate()`` returns an array or an expression of that type,
     and is called when a plan needs the value. The data must not change after an expression uses it. A subclass must
-    have a docstring. Raise DeclarationError with the parts that a subclass lacks.
+    have a docstring. Raise DeclarationError if a subclass lacks one of these.
 
     >>> class Diagonal(ex.Data):
     ...     "A square matrix that stores its diagonal."

@@ -1,4 +1,4 @@
-"""Equality of values by identity or structure, as in MetaNN; elements are never compared."""
+"""Equality of values by identity or structure, without comparing elements, as in MetaNN."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from explorer.core.types.tensor_type import Array
 
 
 def same(a: Any, b: Any) -> bool:
-    """Return whether two values are the same by identity or structure; if not, their elements may still be equal.
+    """Return whether two values are known to be equal from their identity or structure; elements are not compared.
 
-    The same are a copy and its original, and the results of evaluating both (in one plan, or with ``ex.evaluate`` while
-    the first result exists); tensors with one storage; one operation on the same operands; and structured tensors with
-    equal parameters. Other values are usually not the same.
+    The following are the same: a copy and its original, two tensors that share their storage, equal operations on the
+    same operands, and structured tensors with equal parameters. The results of evaluating two values that are the same
+    are also the same, if one plan evaluates them, or if the first result still exists. Other values are usually not the
+    same, even if their elements are equal.
 
     In contrast, ``x == y`` and ``x != y`` record elementwise comparisons, as in NumPy, which can be converted to a
     boolean only if they have a single element.
@@ -48,7 +49,7 @@ def _value(value: Any) -> Any:
 
 
 def _same_memory(a: Array, b: Array) -> bool:
-    # Results of one evaluation are different views of one buffer, so their addresses are compared.
+    # Addresses are compared, because results of one evaluation may be different views of the same memory.
     first, second = a.__array_interface__["data"][0], b.__array_interface__["data"][0]
     return bool(first == second and a.shape == b.shape and a.strides == b.strides and a.dtype == b.dtype)
 

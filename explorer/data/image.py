@@ -1,8 +1,8 @@
 """Loader of image files as input tensors of networks.
 
 Files are untrusted: only decoders of plain formats are allowed, sizes are checked before pixels are decoded, and every
-decoder error becomes a FileError. Images are resized and cropped as in torchvision's evaluation transforms, with which
-published accuracies were measured.
+decoder error becomes a FileError. Images are resized and cropped as in torchvision's evaluation transforms, because
+published accuracies were measured with them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
-"""allowed decoders, none of which starts another program, as the EPS decoder does"""
+"""allowed decoders; none of them starts another program, unlike the EPS decoder"""
 EXTENSIONS = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm")
 """extensions of image files"""
 MAX_PIXELS = 2**26
@@ -39,7 +39,7 @@ _BROKEN = (OSError, SyntaxError, ValueError, TypeError, LookupError, EOFError, A
 
 
 def decode(path: str | os.PathLike[str], channels: int = 3) -> Image.Image:
-    """Decode the first image in a file, rotated upright, with 8 bits for each of 1 (grey) or 3 (RGB) channels.
+    """Return the first image in a file, rotated upright, with 8 bits per channel; ``channels`` is 1 (grey) or 3 (RGB).
 
     Transparent pixels become white. Raise FileError for a file that is missing, not an image or damaged, has more than
     ``MAX_PIXELS`` pixels, or has pixels without a known range.
@@ -111,7 +111,7 @@ PRESETS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
     "0-1": ((0.0,), (1.0,)),
     "none": ((0.0,), (1 / 255,)),
 }
-"""name → mean and standard deviation of each channel, for levels from 0 to 1; "none" keeps levels from 0 to 255"""
+"""name → (mean, standard deviation) of each channel for levels from 0 to 1; "none" keeps levels from 0 to 255"""
 CROP = 224 / 256
 """fraction of the shorter side that remains after cropping, as in torchvision's evaluation of ImageNet weights"""
 RESAMPLES = ("bilinear", "bicubic", "nearest", "box", "lanczos")
@@ -134,11 +134,11 @@ def load_image(
 ) -> Tensor:
     """Load images for a network: (N, channels, height, width), or (N, height, width, channels) with layout "NHWC".
 
-    ``size`` is height and width. Each image is resized and center-cropped to this size, which is the fraction ``crop``
-    of the resized image's shorter side, as in torchvision. Levels from 0 to 1 are normalized with ``mean`` and ``std``,
-    one number for each channel or for all. By default ``preset`` determines both: "imagenet", "0-1" (unchanged levels)
-    or "none" (levels from 0 to 255). Raise FileError for a file that is not an image, OperandError for other invalid
-    arguments.
+    ``size`` is height and width. Each image is resized and then center-cropped to this size. ``crop`` is the fraction
+    of the resized image's shorter side that remains, as in torchvision. Levels from 0 to 1 are normalized with ``mean``
+    and ``std``, each of which is one number, or one number per channel. By default ``preset`` determines both:
+    "imagenet", "0-1" (unchanged levels) or "none" (levels from 0 to 255). Raise FileError for a file that is not an
+    image, OperandError for other invalid arguments.
 
     >>> import PIL.Image
     >>> PIL.Image.new("RGB", (300, 200), "grey").save("grey.png")
@@ -181,7 +181,7 @@ def center_crop(image: Image.Image, size: tuple[int, int], crop: float, resample
 
     height, width = size
     image_width, image_height = image.size
-    # The minimum size of the resized image, of which ``size`` is the fraction ``crop``.
+    # The minimum size of the resized image, because ``size`` is the fraction ``crop`` of its shorter side.
     minimum = round(width / crop), round(height / crop)
     if minimum[0] * image_height >= minimum[1] * image_width:
         resized = minimum[0], max(int(minimum[0] * image_height / image_width), height)
@@ -200,7 +200,7 @@ def center_crop(image: Image.Image, size: tuple[int, int], crop: float, resample
 
 
 def _levels(image: Image.Image, shift: Array, scale: Array, element_dtype: np.dtype[Any]) -> Array:
-    """Return levels (height, width, channels), normalized in float64 and rounded once."""
+    """Return the levels as an array (height, width, channels), normalized in float64 and rounded once."""
     levels = np.asarray(image).reshape(image.height, image.width, -1)
     return (
         levels.astype(element_dtype)
@@ -210,7 +210,7 @@ def _levels(image: Image.Image, shift: Array, scale: Array, element_dtype: np.dt
 
 
 def _is_raw(shift: Array, scale: Array) -> bool:
-    """Return whether levels from 0 to 255 are not normalized."""
+    """Return whether the levels remain integers from 0 to 255, without normalization."""
     return not shift.any() and bool((scale == 1 / 255).all())
 
 

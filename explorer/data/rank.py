@@ -1,4 +1,4 @@
-"""Categories of values, which are MetaNN's names of ranks."""
+"""Categories of values, which are names of ranks in MetaNN."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from explorer.core.types.tensor_type import TensorType, TupleType
 def type_of(x: Any) -> TensorType:
     """Return the type of an expression, data or an array; raise OperandError for anything else.
 
-    A data class whose ``type`` is a class attribute has that type.
+    For a data class whose ``type`` is a class attribute, return this type.
     """
     declared = getattr(x, "type", None)
     if isinstance(x, type) and not isinstance(declared, TensorType):
@@ -38,7 +38,7 @@ def type_of(x: Any) -> TensorType:
 
 
 def category(x: Any) -> str:
-    """Return MetaNN's name of a value's rank: "scalar", "vector", "matrix", "three-d array", "4-d array" and so on.
+    """Return the name of a value's rank, as in MetaNN: "scalar", "vector", "matrix", "three-d array", "4-d array", ….
 
     >>> ex.category(ex.Tensor(2, 3))
     'matrix'

@@ -1,7 +1,7 @@
-"""Scalable tensors: growing lists of values with one shape, used as tensors with an additional first dimension.
+"""Scalable tensors, which are growing lists of values with equal shapes, used as tensors with one more dimension.
 
-They can collect, for example, the steps of a sequence. Values are stored in one growing buffer instead of a Python
-list, so that an operand is a view of the buffer, and using the list after each push copies nothing.
+For example, they collect the steps of a sequence. Values are stored in one growing buffer, and an operand is a view of
+this buffer, so using the list after each push copies nothing.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _MIN_CAPACITY = 4
 
 @named_methods
 class ScalableTensor(ExprLike):
-    """Growing list of values with one shape (MetaNN: ScalableTensor); as an operand, the tensor of its current items.
+    """Growing list of values with equal shapes (MetaNN: ScalableTensor); as an operand, it is the tensor of its items.
 
-    Values are stored in a buffer that doubles when it is full, so an operand is a view. If items are expressions, all
-    items are stacked. Later changes to the list do not affect earlier expressions.
+    Values are stored in a buffer that doubles when it is full, and an operand is a view of the buffer. If some items
+    are expressions, the operand is a stack of all items. Later changes to the list do not affect earlier expressions.
 
     >>> rows = ex.ScalableTensor((2,))
     >>> for row in ([1, 2], [3, 4]):
@@ -45,16 +45,16 @@ class ScalableTensor(ExprLike):
     def __init__(self, shape: Shape, dtype: Any = np.float32, device: Device = cpu) -> None:
         self._item = TensorType(as_shape(shape, "ScalableTensor"), as_dtype(dtype), device)
         self._items: list[Expr | None] = []
-        """pushed expressions; None for a value, which is in the buffer at the same index"""
+        """pushed expressions; the item is None if a value was pushed, which is in the buffer at the same index"""
         self._expressions = 0
         self._buffer: Array | None = None
         self._read_count = 0
-        """number of values at the buffer's start that expressions read, and that must not be overwritten"""
+        """number of values at the start of the buffer that must not be overwritten, because expressions read them"""
         self._node: Expr | None = None
 
     @property
     def type(self) -> TensorType:
-        """Type of the items, with their number as first dimension."""
+        """Type of the tensor of all items; its first dimension is the number of items."""
         return self._item.with_shape((len(self._items), *self._item.shape))
 
     @property
@@ -99,7 +99,8 @@ class ScalableTensor(ExprLike):
             self._buffer, self._read_count = buffer, 0
 
     def push_back(self, value: Any) -> None:
-        """Append a value or an expression; raise OperandError if its shape, dtype or device differs.
+        """Append a value or an expression; raise OperandError if it has a different shape, dtype or device than the
+        items.
 
         A value is converted to the dtype if NumPy's casting rule "same_kind" allows it.
         """
@@ -126,7 +127,7 @@ class ScalableTensor(ExprLike):
         self._node = None
 
     def clear(self) -> None:
-        """Remove all items; memory that no expression reads is reused."""
+        """Remove all items; the memory is reused unless an expression reads it."""
         self._items, self._expressions, self._node = [], 0, None
         # Expressions keep the buffer that they read, and later items get another one.
         if self._read_count:

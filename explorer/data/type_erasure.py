@@ -1,7 +1,7 @@
-"""Dynamic data: values whose concrete type is hidden from the planner.
+"""Dynamic data, which are values whose operation is hidden from rewrite rules.
 
-MetaNN uses it to store several types of one category in one container. A Python list can contain any expressions, so
-here the operation ``Dynamic`` only prevents rewrite rules from matching through its node.
+In MetaNN, dynamic data allows storing values of several types in one container. A Python list can contain any
+expressions, so here the operation ``Dynamic`` only prevents rules from matching its operand.
 """
 
 # ruff: noqa: D102  # the methods of an operation are documented in Operation
@@ -48,7 +48,7 @@ class Dynamic(Operation):
 
 @named
 def make_dynamic(x: Any, category: str | None = None) -> Expr:
-    """Record ``x`` with its concrete type hidden and the same value; return dynamic data unchanged.
+    """Record a value equal to ``x`` whose operation is hidden from rewrite rules; return dynamic data unchanged.
 
     Raise OperandError if ``x`` is not of the requested category, such as "matrix".
 
@@ -67,9 +67,9 @@ def make_dynamic(x: Any, category: str | None = None) -> Expr:
 
 
 def try_cast(x: Expr, kind: Any) -> Any:
-    """Return the value hidden in dynamic data if it has a concrete type, else None (MetaNN: TryCastTo).
+    """Return the value that dynamic data hides if it is of the class ``kind``, else None (MetaNN: TryCastTo).
 
-    ``x`` is an expression, hidden by ``make_dynamic`` or not. ``kind`` is ``ex.Tensor``, a subclass of ``ex.Data`` or
+    ``x`` is an expression, with or without ``make_dynamic``. ``kind`` is ``ex.Tensor``, a subclass of ``ex.Data`` or
     ``ex.Operation``, or a structured tensor's constructor (``ex.ZeroTensor``). Raise OperandError for another kind.
 
     >>> hidden = ex.make_dynamic(ex.Matrix([[1.0, 2.0]]))

@@ -1,1 +1,1 @@
-"""JupyterLab extension, which shows views in notebooks without a kernel, and model files; it is data of the wheel."""
+"""JupyterLab extension, which shows model files, and views in notebooks without a kernel; the wheel contains it."""

@@ -2,8 +2,8 @@
 
 The wheel also enables the Jupyter server extension (server_extension.py), which opens model files in JupyterLab.
 
-JupyterLab loads extensions from files, so the wheel contains the bundled front end. Its path contains a digest, because
-browsers cache such files. The generated files are not committed.
+JupyterLab loads extensions from files, so the wheel contains the bundled front end. The path of the front end contains
+a digest, because browsers cache such files. Generated files are not committed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ENABLED = {"ServerApp": {"jpserver_extensions": {"explorer.lab.server_extension"
 
 
 def front_end(package: Path) -> tuple[str, str]:
-    """Return the front end's script and style sheet, without importing the package, which needs NumPy."""
+    """Return the front end's script and style sheet; the package is not imported, because that requires NumPy."""
     placeholder = types.ModuleType("explorer")
     placeholder.__path__ = [str(package)]
     loaded = {name: module for name, module in sys.modules.items() if name.partition(".")[0] == "explorer"}

@@ -7,9 +7,9 @@ line of JSON on standard input::
 
 ``memory`` is the number of bytes that the process may allocate; it is enforced only on Linux.
 
-The response is lines of JSON on standard output: any number of ``{"progress": {"phase", "what", "done", "total"}}``,
-then ``{"payload": …}`` (explorer/view/payload/view_payload.py) for a file, ``{"value": {"summary", "problem"}}`` for
-the leaf of a node, or ``{"problem": {"given", "rule", "fix"}}``.
+The response consists of lines of JSON on standard output. Any number of ``{"progress": {"phase", "what", "done",
+"total"}}`` is followed by a result: ``{"payload": …}`` (explorer/view/payload/view_payload.py) for a file, ``{"value":
+{"summary", "problem"}}`` for a leaf, or ``{"problem": {"given", "rule", "fix"}}`` for an error.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _PROGRESS_DELAY = 0.3
 
 
 def result_of(path: Path, node: int | None) -> Message:
-    """Return the payload of a model file or a recording, or, with a node, the value of that leaf."""
+    """Return the payload of a model file or a recording; if ``node`` is given, return the value of this leaf."""
     recording = stored_recording(path)
     if recording is not None:
         return _view(recording) if node is None else _value(None, "")
@@ -54,7 +54,7 @@ def result_of(path: Path, node: int | None) -> Message:
 
 
 def _view(recording: Recording) -> Message:
-    """Return the payload of a recording, drawn downwards, with the layout to the right as an alternative."""
+    """Return the payload of a recording with two layouts: downwards, and to the right."""
     with gc_paused():
         drawing = draw(recording)
         view = payload(recording, position=0, drawing=drawing)
@@ -67,7 +67,7 @@ def _value(summary: Summary | None, problem: str) -> Message:
 
 
 def problem(error: Exception, memory: int = 0) -> Message:
-    """Return an error with given, rule and fix; ``memory`` is the memory limit of the process in bytes."""
+    """Return an error as a dict with given, rule and fix; ``memory`` is the memory limit of the process in bytes."""
     if memory and _is_out_of_memory(error):
         parts = (
             f"reading the file takes more than {size_text(memory)}",
@@ -88,7 +88,7 @@ def problem(error: Exception, memory: int = 0) -> Message:
 
 
 def _is_out_of_memory(error: BaseException | None) -> bool:
-    """Return whether an allocation failed."""
+    """Return whether a failed allocation caused the error."""
     while error is not None:
         if isinstance(error, MemoryError) and not isinstance(error, ExplorerError):
             return True
@@ -97,7 +97,10 @@ def _is_out_of_memory(error: BaseException | None) -> bool:
 
 
 def _limit(memory: int) -> None:
-    """Limit the data of this process, if the system supports it, but not its address space, much of which is unused."""
+    """Limit the data segment of this process if the system supports it.
+
+    The address space is not limited, because much of it is unused.
+    """
     try:
         import resource
     except ImportError:  # Windows
@@ -123,7 +126,7 @@ def respond(request: Message, send: Callable[[Message], None]) -> None:
 
 def main() -> None:
     """Respond to the request on standard input, and exit when the server does."""
-    # Output of libraries goes to standard error, so that it does not mix with the response.
+    # Output of libraries is redirected to standard error, because standard output contains the response.
     output = os.dup(1)
     os.dup2(2, 1)
 

@@ -1,7 +1,7 @@
 """Jupyter server extension, which plans model files opened in JupyterLab and sends their views.
 
 The Jupyter server imports this module whenever explorer is installed, so it imports no other part of the package. A
-separate process reads each file (model_worker.py), with limited memory and a deadline for reading and sending, so that
+separate process reads each file (model_worker.py). Its memory, and the time for reading and sending, are limited, so
 the server remains responsive for any file and any client.
 
 Only files that Jupyter's file browser shows are served. They must be below its folder after resolving symbolic links,
@@ -39,9 +39,9 @@ TYPES = Path(__file__).parent / "extension" / "document_types.json"
 EXTENSIONS = tuple(extension for kind in json.loads(TYPES.read_text("utf-8")) for extension in kind["extensions"])
 _CHUNK = 1 << 16
 _IDLE_SECONDS = 600.0
-"""time for which an idle process waits for the next file, which then opens without waiting for imports"""
+"""seconds for which an idle process waits for the next file; such a process has already imported the package"""
 _EXIT_SECONDS = 5.0
-"""time limit for a killed process to exit, and for a client to read the last line of a response"""
+"""time limit in seconds for a killed process to exit, and for a client to read the last line of a response"""
 
 Problem = dict[str, str]
 Send = Callable[[bytes], Awaitable[None]]
@@ -75,9 +75,9 @@ class ExplorerFiles(LoggingConfigurable):
         self._closing: asyncio.Task[None] | None = None
 
     async def read(self, request: dict[str, Any], send: Send) -> None:
-        """Send the response to a request, or a problem if its process fails or takes too long.
+        """Send the response to a request; if its process fails or takes too long, send a problem.
 
-        Raise TimeoutError if the client does not read the problem either.
+        Raise TimeoutError if the client does not read the problem.
         """
         try:
             async with self._slots, asyncio.timeout(self.deadline):
@@ -137,10 +137,10 @@ class ExplorerFiles(LoggingConfigurable):
         return process
 
     async def _prepare(self) -> None:
-        """Start an idle process, which imports the package before the next file is opened."""
+        """Start an idle process, which imports the package and waits for the next file."""
         if self._idle is not None or self._is_preparing:
             return
-        # Set before the await, since concurrent requests would otherwise each start a process and lose all but one.
+        # Set before the await, since otherwise each of several concurrent requests would start a process.
         self._is_preparing = True
         try:
             self._idle = await self._start()

@@ -1,8 +1,7 @@
-"""Databases of nets, which are files of named arrays, and operator types for loading and storing, named as in Caffe2.
+"""Databases, which store named arrays in files, and operator types that load and store blobs, with the names of Caffe2.
 
-A database type is three functions, so a user adds one for a custom store to `DATABASES`. An operator is a function with
-the decorator `blob_operator`: its parameters after the asterisk are the operator's arguments, as named in files and
-``help``.
+A database type is an object with three methods, and users can add one to `DATABASES`. An operator is a function with
+the decorator `blob_operator`, and its parameters after the asterisk are the operator's arguments.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from explorer.record.reasons import counted_text
 
 
 class Database(Protocol):
-    """Type of database, which reads and writes named arrays."""
+    """Protocol of a database type, which reads and writes named arrays."""
 
     def exists(self, name: str) -> bool:
         """Return whether there is a database with this name."""
@@ -51,7 +50,7 @@ class NpzFile:
         return hooks.read_arrays(Path(name))
 
     def write(self, name: str, arrays: Mapping[str, Array]) -> None:
-        """Write to a temporary name first, so that a complete file exists at any moment."""
+        """Write a temporary file and rename it, so a complete file exists at any moment."""
         with replacing(name) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
             for key, array in arrays.items():
                 with archive.open(f"{key}.npy", "w", force_zip64=True) as entry:
@@ -64,10 +63,10 @@ DATABASES: Registry[str, Database] = Registry("type of database", {"npz": NpzFil
 
 @named_methods
 class DBReader:
-    """Reader of the rows of a database, from the first to the last, and then from the first again.
+    """Reader that returns the rows of a database in order, and continues with the first row after the last.
 
-    Of ``num_shards`` readers of one database, the first reads rows 0, num_shards, 2 · num_shards, …, and so on. Threads
-    may read concurrently; each row is returned once per round.
+    If ``num_shards`` readers share a database, reader ``shard_id`` reads rows shard_id, shard_id + num_shards, ….
+    Threads may read concurrently, and each row is returned once per round.
 
     >>> np.savez("digits.npz", image=np.zeros((3, 8, 8)), label=np.array([5, 0, 4]))
     >>> reader = ex.DBReader("npz", "digits.npz")
@@ -94,7 +93,7 @@ class DBReader:
             )
         self._columns = {name: array[shard_id::num_shards] for name, array in arrays.items()}
         self.size = len(next(iter(self._columns.values())))
-        """number of rows that it reads"""
+        """number of rows that the reader returns per round"""
         if not self.size:
             raise OperandError(
                 f"{db_name}: shard {shard_id} of {num_shards} without rows",
@@ -110,15 +109,15 @@ class DBReader:
         self._lock = threading.Lock()
 
     def read(self, count: int, columns: tuple[str, ...]) -> list[Array]:
-        """Return the next rows of some columns; raise UnknownNameError for an unknown column."""
+        """Return the next ``count`` rows of each column; raise UnknownNameError for an unknown column."""
         for name in columns:
             if name not in self._columns:
                 raise UnknownNameError(name, kind=f"column of {self.name}", known=self._columns)
         with self._lock:
             first = self._next
             self._next = (first + count) % self.size
-        # Modulo the size: a batch at the end continues with the first rows, and repeats rows if it is larger than the
-        # shard.
+        # Indices are taken modulo the size. A batch at the end therefore continues with the first rows, and a batch
+        # that is larger than the shard repeats rows.
         rows = np.arange(first, first + count) % self.size
         return [self._columns[name][rows] for name in columns]
 
@@ -202,7 +201,8 @@ def checkpoint(
     every: Annotated[int, "number of steps between checkpoints"] = 1,
     db_type: str = "npz",
 ) -> None:
-    """Write blobs to a database at every ``every``-th step; the inputs are the step index, then the blobs to store."""
+    """Write blobs to a database at every ``every``-th step; the first input is the step index, the others are
+    stored."""
     if every < 1 or db.count("%d") > 1:
         raise OperandError(
             f"every={every}, db={db!r}",
@@ -222,7 +222,7 @@ def checkpoint(
 
 
 def _arrays(op: BlobOperator, first: int) -> dict[str, Array]:
-    """Return the named inputs from a position on, all of which must be arrays."""
+    """Return the arrays of the inputs from position ``first`` on, keyed by blob name."""
     if len(op.inputs) <= first:
         raise OperandError(
             f"{op.definition.type} of no blob",

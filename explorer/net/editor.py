@@ -1,7 +1,7 @@
-"""Editor of a net: hand-written operators, and edits, each of which creates a new, complete, checked definition.
+"""Editor of a net, which appends operators and edits the definition; each edit creates a new, checked definition.
 
-``net.FC(…)`` is checked by the schema of its type and turned into an operator. The methods come from the table of
-types, so that a registered type is immediately a method, with its signature and help.
+``net.FC(…)`` checks its arguments with the schema of the type and adds an operator. The table of types provides these
+methods, so each registered type is immediately a method with a signature and help.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ Names: TypeAlias = str | Iterable[str]
 
 @dataclass(frozen=True, slots=True)
 class WrittenOperator:
-    """Hand-written operator, and the arrays passed with it, by key."""
+    """Operator added in Python, and the arrays that were passed as its weights, by key."""
 
     operator: OperatorDefinition
     arrays: Mapping[str, Array]
 
 
 def names_of(names: Names, argument: str) -> tuple[str, ...]:
-    """Return one or several names as a tuple; ``argument`` is the name of the argument in errors."""
+    """Return a name or several names as a tuple; ``argument`` is the argument that an error names."""
     is_one = isinstance(names, str) or not isinstance(names, Iterable)
     listed: tuple[Any, ...] = (names,) if is_one else tuple(names)
     if not all(isinstance(name, str) and name for name in listed):
@@ -46,7 +46,7 @@ def names_of(names: Names, argument: str) -> tuple[str, ...]:
 
 
 def free_name(wanted: str, is_taken: Callable[[str], bool], tried: dict[str, int]) -> str:
-    """Return the name, with a number appended if it is taken; ``tried`` caches used numbers."""
+    """Return ``wanted``, with a number appended if the name is taken; ``tried`` stores the last number of each name."""
     if not is_taken(wanted):
         return wanted
     # Continues after the last search, since a net may have thousands of operators of one type.
@@ -72,9 +72,9 @@ def write(
     is_key: Callable[[str], bool],
     doc: str = "",
 ) -> WrittenOperator:
-    """Return the operator of a call; ``is_key`` returns whether a weight key is taken.
+    """Return the operator for a call such as ``net.FC(…)``; ``is_key(key)`` is whether a weight has this key already.
 
-    Raise UnknownNameError with similar types, or the error of the type's schema.
+    Raise UnknownNameError with similar types for an unknown type, or the error of the type's schema.
     """
     if type not in table:
         raise UnknownNameError(
@@ -139,7 +139,8 @@ def _plain(name: str, value: Any) -> Plain:
 
 
 class OperatorCall:
-    """Callable ``net.Relu``, called with the blobs that the operator reads and writes, and its arguments by name."""
+    """Callable ``net.Relu``, which adds an operator; it is called with input blobs, output blobs and keyword
+    arguments."""
 
     def __init__(self, type: str, table: OperatorTable, add: Callable[..., Any]) -> None:
         self.type, self._add = type, add
@@ -147,7 +148,7 @@ class OperatorCall:
         self.__name__ = type
         self.__doc__ = self.schema.help if self.schema is not None else (table[type].__doc__ or type)
         if self.schema is not None:
-            # For ``help`` and an editor's completion; the call itself accepts any keywords, which the schema checks.
+            # Used by ``help`` and by editors. The call itself accepts any keywords, which the schema checks.
             self.__signature__ = self.schema.signature
         else:
             self.__signature__ = inspect.signature(add)
@@ -185,9 +186,9 @@ class Draft:
         return key in self._keys or key in self.arrays
 
     def add(self, written: WrittenOperator) -> None:
-        """Append an operator; raise the definition's error if it does not fit."""
+        """Append an operator; if the definition would be invalid, raise its error."""
         operator = written.operator
-        # Checks a definition's rules for one operator; checking the whole net for each would take quadratic time.
+        # Only the new operator is checked, since checking the whole net for each operator would take quadratic time.
         fits = (
             operator.name not in self._names
             and self._blobs.issuperset(operator.inputs)
@@ -195,7 +196,7 @@ class Draft:
             and len({*operator.outputs}) == len(operator.outputs)
             and not any("@" in blob for blob in operator.outputs)
         )
-        # Created only for its error, which contains the operator, the blob and the known names.
+        # Created only to raise its error, which contains the operator, the blob and the known names.
         if not fits:
             self._with([*self._operators, operator])
         self._operators.append(operator)
@@ -216,7 +217,7 @@ class Draft:
 
 
 class NetEditor:
-    """The definition of a net, which edits replace, and the weights, which follow the edits."""
+    """Current definition and weights of a net; each edit replaces the definition and updates the weights."""
 
     def __init__(self, definition: NetDefinition, table: OperatorTable, weights: NetWeights | None = None) -> None:
         self.table = table
@@ -242,7 +243,7 @@ class NetEditor:
         return self._weights
 
     def adopt(self, definition: NetDefinition, renamed: Mapping[str, str] | None = None) -> None:
-        """Use another definition; ``renamed`` maps new names of operators to old ones.
+        """Use another definition; ``renamed`` maps new names of operators to old names.
 
         Weights are found by operator and attribute; a renamed operator keeps its weights, including replaced arrays.
         """
@@ -253,7 +254,7 @@ class NetEditor:
     def add(
         self, type: str, inputs: Names, outputs: Names | None, before: str | None, after: str | None, **options: Any
     ) -> OperatorDefinition:
-        """Add an operator, at the end or next to another one; return it."""
+        """Add an operator at the end, or before or after another operator, and return it."""
         draft = self._draft or Draft(self.definition)
         written = self._write(draft, type, names_of(inputs, "inputs"), outputs, **options)
         # The usual way to write a net: nothing is rebuilt until the definition is read.
@@ -269,7 +270,7 @@ class NetEditor:
     def insert(
         self, type: str, blob: str, others: Names, output: str | None, readers: Sequence[str] | None, **options: Any
     ) -> OperatorDefinition:
-        """Put an operator between a blob and its readers; return it."""
+        """Insert an operator between a blob and its readers, and return the operator."""
         definition = self.definition
         reads = (definition.blob(blob).blob, *names_of(others, "others"))
         # The draft is used only to find unused names.
@@ -278,7 +279,8 @@ class NetEditor:
         return written.operator
 
     def replace(self, name: str, type: str, weights: Mapping[str, Any] | None, doc: str, arguments: Any) -> None:
-        """Replace an operator's type: name, inputs and outputs are kept, arguments and weights are not."""
+        """Replace an operator by one of another type; the name, inputs and outputs are kept, but no arguments or
+        weights."""
         definition = self.definition
         old = definition.operator(name)
         is_key = Draft(definition).has_key

@@ -1,8 +1,9 @@
-"""Gradient operators, which compute the gradients of blobs and are appended to a net (Caffe2: AddGradientOperators).
+"""Gradient operators, which are appended to a net to compute gradients of blobs (Caffe2: AddGradientOperators).
 
-In reverse order, each operator gets an operator of its gradient type (operators/gradient_types.py), which writes
-``x_grad`` for an input ``x``. If several operators read a blob, the further parts are named ``_x_grad_autosplit_0``, …,
-and a Sum joins them. Blobs are versions, and a version that a gradient needs must not have been overwritten since.
+For each operator in reverse order, an operator of its gradient type is appended (operators/gradient_types.py), which
+writes ``x_grad`` for an input ``x``. If several operators read a blob, its gradient is a sum of terms: the further
+terms are named ``_x_grad_autosplit_0``, …, and a Sum adds them. Every gradient belongs to one version of a blob. A
+version that a gradient operator reads must not be overwritten later.
 """
 
 from __future__ import annotations
@@ -30,26 +31,26 @@ from explorer.net.operators.table import OperatorTable
 
 
 class GradientOperators:
-    """Backward pass of a net from some blobs: ``operators`` in order, ``gradients`` by blob.
+    """Backward pass of a net: ``operators`` in order, and ``gradients``, which maps blobs to their gradient blobs.
 
-    ``seeds`` is a blob name or names, or maps names to the blobs with their gradients; for a blob without one,
-    ``y_autogen_grad`` is filled with ones. Raise StateError if an operator has no gradient, or needs an overwritten
-    version.
+    ``seeds`` contains the blobs to differentiate: a name, names, or a dict from names to gradient blobs. For a blob
+    ``y`` without a gradient blob, ``y_autogen_grad`` is filled with ones. Raise StateError if an operator has no
+    gradient, or if its gradient needs a version that was overwritten.
     """
 
     def __init__(
         self, definition: NetDefinition, table: OperatorTable, seeds: str | Iterable[str] | Mapping[str, str]
     ) -> None:
         self._definition, self._table = definition, table
-        # Versions of a blob are in the order of writing, so that the last one remains.
+        # Versions of a blob are in the order of writing, so the dict contains the last version.
         self._current = {blob.blob: name for name, blob in definition.blobs.items()}
         """blob → its version at the end of the net"""
         self._names = {operator.name for operator in definition.operators}
         self._tried: dict[str, int] = {}
         self._parts: dict[str, list[tuple[int, int]]] = {}
-        """version → the parts of its gradient: operator created here and index among its outputs"""
+        """version → terms of its gradient, each given by a gradient operator and the index of an output"""
         self._gradient_blobs: dict[str, str] = {}
-        """version → the blob with its gradient"""
+        """version → blob with its gradient"""
         self.operators: list[OperatorDefinition] = []
         self.gradients: dict[str, str] = {}
         names = (seeds,) if isinstance(seeds, str) else seeds or ()
@@ -57,12 +58,12 @@ class GradientOperators:
         self._seed(dict(names) if isinstance(names, Mapping) else dict.fromkeys(names, ""))
         for written, operator in zip(reversed(definition.operators), reversed(definition.ssa.operators), strict=True):
             self._add_gradient(written, operator)
-        # Inputs of the net have no operator that requests their gradient, so their parts are joined at the end.
+        # No operator requests the gradients of the net's inputs, so their terms are added at the end.
         for version in [*self._parts]:
             self._gradient(version)
 
     def _seed(self, seeds: Mapping[str, str]) -> None:
-        """Begin with the given gradients, or with ones."""
+        """Set the gradients of the blobs to differentiate to the given blobs, or to ones."""
         if not seeds:
             raise OperandError(
                 "gradients of no blob",
@@ -82,7 +83,7 @@ class GradientOperators:
             self._gradient_blobs[self._current[blob]] = gradient
 
     def _add_gradient(self, written: OperatorDefinition, operator: OperatorDefinition) -> None:
-        """Append the gradient of one operator, if a gradient reaches its outputs."""
+        """Append the gradient operator of ``operator`` if one of its outputs has a gradient."""
         reached = [at for at, version in enumerate(operator.outputs) if self._gradient(version)]
         schema = self._table.schema(written.type)
         if not reached or (schema is not None and schema.gradient == "none"):
@@ -100,7 +101,7 @@ class GradientOperators:
             return
         passed: dict[str, str] = {}
         for at, (blob, version) in enumerate(zip(written.inputs, operator.inputs, strict=True)):
-            # A gradient operator is at the end of the net, and reads the version that a name means there.
+            # A gradient operator is at the end of the net, where a name means the last version of the blob.
             if self._current[_base(blob)] == version:
                 passed[input_name(at)] = _base(blob)
             elif not (schema.may_be_overwritten(at) and version not in operator.outputs and _over(written, at)):
@@ -128,7 +129,8 @@ class GradientOperators:
             self._parts.setdefault(operator.inputs[at], []).append((len(self.operators) - 1, position))
 
     def _gradient(self, version: str) -> str:
-        """Return the blob with a version's gradient, "" if it has none; several parts are joined now."""
+        """Return the blob with the gradient of a version, or "" if it has none; a Sum of several terms is appended
+        now."""
         parts = self._parts.pop(version, [])
         blob = self._definition.blobs[version].blob
         names = [self._gradient_blobs[version]] if version in self._gradient_blobs else []
@@ -136,7 +138,7 @@ class GradientOperators:
         for number, (index, position) in enumerate(parts):
             operator = self.operators[index]
             name = operator.outputs[position]
-            # The first part keeps the plain name, so that a blob with one reader gets no number.
+            # The first term has the name without a number, which is the only name if a blob has one reader.
             if number:
                 name = f"_{name}_autosplit_{split}"
                 split += 1
@@ -204,5 +206,5 @@ def _base(blob: str) -> str:
 
 
 def _over(operator: OperatorDefinition, at: int) -> bool:
-    """Return whether an output of the operator overwrites one of its inputs."""
+    """Return whether the output ``at`` of an operator overwrites one of its inputs."""
     return operator.inputs[at] in operator.outputs

@@ -1,8 +1,8 @@
-"""Net: a model file's program, to inspect, edit, build, run, cut and plan.
+"""Nets, which are programs of named operators that can be inspected, edited, run and planned.
 
-A net consists of an immutable definition, the program over named values; an editor (editor.py), which replaces the
-definition; and a session (session.py) with everything derived from a definition: expressions, plans and programs. This
-module contains the user interface.
+A net has an editor and a session. The editor (editor.py) contains the current definition, which is immutable, and
+replaces it. The session (session.py) caches the expressions, plans and programs of the definition. This module contains
+the user interface.
 
 Write a net in explorer's operator types, or edit a net from a file::
 
@@ -86,7 +86,7 @@ _FILES = (".param", ".bin", ".onnx", ".json")
 
 
 class NetState(enum.Enum):
-    """State of a net: init checks types and weights, build records expressions."""
+    """State of a net: ``init`` checks types and weights, and ``build`` records expressions."""
 
     NEED_INIT = "NeedInit"
     NEED_BUILD = "NeedBuild"
@@ -99,7 +99,8 @@ class NetState(enum.Enum):
 
 
 def _checked_table(definition: NetDefinition | str, table: OperatorTable | None) -> OperatorTable:
-    """Return the table of a new net; raise OperandError for a file, and for the table of another dialect."""
+    """Return the operator table of a new net; raise OperandError if ``definition`` is a file name, or if the dialect of
+    ``table`` is different."""
     if isinstance(table, (str, os.PathLike)) or (
         isinstance(definition, (str, os.PathLike)) and os.fspath(definition).endswith(_FILES)
     ):
@@ -125,11 +126,11 @@ def _checked_table(definition: NetDefinition | str, table: OperatorTable | None)
 
 @named_methods
 class Net:
-    """Net of operators over named operands, from a definition and the table of its operator types.
+    """Program of named operators and operands, from a definition and a table of operator types.
 
-    Operators ``net["conv1"]``, inputs, outputs and operands are found by name. Inspecting a net computes nothing and
-    needs no known operator types. ``Net("mlp")`` is empty; its methods are operator types that append operators
-    (``net.types()``, ``help(net.FC)``):
+    ``net["conv1"]`` is the operator with this name. A net can be inspected even if its operator types are unknown, and
+    inspecting it computes nothing. ``Net("mlp")`` is empty. Each operator type is a method that appends an operator
+    (see ``net.types()`` and ``help(net.FC)``):
 
     >>> net = ex.Net("mlp")
     >>> net.input("x", (None, 2))
@@ -155,15 +156,16 @@ class Net:
         self._device: Device | None = None
         """the requested device; None follows the inputs"""
         self._assumed: dict[str, Shape] = {}
-        """input shapes for inspecting the net"""
+        """input shapes that ``assume`` has set for inspecting the net"""
         self._initialized = -1
-        """version of the table against which types were checked"""
+        """version of the operator table when types were last checked; −1 before"""
         self._lock = threading.Lock()
-        """a program has one table of values and one arena, so a net runs for one thread at a time"""
+        """lock that lets only one thread run the net at a time, because all runs of a program use the same memory"""
         renew_in_children(self)
 
     def renew(self) -> None:
-        """Drop programs in a forked process, since a thread of its parent may have been running one."""
+        """Remove programs in a forked process, since a thread of the parent process may have been running one of
+        them."""
         if self._session is not None:
             self._session.drop_programs()
         self._lock = threading.Lock()
@@ -188,7 +190,7 @@ class Net:
 
     @property
     def session(self) -> NetSession:
-        """Everything derived from the current net; a new session after any change."""
+        """Session with the expressions, plans and programs of the current net; any change creates a new session."""
         session, weights = self._session, self._editor.weights
         if session is None or not session.is_current(weights, self._device):
             session = self._session = NetSession(self.definition, self.table, weights, self._device)
@@ -242,23 +244,25 @@ class Net:
         return any(operator.name == name for operator in self.definition.operators)
 
     def problems(self) -> dict[str, ExplorerError]:
-        """Return the reasons why operators cannot run, by name: unknown types, unsuitable operands or arguments."""
+        """Return a dict from the names of operators that cannot run to errors with the reason."""
         return self._preview_build().problems
 
     def unsized(self) -> list[str]:
-        """Return the names of the operators whose results have shapes that depend on values of the inputs.
+        """Return the names of the operators whose result shapes depend on values of the inputs.
 
-        They run, and are planned once the inputs are arrays; without arrays they are drawn with unknown shapes.
+        These operators run and are planned if the inputs are arrays. Without arrays, they are drawn with unknown
+        shapes.
         """
         return [*self._preview_build().unsized]
 
     def check(self) -> list[str]:
-        """Return all problems that keep the net from running, and contradictions to the file; verify all weights."""
+        """Return descriptions of all problems that keep the net from running, and of operands and weights that
+        contradict the file."""
         with gc_paused():
             return find_problems(self._preview_build(), self.table)
 
     def nodes(self, name: str) -> list[Expr]:
-        """Return an operator's, operand's, weight's or box's expressions in ``preview_plan()``, by name."""
+        """Return the expressions in ``preview_plan()`` that belong to the operator, operand, weight or box ``name``."""
         return nodes_of(name, self._preview_build(), self.session.builder)
 
     def text(self) -> str:
@@ -279,9 +283,11 @@ class Net:
     # -- showing ---------------------------------------------------------------------------------------------------
 
     def preview_plan(self, *, unknown: int | None = None, **options: Any) -> EvalPlan:
-        """Return a prepared plan of every operator, even if it cannot run, for viewing; nothing is computed.
+        """Return a prepared plan for viewing, which contains every operator, even if it cannot run; nothing is
+        computed.
 
-        ``unknown`` is used for every unknown length; None uses the lengths of ``example_shapes()``, in the title.
+        ``unknown`` is used for every unknown length. None uses the lengths of ``example_shapes()``, which the title
+        lists.
         """
         build = self._preview_build(unknown)
         assumed = assumptions(self.definition, {name: node.shape for name, node in named_leaves(build.inputs)})
@@ -302,16 +308,18 @@ class Net:
 
     @long_running
     def explore(self, x: Any = None, **options: Unpack[ViewOptions]) -> View:
-        """Return a view of the net's graph and plan; with inputs (an array, a dict, or a tuple) also of all values.
+        """Return a view of the net's graph and plan; if ``x`` contains arrays, the net is run, and the view shows
+        values.
 
-        A shape as input, as in ``plan``, has no values, so nothing is run.
+        ``x`` is an array for one input, a tuple of inputs, or a dict of inputs by name. If an input is a shape, as in
+        ``plan``, nothing is run.
         """
         hooks.check_view(**options)
         if x is None:
             with hooks.preview(**options):
                 previewed = self.preview_plan()
             return hooks.explore(previewed, **options)
-        # A tuple is the inputs, or one shape. For a net with two inputs, (2, 3) is two inputs.
+        # A tuple contains the inputs, or is one shape. For a net with two inputs, (2, 3) contains two inputs.
         is_one = not isinstance(x, tuple) or (is_shape(x) and len(x) != len(self.inputs))
         operands = (x,) if is_one else x
         with hooks.preview(**options):
@@ -331,13 +339,14 @@ class Net:
     def compare(
         self, other: Any, *inputs: Any, tolerance: float | None = None, executor: str = "simple", **named: Any
     ) -> ComparedPlans | ValueComparison:
-        """Compare this net with another net, a plan or a recording; with inputs compare values, operator by operator.
+        """Compare this net with another net, a plan or a recording, or compare its values for ``inputs`` with a
+        reference.
 
-        With inputs, ``other`` is a reference for the same inputs: a net; ``"onnxruntime"`` or ``"onnx.reference"``,
-        which run the net's own .onnx file; an InferenceSession; or arrays by operand name (which may include the
-        inputs). The result contains the first operator whose value differs: ``print(it)``, ``it.explore()``. Operands
-        are matched by name, outputs of another net also by order. ``tolerance`` is the maximum relative error, by
-        default 1e-4, 1e-2 for 16-bit floats, and 0 for integers.
+        With inputs, ``other`` is the reference: a net, an InferenceSession, or a dict of arrays by operand name, which
+        may include the inputs. ``"onnxruntime"`` and ``"onnx.reference"`` run the net's own .onnx file. The result
+        contains the first operator whose value differs, which ``print`` and ``explore()`` of the result show. Operands
+        are matched by name, and outputs of another net also by order. ``tolerance`` is the maximum relative error; the
+        default is 1e-4, or 1e-2 for 16-bit floats, or 0 for integers.
 
         Without inputs the graphs, plans and weights are compared, as text, images and views; a recording has no
         weights. ``net.preview_plan().compare(other.preview_plan())`` reads no weights.
@@ -365,7 +374,7 @@ class Net:
         )
 
     def _reference(self, other: Any, arrays: Mapping[str, Array], executor: str) -> tuple[str, Mapping[str, Array]]:
-        """Return the name of a reference, and its values by operand for some inputs."""
+        """Return the name of a reference, and its values for ``arrays`` by operand name."""
         if isinstance(other, Mapping):
             return "the given values", {str(name): np.asarray(value) for name, value in other.items()}
         if not isinstance(other, Net):
@@ -384,7 +393,7 @@ class Net:
                 fix="compare with another file of this model; graphs of other models: explorer diff A B",
             ) from error
         other._watch_operands(theirs, list(other.definition.ssa.blobs), keep, executor)
-        # Other exporters use other names for outputs, but keep their order, the interface of a model.
+        # Exporters name outputs differently, but keep their order.
         for own, name in zip(self.definition.ssa.outputs, other.definition.ssa.outputs, strict=False):
             if name in values:
                 values.setdefault(own, values[name])
@@ -395,17 +404,18 @@ class Net:
         hooks.save(self, path)
 
     def cut(self, inputs: Sequence[str] | None = None, outputs: Sequence[str] | None = None) -> Net:
-        """Return the net between operands: ``inputs`` are given, ``outputs`` returned; None keeps the net's own."""
+        """Return the part of the net that computes ``outputs`` from ``inputs``; None means all of the net's own."""
         return self.with_definition(cut(self.definition, inputs, outputs))
 
     def with_definition(self, definition: NetDefinition) -> Self:
-        """Return a net with another definition, such as a part of this one, with the same weights and device."""
+        """Return a net with another definition, such as a part of this net, and the same weights and device."""
         net = type(self)(definition, self.table)
         net._editor, net._device = NetEditor(net.definition, self.table, self.weights), self._device
         return net
 
     def _watch_operands(self, arrays: Mapping[str, Any], names: Iterable[str], take: Take, executor: str) -> None:
-        """Run on arrays; pass on the values of operands while they are in memory."""
+        """Run the net on arrays, and call ``take`` with each named operand and its value while the value is in
+        memory."""
         check_name(executor, "executor", EXECUTORS)
         with self._lock:
             self._checked_session().watch_operands(arrays, names, take, executor)
@@ -417,7 +427,7 @@ class Net:
         return ends(self._preview_build())
 
     def with_replacements(self, formula: str, matches: Sequence[Match]) -> Self:
-        """Return an edited copy, with the same weights, in which a formula of operator types replaces each match.
+        """Return a copy of the net with the same weights, in which a formula of operator types replaces each match.
 
         ``ex.pattern(…).replace(net, formula)`` calls it. Raise OperandError if a replacement does not fit.
         """
@@ -443,11 +453,11 @@ class Net:
     # -- writing ---------------------------------------------------------------------------------------------------
 
     def types(self) -> list[str]:
-        """Return the known operator types, sorted; ``help(net.FC)`` shows the arguments of one."""
+        """Return the known operator types, sorted; ``help(net.FC)`` shows the arguments of the type FC."""
         return self.table.types()
 
     def __getattr__(self, name: str) -> OperatorCall:
-        # Not self.table, which would call this method again before __init__ has created the editor.
+        # self.table would call this method again if __init__ has not created the editor yet.
         editor = None if name.startswith("_") else self.__dict__.get("_editor")
         table = editor and editor.table
         if table is not None and name in table:
@@ -508,20 +518,22 @@ class Net:
         doc: str = "",
         **arguments: Any,
     ) -> Any:
-        """Add an operator, at the end or next to another one; return the name or names of its outputs.
+        """Add an operator at the end, or before or after another operator; return the name or names of its outputs.
 
-        Unnamed outputs get names; ``weights`` are arrays. Raise an error, and add nothing, for an unknown type, for
-        arguments that its schema rejects, and for missing blobs.
+        If ``outputs`` is not given, the outputs get unused names. ``weights`` maps attributes to arrays. If the type is
+        unknown, the schema rejects the arguments, or a blob is missing, raise an error and add nothing.
         """
         options = {"name": name, "weights": weights, "doc": doc, "arguments": arguments}
         outputs = self._editor.add(type, inputs, outputs, before, after, **options).outputs
         return outputs[0] if len(outputs) == 1 else outputs
 
     def add_gradient_operators(self, outputs: str | Iterable[str] | Mapping[str, str]) -> dict[str, str]:
-        """Append the operators that compute gradients of blobs, such as a loss; return blob → blob with its gradient.
+        """Append operators that compute the gradients of ``outputs``, such as a loss; return a dict from blobs to
+        gradients.
 
-        ``outputs`` is a name or names, or maps names to the blobs with their gradients. A gradient of ``x`` is
-        ``x_grad``. Raise StateError, and add nothing, if an operator has no gradient or needs an overwritten version.
+        ``outputs`` is a name, names, or a dict from names to blobs with known gradients. The gradient of ``x`` is the
+        blob ``x_grad``. If an operator has no gradient, or its gradient needs an overwritten version, raise StateError
+        and add nothing.
         """
         definition = self.definition
         added = GradientOperators(definition, self.table, outputs)
@@ -543,25 +555,27 @@ class Net:
         doc: str = "",
         **arguments: Any,
     ) -> str:
-        """Insert an operator between a blob and its readers (None: all, and the net's outputs); return its output.
+        """Insert an operator between a blob and its ``readers``, and return its output; None means all readers and
+        outputs.
 
-        It reads the blob, then ``others``, and directly follows the blob's producer.
+        The operator reads ``blob`` and ``others``, and is placed directly after the producer of ``blob``.
         """
         options = {"name": name, "weights": weights, "doc": doc, "arguments": arguments}
         return self._editor.insert(type, blob, others, output, readers, **options).outputs[0]
 
     def remove(self, operator: str, *, instead: Mapping[str, str] | None = None) -> None:
-        """Remove an operator; ``instead`` maps its outputs to their substitutes, if they are read."""
+        """Remove an operator; ``instead`` maps each of its outputs that is read to the blob that replaces it."""
         self._editor.adopt(edits.remove(self.definition, operator, instead))
 
     def replace(
         self, operator: str, type: str, *, weights: Mapping[str, Any] | None = None, doc: str = "", **arguments: Any
     ) -> None:
-        """Replace an operator's type: name, inputs and outputs are kept, arguments and weights are not."""
+        """Replace an operator by one of another type; the name, inputs and outputs are kept, but no arguments or
+        weights."""
         self._editor.replace(operator, type, weights, doc, arguments)
 
     def rewire(self, blob: str, to: str, *, readers: Sequence[str] | None = None) -> None:
-        """Make the readers of a blob (None: all, and the net's outputs) read another blob."""
+        """Make ``readers`` of a blob read the blob ``to`` instead; None means all readers and the net's outputs."""
         self._editor.adopt(edits.rewire(self.definition, blob, to, readers))
 
     def rename(self, operator: str, name: str) -> None:
@@ -589,9 +603,10 @@ class Net:
 
     @property
     def source(self) -> str:
-        """The file of the graph, "" for a net written in Python; before init it may be set to another file.
+        """File of the graph, or "" for a net written in Python; it can be set to another file before ``init`` is
+        called.
 
-        The weights are then loaded from the file next to it.
+        Setting it also loads the weights from the file next to it.
         """
         return self.definition.source
 
@@ -601,7 +616,7 @@ class Net:
 
     @property
     def weights_source(self) -> str:
-        """The file of the weights, "" if there is none; before init it may be set to another file."""
+        """File of the weights, or "" if there is none; it can be set to another file before ``init`` is called."""
         definition = self.definition
         if not definition.source or not any(operator.weights for operator in definition.operators):
             return ""
@@ -612,7 +627,7 @@ class Net:
         self._open(self.source, path)
 
     def _open(self, path: str | os.PathLike[str], weights: str | os.PathLike[str] | None) -> None:
-        """Load graph and weights from other files; nothing changes if they cannot be opened."""
+        """Load the graph and weights from other files; if the files cannot be opened, the net does not change."""
         if not self.definition.source or self._editor.is_edited or self.weights.version or self._initialized >= 0:
             state = (
                 "written, not opened"
@@ -627,7 +642,7 @@ class Net:
                 fix="net = ex.open(path, weights=path)",
             )
         opened = hooks.open(path, weights=weights)
-        # Last, after everything that may fail, so that a net is either the old or the new one.
+        # Assigned after everything that may fail, so the net is either unchanged or completely replaced.
         self._editor = NetEditor(opened.definition, opened.table, opened.weights)
 
     def unknown(self) -> list[UnknownType]:
@@ -636,7 +651,7 @@ class Net:
 
     @property
     def state(self) -> NetState:
-        """State of the net; editing it, replacing a weight or registering an operator type resets it."""
+        """State of the net; an edit, a replaced weight or a newly registered operator type resets it."""
         if self._initialized != self.table.version:
             return NetState.NEED_INIT
         return NetState.COMPLETE if self.session.is_built else NetState.NEED_BUILD
@@ -668,25 +683,25 @@ class Net:
         return self
 
     def build(self, *inputs: Any, **named: Any) -> Any:
-        """Return the expressions of the outputs: a single one, or a dict by name.
+        """Return the expression of the output, or a dict of expressions by name if there are several outputs.
 
-        ``inputs``, in order or by name (as keywords or one dict), are expressions, arrays, or shapes; a shape becomes a
-        parameter with the file's dtype, whose value is passed at evaluation. Without inputs the file's shapes are used.
-        Call init if necessary. Another call for the same inputs logs this and returns the same expressions.
+        Inputs are expressions, arrays or shapes, passed in order, as keywords, or as one dict. A shape becomes a
+        parameter with the file's dtype, whose value is passed at evaluation. Without inputs, the shapes in the file are
+        used. ``build`` calls ``init`` if necessary. For the same inputs, it returns the same expressions again.
         """
         outputs = self._built(inputs, named).outputs
         return next(iter(outputs.values())) if len(outputs) == 1 else outputs
 
     def operand(self, name: str, *inputs: Any, **named: Any) -> Expr | tuple[Expr, ...] | None:
-        """Return the expression of any operand by name, built for these inputs as ``build`` does.
+        """Return the expression of the operand ``name``; inputs are as in ``build``.
 
-        It is a tuple for a sequence, and None for an absent optional.
+        For a sequence, return a tuple of expressions; for an absent optional, return None.
         """
         self.definition.blob(name)
         return self._built(inputs, named).output(name)
 
     def _built(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> Build:
-        """Return the expressions for inputs as in ``build``."""
+        """Return the build for inputs, which are as in ``build``."""
         session = self._checked_session()
         nodes = session.expressions(inputs, named)
         if session.has_build(nodes):
@@ -694,23 +709,24 @@ class Net:
         return session.build(nodes)
 
     def build_for(self, shapes: Shapes) -> Build:
-        """Return an uncached build for inputs of these shapes, for file writers."""
+        """Return an uncached build for inputs of the given shapes; writers of files use it."""
         session = self._checked_session()
         return session.recorded(session.shaped(shapes))
 
     def example_shapes(self) -> dict[str, Shape]:
-        """Return the inputs' shapes declared in the file, with lengths that the operators accept for unknown ones.
+        """Return the shapes of the inputs in the file, in which unknown lengths have values that the operators accept.
 
-        An input that may be an image gets one image of a usual size, others a batch of one. Shapes are tested by
-        building, without computing. ``preview_plan()`` draws the net for them.
+        Inputs that may be images get the shape of one image of a common size, and other inputs a batch of one. The
+        shapes are tested by building the net, which computes nothing. ``preview_plan()`` uses them.
         """
         return dict(self.session.example_shapes(self._assumed))
 
     def assume(self, shapes: Mapping[str, Shape] | None = None, **named: Shape) -> Self:
-        """Inspect the net with these input shapes from now on, instead of lengths that fit; without any, as before.
+        """Use the given input shapes for inspecting the net; without arguments, remove all assumptions.
 
-        Other inputs have the lengths bound by dimension names, else lengths that fit. Runs are unaffected. Raise
-        UnknownNameError for a name that is not an input, OperandError for a shape that contradicts the file.
+        The shapes also determine named lengths of other inputs; remaining lengths are as in ``example_shapes``. Runs
+        are not affected. Raise UnknownNameError for a name that is not an input, and OperandError for a shape that
+        contradicts the file.
 
         >>> net = ex.Net("positive")
         >>> net.output(net.Relu(net.input("x", (None, 2)), "y"))
@@ -742,11 +758,11 @@ class Net:
         return cpu if self._device is None else self._device
 
     def to_device(self, device: Device | str) -> Self:
-        """Build and run the net on a device, or the device with a name, from now on; return the net.
+        """Build and run the net on ``device``, given by a device or its name, from now on; return the net.
 
-        Each weight is copied there once, at its first use; arrays are copied there as inputs, and outputs are returned
-        as NumPy arrays. Strings stay on cpu. A net that was not moved runs on the device of its inputs, if they are
-        tensors.
+        Each weight is copied to the device once, at its first use. Input arrays are copied to the device, and outputs
+        are returned as NumPy arrays. Strings stay on cpu. If ``to_device`` was not called, a net runs on the device of
+        its inputs.
 
         >>> net = ex.Net("positive")
         >>> net.output(net.Relu(net.input("x", (2,)), "y"))
@@ -760,13 +776,13 @@ class Net:
 
     @long_running
     def run(self, *inputs: Any, executor: str = "simple", **named: Any) -> Any:
-        """Return the outputs for arrays given in order or by name (keywords, or one dict): a single one, or a dict.
+        """Return the output for the given inputs, or a dict of outputs by name if there are several.
 
-        An output that the file lists twice is returned twice, as ``y`` and ``y_2``. A list of samples is stacked to one
-        array. If a file's input is a map, pass a dict of its keys. Number, names, shapes and dtypes are checked before
-        anything is computed. The plan is kept for the next run. ``executor`` is a plan's executor; an input with this
-        name must be given in order, or in a dict. With the logger "explorer.net" at level DEBUG each operator is logged
-        as it runs.
+        Inputs are arrays, passed in order, as keywords, or as one dict. A list of samples is stacked to one array. If
+        an input is a map in the file, pass a dict. The number, names, shapes and dtypes of inputs are checked before
+        anything is computed. An output that the file lists twice is returned twice, as ``y`` and ``y_2``. The next run
+        reuses the plan. ``executor`` is the name of an executor; an input with the name ``executor`` must be passed in
+        order or in a dict. If the logger "explorer.net" has level DEBUG, each operator is logged when it runs.
         """
         check_name(executor, "executor", EXECUTORS)
         results = self._results(inputs, named, executor, on_host)
@@ -774,7 +790,7 @@ class Net:
 
     @long_running
     def run_on_device(self, inputs: Mapping[str, Any], executor: str = "simple") -> dict[str, Any]:
-        """Return the outputs by name, for inputs as in ``run``; outputs on other devices than cpu stay there.
+        """Return the outputs by name, without copying them from the device of the net; inputs are as in ``run``.
 
         >>> net = ex.Net("positive")
         >>> net.input("x", (2,))
@@ -793,7 +809,7 @@ class Net:
         executor: str,
         returned: Callable[[Expr, Any], Any],
     ) -> dict[str, Any]:
-        """Run; return the outputs by name, each converted by ``returned`` from its expression and value."""
+        """Run the net and return the outputs by name, each as ``returned(expression, value)``."""
         session = self._checked_session()
         arrays, device = session.arrays(inputs, named), session.device_of(inputs, named)
         with self._lock:
@@ -801,9 +817,10 @@ class Net:
 
     @long_running
     def profile(self, *inputs: Any, runs: int = 5, executor: str = "simple", **named: Any) -> Profile:
-        """Return the operators' times in several warm runs, with operations and bytes; ``print`` shows two tables.
+        """Return the time, flops and bytes of each operator, measured in ``runs`` warm runs; ``print`` shows two
+        tables.
 
-        Inputs and executor are as in ``run``.
+        Inputs and ``executor`` are as in ``run``.
         """
         if type(runs) is not int or runs < 1:
             raise OperandError(f"runs={runs!r}", rule="runs must be an integer of at least 1", fix="runs=5")
@@ -815,9 +832,10 @@ class Net:
 
     @long_running
     def plan(self, *inputs: Any, **options: Any) -> EvalPlan:
-        """Return the prepared plan of all outputs that ``run`` uses; ``options`` are options of EvalPlan.
+        """Return the prepared plan of all outputs, as used by ``run``; ``options`` are options of EvalPlan.
 
-        ``inputs`` are as in ``build``, in order. Arrays become the values of parameters at each ``plan.eval()``.
+        ``inputs`` are as in ``build``, in order. If they are arrays, ``plan.eval()`` uses them as values of the
+        parameters.
         """
         session = self._checked_session()
         nodes, arrays = session.bindable(inputs)
@@ -833,7 +851,7 @@ class Net:
 
 
 def _left_on_device(root: Expr, value: Any) -> Any:
-    """Return a result: an array on cpu, or a tensor with another device's array."""
+    """Return a result as an array if it is on cpu, or as a tensor if it is on another device."""
     device = root.type.device
     if device is cpu or isinstance(value, tuple):
         return value
@@ -845,7 +863,7 @@ _MAX_SHOWN = 60
 
 
 def net_text(definition: NetDefinition) -> str:
-    """Return a definition as text, one line per operator, with text from a file made visible."""
+    """Return a definition as text with one line per operator, in which control characters are made visible."""
     lines = [f"net {definition.name}"]
     for name in definition.inputs:
         blob = definition.input(name)
@@ -867,7 +885,7 @@ def _operator(operator: OperatorDefinition) -> str:
 
 
 def _stored(operator: OperatorDefinition) -> str:
-    """Return the line of stored tensors with the types declared in the file."""
+    """Return the line of an operator that only stores weights, with their declared types."""
     return operator.text or _operator(operator)
 
 

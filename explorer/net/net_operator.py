@@ -1,7 +1,7 @@
-"""Handle of one operator of a net, with its definition, and its weights to read, replace and release.
+"""Handle of one operator of a net, which provides its definition, and reads, replaces and releases its weights.
 
-``net["conv1"]`` creates one at each look-up; it has no state, so that two handles of an operator never differ. After an
-edit of the net, a handle still describes the operator as it was at the look-up.
+``net["conv1"]`` creates a handle. After an edit of the net, the handle still describes the operator as it was when the
+handle was created.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from explorer.record.escape import visible
 
 
 class OperatorWeights(Mapping[str, Tensor]):
-    """Weights of an operator by attribute: read one, set one (its shape and dtype are checked), delete one.
+    """Mapping of an operator's attributes to weights; setting a weight checks its shape and dtype.
 
-    ``del weights["bias"]`` releases its memory, and the next use reads the file again; ``weights.take("bias")`` reads
-    and releases in one call.
+    ``del weights["bias"]`` releases the memory of a weight, and the next use reads the file again.
+    ``weights.take("bias")`` reads and releases a weight in one call.
     """
 
     def __init__(self, definition: OperatorDefinition, weights: NetWeights) -> None:
@@ -48,10 +48,10 @@ class OperatorWeights(Mapping[str, Tensor]):
         self._weights.release(self._definition.name, self._check(name))
 
     def take(self, name: str, dtype: Any = None, *, release: bool = True) -> Array:
-        """Return a weight as a read-only array of the declared shape, and release the net's memory for it.
+        """Return a weight as a read-only array of the declared shape, and release the net's copy of it.
 
-        ``dtype``, if given, must be the declared one. Raise OperandError for a weight without elements and for another
-        dtype, FileError for a weight whose dtype NumPy lacks or whose bytes in the file have the wrong length.
+        ``dtype``, if given, must be the declared dtype. Raise OperandError for a different dtype or a weight without
+        elements. Raise FileError if NumPy lacks the dtype, or if the file has a wrong number of bytes for the weight.
         """
         return self._weights.take(self._definition.name, self._check(name), dtype, release=release)
 
@@ -91,41 +91,43 @@ class NetOperator:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """Operands that it reads, in order."""
+        """Names of the operands that the operator reads, in order."""
         return self.definition.inputs
 
     @property
     def input_names(self) -> Mapping[str, str]:
-        """Operands that it reads, by parameter name; empty if the file contains no parameter names."""
+        """Parameter name → name of the operand that is passed; empty if the file contains no parameter names."""
         return self.definition.input_names
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """Operands that it produces, in order."""
+        """Names of the operands that the operator writes, in order."""
         return self.definition.outputs
 
     @property
     def arguments(self) -> Arguments:
-        """Its plain arguments by name; ``arguments.kind("stride")`` returns the kind of one, numbered as in PNNX."""
+        """Plain arguments by name; ``arguments.kind("stride")`` returns the kind of an argument, numbered as in
+        PNNX."""
         return Arguments(self.name, self.definition.arguments)
 
     @property
     def predecessors(self) -> tuple[str, ...]:
-        """Names of the operators whose blobs it reads, without duplicates, in the order of its inputs."""
+        """Names of the operators whose outputs this operator reads, without duplicates, in the order of its inputs."""
         program = self._program
         producers = (program.blobs[blob].producer for blob in program.ssa.operator(self.name).inputs)
         return tuple(dict.fromkeys(name for name in producers if name is not None))
 
     @property
     def successors(self) -> tuple[str, ...]:
-        """Names of the operators that read its outputs, without duplicates, in the order of its outputs."""
+        """Names of the operators that read the outputs of this operator, without duplicates, in the order of its
+        outputs."""
         program = self._program
         readers = (program.blobs[blob].consumers for blob in program.ssa.operator(self.name).outputs)
         return tuple(dict.fromkeys(name for names in readers for name in names))
 
     @property
     def layer(self) -> Callable[..., Any] | None:
-        """The function registered for its type, which records it; None for an unknown type."""
+        """Function registered for the operator's type, which records its expressions; None for an unknown type."""
         return self._table.get(self.type)
 
     def __getattr__(self, name: str) -> Tensor:

@@ -1,7 +1,7 @@
 """Edits that replace the matches of a pattern in a net by operators of the net's types.
 
-A match contains expressions, which are converted to blobs here. The result and the last operator keep their names, so
-that operators that read the result, and saved files, need not change.
+The expressions of a match are converted to blobs. The result and the last operator keep their names, so the operators
+that read the result need not change.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from explorer.plan.rewrite.pattern import Match
 def with_replacements(build: Build, table: OperatorTable, formula: str, matches: Sequence[Match]) -> NetDefinition:
     """Return the definition in which operators of a formula replace each match.
 
-    Raise OperandError for a variable or a result that is not a blob, UnknownNameError for an unknown type.
+    Raise OperandError if a variable or the result is not a blob, and UnknownNameError for an unknown type.
     """
     tree, definition = parse(formula, table.types(), f"operator type of {table.format}"), build.definition
     if not isinstance(tree, Apply):
@@ -81,7 +81,7 @@ def _written(
     taken: set[str],
     table: OperatorTable,
 ) -> list[OperatorDefinition]:
-    """Return the operators of a formula, operands first; the last has the name, boxes and output of ``last``."""
+    """Return new operators for a formula in topological order; the last has the name, boxes and output of ``last``."""
     results: list[OperatorDefinition] = []
 
     def blob_of(part: Formula) -> str:
@@ -109,7 +109,7 @@ def _written(
 
 
 def _without_unread(definition: NetDefinition, names: set[str]) -> NetDefinition:
-    """Return the definition without the named operators whose outputs nothing reads."""
+    """Return the definition without the operators among ``names`` whose outputs nothing reads."""
     needed, kept = set(definition.ssa.outputs), list[str]()
     for operator in reversed(definition.ssa.topological_order):  # readers first
         if operator.name not in names or not needed.isdisjoint(operator.outputs):

@@ -1,7 +1,7 @@
-"""Profiles: the time of each operator of a net and of each operator type, with operations and bytes.
+"""Profiles of nets, with the time, flops and bytes of each operator and of each operator type.
 
-A kernel that computes several operators is one row, because their times cannot be separated. Times are medians of
-several warm runs; operations and bytes are counted, not measured.
+A kernel that computes several operators is one row, because their times cannot be separated. Times are medians over
+several warm runs. Flops and bytes are computed from shapes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from explorer.run.runtime.timing import Timing
 
 
 class ProfileRow(NamedTuple):
-    """Operators that one kernel computes, or all operators of a type: names, types, µs, flops, bytes moved."""
+    """Names, types, time in µs, flops and bytes of the operators that one kernel computes, or of all operators of a
+    type."""
 
     operators: tuple[str, ...]
     types: tuple[str, ...]
@@ -30,7 +31,8 @@ class ProfileRow(NamedTuple):
 
 
 class Profile:
-    """Times of a net's operators: ``rows`` in run order, ``by_type()`` summed, and both as text.
+    """Times of a net's operators: ``rows`` in run order, and sums for each type from ``by_type()``; ``print`` shows
+    both.
 
     >>> net = ex.Net("positive")
     >>> net.input("x", (2,))
@@ -49,7 +51,7 @@ class Profile:
         return sum(row.micros for row in self.rows)
 
     def by_type(self) -> list[ProfileRow]:
-        """Return a row for each operator type, or each combination in one kernel, slowest first."""
+        """Return a row for each operator type, or for each combination of types in one kernel, slowest first."""
         groups: dict[tuple[str, ...], list[ProfileRow]] = {}
         for row in self.rows:
             groups.setdefault(row.types, []).append(row)
@@ -77,7 +79,7 @@ class Profile:
 
 def profile(program: Program, builder: NetBuilder, timings: Sequence[Timing]) -> Profile:
     """Return the profile of several runs of a net's program."""
-    # By identity of the box, since names of boxes repeat inside inner graphs.
+    # Keyed by the identity of the box, since inner graphs may contain boxes with equal names.
     operators = {id(builder.scope(operator)): operator for operator in builder.definition.operators}
 
     def operator_of(node: Expr) -> tuple[str, str]:
@@ -95,7 +97,7 @@ def profile(program: Program, builder: NetBuilder, timings: Sequence[Timing]) ->
             ProfileRow(
                 tuple(name for name, _ in owners),
                 tuple(type for _, type in owners),
-                # A median, since the first run of a new shape, or another process, may delay single runs.
+                # The median ignores single slow runs, such as the first run of a new shape.
                 median([(timing.ended[index] - timing.began[index]) / 1000 for timing in timings]),
                 kernel.cost.flops,
                 moved,
@@ -105,7 +107,7 @@ def profile(program: Program, builder: NetBuilder, timings: Sequence[Timing]) ->
 
 
 def _table(title: str, rows: Sequence[tuple[str, ProfileRow]], total: float) -> list[str]:
-    """Return a text table with times and their percentages, and operations and bytes with their rates."""
+    """Return a table, as lines of text, with times, percentages, flops, bytes and rates."""
     head = (title, "µs", "%", "Mflop", "Gflop/s", "MB", "GB/s")
     cells = [
         (

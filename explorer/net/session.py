@@ -1,15 +1,14 @@
-"""Session of a net: everything derived from one definition, its weights, its operator types and a device.
+"""Session of a net, which caches everything derived from one definition, its weights, operator types and device.
 
-A net has one session at a time, and gets a new one once any of these has changed, so a session is never out of date.
-Expressions are cached by inputs, since recording a large file again for every run would take longer than the run. Plans
-and programs are cached by the expressions that they compute.
+A net gets a new session when any of these changes, so a session is never out of date. Expressions are cached for each
+type of inputs, since recording a large file again for every run would take longer than the run. Plans and programs are
+cached for the expressions that they compute.
 
-Some operators must know values to determine shapes. These are computed while the net is built, from the arrays for
-which it is built: a builder requests such a value (``OperatorContext.value``), or something derived from values
-(``OperatorContext.ask``). The operations that compute it run immediately, and the rest is recorded with the answer as a
-constant. Since expressions depend only on the inputs' types and the answers, builds are cached by these, in a tree of
-questions, whose branches are answers and whose leaves are builds. A later run answers questions down to a leaf, and
-builds nothing.
+The shapes of some results depend on values of the inputs. A builder requests such a value (``OperatorContext.value``),
+or a property of values (``OperatorContext.ask``). It is computed immediately from the arrays for which the net is
+built, and the following expressions contain the answer as a constant. Expressions therefore depend only on the types of
+the inputs and on the answers. Builds are cached in a tree: each inner node is a question, each branch is an answer, and
+each leaf is a build. A later run with known answers reaches a leaf and builds nothing.
 """
 
 from __future__ import annotations
@@ -60,35 +59,35 @@ from explorer.run.execution.program import Program
 from explorer.run.runtime.marshalling import on_host
 
 CACHE_SIZE = 4
-"""maximum number of builds, and of their plans, that a session caches"""
+"""maximum number of builds that a session caches, and maximum number of plans"""
 _ASSUMED_STRING = np.dtype((np.str_, 16))
 """dtype of a string input with unknown values"""
 _logger = logging.getLogger("explorer.net")
 
 
 class NetSession:
-    """Expressions, plans and programs of a definition, with weights and a device that do not change."""
+    """Expressions, plans and programs of one definition with fixed weights and a fixed device."""
 
     def __init__(
         self, definition: NetDefinition, table: OperatorTable, weights: NetWeights, device: Device | None
     ) -> None:
         self.definition, self.table, self.weights = definition, table, weights
         self.device = device
-        """the requested device; None follows the inputs"""
+        """requested device; None means the device of the inputs"""
         self._versions = table.version, weights.version
         self._builds: dict[Any, Any] = {}
-        """inputs → their build, or the first question about their values"""
+        """key of inputs → build, or first question about values of the inputs"""
         self._plans: dict[Any, _Planned] = {}
-        """build and options → plan, and the program that runs it"""
+        """key of a build and options → plan and program"""
         self._parameters: dict[Any, Expr] = {}
         self._fitting: dict[Any, dict[str, Shape]] = {}
-        """assumed shapes → shapes of all inputs"""
+        """key of assumed shapes → shapes of all inputs"""
 
     def __repr__(self) -> str:
         return f"<session of net {self.definition.name!r}: {counted_text(len(self._builds), 'build')}>"
 
     def is_current(self, weights: NetWeights, device: Device | None) -> bool:
-        """Return whether it is still valid for these weights, which every edit replaces, and this device."""
+        """Return whether the session is valid for these weights and this device; every edit creates new weights."""
         versions = self.table.version, weights.version
         return weights is self.weights and device is self.device and versions == self._versions
 
@@ -103,7 +102,7 @@ class NetSession:
         return NetBuilder(self.definition, self.table, self.weights)
 
     def drop_programs(self) -> None:
-        """Drop programs and their memory in a forked process, since they belong to its parent."""
+        """Remove programs and their memory in a forked process, since they belong to the parent process."""
         for planned in self._plans.values():
             planned.program = None
 
@@ -112,20 +111,21 @@ class NetSession:
     def arrays(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arrays of all inputs by name; raise OperandError for a wrong number or name.
 
-        Shapes and dtypes are checked when a build is created, so that a run with a cached build does not pay for it.
+        Shapes and dtypes are checked only when a build is created, because a cached build accepts only equal types.
         """
         values = named_inputs(self.definition, inputs, named)
         return {name: as_value(self.definition.input(name), value) for name, value in values.items()}
 
     def checked_arrays(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arrays of all inputs by name; raise OperandError for a wrong number, name, shape or dtype."""
+        """Return the arrays of all inputs by name; raise OperandError also for a wrong shape or dtype."""
         arrays = self.arrays(inputs, named)
         types = [(name, TensorType(array.shape, array.dtype)) for name, array in named_leaves(arrays)]
         check_inputs(self.definition, types)
         return arrays
 
     def expressions(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the expressions of inputs: expressions, arrays or shapes, by default the file's shapes."""
+        """Return expressions for inputs, which may be expressions, arrays or shapes; the default is the file's
+        shapes."""
         if not inputs and not named:
             return self.shaped(declared_shapes(self.definition))
         values = named_inputs(self.definition, inputs, named)
@@ -133,7 +133,7 @@ class NetSession:
         return {name: self._expression(name, value, device) for name, value in values.items()}
 
     def bindable(self, inputs: tuple[Any, ...]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the expressions of inputs, with parameters for arrays, and these arrays by name."""
+        """Return expressions for inputs, in which parameters replace arrays, and a dict of these arrays by name."""
         values = named_inputs(self.definition, inputs, {}) if inputs else declared_shapes(self.definition)
         device = self.device or cpu
         nodes, arrays = dict[str, Any](), dict[str, Any]()
@@ -147,7 +147,7 @@ class NetSession:
         return nodes, arrays
 
     def shaped(self, shapes: Shapes) -> dict[str, Any]:
-        """Return parameters of these shapes; a sequence has several elements of its shape."""
+        """Return a parameter for each shape by input name; a sequence gets several parameters of its shape."""
         inputs = {}
         for name, shape in shapes.items():
             try:
@@ -160,7 +160,7 @@ class NetSession:
         return inputs
 
     def declared_type(self, name: str, shape: Shape) -> TensorType:
-        """Return the type of an input with a shape, and with the dtype declared in the file."""
+        """Return the type of an input with the given shape and the declared dtype."""
         dtype = declared_dtype(self.definition.input(name))
         if dtype is not None and is_text(dtype):
             dtype = _ASSUMED_STRING
@@ -168,7 +168,8 @@ class NetSession:
         return TensorType(shape, dtype, _device_of(dtype, self.device or cpu))
 
     def _expression(self, name: str, value: Any, device: Device) -> Any:
-        """Return an input's expression: a passed one, a parameter for a shape, a tensor on a device for an array."""
+        """Return an input's expression: a parameter for a shape, a tensor on ``device`` for an array, else
+        ``value``."""
         blob = self.definition.input(name)
         if blob.is_sequence and is_shape(value) and value:
             value = (value,) * EXAMPLE_LENGTH
@@ -188,24 +189,25 @@ class NetSession:
         return value and tuple([leaf(f"{name}[{index}]", element) for index, element in enumerate(value)])
 
     def _parameters_for(self, name: str, value: Any, device: Device) -> Any:
-        """Return the parameter of an input's array on a device, or of each array of a sequence."""
+        """Return the parameter for an input's array, or a tuple of parameters for the arrays of a sequence."""
         if value is None:
             return None
         if isinstance(value, tuple):
             return each_leaf(name, value, lambda own, array: self._parameters_for(own, array, device))
         dtype = value.dtype
-        # No type is created for an array whose parameter is known, as in every run but the first.
+        # In all runs except the first, the parameter is cached and no type is created.
         known = self._parameters.get((name, value.shape, dtype, device))
         if known is None:
             return self._parameter(name, TensorType(value.shape, dtype, _device_of(dtype, device)))
         return known
 
     def _parameter(self, name: str, type_: TensorType) -> Expr:
-        """Return the parameter of an input and type, the same node at every call."""
+        """Return the parameter for an input of this type, which is the same node at every call."""
         key = name, type_.shape, type_.dtype, type_.device
         if key not in self._parameters:
             with recording_at(None, None):
-                # Outside any scope, since the node is kept for all builds and must not be in a box of the first.
+                # Recorded outside any scope, since all builds use the node, and it must not be in a box of the first
+                # build.
                 self._parameters[key] = Parameter(type_, name)()
         return self._parameters[key]
 
@@ -222,7 +224,7 @@ class NetSession:
     def _device_for(self, values: Iterable[Any]) -> Device:
         """Return the device to which the net was moved, else the device of tensors and expressions among its inputs.
 
-        Raise OperandError if one of them is on another device.
+        Raise OperandError if a tensor or expression is on a different device.
         """
         numbers = [value for value in values if isinstance(value, Expr) and not is_text(value.dtype)]
         device = self._first_device(numbers)
@@ -236,7 +238,8 @@ class NetSession:
         return device
 
     def _first_device(self, values: Iterable[Any]) -> Device:
-        """Return the device to which the net was moved, else the first device other than cpu among expressions."""
+        """Return the device to which the net was moved, else the first device other than cpu among ``values``, else
+        cpu."""
         devices = (value.device for value in values if isinstance(value, Expr))
         return self.device or next((device for device in devices if device is not cpu), cpu)
 
@@ -247,7 +250,8 @@ class NetSession:
         return isinstance(self._builds.get(_key(inputs)), Build)
 
     def build(self, inputs: dict[str, Any], arrays: Mapping[str, Any] | None = None) -> Build:
-        """Return the expressions over inputs; ``arrays`` are values of parameters among them, by name.
+        """Return the expressions of the net for ``inputs``; ``arrays`` maps names to values of the parameters in
+        ``inputs``.
 
         Raise UnknownShapeError, with the operator's location, if a shape depends on a parameter without a value.
         """
@@ -257,7 +261,7 @@ class NetSession:
 
     @long_running
     def _new_build(self, key: Any, inputs: dict[str, Any], arrays: Mapping[str, Any]) -> Build:
-        """Return the expressions over inputs once the values that determine shapes are known."""
+        """Return the expressions of the net for ``inputs`` after computing the values that determine shapes."""
         self._check_program()
         questions = _Questions(self._builds, key, bound(inputs, arrays))
         if questions.build is not None:
@@ -269,11 +273,11 @@ class NetSession:
         return build
 
     def build_for(self, arrays: Mapping[str, Any], device: Device) -> Build:
-        """Return the expressions for arrays, which are the values of parameters on a device."""
+        """Return the expressions of the net for arrays by name, with parameters on ``device`` as inputs."""
         return self.build({name: self._parameters_for(name, value, device) for name, value in arrays.items()}, arrays)
 
     def recorded(self, inputs: dict[str, Any], **options: Any) -> Build:
-        """Record the expressions over inputs, with weights and constants on the device of the inputs."""
+        """Return new, uncached expressions for ``inputs``, with weights and constants on the device of the inputs."""
         device = self._device_for(leaves(inputs.values()))
         with placed_on(device):
             build = self.builder.build(inputs, **options)
@@ -302,7 +306,8 @@ class NetSession:
     # -- looking ---------------------------------------------------------------------------------------------------
 
     def example_shapes(self, assumed: Shapes) -> dict[str, Shape]:
-        """Return shapes of all inputs: the assumed ones, and lengths that the operators accept for unknown ones."""
+        """Return the shapes of all inputs: assumed shapes, and otherwise declared shapes with lengths that operators
+        accept."""
         key = tuple(assumed.items())
         if key not in self._fitting:
 
@@ -314,7 +319,7 @@ class NetSession:
 
     @long_running
     def preview_build(self, assumed: Shapes, unknown: int | None = None) -> Build:
-        """Return expressions for viewing, possibly with opaque operations; ``unknown`` is used for unknown lengths."""
+        """Return expressions for viewing, which may contain opaque operations; ``unknown`` replaces unknown lengths."""
         shapes = self.example_shapes(assumed) if unknown is None else same_shapes(self.definition, unknown, assumed)
         # A build for viewing is never run.
         key = "look", *shapes.values(), in_force()
@@ -326,7 +331,7 @@ class NetSession:
     # -- planning and running --------------------------------------------------------------------------------------
 
     def plan(self, build: Build, options: Options) -> Plan:
-        """Return the only plan of a build's outputs, used for running and for showing."""
+        """Return the plan of a build's outputs, which runs and views share."""
         return self._planned(build, options).plan
 
     def run(
@@ -336,7 +341,7 @@ class NetSession:
         executor: str = "simple",
         returned: Callable[[Expr, Any], Any] = on_host,
     ) -> dict[str, Any]:
-        """Run on arrays; return the outputs by name, each converted by ``returned`` from its expression and value."""
+        """Run the net on arrays; return the outputs by name, each as ``returned(expression, value)``."""
         build = self.build_for(arrays, device)
         program = self.program(build, executor)
         program.bind(build.bound(arrays))
@@ -348,7 +353,7 @@ class NetSession:
         return with_leaves(outputs, [returned(root, value) for root, value in pairs])
 
     def profile(self, arrays: Mapping[str, Any], device: Device, runs: int, executor: str) -> Profile:
-        """Return the times of the operators in some warm runs."""
+        """Return the times of the operators in ``runs`` warm runs."""
         # This run computes constants and allocates memory.
         self.run(arrays, device, executor)
         build = self.build_for(arrays, device)
@@ -362,16 +367,17 @@ class NetSession:
         return profile(program, self.builder, timings)
 
     def watch_operands(self, arrays: Mapping[str, Any], names: Iterable[str], take: Take, executor: str) -> None:
-        """Run on arrays; pass on the values of operands while they are in memory."""
+        """Run the net on arrays, and call ``take`` with each named operand and its value while the value is in
+        memory."""
         build = self.build_for(arrays, self.device or cpu)
         self.claim(build)
-        # A program that has run has computed its constants, and released most of them.
+        # A program that has run before has released most of its constants.
         program = Program(self.plan(build, _options(EXECUTORS[executor].lanes)))
         program.bind(build.bound(arrays))
         EXECUTORS[executor].run(program, OperandValues(program, build, names, take))
 
     def claim(self, build: Build) -> None:
-        """Check outputs against the memory budget, including constant outputs, since the caller may read them."""
+        """Check the size of the outputs against the memory budget, including outputs that are constants."""
         size = sum([node.type.nbytes for node in build.roots])
         outputs = ", ".join(map(repr, self.definition.outputs[:8]))
         claim_memory(f"net {self.definition.name!r}, whose outputs are {outputs},", size)
@@ -386,7 +392,7 @@ class NetSession:
         return self._plans[key]
 
     def program(self, build: Build, executor: str = "simple") -> Program:
-        """Return the program of a build's outputs, whose memory all its runs use."""
+        """Return the program for a build's outputs; all runs use the same program and its memory."""
         options = _options(EXECUTORS[executor].lanes)
         planned = self._plans.get(_plan_key(build, options))
         if planned is None or planned.program is None:
@@ -398,7 +404,7 @@ class NetSession:
 
 @dataclass(slots=True)
 class _Planned:
-    """Plan of a build, and the program that runs it once there is one."""
+    """Plan of a build, and its program, which is None before the first run."""
 
     plan: Plan
     program: Program | None = None
@@ -406,14 +412,15 @@ class _Planned:
 
 @functools.lru_cache
 def _options(lanes: int) -> Options:
-    """Return the options of a net's plan, which are hashed once rather than in each run."""
+    """Return the options of a net's plan; the object is cached, so its hash is not computed in each run."""
     return Options(lanes=lanes, inference=True)
 
 
 def _key(inputs: Mapping[str, Any]) -> Any:
     """Return the inputs and the current policies, on which a build depends in addition to the session.
 
-    Inputs are identified by uid; parameters with equal names and types are one node, so equal types have the same key.
+    Inputs are identified by uid. Parameters with equal names and types are the same node, so the key is the same for
+    arrays of equal types.
     """
     return key_of(inputs.values(), lambda node: node.uid), in_force()
 
@@ -429,15 +436,15 @@ def bound(nodes: Mapping[str, Any], arrays: Mapping[str, Any]) -> dict[Expr, Any
 
 
 def _device_of(dtype: np.dtype[Any], device: Device) -> Device:
-    """Return the device of an input of a net on a device; strings stay on cpu."""
+    """Return ``device``, or cpu for strings: the device of an input with this dtype."""
     return cpu if is_text(dtype) else device
 
 
 def _check_kernels(build: Build) -> None:
-    """Raise an error that names the first operator with an operation that its device cannot compute.
+    """Raise an error that names the first operator that its device cannot compute, if there is one.
 
-    Otherwise a net on a GPU would fail during a run, perhaps after minutes, with an error that names an operation but
-    no line of the file.
+    Without this check, a net on a GPU would fail during a run, perhaps after minutes, and the error would not contain
+    the operator's line in the file.
     """
     for node in reachable(build.roots):
         device = node.type.device
@@ -464,16 +471,16 @@ def cache(table: dict[Any, Any], key: Any, value: Any) -> None:
 
 @dataclass(slots=True)
 class _Question:
-    """Program of the values that a builder requests, and the next question or build for each answer."""
+    """Program that computes the values that a builder requests, and for each answer the next question or the build."""
 
     program: Program
     operator: str
     name: str
     answer: Answer
     operations: int
-    """number of operations that the values take"""
+    """number of operations that compute the values"""
     next: dict[Hashable, Any] = field(default_factory=dict)
-    """answer → the next question, or the build"""
+    """answer → next question, or build"""
 
     def can_be_asked(self, inputs: Mapping[Expr, Array]) -> bool:
         """Return whether all inputs on which the values depend have arrays."""
@@ -488,7 +495,7 @@ class _Question:
 
 
 class _Questions:
-    """Path through a tree of questions for given inputs, first along known answers, then with new questions."""
+    """Path through a tree of questions for given inputs; unknown answers extend the tree."""
 
     def __init__(self, table: dict[Any, Any], key: Any, inputs: Mapping[Expr, Array]) -> None:
         self._table, self._key, self._inputs = table, key, inputs
@@ -509,7 +516,7 @@ class _Questions:
         cache(self._table, self._key, build)
 
     def values_first(self, build: Build) -> tuple[ComputedFirst, ...]:
-        """Return the values computed for a build, with the results of the operators that requested them."""
+        """Return records of the values computed for a build, with the results of the operators that requested them."""
         results: dict[str, list[int]] = {}
         for operator in build.definition.ssa.operators if self.values else ():
             values = [build.values[blob] for blob in operator.outputs]
@@ -520,7 +527,7 @@ class _Questions:
     def ask(
         self, operator: OperatorDefinition, name: str, nodes: Sequence[Expr], answer: Answer, operations: int
     ) -> Hashable:
-        """Return the answer derived from the values of nodes; raise UnknownShapeError if an input has no value."""
+        """Return ``answer`` applied to the values of ``nodes``; raise UnknownShapeError if an input has no value."""
         # Builders ask in recording order, which depends on the previous answers, so the n-th question has the n-th
         # answer.
         for known in self._known:
@@ -536,13 +543,13 @@ class _Questions:
     def _follow(self, question: _Question) -> Hashable:
         answer = question.ask(self._inputs)
         self.values.append(ComputedFirst(question.operator, question.name, str(answer), question.operations))
-        # The next question, or the build, belongs to this answer.
+        # The next question or build is stored for this answer.
         self._table, self._key = question.next, answer
         return answer
 
 
 class RunLog:
-    """Observer of a run that logs one line per kernel: its operators, their operands, result and time."""
+    """Observer of a run that logs a line for each kernel with its operators, operands, result and time."""
 
     def __init__(self, program: Program, builder: NetBuilder) -> None:
         operators = builder.definition.operators

@@ -1,7 +1,7 @@
-"""Type metas: how elements of a type are constructed, copied and destructed in memory.
+"""Type metas, which construct, copy and destruct elements of a type in memory.
 
-C++ programs of Caffe2 describe the elements of a blob with them. Here they do so for NumPy's dtypes and Python's
-classes, so that a `Block` can hold either, and destructs its elements when it is freed.
+In Caffe2, they describe the C++ elements of a blob. Here, they describe elements of NumPy's dtypes and of Python
+classes. A `Block` contains elements of one type, and destructs them when it is freed.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _Maker: TypeAlias = Callable[[], Any]
 
 @named_methods
 class TypeMeta:
-    """Type of elements with functions that construct, copy and destruct ``n`` of them (Caffe2: TypeMeta).
+    """Type of elements with methods that construct, copy and destruct several elements (Caffe2: TypeMeta).
 
-    ``TypeMeta.make(type)`` returns the only meta of a dtype or a class. Numbers are stored directly in memory and need
-    no code; objects of a class are constructed by calling it, and copied by ``copy.deepcopy``. Destructing elements
-    does not free their memory, which the device does afterwards.
+    ``TypeMeta.make(type)`` returns the meta of a dtype or a class, and the same meta at every call. Numbers are stored
+    directly in memory and need no construction. Objects are constructed by calling the class, and copied by
+    ``copy.deepcopy``. Destructing elements does not free their memory; the device frees it afterwards.
 
     >>> meta = ex.TypeMeta.make("float32")
     >>> meta.name, meta.itemsize, meta is ex.TypeMeta.make(np.float32)
@@ -46,7 +46,7 @@ class TypeMeta:
     """index of the type, in the order of creation"""
     name: str
     itemsize: int
-    """bytes of an element; for an object, of the reference to it"""
+    """number of bytes of an element; for an object, of the reference to the object"""
     dtype: np.dtype[Any]
     """dtype of the memory: the type's own, or object"""
     type: Any
@@ -60,9 +60,9 @@ class TypeMeta:
     ) -> TypeMeta:
         """Return the meta of a dtype or a class, created at its first use.
 
-        ``construct`` creates an object if the class needs arguments; ``destruct`` is called with each object at the end
-        of its life. Raise DeclarationError for a class whose objects cannot be created or copied, and for a class that
-        already has a meta with other functions.
+        ``construct()`` creates an object; it is needed if the class cannot be called without arguments. ``destruct`` is
+        called with each object that is destructed. Raise DeclarationError if objects of the class cannot be created or
+        copied, or if the class already has a meta with different functions.
         """
         key = _key(type)
         known = cls._known.get(key)
@@ -83,7 +83,7 @@ class TypeMeta:
 
     @classmethod
     def of(cls, value: Any) -> TypeMeta:
-        """Return the meta of an array's or a tensor's elements, else of the value's class."""
+        """Return the meta of the elements of an array or tensor, or the meta of the class of any other value."""
         dtype = getattr(value, "dtype", None)
         return cls.make(dtype if isinstance(dtype, np.dtype) else value.__class__)
 
@@ -108,7 +108,7 @@ class TypeMeta:
     # -- n elements ------------------------------------------------------------------------------------------------
 
     def construct(self, memory: Any, count: int) -> None:
-        """Construct the first ``count`` elements; memory of numbers is unchanged."""
+        """Construct the first ``count`` elements of ``memory``; numbers need no construction."""
         self._check(memory, count)
         if self._construct is None:
             return
@@ -121,7 +121,7 @@ class TypeMeta:
             raise
 
     def copy(self, source: Any, target: Any, count: int) -> None:
-        """Copy the first ``count`` elements; copies of objects share nothing with them."""
+        """Copy the first ``count`` elements of ``source`` to ``target``; objects are copied deeply."""
         self._check(source, count)
         self._check(target, count)
         if self._construct is None:
@@ -142,7 +142,8 @@ class TypeMeta:
                 self._destruct(element)
 
     def allocate(self, count: int, device: Device = cpu) -> Block:
-        """Return a block of ``count`` constructed elements, which are destructed and freed with its last reference."""
+        """Return a block of ``count`` constructed elements, which are destructed and freed when nothing refers to the
+        block."""
         if self._construct is None:
             return Block(device, count * self.itemsize)
         if not device.addressable:
@@ -171,7 +172,7 @@ class TypeMeta:
 
 
 def _key(type_: Any) -> Any:
-    """Return the dtype for an argument, or the class itself."""
+    """Return the key of ``type_`` in the table of metas: a dtype, or a class that is not a dtype."""
     if isinstance(type_, type) and not issubclass(type_, np.generic) and type_ not in (bool, int, float, complex):
         return type_
     try:

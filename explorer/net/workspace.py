@@ -1,7 +1,8 @@
 """Workspaces: named blobs, and the nets that read and write them (Caffe2: Workspace).
 
-Blobs outlive runs, and pass values between nets: one initializes parameters, another reads them at each step. Runs
-themselves are plans (net.py); a workspace adds names, and the order of writing.
+Blobs keep their values after a run, and pass them between nets. For example, one net initializes parameters, and
+another net reads them at each step. Nets are run as plans (net.py); a workspace reads their inputs and stores their
+results.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from explorer.record.reasons import counted_text
 
 @named_methods
 class Workspace:
-    """Named blobs and nets. A net that is run reads its inputs from here, and stores its results here, on its device.
+    """Named blobs and nets; a net reads its inputs from the blobs, and stores its results in blobs on its device.
 
-    A net without outputs stores every blob that it wrote; a net with outputs stores these, and each input that it
-    overwrote. One run is one plan, which later runs reuse. Operators on blobs of any type (loading, storing, readers:
-    ``ex.blob_operator``) run at their positions between plans, and results from before a failed one are kept.
+    A net with outputs stores its outputs and the inputs that it overwrites. A net without outputs stores every blob
+    that it writes. Later runs reuse the plan of the first run. Operators on blobs of any type (``ex.blob_operator``)
+    run separately, in order, between the planned parts of the net. If such an operator fails, earlier results are kept.
 
     >>> workspace = ex.Workspace()
     >>> workspace.feed_blob("x", [1.0, -2.0])
@@ -55,14 +56,15 @@ class Workspace:
     # -- blobs -----------------------------------------------------------------------------------------------------
 
     def create_blob(self, name: str) -> Blob:
-        """Return the blob with a name, created empty if it does not exist."""
+        """Return the blob with this name; if it does not exist, create it empty."""
         check_type(name, "name", str, "a string", 'workspace.create_blob("x")')
         return self._blobs.setdefault(name, Blob(name))
 
     def feed_blob(self, name: str, value: Any, device: Device | str | None = None) -> None:
-        """Set a blob; an array, or data that NumPy can convert to one, is copied, other objects are stored unchanged.
+        """Set a blob; arrays, numbers and lists are stored as copied arrays, and other objects are stored unchanged.
 
-        With a ``device``, the array is copied there; a tensor stays on its device. Nets that read it run there.
+        With ``device``, the array is copied to this device; a tensor stays on its device. Nets that read the blob run
+        on the device of the blob.
         """
         if device is not None:
             value = tensor(value, device=as_device(device, f"feed_blob({name!r})"))
@@ -77,14 +79,14 @@ class Workspace:
                     rule="a list must be convertible to a rectangular array",
                     fix="pad its rows to one length, or feed an object that contains them",
                 ) from None
-            # Changes to the caller's array would affect later runs, so the workspace has its own copy.
+            # The workspace has its own copy, because changes to the caller's array would affect later runs.
             value.flags.writeable = False
         self.create_blob(name).reset(value)
 
     def fetch_blob(self, name: str) -> Any:
-        """Return the value of a blob; arrays are read-only, and copied from their device.
+        """Return the value of a blob; an array is read-only, and is copied to cpu if it is on another device.
 
-        Raise UnknownNameError, or StateError for an empty blob.
+        Raise UnknownNameError for an unknown blob, and StateError for an empty blob.
         """
         value = self._filled(name).value()
         return value.array if isinstance(value, Tensor) else value
@@ -118,7 +120,7 @@ class Workspace:
     # -- nets ------------------------------------------------------------------------------------------------------
 
     def create_net(self, net: Net) -> None:
-        """Add a net under its name; raise StateError for a name that is taken, or an input without a blob."""
+        """Add a net under its name; raise StateError if the name is taken or an input of the net has no blob."""
         if not isinstance(net, Net):
             raise OperandError(f"create_net({net!r})", rule="a net must be an ex.Net", fix='net = ex.Net("mlp")')
         if net.name in self._nets:
@@ -135,7 +137,7 @@ class Workspace:
         return [*self._nets]
 
     def run_net(self, name: str, times: int = 1, executor: str = "simple") -> None:
-        """Run a net one or more times, each run reading the results of the previous one."""
+        """Run a net ``times`` times; each run reads the results of the previous run."""
         if name not in self._nets:
             raise UnknownNameError(name, kind="net of the workspace", known=self._nets, fix="workspace.create_net(net)")
         if type(times) is not int or times < 0:
@@ -212,7 +214,7 @@ def _prepared(net: Net) -> Net | OrderedRun:
 
 
 def _with_results(net: Net) -> Net:
-    """Return the net with the outputs that a workspace stores: its own and overwritten inputs, or all blobs."""
+    """Return the net whose outputs are the blobs to store: its outputs and overwritten inputs, or all written blobs."""
     definition = net.definition
     written = {blob.blob for blob in definition.blobs.values() if blob.producer is not None}
     own = [definition.blobs[name].blob for name in definition.ssa.outputs]
@@ -221,7 +223,7 @@ def _with_results(net: Net) -> Net:
 
 
 Find: TypeAlias = Callable[[str], Blob]
-"""the named blob, created if it does not exist"""
+"""function of a name that returns the blob, which is created if it does not exist"""
 
 
 def has_blob_operators(definition: NetDefinition) -> bool:
@@ -230,14 +232,14 @@ def has_blob_operators(definition: NetDefinition) -> bool:
 
 
 class OrderedRun:
-    """Net cut at its operators on blobs; the nets between them are planned once."""
+    """Net that is divided into operators on blobs and nets between these operators, each of which is planned once."""
 
     def __init__(self, net: Net) -> None:
         self._definition = net.definition
         self._parts = [*_parts(net)]
 
     def run(self, find: Find, executor: str) -> None:
-        """Run all parts in order on the blobs of a workspace."""
+        """Run the operators and nets in order; ``find`` returns the blobs of a workspace."""
         for part in self._parts:
             if isinstance(part, OperatorDefinition):
                 self._run_operator(part, find)
@@ -264,7 +266,7 @@ class OrderedRun:
 
 
 def _parts(net: Net) -> Iterator[OperatorDefinition | Net]:
-    """Return the operators on blobs, and nets of the operators between them, in order."""
+    """Yield the operators on blobs in order, and between them nets of the other operators."""
     definition = net.definition
     for is_own, group in groupby(definition.operators, lambda operator: operator.type in BLOB_OPERATORS):
         operators = [*group]

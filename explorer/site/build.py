@@ -1,4 +1,4 @@
-"""Site builder: chapters with a table of contents, an index and a glossary, as self-contained HTML files.
+"""Site builder, which writes chapters, an index and a glossary as self-contained HTML files.
 
 All notebooks are read before any page is written.
 """
@@ -28,7 +28,7 @@ _HREF = re.compile(r'(<a\b[^>]*\bhref=")([^"]*)"')
 def build_site(notebooks: Sequence[Path], folder: Path, title: str) -> list[Chapter]:
     """Write a page for each notebook, in this order, an index and a glossary; return the chapters.
 
-    Raise FileError, before anything is written, for files that are not notebooks, and for notebooks with equal names.
+    Raise FileError before anything is written if a file is not a notebook, or if two notebooks have the same name.
     """
     paths: dict[str, Path] = {}
     for path in notebooks:
@@ -101,7 +101,8 @@ def _glossary_page(title: str) -> str:
 
 
 def _relinked(body: Markup, chapters: Sequence[Chapter]) -> Markup:
-    """Return a body with links to notebooks, the course list and the glossary replaced by links to the site's pages."""
+    """Return the body with links to pages of the site in place of links to notebooks, the course list and the
+    glossary."""
     targets = {f"{chapter.name}.ipynb": _address(chapter) for chapter in chapters}
     targets |= {"glossary.md": f"{_TERMS}.html", "course.md": f"{_INDEX}.html"}
 

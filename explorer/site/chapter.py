@@ -1,4 +1,4 @@
-"""Chapters of a site, read from notebooks: nbconvert converts cells to HTML, and this module adds the stored views."""
+"""Chapters of a site, which are read from notebooks; nbconvert converts cells to HTML, and stored views are added."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 
 _MAX_FORMULAS = 100
-"""maximum number of formulas in a cell, not counting those in dollars, for which mathematics is parsed"""
+"""maximum number of formulas in a cell, without formulas between dollars; in cells with more, formulas are not
+parsed"""
 
 
 class Heading(NamedTuple):
@@ -44,13 +45,13 @@ class Chapter:
     name: str
     """name of its page without ``.html``, which is the notebook's name"""
     number: str
-    """number at the beginning of its name if the title has none, ``01`` for ``01_plan``; else empty"""
+    """number at the beginning of the name, such as ``01`` for ``01_plan``; empty if the title begins with a number"""
     title: str
-    """its first heading, or its name if it has no heading"""
+    """first heading, or the name of the page if there is no heading"""
     summary: str
     """text of the first paragraph"""
     goal: str
-    """text of the paragraph that begins with "Goal:", before any code; "" without one"""
+    """text of the paragraph before any code that begins with "Goal:"; "" if there is none"""
     headings: tuple[Heading, ...]
     body: Markup
     views: int
@@ -118,7 +119,7 @@ def _notebook(path: Path) -> NotebookNode:
 
 
 def _extract_views(notebook: NotebookNode, marker: str) -> list[Markup]:
-    """Replace each output with a stored view by a marker and its index; return the figures of the views.
+    """Replace each output that contains a view by a marker with an index; return the figures of the views.
 
     In other HTML, SVG elements are replaced by images, which cannot load or run anything.
     """
@@ -147,7 +148,8 @@ def _with_images(html: str) -> str:
 
 
 def _figure(number: int, data: Mapping[str, Any]) -> Markup:
-    """Return the figure of a view: its data, and its image, which is shown until the view is drawn."""
+    """Return the figure of a view, which contains the view's data, and an image that is shown until the view is
+    drawn."""
     options = restored(data[MIME]).get("options")
     height = options.get("height") if isinstance(options, dict) else None
     if type(height) is not int:
@@ -204,7 +206,7 @@ def _exporter() -> HTMLExporter:
     def markdown(context: Any, source: str) -> str:
         attachments = context.get("cell", {}).get("attachments", {})
         renderer = Renderer(escape=False, anchor_link_text="¶", attachments=attachments)
-        # For each opening delimiter, the mathematics patterns search to the end of the cell, which may be slow.
+        # The patterns of formulas search to the end of the cell for each opening delimiter, which may be slow.
         if sum(map(source.count, ("\\\\[", "\\\\(", "\\begin{"))) > _MAX_FORMULAS:
             return str(MarkdownWithMath(renderer, BlockParser(), InlineParser()).render(source))
         return str(MarkdownWithMath(renderer).render(source))
@@ -222,7 +224,7 @@ def _exporter() -> HTMLExporter:
 
 
 class _Outline(HTMLParser):
-    """Collector of a page's headings, without their anchor links, and of the summary and goal before any code."""
+    """Parser that collects the headings of a page, without anchor links, and the summary and goal before any code."""
 
     def __init__(self) -> None:
         super().__init__()

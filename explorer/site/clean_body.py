@@ -32,7 +32,7 @@ _TAGS = {
     "strong", "sub", "summary", "sup", "table", "tbody", "td", "tfoot", "th", "thead", "tr", "tt", "u", "ul", "var",
 }  # fmt: skip
 _REMOVED = ["script", "style", "template", "noscript", "svg", "math", "title", "textarea", "iframe", "object", "select"]
-"""tags that are removed with their contents; other tags that are not allowed are removed, but not their contents"""
+"""tags that are removed with their contents; for all other forbidden tags, the contents remain"""
 _GLOBAL_ATTRIBUTES = frozenset(["align", "class", "data-mime-type", "dir", "id", "lang", "style", "tabindex", "title"])
 _TAG_ATTRIBUTES = {
     "a": ("href",), "col": ("span",), "details": ("open",), "img": ("alt", "height", "src", "width"),
@@ -48,9 +48,9 @@ _OWN_CLASSES = re.compile(r"(^|\s)(book|ex|explorer)-")
 
 
 def clean_body(body: str, folder: Path, figures: Sequence[str], marker: str) -> str:
-    """Return HTML with only harmless markup, with embedded images, and with figures at their markers.
+    """Return ``body`` with only harmless markup, embedded images, and ``figures`` in place of their markers.
 
-    Images must be files below ``folder`` that are not hidden; a message replaces any other image.
+    An image must be a visible file below ``folder``; a message replaces any other image.
     """
     from bleach.css_sanitizer import ALLOWED_CSS_PROPERTIES, CSSSanitizer
     from bleach.sanitizer import Cleaner
@@ -76,7 +76,7 @@ def clean_body(body: str, folder: Path, figures: Sequence[str], marker: str) -> 
             try:
                 data, kind = _image(source, folder.resolve(), left)
             except FileError as error:
-                # Without the path, which would reveal folders of the author's machine.
+                # The message omits the path, which would reveal folders of the author's machine.
                 given = error.given.removeprefix(f"{visible(error.path)}: ")
                 tag.replace_with(_problem(soup, f"image {source[:200]!r} is not shown: {given}"))
                 continue
@@ -108,7 +108,8 @@ def _problem(soup: BeautifulSoup, text: str) -> Tag:
 
 
 def _image(source: str, folder: Path, left: int) -> tuple[bytes, str]:
-    """Return the content and the media type of an image; raise FileError unless it is a visible image in a folder."""
+    """Return the content and media type of an image; raise FileError if it is not a visible image file below
+    ``folder``."""
     try:
         parts = urlsplit(source)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Assertions about plans, for tests that programs are still fused, merged and batched.
+"""Assertions about plans, which test that a program is still fused, merged and batched.
 
     ex.testing.assert_fused(plan, "add", "tanh")
     ex.testing.assert_same_plan(plan, "model.plan.json")

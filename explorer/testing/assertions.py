@@ -1,6 +1,6 @@
 """Assertions on plans about fusion, merging, batching and peak memory; failures show declined decisions.
 
-Users' tests refer to operations by the program's names, so they remain valid when kernels are renumbered.
+Arguments are expressions or names in the program, so tests remain valid when kernels are renumbered.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def assert_fused(plan: AnyPlan, *what: Subject) -> None:
             fix='name the other operations too: assert_fused(plan, "add", "tanh")',
         )
     kernels, accounts = schedule_of(subject.recording), subject.recording.provenance.nodes
-    # parts of a layer or operator that need no kernel, such as a reshaped weight, are ignored
+    # nodes of a layer or operator that need no kernel, such as a reshaped weight, are ignored
     computed = [
         {node: set(accounts[node].kernels) for node in nodes if accounts[node].kernels} for nodes in subject.nodes
     ]
@@ -78,7 +78,7 @@ def assert_fused(plan: AnyPlan, *what: Subject) -> None:
 def assert_merged(plan: AnyPlan, *what: Subject) -> None:
     """Assert that these expressions are computed once, as one node.
 
-    Names of several operations, such as two scopes, are compared operation by operation, in order. A single name refers
+    If names refer to several operations, such as two scopes, the operations are compared in order. A single name refers
     to all operations with that name, which must be one node.
 
     >>> x = ex.tensor([1.0, 2.0])
@@ -107,7 +107,7 @@ def assert_merged(plan: AnyPlan, *what: Subject) -> None:
 
 
 def assert_batched(plan: AnyPlan, *what: Subject) -> None:
-    """Assert that these operations or calls are rows of one batch.
+    """Assert that the given operations or calls are rows of the same batch.
 
     A single name refers to all operations or calls with that name.
 
@@ -141,10 +141,10 @@ def assert_batched(plan: AnyPlan, *what: Subject) -> None:
 
 @named
 def assert_peak(plan: AnyPlan, *, at_most: int | str) -> None:
-    """Assert the planned peak memory, which a run allocates: ``at_most=1 << 20`` bytes, or ``"1MB"``.
+    """Assert that a run allocates at most ``at_most`` of memory: a number of bytes, or text such as ``"1MB"``.
 
-    The peak consists of the arena, the requested results and working memory, without arrays of the program, such as
-    weights.
+    The planned peak memory is compared. It includes the arena, the requested results and working memory, but no arrays
+    of the program, such as weights.
 
     >>> plan = ex.EvalPlan()
     >>> handle = plan.register(ex.tanh(ex.tensor(np.ones(256, np.float32))))
@@ -180,7 +180,7 @@ def _size(at_most: int | str) -> int:
 
 
 def _rows_of(subject: Subjects) -> list[tuple[int, ...]]:
-    """Return tuples of the first operations of all arguments, their second operations, and so on."""
+    """Return a tuple of the first operations of all arguments, a tuple of their second operations, and so on."""
     counts = [len(nodes) for nodes in subject.nodes]
     if len(set(counts)) > 1:
         names = [
@@ -208,7 +208,7 @@ def _ambiguous_names(subject: Subjects) -> list[str]:
 
 
 def _fail(subject: Subjects, claim: str, stage: str, state: list[str], named: str = "") -> None:
-    """Raise an AssertionError; ``named`` replaces the subject if its name could be read as a single operation."""
+    """Raise an AssertionError; ``named`` replaces the names of the subject if they are ambiguous."""
     __tracebackhide__ = True
     raise AssertionError(
         "\n".join([f"{named or subject} {claim}", *declined_lines(subject, stage), "instead:", *state])

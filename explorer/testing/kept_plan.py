@@ -1,8 +1,8 @@
-"""Plan files, which store the decisions of a plan as codes and facts for comparison with later plans.
+"""Plan files, which store the decisions of a plan for comparison with later plans.
 
-A file contains no sentences, line numbers, times or node numbers, so that it does not depend on wording, edits
-elsewhere or the machine. ``assert_same_plan`` and ``explorer check --plan`` compare plans with it, and rewrite it on
-request.
+A file contains the codes and facts of decisions, but no sentences, line numbers, times or node numbers. It therefore
+does not depend on wording, on edits elsewhere, or on the machine. ``assert_same_plan`` and ``explorer check --plan``
+compare plans with it, and rewrite it on request.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FORMAT = 1
 _MAX_DECISIONS = 1_000_000
 """maximum number of decisions in a file, because an untrusted file may declare any number"""
 _UNIT = re.compile(r"_(?:bytes|flops)$")
-"""unit at the end of a fact's name, which is shown with its value instead"""
+"""unit at the end of a fact's name, which is displayed after the value instead"""
 _COLUMNS = {"stage": str, "verdict": str, "rule": str, "code": str, "place": str, "facts": dict, "times": int}
 
 
@@ -39,8 +39,8 @@ _COLUMNS = {"stage": str, "verdict": str, "rule": str, "code": str, "place": str
 def assert_same_plan(plan: AnyPlan, path: str | os.PathLike[str], *, update: bool | None = None) -> None:
     """Assert that a plan makes the same decisions as the plan in a file; a failure lists the differences.
 
-    ``update`` rewrites the file instead; None does so if pytest was called with ``--explorer-update``. Keep the file
-    next to the test, and review its diff before committing it.
+    ``update=True`` rewrites the file instead of comparing. The default, None, does so if pytest was called with
+    ``--explorer-update``. Keep the file next to the test, and review its diff before committing it.
 
     >>> plan = ex.EvalPlan()
     >>> handle = plan.register(ex.tanh(ex.tensor([1.0]) + 1))
@@ -126,7 +126,7 @@ def _rows(recording: Recording) -> list[dict[str, Any]]:
 
 
 def _facts(recording: Recording, decision: Decision) -> dict[str, Any]:
-    """Return a decision's facts without estimated and measured times; nodes are replaced with their labels."""
+    """Return a decision's facts without estimated and measured times; labels replace nodes."""
 
     def plain(value: Any) -> Any:
         if isinstance(value, dict):
@@ -146,7 +146,7 @@ def _kernels(recording: Recording) -> list[str]:
 
 
 def _as_decision(row: dict[str, Any]) -> Stated:
-    """Return a row as a decision; lines of two decisions are equal if place, codes and facts are equal."""
+    """Return a row of a file as a decision; two decisions are equal if their lines, codes and facts are equal."""
     exact = json.dumps(row["facts"], ensure_ascii=False, sort_keys=True)
     line = DecisionLine(row["stage"], MARKS[row["verdict"]], row["place"], row["rule"], exact, row["code"])
     facts = {_UNIT.sub("", name).replace("_", " "): _value_text(name, value) for name, value in row["facts"].items()}

@@ -1,4 +1,4 @@
-"""Report on a notebook cell whose outputs differ from the stored outputs, listing the decisions that differ."""
+"""Report of a failed notebook cell, which lists the decisions that differ from the stored outputs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def failure_text(
     computed: Mapping[str, Sequence[Any]],
     reported: MutableMapping[tuple[str, ...], int] | None = None,
 ) -> str:
-    """Return the report of a code cell, counted from 0; outputs are keyed by MIME type or stream name.
+    """Return the report of the code cell with index ``cell``; outputs are keyed by MIME type or stream name.
 
     ``reported`` maps the differences of earlier cells to cell numbers; equal differences are listed only in the first
     report.

@@ -1,7 +1,6 @@
-"""Subjects of assertions: nodes of a recording for expressions, operations and scopes, and decisions about them.
+"""Nodes to which the arguments of assertions refer, and declined decisions about these nodes.
 
-Assertions read the recording, which contains the program's nodes, instead of the planned graph, from which recorded
-nodes may have been removed.
+Nodes are looked up in the recording, which contains all nodes of the program. The planned graph may lack some of them.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from explorer.view.export.decision_lines import decision_line
 from explorer.view.tree.scopes import scope_path
 
 Subject: TypeAlias = Expr | str
-"""expression, or name of operations, layers, scopes or operators of a file: ``tanh``, ``block / tanh``, ``layer1``"""
+"""expression, or name of an operation, a layer, a scope or an operator: ``tanh``, ``block / tanh``, ``layer1``"""
 AnyPlan: TypeAlias = EvalPlan | Recording
 _UNCOMPUTED = ("constant", "leaf", "input")
 """kinds of nodes that are not computed by kernels"""
@@ -106,10 +105,11 @@ def operations(plan: AnyPlan, what: Iterable[Subject]) -> Subjects:
 
 
 def _nodes_named(recording: Recording, name: str) -> tuple[int, ...]:
-    """Return the recorded operations whose path (scopes, then their own name) contains ``name``.
+    """Return the recorded operations whose path contains ``name``; a path consists of the scopes and the operation's
+    name.
 
-    If ``name`` is the full path of a scope, only that scope matches: ``relu1`` does not match ``residual / relu1``
-    then.
+    If ``name`` is the full path of a scope, only this scope matches. For example, if there is a scope ``relu1``, the
+    name does not match ``residual / relu1``.
     """
     nodes = recording.nodes
     name_parts = tuple(part.strip() for part in name.split(" / "))
@@ -142,9 +142,9 @@ def _contains(path: tuple[str, ...], part: tuple[str, ...]) -> bool:
 
 
 def declined_lines(subjects: Subjects, stage: str) -> list[str]:
-    """Return the declined decisions of a stage about the subjects with their costs, the costliest first.
+    """Return a line with the cost for each declined decision of ``stage`` about the subjects, the costliest first.
 
-    If there are decisions about all arguments, only these are returned.
+    If some decisions are about all arguments, only these decisions are returned.
     """
     recording = subjects.recording
     if not any(row.name.removesuffix(" again") == stage for row in recording.stages):

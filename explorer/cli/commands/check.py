@@ -1,7 +1,7 @@
 """``explorer check``: list all problems that prevent a model from running, and differences from a kept plan.
 
-It is meant for scripts that build models: it computes nothing, lists all findings instead of only the first, and sets
-the exit status.
+The command is intended for scripts that build models. It computes nothing, lists all problems, and sets the exit
+status.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _first(names: Sequence[str]) -> str:
-    """Return names as a string, with a count in place of those beyond the maximum."""
+    """Return the first names as a string, with the number of omitted names."""
     return ", ".join(names[:_LISTED]) + f" and {len(names) - _LISTED:,} more" * (len(names) > _LISTED)
 
 

@@ -1,4 +1,4 @@
-"""``explorer lab``: JupyterLab on the notebooks, or on a notebook for a model file."""
+"""``explorer lab``: start JupyterLab with the notebooks, or with a notebook for a model file."""
 
 from __future__ import annotations
 
@@ -62,7 +62,8 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def notebook_for(file: Path) -> Path:
-    """Return the notebook for a model file in this folder; create it if it does not exist."""
+    """Return the path of the notebook for a model file, in the current folder; create the notebook if it does not
+    exist."""
     from explorer.formats import open
 
     net = open(file)

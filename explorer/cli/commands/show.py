@@ -76,7 +76,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def depth(text: str) -> int:
-    """Parse a depth of boxes; argparse prints its error."""
+    """Return the depth to which boxes are open; argparse prints the error for invalid text."""
     if not text.isascii() or not text.isdigit():
         raise argparse.ArgumentTypeError(f"{text!r}: a depth must be an integer of 0 or more, such as 1")
     return int(text)
@@ -143,7 +143,7 @@ def _refuse_options(options: argparse.Namespace) -> None:
 def _write(
     recording: Recording, output: Path, options: argparse.Namespace, problems: Sequence[str], operators: int = 0
 ) -> int:
-    """Write a recording in the form of the output's extension, and print problems and the size of the graph."""
+    """Write a recording in the format of the output's extension, and print problems and the size of the graph."""
     from explorer.save_view import save
     from explorer.view.export.writers import ViewState
 

@@ -1,4 +1,4 @@
-"""``explorer strip``: remove widget state and run-specific data from notebooks, so that pictures are always shown."""
+"""``explorer strip``: remove widget state and run-specific data from notebooks, which then show images."""
 
 from __future__ import annotations
 

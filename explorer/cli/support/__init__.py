@@ -1,1 +1,1 @@
-"""Parts that several commands use: options, array files, pictures, outputs and the terminal."""
+"""Helpers that several commands use: options, array files, images, output files and the terminal."""

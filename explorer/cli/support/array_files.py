@@ -1,7 +1,7 @@
 """Input and output arrays of commands, in ``.npz`` and ``.npy`` files and pictures.
 
-The keys of a written archive are operand names from an untrusted model file, so they become file names only if they are
-plain names.
+Keys of a written archive are operand names from an untrusted model file. They are used as file names only if they are
+harmless.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _PLAIN = re.compile(r"[\w.\- ]*\w[\w.\- ]*")
 
 
 def file_of(text: str) -> Path:
-    """Return the file of ``FILE`` or ``FILE:KEY,KEY``."""
+    """Return the path in an argument ``FILE`` or ``FILE:KEY,KEY``."""
     return _split(text)[0]
 
 
 def _split(text: str) -> tuple[Path, list[str]]:
-    # The file's own name may contain a colon, like a Windows drive.
+    # The path itself may contain a colon, for example after a Windows drive.
     if os.path.exists(text) or ":" not in text:
         return Path(text), []
     name, _, keys = text.rpartition(":")
@@ -48,7 +48,8 @@ def _split(text: str) -> tuple[Path, list[str]]:
 
 
 def read(text: str) -> dict[str, Array]:
-    """Return the arrays of ``FILE.npz``, ``FILE.npz:KEY,KEY`` or ``FILE.npy`` by key; raise FileError for others."""
+    """Return the arrays of ``FILE.npz``, ``FILE.npz:KEY,KEY`` or ``FILE.npy`` by key; raise FileError for other
+    files."""
     path, keys = _split(text)
     try:
         return read_arrays(path, keys)
@@ -64,7 +65,8 @@ def read(text: str) -> dict[str, Array]:
 
 
 def inputs(net: Net, options: argparse.Namespace) -> dict[str, Any]:
-    """Return the net's inputs from the files of ``--input``: pictures, or arrays by name or in order."""
+    """Return the net's inputs from the files of ``--input``, which are images, or contain arrays by name or in
+    order."""
     specs: list[str] = options.input
     pictures = [spec for spec in specs if image_inputs.is_picture(spec)]
     if not pictures:
@@ -80,7 +82,7 @@ def inputs(net: Net, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _check_count(net: Net, specs: Sequence[str]) -> None:
-    """Raise OperandError if ``--input`` is missing for a net with inputs, or given for a net without."""
+    """Raise OperandError if a net with inputs has no ``--input``, or a net without inputs has one."""
     if net.inputs and not specs:
         raise OperandError(
             f"no --input for net {net.name!r}",
@@ -97,7 +99,7 @@ def _check_count(net: Net, specs: Sequence[str]) -> None:
 
 
 def _arrays(net: Net, specs: Sequence[str]) -> dict[str, Any]:
-    """Match arrays to the net's inputs by name if all names exist, or in order if the counts agree.
+    """Match arrays to the net's inputs by name if all names exist; otherwise in order if the counts agree.
 
     The elements of a sequence input ``x`` are the arrays ``x.0``, ``x.1``, …
     """
@@ -147,7 +149,7 @@ def npz(arrays: Mapping[str, Any]) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for number, (name, array) in enumerate(arrays.items()):
-            # Archives are unpacked, and a name with a slash or ".." could escape the target folder.
+            # When a user unpacks the archive, a name with a slash or ".." could write outside the target folder.
             entry = name if _PLAIN.fullmatch(name) and ".." not in name else f"output_{number}"
             if entry != name:
                 print_note(f"output {name!r} is written as {entry!r}")

@@ -20,7 +20,7 @@ _DEFAULTS: dict[str, Any] = {
 
 
 def is_picture(text: str) -> bool:
-    """Return whether the file extension of an input is an extension of pictures."""
+    """Return whether the file extension of ``text`` is an extension of image files."""
     return text.lower().endswith(EXTENSIONS)
 
 
@@ -57,7 +57,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def refuse_options(options: argparse.Namespace) -> None:
-    """Raise OperandError if an option of pictures is given, because no input is a picture."""
+    """Raise OperandError if an option for images is given; called if no input is an image."""
     for name, default in _DEFAULTS.items():
         if getattr(options, name) != default:
             raise OperandError(
@@ -82,7 +82,7 @@ def _numbers(text: str) -> tuple[float, ...]:
 
 
 def read(net: Net, paths: Sequence[str], options: argparse.Namespace) -> dict[str, Array]:
-    """Return the net's only input as a batch of pictures; raise OperandError if the net has no such input."""
+    """Return a batch of images for the net's only input; raise OperandError if the net has no such input."""
     (name, blob), *others = net.inputs.items()
     declared = blob.shape
     described = f"{name!r} {shape_text(declared)}"

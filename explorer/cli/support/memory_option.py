@@ -16,7 +16,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def grant(options: argparse.Namespace) -> None:
-    """Set the memory budget from the option."""
+    """Set the memory budget to the value of the option."""
     if options.memory is not None:
         budget.memory = options.memory
 

@@ -1,4 +1,4 @@
-"""Stripping of notebooks: removes widgets that have a picture, and all data of a run except the outputs.
+"""Stripping of notebooks, which removes widgets that have an image, and all data of a run except the outputs.
 
 Version control then shows only changes of cells and outputs. The kernel and its language stay as they are, because
 JupyterLab writes them back when it opens the notebook, which would then have unsaved changes.
@@ -22,7 +22,7 @@ _RUN_METADATA = ("execution", "trusted", "ExecuteTime")
 
 
 def strip_notebook(notebook: dict[str, Any]) -> int:
-    """Remove widgets with pictures and data that depend on the run or machine; return the number of changes."""
+    """Remove widgets that have an image, and data of the run or machine; return the number of changes."""
     return strip_widgets(notebook) + _strip_metadata(notebook) + sum(map(_strip_outputs, notebook["cells"]))
 
 
@@ -42,10 +42,11 @@ def _strip_outputs(cell: dict[str, Any]) -> int:
 
 
 def strip_widgets(notebook: dict[str, Any]) -> int:
-    """Remove widgets that have a picture next to them, and their state; return the number of changes.
+    """Remove widgets that have an image in the same output, and the state of these widgets; return the number of
+    changes.
 
-    Widgets without a picture keep their state, because without it nothing would be displayed. State that is not an
-    object is removed, because nothing can read it.
+    The state of other widgets is kept, because nothing could be displayed without it. State that is not a JSON object
+    is removed, because no program can read it.
     """
     outputs = [output.get("data", {}) for cell in notebook["cells"] for output in cell.get("outputs", [])]
     pictured = [data for data in outputs if WIDGET in data and any(mime in data for mime in _PICTURES)]

@@ -1,4 +1,4 @@
-"""Checks of output files, which run before anything is computed and protect the inputs from being overwritten."""
+"""Checks of output paths before anything is computed, which prevent overwriting input files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def check_output(output: Path, read: Iterable[Path]) -> None:
 
 
 def _with_weights(path: Path) -> list[Path]:
-    """Return a file, with its weights file if its format stores weights separately."""
+    """Return the file, and its weights file if the format stores weights separately."""
     from explorer.formats.registry import format_of  # slow to import, and not needed for help
 
     entry = format_of(path.name)

@@ -1,7 +1,7 @@
 """Terminal output of the command line, with control characters from files and names made visible.
 
 Inside ``terminal()``, standard output and standard error escape characters that would control the terminal or reorder
-its text. The streams are wrapped, because messages of argparse, warnings, logs and tracebacks must be escaped, too.
+its text. The streams are wrapped, so messages of argparse, warnings, logs and tracebacks are escaped, too.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _OVER = "\r\x1b[K"
 class Outlet(io.TextIOBase):
     """Standard stream that shows control characters instead of passing them on.
 
-    Text is discarded after the reader has closed the pipe, and if the stream was closed from the start.
+    If the reader has closed the pipe, or the stream was closed from the start, text is discarded.
     """
 
     def __init__(self, stream: TextIO | None, name: str = "") -> None:
-        """Wrap a stream; OSErrors of failed writes contain its name, if given."""
+        """Wrap ``stream``; ``name``, if given, is added to the OSError of a failed write."""
         self._stream, self._name = stream, name
 
     @property
@@ -38,7 +38,7 @@ class Outlet(io.TextIOBase):
         return getattr(self._stream, "encoding", None) or "utf-8"
 
     def write(self, text: str, /) -> int:
-        """Write text, with all control characters except line ends made visible."""
+        """Write text; control characters except line ends are replaced by visible escapes."""
         self._pass_on("\n".join(map(visible, text.split("\n"))))
         return len(text)
 
@@ -75,7 +75,8 @@ class Outlet(io.TextIOBase):
 
     @contextmanager
     def _kept(self) -> Iterator[None]:
-        """Give up the stream, without an error, if the reader has closed the pipe; add the name to other errors."""
+        """Close the stream without an error if the reader has closed the pipe; add the stream's name to other
+        errors."""
         try:
             yield
         except BrokenPipeError:
@@ -96,7 +97,8 @@ class Outlet(io.TextIOBase):
 
 @contextmanager
 def terminal() -> Iterator[Outlet]:
-    """Replace standard output and standard error with outlets inside ``with``; return the outlet of standard error."""
+    """Replace standard output and standard error by instances of Outlet inside ``with``; yield the one for standard
+    error."""
     before = sys.stdout, sys.stderr
     if None in before:
         _fill_gaps()
@@ -112,7 +114,7 @@ def terminal() -> Iterator[Outlet]:
 
 
 def _fill_gaps() -> None:
-    """Open the null device in place of closed standard streams, so that no other file gets their descriptors."""
+    """Open the null device in place of closed standard streams, whose descriptors other files would otherwise get."""
     for number in range(3):
         try:
             os.fstat(number)
@@ -131,8 +133,9 @@ def print_text(text: str) -> None:
 
 
 def print_note(line: str) -> None:
-    """Print a note to standard error, so that it does not mix with the result."""
-    # In one write, because an interrupt between text and line end would print its message on the same line.
+    """Print a note to standard error, which is separate from the result."""
+    # Text and line end are written together, because the message of an interrupt between them would be on the same
+    # line.
     print(f"{visible(line)}\n", end="", file=sys.stderr)
 
 

@@ -1,4 +1,4 @@
-"""Largest elements of a net's output rows, as probabilities with labels."""
+"""Option ``--top``, which prints the largest elements of each output row with labels and probabilities."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from explorer.record.reasons import counted_text
 
 SOFTMAX = ("auto", "yes", "no")
 _TOLERANCE = 1e-3
-"""allowed difference of a sum of probabilities from 1, enough for a thousand classes in half precision"""
+"""maximum difference between 1 and a sum of probabilities, which suffices for 1,000 classes in half precision"""
 
 
 def labels_of(path: Path) -> list[str]:
@@ -35,7 +35,7 @@ def labels_of(path: Path) -> list[str]:
 
 
 def check_labels(labels: Sequence[str], path: Path, name: str, shape: Sequence[Any]) -> None:
-    """Raise FileError unless the number of labels equals the length of an output's last axis, if it is known."""
+    """Raise FileError if the length of an output's last axis is known and differs from the number of labels."""
     if shape and isinstance(shape[-1], int) and shape[-1] != len(labels):
         raise FileError(
             f"{counted_text(len(labels), 'label')} for the {shape[-1]} classes of output {name!r}", path=str(path),
@@ -44,7 +44,8 @@ def check_labels(labels: Sequence[str], path: Path, name: str, shape: Sequence[A
 
 
 def probabilities(array: Array, softmax: str) -> tuple[Array, str]:
-    """Return an array of shape (rows, classes) as probabilities, and a note on the conversion, "" for none.
+    """Return an array of shape (rows, classes) converted to probabilities, and a note on the conversion, which may be
+    "".
 
     With "auto", probabilities are kept, log probabilities are exponentiated, and softmax is applied to anything else.
     """
@@ -68,7 +69,7 @@ def _sums_to_one(values: Array) -> bool:
 
 
 def ranking(array: Array, count: int, labels: Sequence[str] = (), rows: Sequence[str] = ()) -> list[str]:
-    """Return a line for each row with its ``count`` largest elements, ties in order; ``rows`` are names of rows."""
+    """Return a line for each row with its ``count`` largest elements; ``rows`` contains the names of the rows."""
     flat = array.reshape(math.prod(array.shape[:-1]), array.shape[-1]) if array.ndim else array.reshape(1, 1)
     lines = []
     for number, row in enumerate(flat):

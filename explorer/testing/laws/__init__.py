@@ -1,6 +1,6 @@
 """Laws that every operation, rule and layer must satisfy, such as gradients that equal finite differences.
 
-``ex.check`` checks them for one class; explorer's tests check them for all of its classes.
+``ex.check`` checks them for one class, and the tests of explorer check them for all its classes.
 """
 
 from explorer.testing.laws.checks import check

@@ -1,4 +1,4 @@
-"""Operations with operands for checks, from their examples or drawn at random."""
+"""Cases for checks: operations with operands from their examples, or with random operands."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from explorer.core.ir.operation_examples import Example, Real, real
 from explorer.core.types.tensor_type import Array, TensorType
 
 _SHAPES: tuple[tuple[int, ...], ...] = ((2, 3), (3, 3), (4,), (), (2, 3, 4), (1, 2, 5, 5))
-"""shapes of drawn operands if no example fits; the first shape that the operation accepts is used"""
+"""shapes of random operands if no example fits; the first shape that the operation accepts is used"""
 
 
 class Case(NamedTuple):
@@ -23,7 +23,7 @@ class Case(NamedTuple):
     example: Example
 
     def arrays(self, dtype: str | None = None, seed: int = 0) -> list[Array]:
-        """Draw the operands; ``dtype`` replaces the dtype of floating operands."""
+        """Return random operands for ``seed``; ``dtype``, if given, replaces the dtype of floating operands."""
         drawn = self.example.draw(seed)
         return [array.astype(dtype) if dtype is not None and array.dtype.kind == "f" else array for array in drawn]
 
@@ -50,8 +50,8 @@ def floating(example: Example) -> list[int]:
 def cases_of(operation: Operation | type[Operation]) -> list[Case]:
     """Return the cases of an operation, or of all examples of an operation class.
 
-    If no example has the operation's attributes, operands of other examples that it accepts are used, otherwise drawn
-    operands. Raises OperandError if it accepts none of them.
+    If no example has the operation's attributes, operands of other examples are used if the operation accepts them, and
+    random operands otherwise. Raises OperandError if the operation accepts no operands.
     """
     operation_class = operation if isinstance(operation, type) else type(operation)
     examples = operation_class.examples

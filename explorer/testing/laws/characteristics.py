@@ -1,4 +1,4 @@
-"""Laws about declared characteristics, on which plans rely, so that a wrong one would give wrong results.
+"""Laws about declared characteristics of operations; a plan gives wrong results if a characteristic is wrong.
 
 SPECIAL contains values at which such laws often fail: signed zeros, infinities, and numbers whose exponential
 overflows.
@@ -19,12 +19,12 @@ from explorer.testing.laws.cases import Case, floating
 from explorer.testing.laws.law import Law, LawError, agree, elements_text, needs, number
 
 JOINTLY_LINEAR = ("add", "subtract", "add_n", "stack", "concatenate", "gather_stack")
-"""operations that are linear in all operands together, whereas products are linear in each operand separately"""
+"""operations that are linear in all operands together; other linear operations are linear in each operand separately"""
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, 3.0, -7.25, 1e-300, -1e-300, 700.0, -700.0, 1e4, -1e4, np.inf, -np.inf]
 BOUNDS = {"nonnegative": (0.0, np.inf), "positive": (0.0, np.inf), "unit": (0.0, 1.0)}
 """range → minimum and maximum"""
 _MONOTONE = 200
-"""number of points at which values must not decrease"""
+"""number of points at which a monotone operation is compared"""
 
 
 def compute(case: Case, *operands: Array) -> Array:
@@ -63,7 +63,7 @@ def has_kept_axes(case: Case) -> bool:
 
 
 def kept_axes(case: Case) -> int:
-    """Check f(…, s·x, …) = s·f(…, x, …) for factors s along axes of x that are declared as kept."""
+    """Check f(…, s·x, …) = s·f(…, x, …), where the factors s vary only along axes of x that are declared as kept."""
     constant, compared = case.arrays("float64", seed=1), 0
     unscaled = compute(case, *constant)
     types = [TensorType(array.shape, array.dtype) for array in constant]
@@ -163,7 +163,7 @@ def even(case: Case) -> int:
 
 
 def monotone(case: Case) -> int:
-    """Check that x ≤ y implies f(x) ≤ f(y) in the first operand, over the range of the example."""
+    """Check that x ≤ y implies f(x) ≤ f(y) for values x and y of the first operand in the range of the example."""
     arrays, described = case.arrays(), case.example.operands[0]
     needs(case.operation.elementwise, "declared monotone, which only elementwise operations may be")
     points = np.sort(np.random.default_rng(3).uniform(float(described.low), float(described.high), _MONOTONE))
@@ -178,8 +178,7 @@ def monotone(case: Case) -> int:
 
 
 def defined_everywhere(case: Case) -> int:
-    """Check that the value is not NaN for every number, including ±∞ and the largest numbers, and that NaN gives
-    NaN."""
+    """Check that the value is not NaN for any number, including ±∞ and the largest numbers, and is NaN for NaN."""
     compared = 0
     for dtype in ("float64", "float32"):
         with np.errstate(all="ignore"):
@@ -237,7 +236,7 @@ def _element(name: str, array: Array, index: tuple[int, ...]) -> str:
 
 
 def declares(characteristic: str) -> Callable[[Case], bool]:
-    """Return a predicate whether a case's operation declares a characteristic and has operands."""
+    """Return a function of a case that returns whether its operation declares a characteristic and has operands."""
     return lambda case: bool(case.example.operands) and bool(getattr(case.operation, characteristic))
 
 

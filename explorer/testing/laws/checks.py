@@ -1,4 +1,4 @@
-"""``ex.check``, which checks explorer's laws for user-defined and built-in classes."""
+"""``ex.check``, which checks laws of user-defined and built-in classes."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def check(what: Any, *programs: Expr, inputs: Mapping[str, Any] | None = None) -
     ``range`` …) must hold, batched operands must give the same result as a loop, and the result must have the declared
     type.
 
-    A rule is tried in programs generated from its root operations, or in given ``programs`` in which it should match;
-    the values of programs must be the same with and without the rule. A pass is checked likewise, in a plan with this
-    pass and the required passes. A layer's gradients of inputs and parameters must equal differences; ``inputs`` are
-    types or values by port, which are needed if no shape can be inferred.
+    A rule is applied to ``programs`` in which it should match, or to programs that are generated from its root
+    operations. Their values must be the same with and without the rule. A pass is checked in the same way, in a plan
+    with this pass and the passes that it requires. For a layer, gradients of inputs and parameters must equal
+    differences. ``inputs`` maps ports to types or values; it is needed if shapes cannot be inferred.
 
-    Returns a report with one line per law. It is true if all laws hold; ``report.assert_ok()`` raises an error
-    otherwise. Operands are drawn with a fixed seed, so that reports are reproducible. Raises OperandError for other
-    objects, and if no operands can be drawn.
+    Returns a report with one line per law. The report is true if all laws hold; otherwise ``report.assert_ok()`` raises
+    an error. Random operands have a fixed seed, so reports are reproducible. Raises OperandError for other objects, and
+    if no valid operands are found.
 
     >>> class Cubed(ex.Elementwise):
     ...     "x³."
@@ -147,10 +147,10 @@ def operation_results(
 
 
 def quick_results(declared: type[Operation] | type[Rule], seconds: float) -> tuple[LawResult, ...]:
-    """Return the results of an operation's or rule's laws that can be checked in about ``seconds``."""
+    """Return the results of those laws of an operation or rule that can be checked in about ``seconds`` seconds."""
     start = time.perf_counter()
     if issubclass(declared, Rule):
-        # the deadline covers only generating programs; planning and computing them takes time too
+        # the deadline limits only the generation of programs, but planning and computing them takes time, too
         return rule_results(declared(), deadline=start + seconds / 3)
     return operation_results(declared, _QUICK, start + seconds)
 
@@ -166,7 +166,7 @@ _BATCH_SIZE = 3
 
 @dataclass(frozen=True, slots=True)
 class _Subject:
-    """A layer with float64 arrays for its inputs by port and its parameters by path."""
+    """Layer with float64 arrays for its inputs, keyed by port, and its parameters, keyed by path."""
 
     layer: Layer
     inputs: Mapping[str, Array]
@@ -183,10 +183,10 @@ class _Subject:
 
 
 def layer_results(layer: Layer, inputs: Mapping[str, Any] | None = None) -> tuple[LawResult, ...]:
-    """Return the results of a layer's laws on drawn inputs; ``inputs`` are types or values by port.
+    """Return the results of a layer's laws; ``inputs`` maps ports to types or values.
 
-    Parameters have the layer's values, or drawn values if it is not initialized. Raises OperandError if no inputs are
-    found that the layer accepts.
+    Parameters have the layer's values, or random values if the layer is not initialized. Inputs without values are
+    random. Raises OperandError if no inputs are found that the layer accepts.
     """
     subject = _subject(layer, inputs)
     laws: list[tuple[str, Callable[[_Subject], int], str]] = [("gradient", _gradients, "values")]
@@ -239,7 +239,7 @@ def _subject(layer: Layer, inputs: Mapping[str, Any] | None) -> _Subject:
 
 
 def _fitting(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """Return input shapes (rows and images) that may fit a parameter of a shape."""
+    """Return input shapes, for rows and images, that a layer with a parameter of this shape may accept."""
     rows = [(2, size) for size in shape[:1] + shape[-1:]]
     return [*rows, *[(2, size, 5, 5) for size in shape[1:2]]]
 
@@ -258,7 +258,7 @@ def _drawn(random: np.random.Generator, shape: tuple[int, ...]) -> Array:
 
 
 def _gradients(subject: _Subject) -> int:
-    """Check gradients of a weighted sum of the outputs at some elements of each floating input and parameter."""
+    """Check the gradient of a weighted sum of the outputs for some elements of each floating input and parameter."""
     operands = {**subject.inputs, **{f"parameter {path}".strip(): each for path, each in subject.parameters.items()}}
     ports = tuple(subject.inputs)
 

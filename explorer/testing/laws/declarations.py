@@ -1,7 +1,7 @@
 """Checks of operations and rules declared in notebook cells, which show broken laws as warnings below the cell.
 
-They run after the cell has finished, when functions that the class needs are defined too, and take a few hundredths of
-a second.
+The checks run after the cell has finished, when all functions that the class needs are defined. They take a few
+hundredths of a second.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from explorer.record.shell import shell_part
 VARIABLE = "EXPLORER_CHECK_DECLARATIONS"
 """environment variable that disables the checks if it is 0"""
 _SECONDS = 0.04
-"""time per class, after which no further law is started"""
+"""seconds per class after which no further law is started"""
 
 
 class LawWarning(UserWarning):
-    """Warning about a law that a class declared in a notebook breaks."""
+    """Warning that a class declared in a notebook breaks a law."""
 
 
 class _Settings:
@@ -46,7 +46,7 @@ def check_declarations(enabled: bool) -> None:
 
 
 def note_declaration(declared: type[Operation] | type[Rule]) -> None:
-    """Add a class declared in an IPython cell to the classes that are checked when the cell ends."""
+    """Schedule a check of ``declared`` for the end of the running IPython cell."""
     if not _Settings.enabled or os.environ.get(VARIABLE) == "0":
         return
     frame = sys._getframe()
@@ -66,7 +66,7 @@ def _check_pending(_: Any = None) -> None:
 
 
 def broken_laws(declared: type[Operation] | type[Rule]) -> str:
-    """Return the warning text with the broken laws of a class; empty if a quick check finds none."""
+    """Return a text that lists the broken laws of a class; empty if a quick check finds none."""
     from explorer.testing.laws.checks import (
         quick_results,
     )  # imported only here, because the laws need more modules than a declaration

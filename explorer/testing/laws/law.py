@@ -1,4 +1,4 @@
-"""Laws that must hold for operands drawn with a fixed seed, and the error for a broken law."""
+"""Laws, which must hold for random operands, and the error for a broken law."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Law:
 
 
 def number(value: Any) -> str:
-    """Return a number with four digits for messages."""
+    """Return a number as text with four digits."""
     scalar = value.item() if isinstance(value, np.generic | np.ndarray) else value
     return f"{scalar:.4g}" if isinstance(scalar, int | float | complex) and type(scalar) is not bool else str(scalar)
 
@@ -55,7 +55,7 @@ def agree(
     rtol: float = 0.0,
     atol: float = 0.0,
 ) -> int:
-    """Return the number of compared elements of two arrays; raise LawError if they differ by more than a tolerance.
+    """Return the number of elements of two arrays; raise LawError if the arrays differ by more than a tolerance.
 
     The message shows the element that differs most; ``names`` describe the two values, and ``at`` describes the
     position. NaN equals NaN.

@@ -1,6 +1,6 @@
 """Laws about the methods of all operations: kernel, type inference, gradient and batching rule.
 
-Each law receives a case, which is an operation with valid operands, so that laws do not depend on specific operations.
+Each law is a function of a case, which is an operation with valid operands.
 """
 
 from __future__ import annotations
@@ -21,16 +21,15 @@ from explorer.testing.laws.cases import Case, floating
 from explorer.testing.laws.law import Law, agree, elements_text, needs, number
 
 values_of = partial(evaluate, record="off")
-"""function that evaluates expressions in a separate plan, because the thread's plan may contain pending user
-expressions"""
+"""function that evaluates expressions in a separate plan, because the plan of the thread may contain expressions of the
+user"""
 _DECLARED = ("declared", "by differences")
 
 
 def is_differentiable(case: Case) -> bool:
-    """Return whether a gradient is declared, and the case has floating operands and a float64 result for float64
-    operands.
+    """Return whether a gradient is declared, and the case has floating operands and a float64 result.
 
-    Differences in lower precision would be meaningless.
+    The result is determined for float64 operands, because differences in lower precision would be meaningless.
     """
     if case.operation.nondifferentiable or not floating(case.example):
         return False
@@ -44,7 +43,7 @@ def gradient_equals_differences(case: Case) -> int:
     arrays, weights = case.arrays("float64"), weights_of(case)
     operands = [tensor(array) for array in arrays]
     indices = floating(case.example)
-    # differences in elementwise gradients are reported as f'(x), which can be compared with a formula
+    # for an elementwise operation, the error shows f'(x), which can be compared with a formula
     pointwise = case.operation.elementwise and all(array.shape == weights.shape for array in arrays)
     declared = values_of(
         grad(case.operation(*operands), [operands[operand_index] for operand_index in indices], seed=weights)
@@ -101,12 +100,13 @@ def second_gradient_equals_differences(case: Case) -> int:
 
 
 def patterns(count: int) -> list[tuple[bool, ...]]:
-    """Return all nonempty selections of batched operands."""
+    """Return all tuples of ``count`` booleans except (False, …), which select the batched operands."""
     return [selection for selection in itertools.product((False, True), repeat=count) if any(selection)]
 
 
 def batched_equals_loop(case: Case, size: int = 3) -> int:
-    """Check that operands with a leading batch axis give the same result as a loop over the batch."""
+    """Check that operands with a leading batch axis of length ``size`` give the same result as a loop over the
+    batch."""
     compared = 0
     for batched in patterns(len(case.example.operands)):
         members = [case.arrays(seed=seed) for seed in range(size)]
@@ -138,7 +138,7 @@ def batched_equals_loop(case: Case, size: int = 3) -> int:
 
 
 def inferred_type_is_the_kernels(case: Case, dtype: str | None = None) -> int:
-    """Check that the inferred type of an expression is the type of the computed value."""
+    """Check that the inferred type of an expression equals the type of the value that the kernel computes."""
     arrays = case.arrays(dtype)
     type_ = case.operation.type_of(tuple(TensorType(array.shape, array.dtype) for array in arrays))
     value = case.operation.compute(*arrays)
@@ -177,7 +177,7 @@ def operands_stay(case: Case) -> int:
 
 
 def operands_may_be_overwritten(case: Case) -> int:
-    """Check that the kernel may overwrite each operand of the result's type with its result."""
+    """Check that the kernel gives the same result if ``out`` is the memory of an operand of the result's type."""
     expected, compared = case.operation.compute(*case.arrays()), 0
     for operand_index, name in enumerate(case.operand_names):
         arrays = case.arrays()
@@ -229,12 +229,12 @@ STEP = 1e-5
 
 
 def weighted_sum(case: Case, arrays: list[Array], weights: Array) -> float:
-    """Return Σ weights · result."""
+    """Return the sum of ``weights`` times the case's result for ``arrays``."""
     return float(np.sum(np.asarray(case.operation.compute(*arrays), np.float64) * weights))
 
 
 def differences(case: Case, arrays: list[Array], operand_index: int, weights: Array) -> Array:
-    """Return central differences of Σ weights · result for each element of one operand."""
+    """Return central differences of ``weighted_sum`` for each element of the operand ``operand_index``."""
     slopes = np.zeros(arrays[operand_index].shape)
     for index in np.ndindex(slopes.shape):
         low, high = ([array.copy() for array in arrays] for _ in range(2))

@@ -1,4 +1,4 @@
-"""Reports of checks, with one line per law: the number of compared values, or the operands that break it."""
+"""Reports of checks, with a line for each law that gives the number of compared values, or operands that break it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class LawReport:
             )
 
     def text(self) -> str:
-        """Return the subject with the number of laws that hold, followed by one line per law."""
+        """Return the report as text: the number of laws that hold, followed by one line per law."""
         checked = [result for result in self.results if result.holds is not None]
         holding = sum(result.holds is True for result in checked)
         title = f"{self.subject}: {holding} of {len(checked)} laws hold"

@@ -1,8 +1,7 @@
 """Laws of rewrite rules and passes, which must not change the values of programs.
 
-A rule's formula may be correct for real numbers, but wrong for floating-point rounding, signed zeros, integers that
-wrap around, or NaN. Programs in which the rule matches are therefore generated, and their values with and without the
-rule are compared.
+A rule's formula may be correct for real numbers, but wrong with rounding, signed zeros, integer overflow or NaN.
+Therefore, programs in which the rule matches are generated, and their values are compared with and without the rule.
 """
 
 from __future__ import annotations
@@ -55,9 +54,10 @@ class _Trials:
 
 
 def rule_results(rule: Rule, programs: Sequence[Expr] = (), deadline: float | None = None) -> tuple[LawResult, ...]:
-    """Return whether a rule preserves the values of given programs, or of programs generated from its root operations.
+    """Return the result of a law: whether a rule preserves the values of ``programs``.
 
-    ``deadline`` is a time from ``time.perf_counter`` after which no further program is generated.
+    By default, programs are generated from the root operations of the rule. ``deadline`` is a time from
+    ``time.perf_counter`` after which no further program is generated.
     """
     trials = _Trials(codes={})
     try:
@@ -76,7 +76,7 @@ def rule_results(rule: Rule, programs: Sequence[Expr] = (), deadline: float | No
     try:
         values = _values([node for pair in pairs for node in pair])
     except ExplorerError:
-        # programs that fail because of another user-defined operation are not the rule's fault
+        # programs that fail because of another user-defined operation do not count
         pairs = [pair for pair in pairs if _is_computable(pair[0])]
         try:
             values = [value for pair in pairs for value in _values([*pair])]
@@ -94,7 +94,7 @@ def rule_results(rule: Rule, programs: Sequence[Expr] = (), deadline: float | No
 
 
 def pass_results(planning_pass: Pass, programs: Sequence[Expr] = ()) -> tuple[LawResult, ...]:
-    """Return whether a pass preserves the values of programs in a pipeline with this pass and the required passes."""
+    """Return the result of a law: whether a plan with this pass and the passes that it requires preserves values."""
     needed = [step for step in map(pass_of, PIPELINE) if step.required and not isinstance(planning_pass, type(step))]
     pipeline = sorted([*needed, planning_pass], key=lambda step: KINDS.index(step.kind))
     selected, changed, compared = list(programs) or _programs_of_passes(), 0, 0
@@ -117,7 +117,8 @@ def pass_results(planning_pass: Pass, programs: Sequence[Expr] = ()) -> tuple[La
 
 
 def _programs_of_passes() -> list[Expr]:
-    """Return programs with constants, equal nodes, products, chains, reductions and values with several consumers."""
+    """Return programs for testing passes, with constants, equal nodes, products, chains, reductions and shared
+    values."""
     random = np.random.default_rng(3)
     x, w = (tensor(random.uniform(-1, 1, shape), name=name) for shape, name in (((4, 6), "x"), ((6, 6), "w")))
     exp, tanh = registry.functions.find("exp"), registry.functions.find("tanh")
@@ -190,7 +191,7 @@ def _largest_finite(value: Array) -> float:
 
 
 def _compared(name: str, changed: Array, without: Array, program: Expr) -> int:
-    """Return the number of values compared with and without a rule or pass; raise LawError if one differs."""
+    """Return the number of compared elements of two arrays; raise LawError if an element differs."""
     tolerance = _tolerance(without)
     return agree(
         changed,
@@ -267,7 +268,7 @@ def _programs(root: type[Operation]) -> Iterator[Expr]:
                 for operand in inner(leaf):
                     yield from _recorded(operation, [*leaves[:index], operand, *leaves[index + 1 :]])
                     if inner is _unary and len(leaves) == 2:
-                        # combined with a constant, with the tensor itself, and with the same operation of the other
+                        # combined with a constant, with the tensor itself, and with the same operation on the other
                         # tensor
                         other = leaves[1 - index]
                         pairs = [(operand, constant) for constant in _constants(other)]
@@ -331,8 +332,8 @@ def _second(leaf: Expr) -> Expr:
 
 
 def _operations(count: int) -> list[Operation]:
-    """Return pure operations with ``count`` operands and the attributes of their first example, user-defined ones
-    first."""
+    """Return pure operations with ``count`` operands, user-defined operations first; attributes are from the first
+    example."""
     return _operations_with_count(count, tuple(registry.operations.values()))
 
 
