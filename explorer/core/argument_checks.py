@@ -104,8 +104,9 @@ def checked(function: _Function) -> _Function:
 
 
 def named_methods(declared: _Class) -> _Class:
-    """Decorate a class so that its constructor and all public methods, including inherited ones, reject unknown
-    options."""
+    """Decorate a class: its constructor and all public methods, including inherited methods, then reject unknown
+    options.
+    """
     explorer_bases = [base for base in reversed(declared.__mro__) if base.__module__.startswith("explorer.")]
     for name, method in {name: method for base in explorer_bases for name, method in vars(base).items()}.items():
         is_called = inspect.isfunction(method) and (name[0] != "_" or name == "__init__")

@@ -1,7 +1,7 @@
 """Keys that are equal only if types and bits are equal: 1, 1.0 and True differ, and so do 0.0 and −0.0.
 
 These keys identify interned operations and the bodies of traced functions. With Python's equality, the constants 1 and
-True, or 0.0 and −0.0, would become one operation, and the second would compute with the value of the first.
+True, or 0.0 and −0.0, would become a single operation, and both nodes would have the value of the first constant.
 """
 
 from __future__ import annotations

@@ -4,10 +4,10 @@ This module is imported first, before all slow imports. During imports and after
 incomplete, so the command-line process exits immediately with one line and exit status 130. During the work the
 interrupt is a KeyboardInterrupt, so files and terminal are restored. Other programs are not affected.
 
-A KeyboardInterrupt may occur between any two instructions: for instance, after a file is created but before the block
-that removes it on failure is entered. Signal masks would protect such lines, but Windows has none, and another thread
-would receive the signal. Instead the handler of ``Postponed`` inspects the stack. If a protected function is on the
-stack, the interrupt is recorded, and raised once the function has returned.
+A KeyboardInterrupt may occur between any two instructions. For instance, a file has been created, but the ``try`` block
+that would remove the file on failure has not been entered yet. Signal masks would protect such lines, but Windows has
+none, and another thread would receive the signal. Instead the handler of ``Postponed`` inspects the stack. If a
+protected function is on the stack, the interrupt is recorded, and raised once the function has returned.
 """
 
 from __future__ import annotations

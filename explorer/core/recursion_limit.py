@@ -17,8 +17,8 @@ from explorer.core.errors import DeclarationError
 MAX_DEPTH = 2_500
 """maximum number of nested functions, for which a stack of 8 MB suffices"""
 _CHECK_INTERVAL, _MIN_DEPTH, _MIN_STACK_BYTES = 16, 20, 8 << 20
-"""number of levels between two checks of the stack; minimum depth at which a RecursionError is attributed to nested
-functions; minimum size of the stack in bytes
+"""number of levels between two checks of the stack; minimum depth of nested functions that can explain a
+RecursionError; minimum size of the stack in bytes
 """
 
 

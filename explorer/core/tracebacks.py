@@ -1,4 +1,4 @@
-"""Tracebacks of errors in notebooks and tests that show only the user's frames."""
+"""Tracebacks that show only the user's frames, for errors in notebooks and tests."""
 
 from __future__ import annotations
 

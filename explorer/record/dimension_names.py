@@ -1,6 +1,7 @@
 """Dimension names as declared in a model file, and shapes formatted with these names.
 
-A length without a name is ambiguous: a dimension of length 1 may be named ``batch``, or have no name.
+A length alone does not identify a dimension: a dimension of length 1 may be the one named ``batch``, or a dimension
+without a name.
 """
 
 from __future__ import annotations

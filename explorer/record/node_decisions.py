@@ -31,7 +31,7 @@ ACCOUNTS = {
 _MAX_NAMED = 5
 """maximum number of intermediate nodes that a sentence names; further nodes are only counted"""
 _MAX_DECLINED = 40
-"""maximum number of declined decisions that are listed before another decision; the last ones are listed"""
+"""maximum number of declined decisions that are listed before another decision; only the last 40 are listed"""
 
 
 def declined_before(recording: Recording) -> list[tuple[int, ...]]:

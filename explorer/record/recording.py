@@ -241,7 +241,7 @@ class Recording:
 
 
 def unmeasured(recording: Recording) -> Recording:
-    """Return a copy of a recording without its run, and without times in its decisions. Values of nodes are kept.
+    """Return a copy of a recording that contains no run, and no times in decisions. Values of nodes are kept.
 
     Notebooks store such recordings, so the outputs of a repeated cell change only if the program changes.
     """

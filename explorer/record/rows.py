@@ -230,7 +230,7 @@ class Group:
 class Kernel:
     """Kernel in the schedule: the nodes that it computes (the last node is its result) and its memory.
 
-    ``ready_count`` kernels could have run at this point, and ``ready_candidates`` lists the results of up to eight of
+    At this point, ``ready_count`` kernels were ready to run. ``ready_candidates`` lists the results of up to eight of
     them, including this kernel's result. ``pick_reason`` is the criterion for the choice: "only", "constant",
     "ready_first", "own_order" of a user's pass, or the heuristic of the order. With several lanes, ``waiting_count``
     kernels are waiting: by the estimates, all their operands have begun, but not all have ended. ``waiting`` lists the

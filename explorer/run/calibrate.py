@@ -15,8 +15,8 @@ from explorer.plan.graph.cost_model import CostModel
 
 _ROUNDS = 7
 _SMALL, _IN_CACHE, _LARGE, _PRODUCT = 8, 1 << 14, 1 << 23, 512
-"""numbers of elements: an array whose time is mostly the call, one that fits into a core's cache, and one that does
-not; number of rows of a matrix
+"""numbers of elements of three arrays: a small array, for which most of the time is spent in the call, an array that
+fits into a core's cache, and an array that does not; number of rows of a matrix
 """
 _CALLS, _CALL_FACTOR = 1000, 2
 """number of calls that are timed together, since a single call is too short to time; factor by which the measuring loop

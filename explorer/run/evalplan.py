@@ -90,10 +90,10 @@ class EvalPlan:
     expressions on that device. ``recall=True`` keeps values while references to them exist, and reuses them in later
     plans with equal options. ``costs`` is "reference", for costs that are equal on all machines, or "measured", for
     costs measured on this machine (ex.calibrate). ``numerics="fast"`` allows rewrites that change the order of
-    operations and may overflow, underflow or cancel; "safe" declines them and reports the time that they would save.
-    ``passes`` are the planning passes, in order (ex.default_passes). Further options belong to the planner. While
-    ``register``, ``bind``, ``prepare``, ``eval`` or ``explore`` runs, calling one of these methods in another thread
-    raises StateError. Any thread may read handles.
+    operations, which may cause overflow, underflow or cancellation; "safe" declines such rewrites and reports the time
+    that they would save. ``passes`` are the planning passes, in order (ex.default_passes). Further options belong to
+    the planner. While ``register``, ``bind``, ``prepare``, ``eval`` or ``explore`` runs, calling one of these methods
+    in another thread raises StateError. Any thread may read handles.
 
     >>> plan = ex.EvalPlan(without="fuse")
     >>> handle = plan.register(ex.tensor([1.0, 2.0]) + 1)
@@ -443,11 +443,11 @@ class EvalPlan:
         """Estimate a run of the plan on several workers, without running it: time, critical path, bytes sent and idle
         times.
 
-        ``bandwidth`` is the bandwidth of each worker's connection in MB/s, ``latency`` the latency of a message in µs,
-        and ``overhead`` the overhead of a task in µs. The defaults are measured for Dask between processes on one
-        machine. A chain of kernels is assigned to the worker that would finish it first. Calls of ``ex.map`` are
-        divided between workers if this saves time. A batch found by the plan is one kernel; plan with
-        ``without="batch"`` to distribute its elements. Raises OperandError for illegal arguments.
+        ``bandwidth`` of each worker's connection is in MB/s; ``latency`` of a message and ``overhead`` of a task are in
+        µs. The defaults are measured for Dask between processes on one machine. A chain of kernels is assigned to the
+        worker that would finish it first. Calls of ``ex.map`` are divided between workers if this saves time. A batch
+        found by the plan is one kernel; plan with ``without="batch"`` to distribute its elements. Raises OperandError
+        for illegal arguments.
 
         >>> x = ex.tensor(np.ones((400, 400)))
         >>> plan = ex.EvalPlan(without="batch")

@@ -1,7 +1,7 @@
 """Handles: the values of registered expressions, available once their plan has run.
 
-A handle remains valid after its plan has cleared the registrations. It contains the value, which later plans may use
-again while the handle exists, or the reason why there is no value.
+A handle remains valid after its plan has cleared the registrations. It contains the value, or the reason why there is
+no value. Later plans may use the value again while the handle exists.
 """
 
 from __future__ import annotations

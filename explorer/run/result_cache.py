@@ -256,7 +256,9 @@ class Recalled:
 
 
 def _find_equal(graph: Structure, context: int, live: dict[Expr, Array], equal: set[int]) -> None:
-    """Add the values of equal expressions, which are found by value number, and record which nodes they replace."""
+    """Find the values of equal expressions by value number, add them to ``live``, and record the nodes that they
+    replace.
+    """
     tokens = frozenset(graph.leaves.tokens)
     _waiting.enter(tokens)
     tables = [_by_number[token] for token in [*_by_number.keys() & tokens, NO_TENSOR] if token in _by_number]

@@ -3,8 +3,8 @@
 A module is built in this order: loss and optimizer, layers one by one, then ``attach``. There are two ways to train it.
 ``forward``, ``backward`` and ``step`` compute separately, node by node, and the values of each can be inspected.
 ``train_on`` does all three in one plan, a `TrainingStep`, which every step reuses; ``fit`` calls it for each batch of a
-loader. If a whole step is recorded, the planner sees forward and backward pass together: shared values are computed
-once, activations share one arena, and updates overwrite the old values (plan/passes/update_in_place.py).
+loader. If a whole step is recorded, the planner sees the forward and the backward pass together. Shared values are then
+computed once, activations share one arena, and updates overwrite the old values (plan/passes/update_in_place.py).
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class Replacement:
     target: Path
     scratch: Path
     lasting = False
-    """whether a reader may already use the scratch file, so that it must not be removed"""
+    """whether a reader may already use the scratch file; if so, it must not be removed"""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)

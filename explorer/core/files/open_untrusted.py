@@ -19,7 +19,7 @@ from explorer.core.memory_budget import budget
 from explorer.record.escape import visible
 
 _FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
-"""O_NONBLOCK: opening a pipe without a writer returns immediately, so the pipe can be rejected"""
+"""O_NONBLOCK: opening a pipe returns immediately even if nothing writes to it, so the pipe can be rejected"""
 
 
 def opened(

@@ -18,7 +18,7 @@ from explorer.core.types.tensor_type import AnyType, Array, TensorType
 
 
 def pack_for_tiles(operation: Operation, out: np.dtype[Any], operands: list[Array]) -> Any:
-    """Return the packed form of the operand that the tiles of a result read, or None if no operand is packed.
+    """Pack the operand that tiles of a result read in packed form, and return it; return None if no operand is packed.
 
     ``out`` is the dtype of the result.
     """

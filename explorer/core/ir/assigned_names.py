@@ -1,4 +1,4 @@
-"""Variable names in the user's source: the statement that uses the entire value of an expression.
+"""Names of the variables to which the user's source assigns values of expressions.
 
 A recorded node stores its code object and instruction, and Python provides the source columns of each instruction's
 expression. If the columns cover the entire right-hand side of ``h = …``, the expression's value was assigned to ``h``.

@@ -34,7 +34,7 @@ class ExploreOptions(ViewOptions, total=False):
     """Options of views of expressions and layers, which are planned before they are shown."""
 
     run: bool
-    """whether to run the plan, so that values are available"""
+    """whether to run the plan; the view then shows values"""
     record: RecordOption
     plan: Mapping[str, Any] | None
     """options of EvalPlan by name"""

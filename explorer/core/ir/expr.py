@@ -8,8 +8,9 @@ and line number are computed from them on demand.
 The class body of an operation defines its facets: type inference, kernel, gradient, batching and cost. Fields of the
 class are the operation's attributes. A class without one of the facets is rejected when it is declared, so laws over
 the registry can rely on all facets. Instances are interned, so operations are compared by identity. Attributes are
-equal if their types and bits are equal (1, 1.0 and True differ, 0.0 and −0.0 too). xDSL, the model for these classes,
-separates kernels from operations. Here they are in one class body, so a new operation changes only one file.
+equal if their types and bits are equal (1, 1.0 and True differ, 0.0 and −0.0 too). In contrast to xDSL, the model for
+these classes, kernels are not separate from operations. Both are in one class body, so a new operation changes only one
+file.
 
 NumPy's kernels are methods of the operations; ``kernels`` contains all other kernels, which users register with
 ``ex.kernel``. A user-defined dtype needs no kernel: by default, operands are decoded to numbers and the result is
@@ -107,7 +108,7 @@ class Operators:
     """Python's operators and NumPy's array methods: every method records one operation and computes nothing.
 
     The operation is looked up by name, since higher modules declare the operations. The methods are written out instead
-    of being generated in a loop, so that editors can complete them and type checkers know their arguments.
+    of being generated in a loop. Editors can therefore complete them, and type checkers know their arguments.
     """
 
     __slots__ = ()
@@ -860,9 +861,7 @@ class Operation(metaclass=Interning):
         return accumulator_dtype(result) if self.accumulates else result
 
     def partial_reduce(self, out: Any, x: Any, axes: tuple[int, ...]) -> Any:
-        """Reduce ``x``, which contains parts of the rows, along ``axes`` into ``out``, in which these axes have size
-        1.
-        """
+        """Reduce parts of rows, ``x``, along ``axes``; write the result to ``out``, in which ``axes`` have size 1."""
         raise NotImplementedError
 
     def finalize(self, out: Any, joined: Any, count: int) -> Any:

@@ -222,9 +222,7 @@ class Call(Operation):
     def wanted_gradients(
         self, upstream: Any, result: Expr, operands: tuple[Expr, ...], wanted: tuple[bool, ...]
     ) -> list[Expr | None]:
-        """Return the gradients of the ``wanted`` operands, and None for all others, whose gradients are not
-        recorded.
-        """
+        """Return the gradients of the ``wanted`` operands. Gradients of other operands are not recorded, but None."""
         return call_rules.gradient(self, upstream, result, operands, wanted)
 
     def batch(self, size: int, batched: tuple[bool, ...], *operands: Expr) -> Expr:

@@ -185,19 +185,19 @@ class Open(Protocol):
 
 
 class Save(Protocol):
-    """Writes a net to a model file, in the format of the file extension."""
+    """Write a net to a model file, in the format of the file extension."""
 
     def __call__(self, net: Any, path: str | os.PathLike[str], /) -> None: ...
 
 
 class ReadArrays(Protocol):
-    """Reads all named arrays from an untrusted ``.npz`` file."""
+    """Read all named arrays from an untrusted ``.npz`` file."""
 
     def __call__(self, path: Path, /) -> dict[str, Array]: ...
 
 
 class ReferenceValues(Protocol):
-    """Evaluates the file of a net with another runtime.
+    """Evaluate the file of a net with another runtime.
 
     Returns the runtime's name, and the values, keyed by operand.
     """
@@ -206,19 +206,19 @@ class ReferenceValues(Protocol):
 
 
 class SaveTraining(Protocol):
-    """Writes the weights, optimizer state and step count of a module, and the position of a data loader, to a file."""
+    """Write the weights, optimizer state and step count of a module, and the position of a data loader, to a file."""
 
     def __call__(self, module: Any, path: str | os.PathLike[str], loader: Any = None, /) -> None: ...
 
 
 class CheckTrainingFile(Protocol):
-    """Checks the extension and the folder of a file name for SaveTraining."""
+    """Check the extension and the folder of a file name for SaveTraining."""
 
     def __call__(self, path: str | os.PathLike[str], /) -> object: ...
 
 
 class RestoreTraining(Protocol):
-    """Restores a module, and a data loader, from a file of SaveTraining; checks everything before the first
+    """Restore a module, and a data loader, from a file of SaveTraining; check everything before the first
     assignment.
     """
 
@@ -228,7 +228,7 @@ class RestoreTraining(Protocol):
 
 
 class Stabilise(Protocol):
-    """Converts a program to a numerically stable form.
+    """Convert a program to a numerically stable form.
 
     Returns the new outputs, and the origins (`Origin`) of new nodes, keyed by uid.
     """

@@ -1,8 +1,8 @@
 """Examples of operations: descriptions of legal operands from which tests draw arrays.
 
 Arrays are drawn with a seed, so a law that fails once fails again. The examples of an operation use ranges in which the
-operation is smooth (away from the kink of relu, inside a logarithm's domain): there finite differences approximate
-gradients.
+operation is smooth (away from the kink of relu, inside a logarithm's domain). Only there do finite differences
+approximate gradients.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ class Adjustable(Operation, abstract=True):
         raise NotImplementedError
 
     def __call__(self, *operands: Any, policies: Items = NO_POLICIES, **others: Any) -> Expr:
-        """Record this operation on expressions or arrays, under the policies of the call or, without any, of the
+        """Record this operation on expressions or arrays. The policies of the call override the policies of the
         scope.
         """
         if others:

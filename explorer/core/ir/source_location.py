@@ -1,9 +1,10 @@
 """Source locations of expressions: code object and instruction while recording, converted to text on demand.
 
 The user's line is the line of the innermost frame outside of this package and of NumPy, whose functions call this
-package. A node recorded in a function stores the function's code object together with the calls that led to it, since
-two calls of one function record at the same lines. All nodes with the same calls share this object. Nodes outside of
-functions store only their code object. Text is created only for errors, recordings and diagrams.
+package. A node recorded in a function stores the function's code object and the calls that led to the function. Without
+the calls, the nodes of two calls of one function would have the same lines. All nodes with the same calls share this
+object. Nodes outside of functions store only their code object. Text is created only for errors, recordings and
+diagrams.
 """
 
 from __future__ import annotations

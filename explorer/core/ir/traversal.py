@@ -1,7 +1,7 @@
 """Iterative traversal of expression graphs, which can be 100,000 nodes deep.
 
-Python's stack only allows a depth of a thousand. All traversals outside of a plan use these functions: to collect the
-nodes that some values need, to copy nodes with other operands, and to copy the scopes of nodes.
+Python's stack only allows a depth of a thousand. All traversals outside of a plan use these functions. They collect the
+nodes on which values depend, copy nodes with other operands, and copy the scopes of nodes.
 """
 
 from __future__ import annotations

@@ -3,12 +3,12 @@
 The function's code is inspected once per trace to find them. At each call they are compared with their state at that
 time: variables by identity, containers item by item, arrays by their bytes.
 
-Code is inspected, but never run. Each name in the code (``co_names``, which contains globals, attributes and modules
-alike) is looked up in the globals, closure variables and defaults, in the containers among them, and in the attributes
-of objects. Contents that are too large to compare at each call are rejected. Alternatives are worse: watching a run
-would see only one branch, proxies for globals and closures would change the code's behaviour, and a list written by the
-user would become outdated. In doubt, a value is captured: an unnecessary capture costs a comparison at each call,
-whereas a missing capture gives outdated results.
+Code is inspected, but never run. Each name in the code is looked up in the globals, closure variables and defaults, in
+the containers among them, and in the attributes of objects, because ``co_names`` does not distinguish globals,
+attributes and modules. Contents that are too large to compare at each call are rejected. Alternatives are worse:
+watching a run would see only one branch, proxies for globals and closures would change the code's behaviour, and a list
+written by the user would become outdated. In doubt, a value is captured: an unnecessary capture costs a comparison at
+each call, whereas a missing capture gives outdated results.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Warning for bodies that draw random numbers while they are traced, detected by the states of the global generators.
+"""Warning for bodies that draw random numbers from a global generator while they are traced.
 
 A body runs once for many calls, so all these calls use the same random numbers. Captured generators are rejected
 (captures.py). The states of the global generators of ``random`` and ``numpy.random`` are compared before and after the

@@ -160,7 +160,9 @@ class Device:
     # -- running ---------------------------------------------------------------------------------------------------
 
     def switch_to_device(self) -> AbstractContextManager[Any]:
-        """Return a context in which this is the thread's current device, and in which kernels of the device run."""
+        """Return a context in which this device is the current device of the thread. Kernels of the device run in this
+        context.
+        """
         return nullcontext(self)
 
     def finish(self) -> bool:

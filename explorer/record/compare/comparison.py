@@ -52,7 +52,7 @@ class Comparison:
     nodes: Matching
     """pairs of recorded nodes, and unpaired recorded nodes"""
     counts: dict[str, tuple[float | None, float | None]]
-    """name → (count before, count after); None if a recording lacks the count, for example without a measured time"""
+    """name → (value before, value after); None if a recording lacks the value, for example a measured time"""
     options: dict[str, tuple[Any, Any]]
     """name → (value before, value after) for options that differ"""
     decisions_before: tuple[Decision, ...]

@@ -52,8 +52,8 @@ def match(before: Recording, after: Recording) -> Matching:
     """Pair the recorded nodes of two recordings.
 
     Equal structures are paired in order, first with the names of their leaves, then without names. Operands and readers
-    of paired nodes are paired next. Then nodes with equal operations are paired if they are between pairs that have the
-    same order on both sides, and finally nodes with equal operations in the same scope.
+    of paired nodes are paired next. Then nodes with equal operations are paired if they are between known pairs, in the
+    same order on both sides. Finally, nodes with equal operations in the same scope are paired.
     """
     first, second = graphs(before, after)
     pairs: dict[int, int] = {}

@@ -239,7 +239,7 @@ def _decision(row: Any) -> Any:
 
 
 def _nodes(columns: Any) -> Any:
-    """Return the columns of nodes with the current names of operations, in nodes that are named after an operation."""
+    """Return the columns of nodes. Nodes that are named after an operation get the operation's current name."""
     if not isinstance(columns, Mapping) or not isinstance(columns.get("label"), list):
         return columns
     return {**columns, "label": [_named(_OPERATIONS, label) for label in columns["label"]]}

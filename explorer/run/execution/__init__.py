@@ -1,1 +1,1 @@
-"""Programs, which are schedules with runners and memory, and the order in which the kernels of a program run."""
+"""Programs, and executors that run the kernels of a program. A program is a schedule with runners and memory."""

@@ -169,8 +169,8 @@ class Program:
         for index, (kernel, placement) in enumerate(zip(schedule.kernels, schedule.placements, strict=True)):
             slot, out = self.slots[kernel.result.uid], self._memory_of(kernel, placement)
             runner = self._runner(kernel, placement, out)
-            # A constant, a result in the arena, and a view of either have the same address in every run, so kernels
-            # that read them may divide them into blocks once. Every other value is a new array in each run.
+            # Constants, results in the arena, and views of both have the same address in every run, so kernels that
+            # read them may divide them into blocks once. Every other value is a new array in each run.
             fixed = True
             if kernel.constant:
                 runner = ComputeOnce(runner, slot, [self.slots[uid] for uid in drops.get(index, ())])
@@ -523,12 +523,14 @@ class BoundRun:
     def is_of(self, runners: Sequence[tuple[Runner, int]]) -> bool:
         """Return whether this thread may use this instance instead of ``runners``.
 
-        The runners and the scratch memory must be the ones that were bound.
+        Both ``runners`` and the scratch memory must be the same as when the calls were bound.
         """
         return self._runners is runners and self._memory is scratch_memory()
 
     def take_failed(self) -> Expr | None:
-        """Return and forget the operation that has just raised an error; None if its kernel stores it."""
+        """Return and forget the operation that has just raised an error; None if the kernel itself stores this
+        operation.
+        """
         failed, self._failed = self._failed, None
         return failed
 

@@ -1,8 +1,8 @@
 """Runners of calls that were not inlined, and of control flow; they run planned bodies on values of operands.
 
 Conditions, loops and scans are calls with one or more bodies, and each body is planned once, as a separate program
-(`Program`). In each run, Python decides which body runs, how often, and on which values, since these depend on values
-that the plan does not know.
+(`Program`). In each run, Python decides which body runs, how often, and on which values, because the plan does not know
+the values on which this depends.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ class CompiledChain:
 def chain_on_device(
     kernel: Kernel, operands: Operands, slots: dict[int, int], out: Any = None
 ) -> CompiledChain | DeviceChain:
-    """Return the runner of a chain on a device: on a GPU, one compiled kernel if each operation has a source.
+    """Return the runner of a chain on a device. On a GPU, it runs one compiled kernel if each operation has a source.
 
     If a user registered a kernel for the device, that kernel is called and the operation is not compiled.
     """
@@ -168,8 +168,8 @@ _OTHERS: dict[type[Operation], Callable[[Any], str]] = {
     Gelu: lambda operation: "" if operation.approximate else "T(0.5) * {0} * (1 + erf({0} * T(0.7071067811865476)))",
     Clip: _clip,
 }
-"""operation class → function that returns the C expression of an operation that is not a ufunc, for floating operands,
-or "" if there is none; T is the result's dtype
+"""operation class → function from an operation to its C expression, for floating operands and operations that are not
+ufuncs. The expression is "" if there is none, and T is the result's dtype.
 """
 
 

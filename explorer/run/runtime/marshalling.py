@@ -70,8 +70,8 @@ def sealed(value: Array) -> Array:
     """Return a view of an array's memory that cannot be made writable, and whose views cannot be made writable either.
 
     Clearing the flag is not enough: a view can be made writable again if the array that owns the memory is writable. A
-    view of a read-only buffer cannot be made writable. One way around this remains: the buffer refers to the array that
-    owns the memory (``result.base.base.obj``), and writing to that array corrupts recalled values.
+    view of a read-only buffer cannot be made writable. The memory can still be written through the array that owns it,
+    to which the buffer refers (``result.base.base.obj``). This corrupts recalled values.
     """
     plain = _is_plain(value)
     # The buffer protocol does not support other dtypes.

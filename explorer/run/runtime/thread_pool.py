@@ -1,8 +1,8 @@
 """Worker threads that share the tiles of a kernel, each with one BLAS thread.
 
-Executors and tiled kernels use this module. If BLAS divides a matrix product between its own threads, these threads
-read tiles that another core has just gathered, from the cache of that core. If a single thread gathers and multiplies a
-tile, this takes half the time. There are as many workers as BLAS threads, so ``OPENBLAS_NUM_THREADS``,
+Executors and tiled kernels use this module. If BLAS divides the product of a gathered tile between its own threads,
+these threads must read the tile from the cache of another core, the core that gathered it. If one thread both gathers
+and multiplies a tile, this takes half the time. There are as many workers as BLAS threads, so ``OPENBLAS_NUM_THREADS``,
 ``OMP_NUM_THREADS`` and threadpoolctl control both. ``concurrent.futures`` would be shorter, but an interrupt inside it
 can leave a lock acquired forever.
 """

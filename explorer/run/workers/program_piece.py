@@ -1,8 +1,9 @@
 """Pieces of a program: some of its kernels, which run together on one worker, with values from other processes.
 
 Every worker has the whole program with its own memory, and runs the kernels of its pieces in planned order. Memory is
-planned for that order. So when a kernel that reads a value from another process starts, the memory of the value is
-free, and it keeps the value until the last kernel that reads it has ended (plan/passes/buffers.py).
+planned for that order. A value from another process is stored in its planned memory when the first kernel that reads it
+starts. This memory is free at that time, and keeps the value until the last kernel that reads it has ended
+(plan/passes/buffers.py).
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Layers that compute differently in training: the inputs that they get from a step, and the results that they return.
+"""Layers that compute differently in training: their inputs from a training step, and the results that they return to
+it.
 
 In inference they are ordinary layers. In training, a node requests other expressions (``in_training``). These may read
 the step number, and may replace statistics, which are parameters of the layer.
