@@ -138,7 +138,7 @@ FORMATS: Registry[str, Format] = Registry(
 
 @cache
 def _add_installed() -> None:
-    """Add the formats that installed packages declare, once; a format with the same name is kept."""
+    """Add the formats that installed packages declare, once; a name that is already registered is skipped."""
     from importlib.metadata import entry_points  # slow to import, not needed for built-in formats
 
     for entry_point in entry_points(group=GROUP):

@@ -252,8 +252,8 @@ def _exported(
 ) -> tuple[Any, dict[bytes, Any]]:
     """Export a module or program to ONNX and fold its constants; return (model, placeholders).
 
-    Weights on the meta device have no values. The model contains a unique placeholder for each of them, and
-    ``placeholders`` maps it to a stand-in for the values.
+    Weights on the meta device have no values. The model contains a unique placeholder for each such weight, and
+    ``placeholders`` maps each placeholder to a stand-in for the values.
     """
     from explorer.formats.onnx.large_elements import Elements  # imported here since onnx is slow to import
 

@@ -1,7 +1,7 @@
 """Translations of torch operators to ONNX, for operators that torch's exporter omits or changes.
 
 Quantised programs contain the operators ``quantized_decomposed.*``. torch's exporter cannot translate some of these
-operators, and drops the quantisation limits of others. Here, each operator becomes one ONNX operator in a domain of
+operators. For others, it ignores the quantisation limits. Here, each operator becomes one ONNX operator in a domain of
 this name and keeps all operands. The ONNX reader computes the operator like torch.
 """
 
@@ -30,7 +30,7 @@ _SCALE = "scale"
 def register() -> bool:
     """Register the operators of quantised programs in torch, which needs them to read files with such programs.
 
-    Return False if torch lacks these operators, since torch's quantisation is moving to the package torchao.
+    Return False if torch lacks these operators, which may happen because they are moving to the package torchao.
     """
     try:
         import_module("torch.ao.quantization.fx._decomposed")

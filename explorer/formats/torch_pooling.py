@@ -1,4 +1,4 @@
-"""Translations of torch's pooling to ONNX, for functions that torch's exporter rejects or writes without divisors."""
+"""Translations of torch's pooling to ONNX, for functions that torch's exporter rejects or translates wrongly."""
 
 from __future__ import annotations
 

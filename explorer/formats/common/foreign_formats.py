@@ -33,7 +33,7 @@ def tf2onnx(option: str, more: str = "") -> str:
 
 
 TFLITE = ForeignFormat((".tflite", ".lite"), "TensorFlow Lite", tf2onnx("--tflite"))
-"""the TensorFlow Lite format, whose files can be read if an optional package is installed, and converted otherwise"""
+"""the TensorFlow Lite format; if an optional package is not installed, its files must be converted"""
 
 _MODULE = "open the torch module that it belongs to: ex.open(module, example_inputs)"
 _STATE_DICT = (

@@ -41,8 +41,8 @@ AGAIN = "save the net again, and keep the .json and .npz files of one save toget
 class NpzWeights(DeclaredWeights):
     """The weights of one ``.npz`` file by key. Every look-up reads a new, read-only array.
 
-    Dtypes that NumPy lacks are stored in a wider dtype: bfloat16 as float32, complex32 as complex64, and elements
-    narrower than a byte as bytes.
+    If NumPy lacks a dtype, a wider dtype is stored: bfloat16 as float32, complex32 as complex64, and elements narrower
+    than a byte as bytes.
     """
 
     def __init__(self, path: Path, declared: Iterable[WeightReference], archive: Archive | None = None) -> None:

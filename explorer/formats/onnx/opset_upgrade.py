@@ -131,13 +131,13 @@ def mark_upsampled(graph: GraphProto, opset: int) -> None:
 
 
 def _prelu(node: NodeProto, graph: GraphProto, opset: int) -> None:
-    """Add an attribute to PRelu which states that each channel has a slope."""
+    """Add an attribute to a PRelu node: its slopes belong to the channels."""
     if opset < _SLOPES_BROADCAST:
         node.attribute.append(helper.make_attribute(SLOPES_OF_CHANNELS, 1))
 
 
 def _hardmax(node: NodeProto, graph: GraphProto, opset: int) -> None:
-    """Add an attribute to Hardmax which states that all axes from ``axis`` on are flattened.
+    """Add an attribute to a Hardmax node: it applies to all axes from ``axis`` on together.
 
     The converter handles only Softmax and LogSoftmax.
     """
@@ -145,7 +145,7 @@ def _hardmax(node: NodeProto, graph: GraphProto, opset: int) -> None:
 
 
 def _resize(node: NodeProto, graph: GraphProto, opset: int) -> None:
-    """Add attributes to Resize which state how opset 10 computes the source position of a new element.
+    """Add attributes to a Resize node: how opset 10 computes the source position of a new element.
 
     It is the position of the new element divided by the scale, rounded down, or up on an axis that shrinks.
     """

@@ -1,7 +1,7 @@
 """Parsing of the message in an ONNX file.
 
-``onnx.checker`` is not used: it rejects a complete model because of a single operator, while the reader shows all other
-operators. The reader checks everything that it relies on.
+``onnx.checker`` is not used: it rejects a complete model because of a single invalid operator. The reader shows all
+other operators of such a model. The reader checks everything that it relies on.
 """
 
 from __future__ import annotations

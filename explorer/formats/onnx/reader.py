@@ -1,9 +1,9 @@
 """Conversion of a parsed ONNX model to a net definition.
 
-Nothing is executed and no weight is read, so a model of several gigabytes opens immediately. Initializers and Constant
-nodes become arguments of the operators that read them if they are numbers or short lists; otherwise they become
-weights. PNNX files are read in the same way, so both formats are drawn and edited alike. Unknown operators are kept
-with their names, so that the graph is complete.
+Nothing is executed and no weight is read, so a model of several gigabytes opens immediately. If an initializer or
+Constant node is a number or a short list, it becomes an argument of the operators that read it. Otherwise it becomes a
+weight. PNNX files are read in the same way, so both formats are drawn and edited alike. Unknown operators are kept with
+their names, so that the graph is complete.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def definition(
 ) -> NetDefinition:
     """Return the definition of a model; raise FileError if a graph or tensor is invalid.
 
-    If an operator is missing from the table ``known`` and the standard defines it by other operators, it is expanded.
+    An operator that is missing from the table ``known`` is expanded if the standard defines it by other operators.
     ``elements`` maps placeholders in the message to the elements of large tensors. ``remark``, about how the model was
     read, is added to the definition's description. ``local`` states that this process exported the model. In this case
     the complete source code around its recorded lines may be shown.

@@ -1,9 +1,9 @@
 """Types and arguments of ONNX operators across opsets.
 
-A file imports an opset, a version number for all operators. From opset 11 on, most changes are additions (an attribute
-became an input, more dtypes), which builders read by name. Before opset 13, the axis of Softmax had another meaning,
-which becomes an explicit argument. If an older operator type has another meaning, its name includes the opset. It is
-then shown, but not run incorrectly.
+A file imports an opset, a version number for all operators. From opset 11 on, most changes are additions: an attribute
+became an input, or more dtypes are allowed. Builders read both by name. Before opset 13, the axis of Softmax had
+another meaning, which becomes an explicit argument. If an older operator type has another meaning, its name includes
+the opset. It is then shown, but not run incorrectly.
 """
 
 from __future__ import annotations

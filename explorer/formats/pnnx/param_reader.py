@@ -31,7 +31,7 @@ _WORD = re.compile(rf"[^{BLANK}]+")
 _PAIR = re.compile(r"([@#$]?+)([^=]+)=(.*)", re.DOTALL)
 _NCNN_INPUT, _NCNN_KEY = "Input", re.compile("-?[0-9]+")
 _NCNN_TYPES = frozenset({"Convolution", "ConvolutionDepthWise", "Deconvolution", "InnerProduct", "Pooling", "Reshape"})
-"""signs of an ncnn file, which has the same magic number: type of inputs, argument names, and types that use them"""
+"""properties of an ncnn file, whose magic number is the same: type of inputs, argument names, and their types"""
 _COUNT = re.compile(r"[0-9]{1,18}")
 """nonnegative integers that fit in 64 bits"""
 _ANNOTATIONS = re.compile(rf"[{BLANK}]+[@#$][^={BLANK}]*=[^{BLANK}]*")

@@ -1,6 +1,6 @@
 """Results of recurrent modules. pnnx omits unused results, and does not record which results it wrote.
 
-The results are identified by their recorded shapes. The sequence has the shape (N, steps, features), and a last state
+The results are identified by their recorded shapes. The sequence has the shape (N, steps, features). A last state has
 the shape (layers · directions, N, features). Both shapes may be equal, for example for two layers and two steps.
 """
 

@@ -59,7 +59,7 @@ class StoredTensor:
 def table(path: Path, tensors: Iterable[StoredTensor], weights: Weights, doc: Iterable[str] = ()) -> NetDefinition:
     """Return the definition of a file's tensors; ``doc`` contains the lines of the file's description.
 
-    If the dtype of a tensor is not supported, the tensor becomes an argument of its operator with its name and dtype.
+    If the dtype of a tensor is not supported, the operator has an argument with the tensor's name and dtype instead.
     """
     boxes: dict[tuple[str, ...], list[StoredTensor]] = {}
     for tensor in tensors:

@@ -1,8 +1,8 @@
 """If, Loop and Scan. Their inner graphs are branches, iterations and steps.
 
-If control flow depends only on constants and shapes, it is resolved while the net is built. An If becomes its selected
-branch, in a box with the condition. A Loop with a known number of iterations becomes a scan. If values change shape
-between iterations, the loop is unrolled instead.
+If control flow depends only on constants and shapes, it is resolved while the net is built. An If is replaced by its
+selected branch, and its box contains the condition. A Loop with a known number of iterations becomes a scan. If values
+change shape between iterations, the loop is unrolled instead.
 """
 
 from __future__ import annotations

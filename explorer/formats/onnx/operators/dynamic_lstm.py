@@ -1,9 +1,9 @@
 """DynamicQuantizeLSTM: a long short-term memory with quantised weights and dynamically quantised operands.
 
-The input is quantised once for all steps, and the state before each step. The scale is determined by the smallest and
-largest element of all sequences, as in single-threaded ONNX Runtime; with several threads, ONNX Runtime may treat parts
-of a batch separately. A reversed sequence begins at its own end, so all sequences of a batch have their first step at
-the same time.
+The input is quantised once for all steps, and the state before each step. The smallest and largest element of all
+sequences determine the scale, as in single-threaded ONNX Runtime. With several threads, ONNX Runtime may quantise
+slices of a batch separately. A reversed sequence begins at its own end, so all sequences of a batch have their first
+step at the same time.
 """
 
 from __future__ import annotations

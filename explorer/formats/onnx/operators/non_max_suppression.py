@@ -147,7 +147,7 @@ def non_max_suppression(
     *,
     center_point_box: Literal[0, 1] = 0,
 ) -> Expr:
-    """Return the boxes left after removing boxes that overlap a box of the same class with a higher score."""
+    """Return the boxes that remain after boxes are removed that overlap a better box of the same class."""
     check(boxes, scores)
     if not 0 <= iou_threshold <= 1:
         raise OperandError(

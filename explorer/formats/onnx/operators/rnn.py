@@ -1,8 +1,8 @@
 """Recurrent operators (LSTM, GRU, RNN), with one recurrence for each direction.
 
 The cells of ops/control/recurrence.py have torch's order of gates, which differs from ONNX's order. Weights are
-therefore reordered while the net is built. These cells lack some features, such as peepholes. A cell with such a
-feature is recorded as a scan.
+therefore reordered while the net is built. Those cells lack some features of ONNX, such as peepholes. An operator with
+such a feature is recorded as a scan.
 """
 
 from __future__ import annotations

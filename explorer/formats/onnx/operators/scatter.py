@@ -1,8 +1,8 @@
-"""Operators that write or add elements at indices along one axis, or at rows of indices into the first axes.
+"""Operators that write or add elements at indices along one axis, or slices at indices along the first axes.
 
 (ScatterElements and ScatterND since opset 11, with reductions since 16; before that, Scatter.) If an index is repeated,
-the last element is written, or all elements are added, or their maximum or minimum is combined with the existing
-element. The reference evaluator computes products.
+the last element is written or all elements are added. With the reductions max and min, the result is the extreme of
+these elements and the existing element. The reference evaluator computes products.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def scatter_elements(
 def scatter_parts(
     op: OperatorContext, data: Expr, indices: Expr, updates: Expr, *, reduction: _Reduction = "none"
 ) -> Any:
-    """Write or add parts at rows of indices into the first axes."""
+    """Write or add slices; each row of ``indices`` contains the indices of a slice along the first axes."""
     if reduction == "mul" or data.dtype.kind not in "biuf":
         return delegated(op)
     depth = indices.shape[-1] if indices.ndim else 0

@@ -82,7 +82,7 @@ def erase(input_sequence: _Value, position: Known[int] = -1) -> Any:
 
 @operator("SplitToSequence")
 def split_to_sequence(input: Expr, split: Known[Array] | None = None, *, axis: int = 0, keepdims: int = 1) -> Any:
-    """Split an axis into a sequence of parts with given lengths, equal lengths, or length 1."""
+    """Split an axis into a sequence of slices; ``split`` is one length or a list of lengths, by default 1."""
     axis = normalize_axis(axis, input.ndim, "SplitToSequence")
     size = input.shape[axis]
     if split is None:

@@ -1,8 +1,8 @@
 """Operators that slice, index, split, concatenate and pad tensors.
 
-Starts, ends, sizes and widths are attributes in old opsets, and inputs since opset 10 to 13. They are read by name in
-both cases. If the net computes an index, the index is checked at run time. Known indices are checked against the axis
-while the net is built.
+Starts, ends, sizes and widths are attributes in old opsets. They became inputs between opset 10 and opset 13. In both
+cases they are read by name. If the net computes an index, the index is checked at run time. Known indices are checked
+against the axis while the net is built.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def gather(data: Expr, indices: Expr, *, axis: int = 0) -> Expr:
 
 @operator("GatherElements")
 def gather_elements(data: Expr, indices: Expr, *, axis: int = 0) -> Expr:
-    """Return the element of ``data`` at each position, where the position along ``axis`` is given by ``indices``."""
+    """Return the elements of ``data`` whose index along ``axis`` is in ``indices``, at the same position elsewhere."""
     axis = normalize_axis(axis, data.ndim, "GatherElements")
     if indices.ndim == data.ndim:
         # all other axes are cut to the number of indices, because a single index is not broadcast
@@ -135,7 +135,7 @@ def _checked_indices(indices: Expr, size: int) -> Expr:
 
 @operator("GatherND")
 def gather_parts(op: OperatorContext, data: Expr, indices: Expr, *, batch_dims: int = 0) -> Any:
-    """Return the parts at rows of indices into the first axes, or into the axes after the batch axes."""
+    """Return slices of ``data``; each row of ``indices`` contains the indices of a slice after the batch axes."""
     if batch_dims:
         return delegated(op)
     depth = indices.shape[-1] if indices.ndim else 0

@@ -1,4 +1,4 @@
-"""Optimizer steps (domain ai.onnx.preview.training), which follow the gradients in training files.
+"""Optimizer steps (domain ai.onnx.preview.training). In training files, they use the computed gradients.
 
 Adagrad and Adam use explorer's update rules, which agree with the standard. For Momentum, the standard averages
 gradients and then multiplies by the rate. explorer/ops/nn/update_rules.py, like Caffe2, includes the rate in the
@@ -92,7 +92,7 @@ def momentum(
 def _steps(
     step: Step, rate: Expr, count: Expr, operands: tuple[Expr, ...], decay: float, *groups: str
 ) -> tuple[Expr, ...]:
-    """Return the results for all tensors: all new values first, then the new states, one kind after the other."""
+    """Return the results for all tensors: first all new values, then all new states, grouped by kind."""
     rate, count = _scalar("R", rate, "f"), _scalar("T", count, "i")
     tensors, remainder = divmod(len(operands), len(groups))
     if not tensors or remainder:

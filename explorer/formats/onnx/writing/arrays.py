@@ -1,7 +1,7 @@
 """Writers of operations that move, reduce and multiply arrays.
 
-Shapes, ranges and counts are attributes in explorer, and inputs in ONNX. If one of them depends on an unknown length of
-the net's inputs, it is written as a computation from the input's shape. If that is impossible, the operation is
+Shapes, ranges and counts are attributes in explorer, and inputs in ONNX. If such an input of an ONNX operator depends
+on an unknown length of the net's inputs, it is computed from their shapes. If that is impossible, the operation is
 rejected.
 """
 

@@ -72,7 +72,7 @@ def where_(
 ) -> Any:
     """Return ``input`` where ``condition`` is True, else ``other``.
 
-    Without these two, return the indices along each axis where ``condition`` is True.
+    If both are None, return the indices along each axis where ``condition`` is True.
     """
     if input is None and other is None:
         return tuple(_coordinates(op, _nonzero(condition)))
@@ -81,7 +81,7 @@ def where_(
 
 @file_operator("torch.gather", "Tensor.gather", "aten::gather")
 def gather(input: Expr, dim: int, index: Expr, sparse_grad: Unused) -> Expr:
-    """Return the element of ``input`` at each position, where the position along ``dim`` is given by ``index``."""
+    """Return the elements of ``input`` whose index along ``dim`` is in ``index``, at the same position elsewhere."""
     if index.ndim != input.ndim:
         raise OperandError(f"index {index.type} into {input.type}", rule="both must have the same number of axes")
     axis = normalize_axis(dim, input.ndim, "gather")

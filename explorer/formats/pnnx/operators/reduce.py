@@ -26,7 +26,7 @@ from explorer.ops.reduction.statistics import std, var
 def added_as(x: Expr, dtype: str | None = None) -> np.dtype[Any]:
     """Return the dtype in which elements of ``x`` are added.
 
-    It is the requested dtype; without a request, int64 for integers, and the operand's dtype otherwise.
+    It is ``dtype`` if given. Otherwise it is int64 for integers, and the operand's dtype for all other operands.
     """
     return as_dtype(dtype, x.dtype if x.dtype.kind in "fc" else np.int64)
 

@@ -124,7 +124,7 @@ def narrow(input: Expr, dim: int, start: int, length: int) -> Expr:
 
 @dataclass(frozen=True)
 class Part:
-    """A range or an index of one axis, or ranges and indices of several axes. Ends are limited to the axis."""
+    """A range or an index of one axis, or ranges and indices of several axes. Ends beyond an axis are clamped."""
 
     dim: int = 0
     start: int | None = None

@@ -30,7 +30,7 @@ Source = Annotated[Expr | Number, Names("src", "value")]
 
 
 def _source(source: Expr | Number, index: Expr, x: Expr) -> Expr:
-    """Return one source element for each index: the leading part of a tensor, or the same number."""
+    """Return one element of ``source`` for each index: a tensor cut to the shape of ``index``, or one number."""
     values = source if isinstance(source, Expr) else full((), source, x.dtype)
     if values.shape and (
         values.ndim != index.ndim or any(n > s for n, s in zip(index.shape, values.shape, strict=True))

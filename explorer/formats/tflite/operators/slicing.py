@@ -171,7 +171,7 @@ def reverse(input: Expr, axis: Known[Ints]) -> Expr:
 
 @operator("GATHER_ND", moves=True)
 def gather_parts(input: Expr, indices: Expr) -> Expr:
-    """Return parts of ``input``; each row of ``indices`` contains the indices of a part along the first axes."""
+    """Return slices of ``input``; each row of ``indices`` contains the indices of a slice along the first axes."""
     depth = indices.shape[-1] if indices.ndim else 0
     if not 0 < depth <= input.ndim:
         raise OperandError(

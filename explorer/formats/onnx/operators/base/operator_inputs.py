@@ -1,4 +1,4 @@
-"""The first input of an ONNX operator, which has several names, and dtype codes.
+"""Names of the first input of ONNX operators, and dtype codes.
 
 An attribute of one opset may be an input in the next opset (axes of Squeeze, pads of Pad, sizes of Split). Here, both
 have the same name. An input may be a weight, a constant, or computed.

@@ -2,7 +2,7 @@
 
 Exporters write shape computations node by node. If every operand of an operator is a small constant, the result is
 computed immediately and is also a constant. A chain of shape arithmetic thus becomes a number, and a subsequent Reshape
-has known lengths. A plan cannot do this folding, because types must be known while the graph is recorded.
+has known lengths. Folding cannot be a pass of the plan, because types must be known while the graph is recorded.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Preprocessing of features: scaling, normalisation, imputation, thresholds, selection and concatenation.
 
-These operators of ai.onnx.ml, the domain of classical machine learning, are the steps before the model in converted
-pipelines.
+These operators belong to ai.onnx.ml, the domain of classical machine learning. In converted pipelines, they come before
+the model.
 """
 
 from __future__ import annotations

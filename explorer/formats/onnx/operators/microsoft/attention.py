@@ -1,7 +1,8 @@
 """Attention of the domain com.microsoft, with rotary embeddings, masks and past keys.
 
-Attention is recorded as the equivalent products, softmax and reshapes. Keys and values of earlier runs (``past``) are
-concatenated with the new ones, or stored in a buffer that has space for the new ones (buffered_attention.py).
+Attention is recorded as the equivalent products, softmax and reshapes. The keys and values of earlier runs (``past``)
+are concatenated with the keys and values of this run. Alternatively, both are stored in one buffer
+(buffered_attention.py).
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ def multi_head_attention(
     attributes: ScoreAttributes,
     outputs: Outputs,
 ) -> tuple[Expr, ...]:
-    """Return the multi-head attention of queries to keys and values, and the past keys and values with the new ones.
+    """Return the multi-head attention of queries to keys and values, then all past and new keys and values.
 
     Queries, keys and values have the shape (N, steps, features).
     """
@@ -232,7 +233,7 @@ def _attended(
 
 
 def _with_past(past: Expr | None, x: Expr) -> Expr:
-    """Return the past keys or values followed by the new ones, ``x``, split into heads."""
+    """Return the past keys or values followed by the new keys or values ``x``, split into heads."""
     if past is None:
         return x
     if past.ndim != 4 or (*past.shape[:2], past.shape[3]) != (*x.shape[:2], x.shape[3]):

@@ -1,4 +1,4 @@
-"""Attention of one step to keys and values in a buffer, to which ONNX Runtime writes the new ones in place.
+"""Attention of one step to keys and values in a buffer; ONNX Runtime writes each new key and value into it.
 
 The used length of the buffer is an input. Here nothing is written in place. The results are the buffers with the new
 keys and values at their positions, with the same elements as in ONNX Runtime.

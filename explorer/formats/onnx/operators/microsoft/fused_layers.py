@@ -134,7 +134,7 @@ _ACTIVATIONS: dict[str, tuple[tuple[float, ...], Callable[..., Expr]]] = {
 
 
 def _activated(x: Expr, name: str, parameters: Sequence[float]) -> Expr:
-    """Return the activation ``name`` of x, which ends a fused operator."""
+    """Return the activation ``name`` of x, the last step of a fused operator."""
     if name not in _ACTIVATIONS:
         raise OperandError(
             f"activation={name!r:.80}",

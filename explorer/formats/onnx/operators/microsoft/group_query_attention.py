@@ -65,7 +65,7 @@ def group_query_attention(
     qk_output: Literal[0] = 0,
     outputs: Outputs,
 ) -> tuple[Expr, ...]:
-    """Record attention of each step to the previous ones, with keys and values shared by several query heads.
+    """Record attention of each step to itself and the previous steps; several query heads share keys and values.
 
     Return the attended values, and all keys and values split into heads.
     """

@@ -2,7 +2,8 @@
 
 There are no quantised operations. A quantised product is recorded as its arithmetic, so that rules, fusion and values
 show where numbers are rounded. Products of 8-bit integers are computed as floating-point numbers, whose matrix products
-are fast. They are exact in float32 if sums are below 2²⁴; otherwise they are computed in float64.
+are fast. If sums are below 2²⁴, the products are computed in float32, which is exact. Otherwise they are computed in
+float64.
 """
 
 from __future__ import annotations

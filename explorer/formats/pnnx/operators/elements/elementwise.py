@@ -1,7 +1,7 @@
 """Elementwise functions of one or two tensors: arithmetic, powers, angles, signs, bounds, comparisons, logic, bits.
 
-At level 2, pnnx writes them as functions or tensor methods of torch. At level 0, pnnx writes aten names, and the
-functions also compute Python numbers (sizes and indices) while the net is built.
+At level 2, pnnx writes them as functions or tensor methods of torch. At level 0, pnnx writes them with aten names. They
+then also apply to Python numbers (sizes and indices) while the net is built.
 """
 
 from __future__ import annotations

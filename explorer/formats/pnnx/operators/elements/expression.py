@@ -154,7 +154,7 @@ def expression(op: OperatorContext, *, expr: str, dtype: Any = None) -> Any:
     """Return the value of the expression; without tensors, it is a Python value.
 
     Equal subexpressions are recorded separately and merged by deduplication. If pnnx misplaced brackets, the expression
-    is read as prefix notation, and the name of a box around the operations shows this.
+    is read as prefix notation, and a box around the operations has a name that says so.
     """
     parsed = parse(expr, len(op.passed))
     if parsed.form == "nested":
