@@ -29,7 +29,7 @@ SCHEMA = 2
 ENDING = ".npz"
 METADATA = "training"
 _SETTING_LABELS = {"options": "{}", "layers": "options of the layer {}"}
-"""part of the settings → label of a setting of this part in an error"""
+"""group of settings → label of one of its settings in an error"""
 WEIGHT, STATE = "weight/", "state/"
 
 

@@ -223,7 +223,7 @@ def _bound_attributes(node: NodeProto, call_attributes: Mapping[str, AttributePr
 
 
 def _count_names(nodes: Iterable[NodeProto]) -> int:
-    """Return the number of value names in nodes and the graphs in their attributes."""
+    """Return the number of value names in ``nodes``, and in the graphs in their attributes."""
     count, pending = 0, list(nodes)
     while pending:
         node = pending.pop()

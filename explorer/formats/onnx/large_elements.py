@@ -32,7 +32,7 @@ _DEPTH = 100
 _FIELDS = 1 << 22
 """maximum number of scanned fields; the rest of the file is copied, within the budget"""
 _PER_FIELD = 64
-"""number of bytes of short fields that count as one field, since skipping them is much faster"""
+"""number of bytes of short fields that count as one scanned field, since short fields are skipped much faster"""
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 

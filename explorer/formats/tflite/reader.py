@@ -58,7 +58,9 @@ class _Reader:
         """indices of the graphs that are currently being read, outermost first"""
         self.seen: set[int] = set()
         self.operators = 0
-        """number of operators of inner graphs read so far; a graph counts once for each operator that calls it"""
+        """number of operators of inner graphs that were read so far; a graph counts once for each operator that calls
+        it
+        """
 
     def read(self, number: int) -> NetDefinition:
         """Return the definition of the graph with index ``number``."""

@@ -1,8 +1,8 @@
 """If, Loop and Scan. Their inner graphs are branches, iterations and steps.
 
 If control flow depends only on constants and shapes, it is resolved while the net is built. An If is replaced by its
-selected branch, and its box contains the condition. A Loop with a known number of iterations becomes a scan. If values
-change shape between iterations, the loop is unrolled instead.
+selected branch, in a box whose name states the value of the condition. A Loop with a known number of iterations becomes
+a scan. If values change shape between iterations, the loop is unrolled instead.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from explorer.ops.manipulation.concat import stack
 from explorer.record.reasons import counted_text
 
 _NODES = 4
-"""minimum number of nodes that an iteration records, for the limit of a plan"""
+"""minimum number of nodes that an iteration records; it is used to check a loop against the maximum size of a plan"""
 
 
 @operator("If")

@@ -97,7 +97,10 @@ def instance_normalization(input: Expr, scale: Expr, B: Expr, *, epsilon: float 
 def group_normalization(
     X: Expr, scale: Expr, bias: Expr, *, num_groups: int, epsilon: float = 1e-5, stash_type: int = FLOAT
 ) -> Expr:
-    """Normalize groups of channels; scale and bias have one number for each channel, before opset 21 for each group."""
+    """Normalize groups of channels.
+
+    Since opset 21, scale and bias have one number for each channel. Before, they had one number for each group.
+    """
     # distinguished by shape; if there are as many groups as channels, both meanings agree
     if scale.shape == (num_groups,) != (X.shape[1],) and X.shape[1] % num_groups == 0:
         scale, bias = (repeat(value, X.shape[1] // num_groups) for value in (scale, bias))

@@ -22,7 +22,7 @@ from explorer.formats.onnx.writing.node_writer import Counterparts
 from explorer.formats.onnx.writing.written_model import Model
 
 _LENGTHS = 3, 5
-"""values of the first unknown length in the two recordings; further unknown lengths are larger"""
+"""values that the first unknown length has in the two recordings; further unknown lengths have larger values"""
 
 
 def model_of(name: str, what: Any, inputs: Mapping[str, Any] | None) -> tuple[Model, ModelProto]:

@@ -235,7 +235,7 @@ def rounded_twice(total: Expr, multipliers: NDArray[np.int64], shifts: NDArray[n
 
 
 def with_dtype(dtype: np.dtype[Any], **values: Expr) -> None:
-    """Raise OperandError if an operand, passed by its name, does not have the dtype ``dtype``."""
+    """Raise OperandError if one of the operands ``values``, passed by name, does not have the dtype ``dtype``."""
     for name, value in values.items():
         if value.dtype != dtype:
             raise OperandError(
@@ -245,7 +245,7 @@ def with_dtype(dtype: np.dtype[Any], **values: Expr) -> None:
 
 
 def check_dtypes(op: OperatorContext, *, wide: bool = False, signed: bool = False, **values: Expr) -> None:
-    """Raise OperandError if an operand, passed by its name, does not have 8 bits, or not the dtype of the result.
+    """Raise OperandError unless all operands ``values``, passed by name, have 8 bits and the dtype of the result.
 
     ``wide`` also allows 16 bits with zero points of 0. ``signed`` excludes uint8.
     """

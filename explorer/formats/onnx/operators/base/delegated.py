@@ -36,7 +36,7 @@ TYPES = (
 
 
 class Types(tuple[TensorType, ...]):
-    """Types of results, as a value for ``OperatorContext.ask``."""
+    """Types of results, wrapped so that ``OperatorContext.ask`` can return them as a value."""
 
     __slots__ = ()
 
@@ -52,7 +52,7 @@ class Delegated(Operation):
     arguments: tuple[tuple[str, Plain], ...]
     """(name, value) pairs of the file's attributes"""
     is_given: tuple[bool, ...]
-    """for each input of the operator type, whether it is given; an omitted input has no operand"""
+    """one boolean for each input of the operator type: False for an omitted input, which has no operand"""
     results: tuple[TensorType, ...]
     """types of the outputs, inferred by the standard's rules"""
     takes_tuples = True

@@ -24,7 +24,7 @@ from explorer.net.operators.signature import Ints, Known, Names
 from explorer.ops.base import cast
 
 _LENGTH_LIMIT = 256
-"""number of tokens that an n-gram must not reach"""
+"""limit for the number of tokens of an n-gram, which must be smaller"""
 _NONE = np.int64(-1)
 """index that marks an n-gram that is not a prefix in the vocabulary"""
 

@@ -106,8 +106,8 @@ def tree_ensemble_classifier(
 ) -> tuple[Expr, Expr]:
     """Return the label of the class with the largest weight, and the transformed weights of all classes.
 
-    If there are two classes, only one may have weights. These weights score the second class; they are treated as
-    probabilities if no weight is negative.
+    If there are two classes, it is allowed that only one class has weights. These weights are then scores of the second
+    class. If no weight is negative, they are treated as probabilities.
     """
     x, names = _rows(X), labels(classlabels)
     classes = len(names)

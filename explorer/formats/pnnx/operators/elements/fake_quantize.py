@@ -22,7 +22,7 @@ from explorer.ops.nn.activation import clip
 def fake_quantize_per_tensor(
     input: Expr, scale: Expr | float, zero_point: Expr | float, quant_min: int, quant_max: int
 ) -> Expr:
-    """Round elements to multiples of ``scale``; the levels are limited to quant_min … quant_max."""
+    """Round elements to multiples of ``scale``; the quantized integers are limited to quant_min … quant_max."""
     return _quantized(input, (), scale, zero_point, quant_min, quant_max)
 
 
