@@ -1,7 +1,7 @@
 """Checks of zips of weights: the sizes that an entry states are validated before memory is allocated.
 
-PNNX's ``.bin`` files and NumPy's ``.npz`` files are zips. Python's ``zipfile`` reads them and trusts their directory,
-in which a few bytes may claim to unpack to terabytes. The stated sizes are therefore compared with the file size, with
+PNNX's ``.bin`` files and NumPy's ``.npz`` files are zips. Python's ``zipfile`` trusts the directory of a zip. There, an
+entry of a few bytes may claim to unpack to terabytes. The stated sizes are therefore compared with the file size, with
 the maximum compression ratio of deflate, and with the memory budget.
 """
 

@@ -1,4 +1,4 @@
-"""Expansion of function calls, to local functions and to functions of the standard, each in its own box.
+"""Expansion of calls of local functions and of the standard's functions, each in its own box.
 
 After expansion, the reader sees only plain operators. The size of an expansion is exponential in the depth of calls: a
 file of one kilobyte can request 2³⁰ operators. The size of each function is therefore computed from the sizes of the
@@ -236,7 +236,7 @@ def _count_names(nodes: Iterable[NodeProto]) -> int:
 
 
 def _rename(graph: GraphProto, names: Mapping[str, str], prefix: str) -> None:
-    """Rename the outer values that an inner graph reads to ``names``, and add ``prefix`` to its own values.
+    """Rename the outer values that an inner graph reads, as in ``names``, and add ``prefix`` to its own values.
 
     A function has its own scope, so values of its inner graphs may have the same names as the caller's values.
     """

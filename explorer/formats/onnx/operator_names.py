@@ -68,7 +68,7 @@ def naming_weights(nodes: Sequence[ExpandedNode], names: Mapping[str, str]) -> f
 
 
 def with_bias_boxes(operators: list[OperatorDefinition]) -> list[OperatorDefinition]:
-    """Return the operators; each product whose result only a bias reads is moved into the boxes of the bias.
+    """Move each product into the boxes of its bias if only the bias reads the product; return all operators.
 
     torch's exporter writes a linear layer as a product and the addition of a bias. Only the bias keeps its name.
     """

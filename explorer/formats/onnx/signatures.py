@@ -3,7 +3,7 @@
 A file imports an opset, a version number for all operators. From opset 11 on, most changes are additions: an attribute
 became an input, or more dtypes are allowed. Builders read both by name. Before opset 13, the axis of Softmax had
 another meaning, which becomes an explicit argument. If an older operator type has another meaning, its name includes
-the opset. It is then shown, but not run incorrectly.
+the opset. Such an operator is shown, but running it raises an error.
 """
 
 from __future__ import annotations

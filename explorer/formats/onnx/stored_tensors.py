@@ -70,7 +70,7 @@ class StoredTensor:
     shape: tuple[int, ...]
     dtype: str
     data: bytes | tuple[str, ...] | NDArray[Any] | Elements | External | SparseElements | None
-    """None for unsupported dtypes"""
+    """the stored bytes or elements, or their location; None if the dtype is not supported"""
 
     @property
     def reference(self) -> WeightReference:

@@ -286,7 +286,7 @@ _WIDENED = frozenset(
 _KEPT = frozenset((
     "torch.mean", "Tensor.mean", "torch.softmax", "F.softmax", "F.softmin", "torch.log_softmax", "F.log_softmax",
 ))  # fmt: skip
-"""operator types whose results have the operand's dtype by default"""
+"""operator types whose results by default have the operand's dtype"""
 _QUOTIENT = re.compile(r"\bdiv\(")
 
 

@@ -58,9 +58,7 @@ class _Reader:
         """indices of the graphs that are currently being read, outermost first"""
         self.seen: set[int] = set()
         self.operators = 0
-        """number of operators of inner graphs that were read so far; a graph counts once for each operator that calls
-        it
-        """
+        """number of operators of inner graphs read so far; a graph counts once for each operator that calls it"""
 
     def read(self, number: int) -> NetDefinition:
         """Return the definition of the graph with index ``number``."""
@@ -142,7 +140,7 @@ class _GraphReader:
         self.operator_names = OperatorNames()
 
     def read(self, name: str) -> NetDefinition:
-        """Return the definition of the graph, with the given name."""
+        """Return the definition of the graph under the name ``name``."""
         operators = [self._operator(number, operator) for number, operator in enumerate(self.graph.operators, 1)]
         # Outputs of a net must be computed by operators.
         constants = [index for index in dict.fromkeys(self.graph.outputs) if self._is_constant(index)]

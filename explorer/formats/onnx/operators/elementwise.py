@@ -68,7 +68,7 @@ def divide(A: Expr, B: Expr) -> Expr:
 
 @operator("Mod")
 def modulo(A: Expr, B: Expr, *, fmod: int = 0) -> Expr:
-    """Return the remainder of A / B, with the sign of B; if ``fmod`` is set, with the sign of A."""
+    """Return the remainder of A / B; it has the sign of B or, if ``fmod`` is set, the sign of A."""
     # C's fmod has the sign of A, Python's % the sign of B; the standard requires fmod=1 for real numbers
     return truncated_remainder(A, B) if fmod else remainder(A, B)
 

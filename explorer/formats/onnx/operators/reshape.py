@@ -80,7 +80,7 @@ def reshape_(data: Expr, shape: Known[Ints], *, allowzero: int = 0) -> Expr:
 
 @operator("Flatten")
 def flatten(input: Expr, *, axis: int = 1) -> Expr:
-    """Return a matrix: the axes before ``axis`` are merged, and so are the remaining axes."""
+    """Return a matrix whose rows merge the axes before ``axis``, and whose columns merge all other axes."""
     rank = input.ndim
     if not -rank <= axis <= rank:
         raise OperandError(f"axis={axis} for {input.type}", rule=f"Flatten: axis must be in {-rank} … {rank}")

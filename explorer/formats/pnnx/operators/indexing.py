@@ -49,7 +49,7 @@ def _count(arrays: Any) -> int:
 
 
 def _coordinates(op: OperatorContext, mask: Expr) -> list[Expr]:
-    """Return one vector for each axis, with the indices along this axis of the elements that are True in ``mask``."""
+    """Return the indices of the elements that are True in ``mask``, as one vector for each axis."""
     flat = _selected(op, mask)
     return [flat // math.prod(mask.shape[axis + 1 :]) % size for axis, size in enumerate(mask.shape)]
 

@@ -147,7 +147,7 @@ def _check_result(possible: tuple[str, ...], *, is_single: bool) -> None:
 def _projected(
     parts: tuple[Expr, Expr, Expr | None], projection: Expr, start: tuple[Expr, ...], axis: int, backwards: bool
 ) -> tuple[Expr, tuple[Expr, ...]]:
-    """Run an LSTM whose output is projected to fewer features; return the sequence and the last states."""
+    """Run an LSTM and project its output to fewer features; return the sequence and the last states."""
     projected_input, weights, bias = parts
 
     def step(state: list[Expr], elements: list[Expr]) -> tuple[list[Expr], list[Expr]]:

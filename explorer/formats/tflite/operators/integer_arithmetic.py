@@ -281,8 +281,9 @@ def quantized_product(
     """Return the product of ``x`` and ``weights``, plus ``bias``, in the quantised integers of the result.
 
     ``name`` is the name of the weights. Their first axis contains the filters, or the elements of the result; ``axis``
-    is the index of this axis in the file. ``product`` is called with both operands as exact floats. It returns the
-    sums, with the filters or results in the last axis. The default of ``rounding`` is the rounding for convolutions.
+    is the index of this axis in the file. ``product`` is called with both operands, converted exactly to floats. It
+    returns the sums, with the filters or results in the last axis. The default of ``rounding`` is the rounding for
+    convolutions.
     """
     factors, zero = _factors(op, x, name, weights, axis)
     total = product(without_zero_point(x, scale_and_zero_point(op, "input")[1]), without_zero_point(weights, zero))

@@ -205,7 +205,7 @@ class OverNorm(Operation):
     """Integers divided by the norm of their row along the last axis, in steps of 1/128."""
 
     rounds_late: bool = True
-    """whether the result is scaled by 128 after the product, as for int8, or before it, as for uint8"""
+    """whether the factor 128 is applied after the product, as for int8; it is applied before the product for uint8"""
     portable = False
     nondifferentiable = "results are rounded to integers, so the gradient is 0 almost everywhere"
     unbatchable = "each row is already normalised separately"

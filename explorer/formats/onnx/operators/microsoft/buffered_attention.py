@@ -1,7 +1,7 @@
 """Attention of one step to keys and values in a buffer; ONNX Runtime writes each new key and value into it.
 
-The used length of the buffer is an input. Here nothing is written in place. The results are the buffers with the new
-keys and values at their positions, with the same elements as in ONNX Runtime.
+The used length of the buffer is an input. Here nothing is written in place. The results are copies of the buffers that
+contain the new keys and values. Their elements equal ONNX Runtime's.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ def dequantize_channels(
     of_elements: OfElements,
     out_dtype: int = _FLOAT,
 ) -> Expr:
-    """Return (x − zero point) · scale, with both for each index of an axis; zero points are optional."""
+    """Return (x − zero point) · scale; each index of an axis has its own scale and its own optional zero point."""
     scale, difference = _of_axis(scales, input, axis), input
     if zero_points is not None:
         difference = _with_one_dtype(subtract, input, _of_axis(zero_points, input, axis))
@@ -100,7 +100,7 @@ def dequantize_channels(
 def quantize_tokens(
     input: Expr, scales: Expr, zero_points: Expr, quant_min: Known[int], quant_max: Known[int], *, dtype: int
 ) -> Expr:
-    """Return x · (1 / scale) plus the zero point, then rounded, with both for each row of the last axis."""
+    """Return x · (1 / scale) + zero point, rounded; each row of the last axis has its own scale and zero point."""
     number = _with_one_dtype(add, input * (1 / _of_rows(scales, input)), _of_rows(zero_points, input))
     return _within(round_half_even(number), quant_min, quant_max, dtype)
 
@@ -109,7 +109,7 @@ def quantize_tokens(
 def dequantize_tokens(
     input: Expr, scales: Expr, zero_points: Expr, *, of_elements: OfElements, output_dtype: int = _FLOAT
 ) -> Expr:
-    """Return (x − zero point) · scale, with both for each row of the last axis."""
+    """Return (x − zero point) · scale; each row of the last axis has its own scale and zero point."""
     difference = _with_one_dtype(subtract, input, _of_rows(zero_points, input))
     return cast(_with_one_dtype(multiply, difference, _of_rows(scales, input)), _result(output_dtype))
 
@@ -124,7 +124,7 @@ def dequantize_groups(
     group_size: int,
     output_dtype: int = _FLOAT,
 ) -> Expr:
-    """Return (x − zero point) · scale of a matrix, with both for each group of elements in a row."""
+    """Return (x − zero point) · scale of a matrix; each group of elements in a row has its own scale and zero point."""
     x, size = input, group_size
     if x.ndim == 2 and scales.ndim and scales.shape[-1] == 1 and size > x.shape[1]:
         size = x.shape[1]

@@ -51,7 +51,7 @@ _PLAIN: Mapping[str, Callable[..., Any]] = {
     "square": lambda x: x * x, "sign": lambda x: (x > 0) - (x < 0),
     "logaddexp": lambda a, b: max(a, b) + math.log1p(math.exp(-abs(a - b))),
 }  # fmt: skip
-"""functions of Python numbers that the module math lacks or names differently"""
+"""functions of Python numbers that are missing from the module math, or have another name there"""
 
 
 def apply(name: str, values: list[Any]) -> Any:
