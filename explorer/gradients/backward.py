@@ -1,12 +1,12 @@
-"""Backward pass, which records gradient expressions from the outputs to the inputs (reverse mode).
+"""Backward pass: records gradients of expressions from the outputs to the inputs (reverse mode).
 
-Gradients are recorded instead of computed, so that they are planned with the forward pass and can be differentiated
-again. ``ex.grad`` calls it for expressions, ``call_gradient`` for bodies of functions. The traversal is iterative and
-visits nodes in the order of their uids, which is topological.
+Gradients are recorded instead of computed, so they are planned with the forward pass and can be differentiated again.
+``ex.grad`` calls the backward pass for expressions, ``call_gradient`` for bodies of functions. The traversal is
+iterative and visits nodes in the reverse order of their uids, which is a topological order.
 
-Σ seed · output is differentiated once for all inputs. A node is visited after all its consumers, so that all its
-partial gradients are known and are summed by one operation. The method ``gradient`` also receives the node's result,
-because many derivatives are cheaper to compute from it.
+Σ seed · output is differentiated once for all inputs. A node is visited after all its consumers. All parts of its
+gradient are then known, and one operation adds them. An operation's ``gradient`` method also receives the result,
+because many derivatives are cheaper to compute from the result than from the operands.
 """
 
 from __future__ import annotations
@@ -42,13 +42,15 @@ def backward(
     border: Iterable[Expr] = (),
     within: Scope | None = None,
 ) -> list[Expr | None]:
-    """Record the gradients of Σ seed·output with respect to the inputs, or None if no output depends on an input.
+    """Record the gradients of Σ seed·output with respect to ``inputs``; a gradient is None if no output depends on the
+    input.
 
-    The program is differentiated in stable form (plan/stabilise.py).
+    Before it is differentiated, the program is rewritten to a numerically stable form (plan/stabilise.py).
 
-    Piecewise constant operations, such as comparisons, stop the gradient. So does the ``border``, the operands of a
-    body, because outside the body one of them may be computed from another. Each gradient is recorded in scopes that
-    mirror the layer scopes of its forward node inside ``within``.
+    Gradients are not propagated through piecewise constant operations, such as comparisons. They are not propagated
+    through the nodes in ``border`` either. These are the operands of a body; outside the body, one operand may be
+    computed from another. Each gradient is recorded in scopes that mirror the layer scopes of its forward node inside
+    ``within``.
     """
     border = [*border]
     outputs, origins = hooks.stabilise(outputs, inputs, border)
@@ -66,7 +68,7 @@ def _backward(
     wanted = {node.uid for node in inputs}
     ends = {node.uid for node in border}
     nodes = reachable(outputs, stop=lambda node: node.uid in ends)
-    # first find the nodes on paths from the inputs; only their gradients are recorded
+    # first find the nodes that depend on the inputs; only their gradients are recorded
     for node in nodes:
         if node.uid not in wanted and any(operand.uid in wanted for operand in node.operands):
             wanted.add(node.uid)
@@ -74,7 +76,7 @@ def _backward(
     for output, seed in zip(outputs, seeds, strict=True):
         if seed is not None and output.uid in wanted:
             _add(gradients, output, seed)
-    # uids increase from operands to consumers, so in reverse order a node is reached after all parts of its gradient
+    # uids increase from operands to consumers, so in reverse order a node is visited after all its consumers
     for node in reversed(nodes):
         if node.uid not in gradients or node.uid in ends or not any(operand.uid in wanted for operand in node.operands):
             continue
@@ -95,7 +97,7 @@ def _backward(
 
 
 def _operand_gradients(node: Expr, upstream: Any, wanted: Collection[int]) -> Sequence[Expr | None]:
-    """Return the gradients of a node's operands from the parts of its gradient."""
+    """Return the gradients of the operands of ``node``; ``upstream`` is its own gradient."""
     operation = node.operation
     if operation.nondifferentiable:
         if operation.refuses_gradient:
@@ -109,7 +111,7 @@ def _operand_gradients(node: Expr, upstream: Any, wanted: Collection[int]) -> Se
         upstream = [None if part is None else _total(part) for part in upstream]
     else:
         upstream = _total(upstream)
-    if isinstance(operation, Call):  # unwanted gradients are not recorded inside the body
+    if isinstance(operation, Call):  # for calls, unwanted gradients are not even recorded inside the body
         requested = tuple([operand.uid in wanted for operand in node.operands])
         return operation.wanted_gradients(upstream, node, node.operands, requested)
     return operation.gradient(upstream, node, *node.operands)
@@ -128,8 +130,8 @@ def _has_gradient(node: Expr) -> bool:
 
 
 def _fit(gradient: Expr, operand: Expr, elementwise: bool) -> Expr:
-    """Sum a gradient over broadcast axes and convert it to its operand's dtype."""
-    # fast path for the usual case; types are interned, so identity is enough
+    """Sum ``gradient`` over the axes along which ``operand`` was broadcast, and convert it to the operand's dtype."""
+    # fast path for the usual case; equal types are the same object, so identity is enough
     if gradient.type is operand.type:
         return gradient
     if elementwise and gradient.shape != operand.shape:
@@ -140,7 +142,7 @@ def _fit(gradient: Expr, operand: Expr, elementwise: bool) -> Expr:
             rule="a gradient must have its operand's shape",
             fix="check the operation's gradient() method",
         )
-    # a product of float32 and float64 gives float64 gradients, which are converted to each operand's dtype
+    # the gradients of a product of float32 and float64 are float64, and must be converted to each operand's dtype
     return cast(gradient, operand.dtype)
 
 
@@ -153,7 +155,8 @@ def _add(gradients: dict[int, Any], node: Expr, gradient: Expr) -> None:
 
 def _add_part(gradients: dict[int, Any], node: Expr, index: int, gradient: Expr) -> None:
     assert isinstance(node.type, TupleType)
-    # for tuples, one list of partial gradients per output, or None for outputs without gradients
+    # if the node has several outputs: for each output, the list of the parts of its gradient, or None if it has no
+    # gradient
     parts = gradients.setdefault(node.uid, [None] * len(node.type.parts))
     parts[index] = [*(parts[index] or []), gradient]
 
@@ -174,9 +177,9 @@ def grad(loss: Expr, wrt: _Container, *, seed: Any = None) -> _Container: ...
 def grad(loss: Expr, wrt: Any, *, seed: Any = None) -> Any:
     """Record the gradients of ``loss`` with respect to ``wrt``, an expression or a nested container of expressions.
 
-    Each gradient has the shape and dtype of its expression. ``loss`` must be a scalar unless ``seed``, its upstream
-    gradient of the same shape, is given. If the loss does not depend on an expression, its gradient is the algebraic
-    zero, which the plan reports. Raises OperandError for a loss that is not real.
+    Each gradient has the shape and dtype of its expression. ``loss`` must be a scalar, unless ``seed`` is given;
+    ``seed`` is the upstream gradient and has the shape of the loss. If the loss does not depend on an expression, the
+    expression's gradient is an algebraic zero, and the plan reports this. Raises OperandError if the loss is not real.
 
     >>> w, x = ex.tensor([1.0, 2.0], name="w"), ex.tensor([3.0, 4.0], name="x")
     >>> dw, dx = ex.grad((w * x).sum(), [w, x])
@@ -217,7 +220,7 @@ def grad(loss: Expr, wrt: Any, *, seed: Any = None) -> Any:
                 rule="wrt must have a real floating dtype",
                 fix="create it with a floating dtype: ex.tensor(x, dtype=np.float32)",
             )
-    # all nodes of the backward pass belong to the line with ex.grad, so it is looked up only once
+    # all nodes of the backward pass belong to the source line that calls ex.grad, so the line is looked up only once
     with gc_paused(), single_source_line(), scope("gradient", "gradient"):
         start = full((), 1.0, loss.dtype, loss.device) if seed is None else _seed(seed, loss.tensor_type)
         gradients = backward([loss], [start], inputs)

@@ -1,13 +1,13 @@
-"""Gradients of calls, which record calls of two bodies that are derived once from a function's body.
+"""Gradients of calls: calls of two bodies, which are derived once from the body of the function.
 
-The *augmented* body returns the outputs and the residuals, which are forward values that the backward pass needs. The
-*vjp* body computes the gradients of the inputs from inputs, residuals and upstream gradients. Inlining the body in each
-gradient would record it again for every call and lose the function's boxes.
+The *augmented* body returns the outputs and the residuals, which are the forward values that the backward pass needs.
+The *vjp* body computes the gradients of the inputs from inputs, residuals and upstream gradients. If the body were
+inlined in each gradient instead, it would be recorded again for every call, and the function's boxes would be lost.
 
-The gradient of a mapped call is a mapped call of the vjp body. Gradients of operands that are shared by all batch
-elements are summed. *Invariants* are values that the body computes only from shared operands, such as a transposed
-weight. The body is split before it is differentiated, so that gradients are summed over the batch before they pass
-through invariants. One product then replaces one product per batch element.
+The gradient of a mapped call is a mapped call of the vjp body. If all batch elements share an operand, its gradients
+are summed. *Invariants* are values that the body computes only from shared operands, such as a transposed weight. The
+body is split before it is differentiated, so that gradients are summed over the batch before they are propagated
+through invariants. One product then replaces one product for each batch element.
 """
 
 from __future__ import annotations
@@ -33,26 +33,27 @@ from explorer.ops.reduction.reduce import Sum
 
 @dataclass(frozen=True, slots=True)
 class Differentiated:
-    """Augmented and vjp bodies of a differentiated body, and their operands."""
+    """Augmented body and vjp body derived from a body, and the indices of their operands and outputs."""
 
     augmented: Call
-    """call of the augmented body, which is the body itself if the vjp body needs only its outputs"""
+    """call of the augmented body; this is the original body if the vjp body needs no other values than its outputs"""
     residuals: tuple[int, ...]
     """indices of outputs of the augmented body that are operands of the vjp body"""
     vjp: Call | None
     inputs: tuple[int, ...]
     """indices of operands of the call that are operands of the vjp body"""
     gradients: tuple[int | None, ...]
-    """for each operand, the index of the vjp body's output that is its gradient"""
+    """for each operand, the index of its gradient among the outputs of the vjp body; None if it has no gradient"""
 
 
 def differentiate(body: Body, seeded: tuple[bool, ...], wanted: tuple[bool, ...]) -> Differentiated:
-    """Return the bodies for upstream gradients of ``seeded`` outputs and for gradients of ``wanted`` operands.
+    """Return the bodies that compute gradients of ``body``.
 
-    They are created once per combination.
+    ``seeded`` states which outputs have an upstream gradient, and ``wanted`` which operands need a gradient. The bodies
+    are created once for each combination.
     """
     policies = {**state.policies, **body.policies}
-    # policies are part of the key, because they affect what the backward pass records
+    # the key includes the policies, because the backward pass depends on them
     key = "gradient", seeded, wanted, frozenset(policies.values())
     differentiated: Differentiated | None = body.derived.get(key)
     if differentiated is None:
@@ -66,20 +67,21 @@ def _differentiate(body: Body, seeded: tuple[bool, ...], wanted: tuple[bool, ...
     outputs = hooks.stabilise(body.outputs, inputs, inputs)[0]
     if any(
         new is not old for new, old in zip(outputs, body.outputs, strict=True)
-    ):  # the stable form provides the residuals, so it becomes the forward pass too
+    ):  # the residuals are nodes of the stable form, so the stable form also replaces the forward pass
         stable = make_body(body.name, body.parameters, body.captured, outputs, body.scope, body.structure)
         stable.derived.update({key: body.derived[key] for key in ("structure",) if key in body.derived})
         body = stable
     inside, seeds, by_input = _backward_inside(body, inputs, seeded, wanted)
-    # operands may share a gradient, as in a sum; it is one output of the vjp body
+    # operands may have the same gradient, as in a sum; it is then only one output of the vjp body
     gradients = list({node.uid: node for node in by_input if node is not None}.values())
-    # only the forward values that gradients read, because residuals are kept in memory until the backward pass
+    # only the forward values that gradients read are residuals, because residuals are kept in memory until the backward
+    # pass
     nodes, residuals = _residuals(body, gradients, borders={node.uid for node in (*inputs, *seeds)})
     reached = {node.uid for node in nodes}
     used = [index for index, node in enumerate(inputs) if node.uid in reached]
     augmented, positions = _augmented(body, residuals)
     first = body.outputs[0]
-    with recording_at(inside, first.code, first.instruction):  # not the line of the first gradient
+    with recording_at(inside, first.code, first.instruction):  # use the function's first line, not the gradient's
         parameter_of = {inputs[i].uid: _parameter_for(inputs[i]) for i in used}
         parameters = [*parameter_of.values()]
         for same in residuals.values():
@@ -87,7 +89,7 @@ def _differentiate(body: Body, seeded: tuple[bool, ...], wanted: tuple[bool, ...
             parameter_of.update({node.uid: parameters[-1] for node in same})
     new_scopes = {id(inside): inside, **({id(body.scope): inside} if body.scope is not None else {})}
     fixed = {**parameter_of, **{seed.uid: seed for seed in seeds}}
-    # the gradient was recorded with the body's nodes; in its copy parameters replace them
+    # the gradients were recorded with the nodes of the body; in the copy, parameters replace these nodes
     copies = rebuild(nodes, fixed, lambda node: rescope(node.scope, new_scopes, inside))
     vjp = None
     if gradients:
@@ -106,7 +108,10 @@ def _differentiate(body: Body, seeded: tuple[bool, ...], wanted: tuple[bool, ...
 def _backward_inside(
     body: Body, inputs: tuple[Expr, ...], seeded: tuple[bool, ...], wanted: tuple[bool, ...]
 ) -> tuple[Scope, list[Expr], list[Expr | None]]:
-    """Record the gradients of a body's inputs with its own nodes; return their scope, the seeds and the gradients."""
+    """Record the gradients of a body's inputs, using the nodes of the body itself.
+
+    Returns the scope of the gradients, the seeds and the gradients.
+    """
     requested = [node for node, is_used in zip(inputs, wanted, strict=True) if is_used]
     first = body.outputs[0]
     scope_kind = "layer" if body.scope is not None and body.scope.kind == "layer" else "function"
@@ -123,14 +128,15 @@ def _backward_inside(
 def _residuals(
     body: Body, gradients: Sequence[Expr], borders: set[int]
 ) -> tuple[Sequence[Expr], dict[tuple[int, int], list[Expr]]]:
-    """Return the nodes that compute gradients, and the residuals among them, at which the traversal stops.
+    """Return the nodes that compute ``gradients``, and the residuals, which are the forward values that these nodes
+    read.
 
-    Several Items that read the same output of an inner call are one residual.
+    If several Items read the same output of an inner call, they are one residual.
     """
     forward = {node.uid for node in body.nodes}
 
     def is_residual(node: Expr) -> bool:
-        value, _ = _value(node)  # outputs of an inner call are separate residuals
+        value, _ = _value(node)  # each output of an inner call is a separate residual
         return value in forward and bool(node.operands) and node.uid not in borders
 
     nodes = reachable(gradients, stop=lambda node: node.uid in borders or is_residual(node))
@@ -141,10 +147,12 @@ def _residuals(
 
 
 def _augmented(body: Body, residuals: Mapping[tuple[int, int], Sequence[Expr]]) -> tuple[Body, list[int]]:
-    """Return a body that also returns its residuals, and their output indices; return the body itself if it already
-    does."""
+    """Return a body that also returns the residuals, and their indices among its outputs.
+
+    If the outputs already contain all residuals, the body itself is returned.
+    """
     outputs = list(body.outputs)
-    # reversed, so that the table keeps the first of equal outputs
+    # reversed, so that the dict keeps the index of the first of equal outputs
     output_indices = {_value(output): index for index, output in reversed([*enumerate(outputs)])}
     for value, (node, *_) in residuals.items():
         if output_indices.setdefault(value, len(outputs)) == len(outputs):
@@ -158,7 +166,8 @@ def _augmented(body: Body, residuals: Mapping[tuple[int, int], Sequence[Expr]]) 
 
 
 def _value(node: Expr) -> tuple[int, int]:
-    """Return the identity of a node's value: its uid, or a call's uid and the index of the output that it reads."""
+    """Return a key that identifies the value of ``node``: its uid and −1, or for an Item the uid of the call and the
+    output index."""
     operation = node.operation
     return (node.operands[0].uid, operation.index) if isinstance(operation, Item) else (node.uid, -1)
 
@@ -174,8 +183,10 @@ def call_gradient(
     operands: tuple[Expr, ...],
     wanted: tuple[bool, ...] | None = None,
 ) -> list[Expr | None]:
-    """Record the gradients of a call's operands, including captured values; None for operands that are not
-    ``wanted``."""
+    """Record the gradients of the operands of ``call``, including captured values.
+
+    A gradient is None if the operand is not ``wanted``.
+    """
     if isinstance(call, MappedCall) and (parts := _split_invariants(call.body, call.batched)) is not None:
         return _split_gradient(call, *parts, upstream, result, operands, wanted)
     seeds = [upstream] if isinstance(upstream, Expr) else list(upstream)
@@ -187,7 +198,8 @@ def call_gradient(
     if differentiated.residuals:
         is_plain = differentiated.augmented.body is call.body
         augmented = call_like(call, differentiated.augmented.body)
-        # a second call in the scope of the first; the pass dedup makes consumers of the first call read it instead
+        # records a second call in the scope of the first one; the pass dedup makes consumers of the first call read the
+        # second
         forward = result if is_plain else _record_at(result, augmented, operands)
         residuals = [_output(forward, index) for index in differentiated.residuals]
     vjp_operands = (
@@ -197,10 +209,10 @@ def call_gradient(
     )
     if not isinstance(call, MappedCall):
         gradients = record(differentiated.vjp, vjp_operands)
-        # one call computes all gradients as separate outputs
+        # one call computes all gradients, as separate outputs
         return [None if index is None else _output(gradients, index) for index in differentiated.gradients]
     rows = [call.batched[i] for i in differentiated.inputs]
-    # residuals and seeds have a row per batch element; only operands may be shared
+    # residuals and seeds have one row for each batch element; only operands may be shared
     rows += [True] * (len(vjp_operands) - len(rows))
     gradients = record(call_like(call, differentiated.vjp.body, tuple(rows)), vjp_operands)
     return [
@@ -218,17 +230,18 @@ def _split_gradient(
     operands: tuple[Expr, ...],
     wanted: tuple[bool, ...] | None,
 ) -> list[Expr | None]:
-    """Record the gradients of a mapped call as gradients of two calls, of the ``invariant`` and the ``member`` body.
+    """Record the gradients of a mapped call as the gradients of two calls: of the ``invariant`` body and of the
+    ``member`` body.
 
-    Gradients of the invariants are summed over the batch before they are propagated further, because a sum of matrix
-    products is one matrix product, but a sum of their transposes is not.
+    The gradients of invariants are summed over the batch before they are propagated further. The reason is that a sum
+    of matrix products is one matrix product, but a sum of transposed products is not.
     """
     wanted = (True,) * len(operands) if wanted is None else wanted
     values = record(Call(invariant), operands)
     outputs = [_output(values, index) for index in range(len(invariant.outputs))]
     rows = (*call.batched, *[False] * len(outputs))
     inner = (*wanted, *[is_floating(output.dtype) for output in outputs])
-    # the member body reads the invariants as shared operands
+    # the invariants are shared operands of the member body
     mapped = MappedCall(member, call.size, rows)
     direct = call_gradient(mapped, upstream, result, (*operands, *outputs), inner)
     gradients, seeds = direct[: len(operands)], direct[len(operands) :]
@@ -240,7 +253,7 @@ def _split_gradient(
 
 
 def _record_at(result: Expr, operation: Call, operands: tuple[Expr, ...]) -> Expr:
-    """Record a call with the scope and source line of another call."""
+    """Record ``operation`` with the scope and the source line of ``result``, another call."""
     scope, origin = state.scope, state.origin
     state.scope, state.origin = result.scope, (result.code, result.instruction)
     try:
@@ -250,16 +263,16 @@ def _record_at(result: Expr, operation: Call, operands: tuple[Expr, ...]) -> Exp
 
 
 def _output(value: Expr, index: int) -> Expr:
-    """Return an output of a call."""
+    """Return the output ``index`` of the call ``value``."""
     type_ = value.type
     return record_typed(item(index), type_.parts[index], (value,)) if isinstance(type_, TupleType) else value
 
 
 def _split_invariants(body: Body, batched: tuple[bool, ...]) -> tuple[Body, Body] | None:
-    """Return two bodies that together compute a mapped body, or None if there are no invariants.
+    """Return two bodies that together compute ``body``, the body of a mapped call, or None if it has no invariants.
 
-    The first body returns the invariants that the rest reads. The operands of the second body are all operands and the
-    invariants. They are created once per combination of ``batched`` operands.
+    The first body returns the invariants that other nodes read. The operands of the second body are the operands of the
+    mapped call, followed by the invariants. The bodies are created once for each combination of ``batched`` operands.
     """
     key = "invariants", batched
     if key not in body.derived:
@@ -274,11 +287,11 @@ def _split_body(body: Body, batched: tuple[bool, ...]) -> tuple[Body, Body] | No
     borders = {node.uid for node in inputs}
     inside: dict[int, Expr] = {}
     read: dict[int, Expr] = {}
-    """invariants that other nodes read or that are results"""
+    """invariants that other nodes read, or that are outputs"""
     for node in body.nodes:
         if node.uid in borders or not node.operands:
             continue
-        # operations with side effects are not moved, because they run once per batch element
+        # operations with side effects are not moved, because they must run once for each batch element
         if node.operation.pure and not any(operand.uid in varying for operand in node.operands):
             inside[node.uid] = node
             continue

@@ -1,4 +1,4 @@
-"""Scopes of gradient nodes, which mirror the layer scopes of the forward node and refer to it.
+"""Scopes of gradient nodes: they mirror the layer scopes of the forward node, and refer to this node.
 
 The reference is a scope of kind "twin", which is not drawn. Copies of a body keep it, and nodes that a pass creates
 from a node are in that node's scope.
@@ -18,7 +18,7 @@ from explorer.core.ir.recording_context import Scope, state
 class Origin(NamedTuple):
     """Node of the program from which another node was created, and the rewrite that created it.
 
-    A rewrite is (rule, label of the replaced node).
+    ``rewrite`` is (rule, label of the replaced node).
     """
 
     node: Expr
@@ -29,10 +29,12 @@ class Origin(NamedTuple):
 def gradient_scopes(
     within: Scope | None = None, origins: Mapping[int, Origin] = MappingProxyType({})
 ) -> Iterator[Callable[[Expr], None]]:
-    """Yield a function that is called with a forward node; nodes recorded after the call belong to its gradient.
+    """Yield a function to be called with a forward node; nodes recorded after the call belong to the gradient of this
+    node.
 
-    The layer scopes around that node, up to ``within``, are repeated inside the current scope. ``origins`` maps uids of
-    forward nodes that a rewrite created to nodes of the program; the scope's type records the rewrite.
+    The layer scopes around the forward node, up to ``within``, are repeated inside the current scope. If a rewrite
+    created the forward node, ``origins`` maps its uid to the original node of the program; the scope's type records the
+    rewrite.
     """
     inside = state.scope
     mirrors: dict[int, Scope | None] = {}
@@ -40,7 +42,7 @@ def gradient_scopes(
     def enter(node: Expr) -> None:
         path = []
         scope = node.scope
-        # up to the first scope that is already mirrored, so that a net's layers are repeated only once
+        # stop at the first scope that is already mirrored, so that the layers of a net are repeated only once
         while scope is not None and scope is not within and id(scope) not in mirrors:
             path.append(scope)
             scope = scope.parent
@@ -59,7 +61,7 @@ def gradient_scopes(
 
 
 def forward_path(scope: Scope | None) -> tuple[int, ...]:
-    """Return the uids of the inlined calls around a gradient's scope, then the uid of its forward node."""
+    """Return the uids of the inlined calls around the scope of a gradient, followed by the uid of the forward node."""
     path = []
     while scope is not None:
         if scope.kind == "twin":

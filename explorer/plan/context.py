@@ -1,7 +1,7 @@
-"""Planning context: an id of everything except the graph that a plan depends on, for cache keys.
+"""Planning context: an id, for cache keys, of everything that a plan depends on except the graph.
 
-Planning is pure: equal graphs and equal options give equal plans, as long as no rule or kernel is registered or
-replaced.
+Planning is deterministic: equal graphs and equal options give equal plans, as long as no rule or kernel is registered
+or replaced.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ _latest: tuple[Options | None, tuple[Rule, ...], tuple[Callable[..., Any], ...],
 
 
 def planning_context(options: Options) -> int:
-    """Return an id for the options, the registered rules and the kernels; equal combinations have equal ids."""
+    """Return the id of the combination of ``options``, registered rules and kernels; equal combinations have equal
+    ids."""
     global _latest
     rules, functions = tuple(Rule.rules), tuple(kernels.values())
-    # Read the tuple in one step: another thread may replace it.
+    # Read the whole tuple at once, because another thread may replace it.
     last_options, last_rules, last_functions, context_id = _latest
     if options is not last_options or rules != last_rules or functions != last_functions:
         context_id = _contexts.setdefault((options, rules, functions), len(_contexts))

@@ -1,7 +1,7 @@
-"""Options of a plan: its passes, whose fields are the options, and the permitted changes to floating-point numbers.
+"""Options of a plan: its passes, and the permitted changes to floating-point numbers.
 
-Keyword arguments such as ``lanes=2`` or ``without=("fuse",)`` are converted to fields of passes only here. A plan
-depends only on its passes, so every option of a pass must be one of its fields.
+The fields of a pass are its options. Keyword arguments such as ``lanes=2`` or ``without=("fuse",)`` are converted to
+fields of passes only here. A plan depends only on its passes, so every option of a pass must be a field of the pass.
 """
 
 from __future__ import annotations
@@ -34,16 +34,17 @@ _REQUIRED = tuple([step.name for step in map(pass_of, PIPELINE) if step.required
 class Options:
     """Passes of a plan, and the permitted changes to floating-point numbers. Hashable, for use in cache keys.
 
-    ``without`` lists names of passes to exclude. ``lanes`` and ``order`` set fields of `Order`; ``cost_model`` sets the
-    field of every pass that has prices. ``batch``, ``inline`` and ``update`` replace the passes of the pipeline. Raises
-    OperandError or UnknownNameError for an option that no pass accepts.
+    ``without`` lists the names of passes to exclude. ``lanes`` and ``order`` set fields of `Order`. ``cost_model`` sets
+    the field of every pass that uses a cost model. ``batch``, ``inline`` and ``update`` replace passes of the pipeline.
+    Raises OperandError or UnknownNameError if no pass accepts an option.
     """
 
     passes: tuple[Step, ...]
     numerics: Level
     """permitted changes to numbers: "safe" or "fast" (plan/graph/numerics.py)"""
     inference: bool
-    """the plan is for a net: weights are known and constant, so that rules may read them (plan/graph/numerics.py)"""
+    """whether the plan is for a net, whose weights are known and constant, so that rules may read them
+    (plan/graph/numerics.py)"""
 
     def __init__(
         self,
@@ -92,24 +93,26 @@ class Options:
 
     @functools.cached_property
     def _hash(self) -> int:
-        """Cached hash, since options are looked up at each evaluation."""
+        """Hash of the options, cached because options are looked up at each evaluation."""
         return hash((self.passes, self.numerics, self.inference))
 
     def find(self, kind: type[P]) -> P:
-        """Return the pass of a class; raises UnknownNameError if it was excluded."""
+        """Return the pass of class ``kind``; raise UnknownNameError if it was excluded."""
         for step in self.passes:
             if isinstance(step, kind):
                 return step
         raise UnknownNameError(kind.name, kind="pass", known=pass_names(self.passes))
 
     def with_fields(self, kind: type[Pass], **changes: Any) -> Options:
-        """Return options in which some fields of the pass of a class are changed, if the pass was not excluded."""
+        """Return options in which fields of the pass of class ``kind`` are changed; if it was excluded, nothing
+        changes."""
         passes = tuple([_with(step, changes) if isinstance(step, kind) else step for step in self.passes])
         return self if passes == self.passes else replace(self, passes=passes)
 
     @functools.cached_property
     def of_bodies(self) -> Options:
-        """Options for bodies of calls that stay closed, each of which is one kernel: no lanes, workers or updates."""
+        """Options for the bodies of calls that are not inlined: one lane, no workers and no updates, because such a
+        call is one kernel."""
         return self.with_fields(Order, lanes=1).with_fields(Inline, network=None).with_fields(UpdateInPlace, pairs=())
 
 
@@ -136,12 +139,12 @@ def _check_without(without: object, passes: tuple[Step, ...]) -> None:
 
 
 def _replaced(step: Step, replacements: Mapping[type[Pass], Pass]) -> Step:
-    """Return the replacement for a step, or the step itself."""
+    """Return the replacement of ``step``, or ``step`` itself if there is none."""
     return next((replacement for kind, replacement in replacements.items() if isinstance(step, kind)), step)
 
 
 def _with(step: S, settings: Mapping[str, Any]) -> S:
-    """Return a step with the settings that are fields of its pass, or the step itself if nothing changes."""
+    """Return ``step`` with the settings that are fields of its pass, or ``step`` itself if nothing changes."""
     kind: type = type(step)
     names = _field_names(kind)
     if names.isdisjoint(settings):

@@ -1,4 +1,5 @@
-"""The pipeline: which passes run, in which order. It is data, so that plans can use different ones and display them.
+"""The pipeline: which passes run, and in which order. A pipeline is a tuple, so plans can use different pipelines and
+display them.
 
 Reasons for this order:
 
@@ -45,7 +46,7 @@ Step: TypeAlias = Pass | Again
 PassName: TypeAlias = Literal[
     "simplify", "dedup", "prune", "batch", "join", "constants", "algorithms", "fuse", "update", "memory_format"
 ]
-"""names that ``without`` accepts, for completion in editors; custom passes have further names"""
+"""names that ``without`` accepts, for completion in editors; user-defined passes have other names"""
 
 PIPELINE: tuple[Step, ...] = (
     Recall(),
@@ -71,7 +72,7 @@ PIPELINE: tuple[Step, ...] = (
 
 
 def default_passes() -> list[Step]:
-    """Return the passes of a plan in order, as a new list that you may extend, shorten or reorder.
+    """Return the passes of a plan in order, as a new list that can be extended, shortened or reordered.
 
     ``ex.Again`` runs a pass a second time if earlier stages changed the graph.
 
@@ -86,19 +87,20 @@ def default_passes() -> list[Step]:
 
 
 def pass_of(step: Step) -> Pass:
-    """Return the pass of a step."""
+    """Return the pass of ``step``."""
     return step.repeated if isinstance(step, Again) else step
 
 
 def pass_names(pipeline: Sequence[Step]) -> tuple[str, ...]:
-    """Return the distinct names of the passes that can be excluded or configured, in order."""
+    """Return the distinct names of the passes in ``pipeline``, in order."""
     return tuple(dict.fromkeys([pass_of(step).name for step in pipeline]))
 
 
 def check_pipeline(pipeline: object) -> None:
     """Raise OperandError if ``pipeline`` is not a sequence of passes that produces a schedule.
 
-    It must contain every required pass once and follow the order of kinds, and its passes must be hashable.
+    The pipeline must contain every required pass once, its passes must be in the order of their kinds, and they must be
+    hashable.
     """
     fix = "passes=[Mine(), *ex.default_passes()]"
     if not isinstance(pipeline, tuple):

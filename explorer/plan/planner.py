@@ -1,11 +1,11 @@
 """The planner: converts expressions to a schedule and records every decision. It computes no values.
 
-`EvalPlan` (run/evalplan.py) calls `plan` with the registered expressions, the diagnosis tools (run/diagnosis) with
-changed ones. The result depends only on expressions and options, not on the machine, the time or the values of tensors.
-Equal programs therefore have equal plans everywhere, so that plans can be cached, compared and tested.
+`EvalPlan` (run/evalplan.py) calls `plan` with the registered expressions, and the diagnosis tools (run/diagnosis) call
+it with changed expressions. The result depends only on expressions and options, not on the machine, the time or the
+values of tensors. Equal programs therefore have equal plans everywhere, and plans can be cached, compared and tested.
 
-The passes run in the order of the pipeline (plan/pipeline.py). All work on one PlanGraph, in which nodes are replaced
-and never rebuilt (assets/decisions/0002-planning-replaces-nodes.md).
+The passes run in the order of the pipeline (plan/pipeline.py). All passes change the same PlanGraph; nodes in it are
+replaced, but never rebuilt (assets/decisions/0002-planning-replaces-nodes.md).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from explorer.plan.schedule.schedule import Schedule
 from explorer.record.reasons import counted_text
 
 PLANNED = "planned"
-"""key of a body's only plan, if the body was sent from another process together with its plan"""
+"""key of a body's only plan, if another process sent the body together with its plan"""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -50,10 +50,10 @@ class Plan:
 
 @under({})
 def plan(roots: Sequence[Expr], options: Options | None = None, reusable: ReusableValues | None = None) -> Plan:
-    """Plan the evaluation of expressions.
+    """Return a plan that evaluates ``roots``.
 
-    ``reusable`` are values of earlier plans for the pass `Recall`. Raises StateError if a pass reads a result of a
-    later pass, and DeclarationError if a user's rule or pass breaks its contract.
+    ``reusable`` contains values of earlier plans for the pass `Recall`. Raises StateError if a pass reads a result of a
+    later pass, and DeclarationError if a user's rule or pass violates its contract.
 
     Example: ``plan([x @ w + b], Options(without=("fuse",))).schedule.kernels``.
     """
@@ -72,28 +72,28 @@ def plan(roots: Sequence[Expr], options: Options | None = None, reusable: Reusab
     changed: set[str] = set()
     for step in options.passes:
         planning_pass = pass_of(step)
-        # Nothing relevant to the pass changed, so its stage would be empty.
+        # Nothing that the pass depends on has changed, so its stage would be empty.
         if isinstance(step, Again) and changed.isdisjoint(step.after):
             continue
         if not planning_pass.has_work(graph):
             continue
         name = f"{planning_pass.name} again" if planning_pass.name in names else planning_pass.name
         names.add(planning_pass.name)
-        # A closed call is a kernel, whose working memory is that of its body's schedule.
+        # A call that was not inlined is one kernel; its working memory is given by the schedule of its body.
         if planning_pass.kind == "order":
             graph.note(_schedules_of_bodies(graph, options))
         if _run(planning_pass, name, graph):
-            # Use the stage's name, so that a step can also depend on a pass that ran "again".
+            # Use the name of the stage, so that a step can also depend on a repeated pass, such as "simplify again".
             changed.add(name)
-    graph.note(ReusableValues())  # values that were not reused must not live as long as the plan
+    graph.note(ReusableValues())  # values that were not reused must not be kept as long as the plan
     return Plan(graph, graph.scheduled, options, (time.perf_counter() - started) * 1e6)
 
 
 def plan_closed(body: Body, options: Options) -> tuple[Plan, tuple[Expr, ...]]:
-    """Return the plan of a body, and the parameters for a call's operands, in order.
+    """Return the plan of ``body``, and the parameters that represent the operands of a call, in order.
 
-    The plan is built once and cached with the body, for the current options and rules. Its kernels run one at a time,
-    regardless of the lanes in ``options``, because the call is one kernel of the surrounding plan.
+    The plan is built once for the current options and rules, and cached in the body. Its kernels run one at a time,
+    whatever the number of lanes in ``options``, because the call is one kernel of the surrounding plan.
     """
     options = options.of_bodies
     key = "closed", planning_context(options)
@@ -101,15 +101,16 @@ def plan_closed(body: Body, options: Options) -> tuple[Plan, tuple[Expr, ...]]:
     if cached is None:
         inputs, outputs = close_over(body, body.captured)
         with one_deeper(f"a plan of {body.name}"):
-            # setdefault: if two threads plan a body concurrently, both use the first plan.
+            # Use setdefault: if two threads plan a body concurrently, both use the first plan.
             cached = body.derived.setdefault(key, (plan(outputs, options), inputs))
     return cached
 
 
 def _schedules_of_bodies(graph: PlanGraph, options: Options) -> BodySchedules:
-    """Plan the bodies of the calls that were not inlined; return their schedules by id of the body.
+    """Plan the bodies of the calls that were not inlined; return their schedules by the id of the body.
 
-    This runs before the kernels are built, because the working memory of a call's kernel is that of its body's plan.
+    This must happen before the kernels are built, because the working memory of a call's kernel depends on the plan of
+    its body.
     """
     calls = [node.operation for node in graph.live if isinstance(node.operation, Call)]
     bodies = [body for call in calls for body in call.planned_bodies]
@@ -125,7 +126,7 @@ _watcher: ContextVar[Watcher | None] = ContextVar("explorer_recorded_graph", def
 def watching(watcher: Watcher) -> Iterator[None]:
     """Call ``watcher`` with the first graph that is planned inside the block, before any pass has run.
 
-    Planning takes longer than recording; meanwhile a notebook can show the graph as recorded.
+    Planning takes longer than recording. In the meantime, a notebook can show the graph as recorded.
     """
     token = _watcher.set(watcher)
     try:
@@ -135,26 +136,27 @@ def watching(watcher: Watcher) -> Iterator[None]:
 
 
 def _report_recorded(graph: PlanGraph) -> None:
-    """Call the watcher unless there is none or it was called before."""
+    """Call the watcher, unless there is none or it was called before."""
     watcher = _watcher.get()
     if watcher is not None:
-        _watcher.set(None)  # bodies of functions are planned during this call
+        _watcher.set(None)  # reset it first, because the bodies of functions may be planned during this call
         watcher(graph)
 
 
 def _report_progress(name: str, graph: PlanGraph) -> None:
-    """Call the user's progress callback, if any."""
+    """Call the user's progress callback, if there is one."""
     callback = current_callback()
     if callback is not None:
         callback(Progress("planning", f"{name} ({counted_text(len(graph.live), 'node')})"))
 
 
 def _run(planning_pass: Pass, name: str, graph: PlanGraph) -> bool:
-    """Run a pass and close its stage; return whether it replaced nodes, which may give other passes work."""
+    """Run a pass and end its stage; return whether it replaced nodes. If so, other passes may have work again."""
     _report_progress(planning_pass.name, graph)
     started, first, substitution_count = time.perf_counter(), len(graph.decisions), len(graph.substitutions)
     planning_pass.run(graph)
-    # Refreshing is free if the pass changed nothing; otherwise the next pass would see stale lists and reader counts.
+    # Refreshing takes no time if the pass changed nothing. Without it, the next pass would see outdated lists and
+    # reader counts.
     graph.refresh()
     _close_stage(
         graph, name, planning_pass.kind, planning_pass.purpose, first, started, dict(planning_pass.counts(graph))
@@ -171,7 +173,7 @@ def _close_stage(
     started: float,
     counts: dict[str, int] | None = None,
 ) -> None:
-    """Close a stage that started at decision ``first`` and at time ``started`` (perf_counter)."""
+    """Add the stage that started at the decision ``first`` and at the time ``started`` (perf_counter) to the graph."""
     micros = (time.perf_counter() - started) * 1e6
     stage = PlanStage(name, kind, purpose, first, len(graph.decisions), tuple(graph.live), counts or {}, micros)
     graph.stages.append(stage)

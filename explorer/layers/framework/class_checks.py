@@ -1,7 +1,7 @@
-"""Checks of layer classes at their declaration: ports, constructor arguments and forward.
+"""Checks of layer classes: ports, constructor arguments and ``forward``.
 
-``Layer`` calls them when a class is defined and when a layer is built, so that a wrong name raises an error at its line
-instead of at the first feed-forward, which may be in another file.
+``Layer`` calls them when a class is defined and when a layer is built. A wrong name therefore raises an error at the
+line that contains it. Without these checks, the error would occur at the first feed-forward, possibly in another file.
 """
 
 from __future__ import annotations
@@ -18,27 +18,28 @@ from explorer.core.types.tensor_type import TensorType
 from explorer.layers.framework.ports import Ports
 
 REQUIRED = inspect.Parameter.empty
-"""default of a constructor argument without a default"""
+"""marks a constructor argument that has no default"""
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """Constructor argument of a layer class."""
+    """Constructor argument of a layer class, with its default."""
 
     name: str
     default: Any = REQUIRED
 
 
 def fields_of(cls: type[Any], taken: Iterable[str]) -> tuple[Field, ...]:
-    """Return the inherited constructor arguments of a class, then the arguments that it annotates.
+    """Return the constructor arguments of ``cls``: first the inherited ones, then those that the class itself
+    annotates.
 
-    Raises DeclarationError for names that are ``taken`` or used by explorer's base classes.
+    Raises DeclarationError if a name is ``taken`` or used by explorer's base classes.
     """
     fields = {field.name: field for field in cls.fields}
     bases = [base for base in cls.__mro__[1:] if base.__module__.startswith("explorer.layers.")]
     reserved = {*taken, *[name for base in bases for name in vars(base)]} - set(fields)
     for name, annotation in inspect.get_annotations(cls).items():
-        # class variables are set by the class itself
+        # the class itself sets class variables, so they are not arguments
         if _class_variable(annotation):
             continue
         if name in reserved:
@@ -64,7 +65,8 @@ def fields_of(cls: type[Any], taken: Iterable[str]) -> tuple[Field, ...]:
 
 
 def bind(layer: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
-    """Return the values of a layer's fields; raise DeclarationError for arguments that do not fit."""
+    """Return the values of a layer's fields by name; raise DeclarationError if the arguments do not match the
+    fields."""
     signature = inspect.Signature(
         [
             inspect.Parameter(field.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=field.default)
@@ -84,7 +86,7 @@ def bind(layer: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> dict[
 
 
 def check_integers(layer: Any, *names: str, least: int = 1) -> None:
-    """Raise DeclarationError unless these arguments of a layer are integers of ``least`` or more."""
+    """Raise DeclarationError unless the arguments ``names`` of ``layer`` are integers of ``least`` or more."""
     for name in names:
         number = getattr(layer, name)
         if type(number) is not int or number < least:
@@ -96,7 +98,7 @@ def check_integers(layer: Any, *names: str, least: int = 1) -> None:
 
 
 def check_hashable(layer: Any) -> None:
-    """Raise DeclarationError for an argument that is not hashable, because its value could change."""
+    """Raise DeclarationError if an argument of ``layer`` is not hashable, because its value could change later."""
     for field in layer.fields:
         value = getattr(layer, field.name)
         try:
@@ -110,7 +112,8 @@ def check_hashable(layer: Any) -> None:
 
 
 def input_types(layer: Any, inputs: Mapping[str, TensorType]) -> dict[str, TensorType]:
-    """Return the types of a layer's inputs by port; raise DeclarationError or the errors of Ports if they are wrong."""
+    """Return the types of a layer's inputs by port; raise DeclarationError, or an error of Ports, if ``inputs`` is
+    wrong."""
     if not isinstance(inputs, Mapping):
         raise DeclarationError(
             f"inputs={inputs!r} of {layer!r}",
@@ -129,8 +132,9 @@ def input_types(layer: Any, inputs: Mapping[str, TensorType]) -> dict[str, Tenso
 
 
 def check_class(cls: type[Any], base: type[Any]) -> None:
-    """Raise DeclarationError if a class's constructor, ports or ``forward`` do not fit a layer."""
-    # Layers are rebuilt from their arguments (copies, sublayers), so the arguments must determine a layer completely.
+    """Raise DeclarationError if the constructor, the ports or ``forward`` of ``cls`` are not those of a valid layer
+    class."""
+    # Copies and sublayers are rebuilt from arguments, so a layer's arguments must determine it completely.
     if "__init__" in vars(cls):
         raise DeclarationError(
             f"__init__ of the layer class {cls.__name__}",
@@ -152,7 +156,7 @@ def check_class(cls: type[Any], base: type[Any]) -> None:
 
 
 def check_ports(owner: str, inputs: Any, outputs: Any) -> None:
-    """Raise DeclarationError unless port names are a tuple of different identifiers."""
+    """Raise DeclarationError unless ``inputs`` and ``outputs`` are tuples of different identifiers."""
     for what, names in (("inputs", inputs), ("outputs", outputs)):
         is_tuple_of_names = isinstance(names, tuple) and all(isinstance(name, str) for name in names)
         if not is_tuple_of_names or len(set(names)) != len(names):

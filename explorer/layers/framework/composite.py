@@ -1,7 +1,8 @@
 """Composite layers: sublayers and their connections, declared as a topology.
 
-The topology determines everything else: ports, parameters by path, which sublayers must feed gradients back, and the
-order of calls. A class that called its sublayers in its own ``forward`` would have to be run to find them.
+The topology determines everything else: the ports, the parameters and their paths, the sublayers that must feed
+gradients back, and the order of calls. If a class called its sublayers in its own ``forward``, it would have to be run
+to find them.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from explorer.layers.framework.policy_classes import GradPolicy
 from explorer.layers.framework.topology import Topology
 
 _MAX_DEPTH = 100
-"""maximum depth of nested sublayers; a deeper composite is assumed to contain itself"""
+"""maximum depth of nested sublayers; if the depth is larger, the composite probably contains itself"""
 
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """Decision whether a sublayer feeds gradients back to its inputs, and its reason."""
+    """Decision whether a sublayer feeds gradients back to its inputs, and the reason for the decision."""
 
     sublayer: str
     needed: bool
@@ -34,10 +35,11 @@ class Feedback:
 
 
 class Composite(Layer):
-    """Layer that consists of sublayers; a class declares its ``topology``, or ``declare`` chooses it based on policies.
+    """Layer that consists of sublayers. A subclass sets ``topology``, or defines ``declare`` to choose a topology
+    according to policies.
 
-    The connection clauses determine the ports, in the order of the class's ``inputs`` and ``outputs`` if it lists them.
-    ``arguments`` returns the constructor arguments of each sublayer.
+    The connection clauses determine the ports. If the class lists ``inputs`` and ``outputs``, the ports are in this
+    order. ``arguments`` returns the constructor arguments of each sublayer.
     """
 
     topology: ClassVar[Topology | None] = None
@@ -66,7 +68,8 @@ class Composite(Layer):
         super().__init_subclass__()
 
     def declare(self) -> Topology:
-        """Return the topology for this layer's arguments and policies; by default the class attribute ``topology``."""
+        """Return the topology for the layer's arguments and policies; the default is the class attribute
+        ``topology``."""
         if self.topology is None:
             raise DeclarationError(
                 f"the composite {type(self).__name__} has no topology",
@@ -76,11 +79,11 @@ class Composite(Layer):
         return self.topology
 
     def arguments(self) -> Mapping[str, Mapping[str, Any]]:
-        """Return a mapping of sublayers to their constructor arguments by name."""
+        """Return the constructor arguments of each sublayer: sublayer name → argument name → value."""
         return {}
 
     def prepare(self) -> None:
-        """Create the sublayers with the policies that apply to them and the feedback that is required."""
+        """Create the sublayers, with the policies that apply to them and the decisions whether they feed back."""
         if self.name.count("/") >= _MAX_DEPTH:
             raise DeclarationError(
                 f"a {type(self).__name__} nested {_MAX_DEPTH} sublayers deep",
@@ -113,15 +116,18 @@ class Composite(Layer):
                 raise UnknownNameError(name, kind=f"sublayer of {self!r} in its arguments", known=names)
         self.sublayers: dict[str, Layer] = {}
         self.feedback: list[Feedback] = []
-        """feedback decision for each sublayer, in order"""
+        """for each sublayer, in order, the decision whether it feeds back"""
         active = {"": self.feeds_back}
         for name in self.wiring.order:
-            # In topological order, because whether a sublayer feeds back depends on the sublayers that it reads.
+            # The order is topological, because the decision for a sublayer depends on the sublayers whose outputs it
+            # reads.
             active[name] = self._add_sublayer(name, arguments.get(name, {}), active)
 
     def _add_sublayer(self, name: str, arguments: Mapping[str, Any], active: Mapping[str, bool]) -> bool:
-        """Add a sublayer; return whether it updates or feeds back, because then the sublayers that read it must feed
-        back."""
+        """Create a sublayer; return whether it updates parameters or feeds back.
+
+        If it does, the sublayers that read its outputs must feed back.
+        """
         taken = {"name", "policies", "train", "inputs"} & {*arguments}
         if taken:
             raise DeclarationError(
@@ -131,8 +137,8 @@ class Composite(Layer):
             )
         feedback = self._feedback(name, active)
         sublayer = self._construct(name, arguments, feedback)
-        # Whether a layer updates is known only once it is created. If it does, and its output returns to its own input,
-        # that input needs a gradient too.
+        # Only after a layer is created is it known whether it updates parameters. If it does, and its output is fed to
+        # its own input in the next step, this input needs a gradient too.
         if not feedback.needed and sublayer.updates() and self.returns(name):
             feedback = Feedback(name, True, "it is trained, and its output comes back through time")
             sublayer = self._construct(name, arguments, feedback)
@@ -142,11 +148,13 @@ class Composite(Layer):
         return feedback.needed or bool(sublayer.updates())
 
     def _feedback(self, name: str, active: Mapping[str, bool]) -> Feedback:
-        """Return whether a sublayer feeds back; ``active`` maps earlier sublayers to whether they update or feed
-        back."""
+        """Decide whether a sublayer feeds back.
+
+        ``active`` maps the names of earlier sublayers to whether they update parameters or feed back.
+        """
         policies = self.policies.of(name, self.name)
         own, inherited = [p.given.get(GradPolicy.feedback_output) for p in (policies, self.policies)]
-        # A policy of the composite requests the gradients of its own inputs, not of its sublayers' inputs.
+        # A policy set for the composite requests the gradients of the composite's inputs, not of its sublayers' inputs.
         is_requested = own is not inherited and own is not None and own.value
         if not self.train:
             return Feedback(name, False, "a layer for inference has no gradients")
@@ -162,18 +170,18 @@ class Composite(Layer):
         return Feedback(name, False, "nothing before it is trained")
 
     def _construct(self, name: str, arguments: Mapping[str, Any], feedback: Feedback) -> Layer:
-        """Create a sublayer with the composite's policies and the feedback decision."""
+        """Create a sublayer with the policies that the composite has for it, and with the feedback decision."""
         policies = self.policies.of(name, self.name)
         policies.given[GradPolicy.feedback_output] = ResolvedPolicy(feedback.needed, f"inferred: {feedback.reason}")
         sublayer_class = self.wiring.sublayers[name]
         return sublayer_class(f"{self.name}/{name}", policies=policies, train=self.train, **arguments)
 
     def returns(self, name: str) -> bool:
-        """Return whether gradients flow from a sublayer's output back to its own input."""
+        """Return whether gradients flow from the output of the sublayer ``name`` back to its own input."""
         return False
 
     def __getitem__(self, name: str) -> Layer:
-        """Return a sublayer by name, or a nested sublayer by path, such as "weight/parameter"."""
+        """Return the sublayer ``name``, or a nested sublayer if it is a path, such as "weight/parameter"."""
         first, _, rest = name.partition("/")
         if first not in self.sublayers:
             raise UnknownNameError(first, kind=f"sublayer of {self!r}", known=self.sublayers)
@@ -187,7 +195,7 @@ class Composite(Layer):
         return tuple([_path(name, path) for name, layer in self.sublayers.items() for path in layer.paths()])
 
     def parameters(self) -> dict[str, Parameter]:
-        """Return all parameters by path."""
+        """Return all parameters: path → parameter."""
         return {
             _path(name, path): parameter
             for name, layer in self.sublayers.items()
@@ -195,28 +203,32 @@ class Composite(Layer):
         }
 
     def updates(self) -> frozenset[str]:
-        """Return the paths of the parameters that update."""
+        """Return the paths of the parameters for which gradients are built."""
         return frozenset([_path(name, path) for name, layer in self.sublayers.items() for path in layer.updates()])
 
     def sources(self) -> Iterator[ParameterHolder]:
-        """Yield the parameter sources of all sublayers, in order."""
+        """Yield the sources of all sublayers, in order; sources hold the parameters."""
         for layer in self.sublayers.values():
             yield from layer.sources()
 
     def skeleton(self) -> Self:
-        """Return a copy of the layer and its sublayers without values."""
+        """Return a copy of the layer and its sublayers without parameter values."""
         copy = super().skeleton()
         vars(copy)["sublayers"] = {name: layer.skeleton() for name, layer in self.sublayers.items()}
         return copy
 
     def grad_collect(self, collector: GradCollector) -> None:
-        """Collect the gradients of all parameters, including sublayers that were fed separately."""
+        """Add the gradients of all parameters to ``collector``, including gradients from sublayers that were fed
+        separately."""
         super().grad_collect(collector)
         for layer in self.sublayers.values():
             layer.grad_collect(collector)
 
     def neutral_invariant(self) -> None:
-        """Raise StateError unless this layer and all sublayers were fed backward as often as forward, and collected."""
+        """Raise StateError unless this layer and all sublayers are neutral.
+
+        A layer is neutral if it was fed backward as often as forward, and its gradients were collected.
+        """
         super().neutral_invariant()
         for layer in self.sublayers.values():
             layer.neutral_invariant()
@@ -226,7 +238,7 @@ class Composite(Layer):
         return type(self), self.wiring, tuple([(name, layer.blueprint) for name, layer in self.sublayers.items()])
 
     def expand(self, values: Mapping[str, Expr], parameters: Mapping[str, Expr]) -> dict[str, Expr]:
-        """Record a call of each sublayer in topological order."""
+        """Record a call of each sublayer, in topological order; return the outputs by port."""
         port_values: dict[tuple[str, str], Expr] = {("", port): value for port, value in values.items()}
         for name, layer in self.sublayers.items():
             inputs = {port: port_values[self.wiring.sources[name, port]] for port in layer.inputs}
@@ -242,7 +254,7 @@ class Composite(Layer):
 
 
 def _ordered(cls: type[Layer], what: str, named: Any, ports: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the ports of a topology in the order of the class's declaration."""
+    """Return ``ports``, the ports of the topology, in the order ``named`` by the class, if it names them."""
     if not named:
         return ports
     if set(named) != set(ports):

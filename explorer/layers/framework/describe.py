@@ -1,7 +1,8 @@
-"""Descriptions of layers: sublayers in order, policies with their origin, and gradients with their reasons.
+"""Descriptions of layers: sublayers in order, policies and where they were set, and which gradients are built and
+why.
 
-``layer.describe()`` returns them as text, and recordings store them as rows, so that a view can show them without the
-engine. Nothing is recorded or run, because the layer's class, arguments and policies determine the description.
+``layer.describe()`` returns a description as text. Recordings store descriptions as rows, so a view can show them
+without the engine. A layer's class, arguments and policies determine its description, so nothing is recorded or run.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from explorer.record.layer_rows import Layer as LayerRow
 
 
 def layer_row(layer: Any) -> LayerRow:
-    """Return a layer as plain data, without its sublayers."""
+    """Return a description of ``layer`` as a row, without its sublayers."""
     wiring = vars(layer).get("wiring")
     return LayerRow(
         layer.name,
@@ -35,7 +36,7 @@ def layer_row(layer: Any) -> LayerRow:
 
 
 def description(layer: Any) -> str:
-    """Return a description of a layer and its sublayers: order, clauses, policies and gradients, with reasons."""
+    """Return a description of a layer and its sublayers: order, topology clauses, policies, gradients, and reasons."""
     rows: list[LayerRow] = []
     pending: list[Any] = [layer]
     while pending:
@@ -53,7 +54,7 @@ def sublayers(layer: Any) -> Mapping[str, Any]:
 
 
 def _policies(layer: Any) -> Iterator[Policy]:
-    """Yield all policies that were set, and the defaults of other policies that the layer's class reads."""
+    """Yield all policies that were set for ``layer``, and the defaults of other policies that its class reads."""
     policies = layer.policies.given
     layer_class: Any = type(layer)
     read = _policies_read(layer_class)
@@ -73,14 +74,14 @@ def _policy_source(policy: ResolvedPolicy) -> str:
 
 @cache
 def _policies_read(cls: type) -> tuple[type[PolicyClass], ...]:
-    """Return the major policy classes to which the methods of a layer class refer."""
+    """Return the policy classes to which methods of the layer class ``cls`` refer."""
     majors: dict[Any, None] = {}
     for base in reversed(cls.__mro__):
         for member in vars(base).values():
             method = inspect.unwrap(member.fget) if isinstance(member, property) and member.fget else member
             if isinstance(method, FunctionType):
-                # layers do not declare the policies that they read, so they are found among the global names in a
-                # method's code
+                # Layers do not declare the policies that they read. These are found among the global names that the
+                # code of a method uses.
                 global_values = [method.__globals__.get(name) for name in method.__code__.co_names]
                 majors.update(dict.fromkeys(filter(_is_major, global_values)))
     return tuple(majors)
@@ -91,11 +92,12 @@ def _is_major(value: Any) -> bool:
 
 
 def _feedback(layer: Any) -> Iterator[Feedback]:
-    """Yield whether each sublayer feeds back, or whether a parameter's gradient is built, with the reason."""
+    """Yield, for each sublayer, whether it feeds back, and for a parameter whether its gradient is built, with the
+    reasons."""
     trains = layer.train
     for feedback in vars(layer).get("feedback", ()):
         inside = sublayers(layer).get(feedback.sublayer)
-        if inside is None or not inside.inputs:  # sources have no inputs
+        if inside is None or not inside.inputs:  # sources have no inputs, so they do not feed back
             continue
         yield Feedback(
             feedback.sublayer, trains and feedback.needed, feedback.reason if trains else "the layer is for inference"

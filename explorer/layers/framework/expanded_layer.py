@@ -1,8 +1,8 @@
-"""Expanded layers, whose operations are individual nodes in the layers' boxes instead of parts of a call.
+"""Expanded layers: the operations of a layer recorded as individual nodes instead of one call.
 
-``feed_forward`` records one call of a function that equal layers share. To show a layer, ``Layer.explore`` records its
-expressions again in the layer's own scopes and with its own parameters, because the shared function's graph has neither
-its name nor its parameters.
+``feed_forward`` records one call of a function that equal layers share. The graph of this function contains neither the
+name nor the parameters of a particular layer. To show a layer, ``Layer.explore`` therefore records its expressions
+again, in the layer's own scopes and with its own parameters.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from explorer.layers.framework.recording_state import expanding
 
 @dataclass(frozen=True, slots=True)
 class ExpandedLayer:
-    """Expressions of a layer: outputs by port, and gradients by port or parameter."""
+    """Expressions of a layer: outputs by port, and gradients by the name of the input port or the parameter."""
 
     outputs: Mapping[str, Expr]
     gradients: Mapping[str, Expr]
     valued: bool
-    """whether all inputs and parameters have values, so that the layer can be run"""
+    """whether all inputs and parameters have values; if so, the layer can be run"""
 
 
 def expand(layer: Layer, inputs: Any = None) -> ExpandedLayer:
-    """Record a layer's expressions for inputs (types or values by port), with gradients if it is a training layer.
+    """Record the expressions of ``layer`` for ``inputs``, with gradients if it is a training layer.
 
-    The only input of a layer may be given without its port.
+    ``inputs`` maps ports to types or values. If the layer has only one input, its type or value may be given directly.
 
-    Raises UnknownNameError for a wrong port, OperandError for a port with neither a type nor a value.
+    Raises UnknownNameError if a port is wrong, and OperandError if a port has neither a type nor a value.
     """
     input_values = _input_values(layer, inputs)
     operands = {
@@ -81,12 +81,12 @@ def _input_values(layer: Layer, inputs: Any) -> dict[str, Any]:
 def _gradients(
     layer: Layer, operands: Mapping[str, Expr], expander: LayerExpander, outputs: Mapping[str, Expr]
 ) -> dict[str, Expr]:
-    """Record only the gradients that feed-backward would return and collect."""
+    """Record the gradients that feed-backward would return or collect, and no others."""
     wanted = dict(operands) if layer.feeds_back else {}
     wanted.update({path or layer.name: expander.parameters[path] for path in sorted(layer.updates())})
     names = {
         node.uid: name for name, node in reversed(wanted.items())
-    }  # a shared parameter is listed under its first name
+    }  # a parameter with several names is listed under the first one
     wanted = {name: node for name, node in wanted.items() if names[node.uid] == name and has_gradient(node.type)}
     if not wanted:
         return {}
@@ -97,24 +97,24 @@ def _gradients(
 
 
 class LayerExpander:
-    """Recorder of the calls of one layer and its sublayers."""
+    """Recorder that records the operations of one layer and its sublayers instead of their calls."""
 
     def __init__(self, layer: Layer) -> None:
         self.parameters: dict[str, Expr] = {}
-        """expressions of the parameters, by path"""
+        """path of a parameter → its expression"""
         self._sources = dict(zip(layer.paths(), layer.sources(), strict=True))
         self._outside = f"{layer.name}/"
         self._paths = {id(source): path for path, source in self._sources.items()}
         self._shared: dict[int, Expr] = {}
 
     def call(self, layer: Layer, values: Mapping[str, Expr], parameters: Mapping[str, Expr | None]) -> dict[str, Expr]:
-        """Record the outputs by port in the current scope, with parameters that were not recorded yet."""
+        """Record the outputs by port in the current scope; record parameters that were not recorded yet."""
         box = state.scope
         assert box is not None  # set by the caller
-        # the recorder reads the layer's policies and feedback from its box
+        # the recorder of the view reads the policies and feedback of the layer from its scope
         box.payload = layer
-        # A parameter is drawn in the box of its layer. A layer that repeats a sublayer draws the sublayer's parameters
-        # once, next to it.
+        # A parameter is recorded in the scope of its layer. If a layer calls a sublayer repeatedly, the sublayer's
+        # parameters are recorded once, next to the sublayer.
         passes_on = bool(vars(layer).get("sublayers")) and not layer.repeats
         parameter_nodes: Mapping[str, Any] = parameters
         if not passes_on:
@@ -130,7 +130,7 @@ class LayerExpander:
         return outputs
 
     def _parameter(self, source: ParameterHolder) -> Expr:
-        """Return a source's tensor, or a placeholder if it is not initialized yet."""
+        """Return the tensor of ``source``, or a placeholder of its type if it is not initialized yet."""
         path, parameter = self._paths[id(source)], source.held
         node = self._shared.get(id(parameter)) if parameter is not None else None
         if node is None and parameter is None:

@@ -1,6 +1,6 @@
 """Fillers: random or constant initial values of parameters.
 
-Initializers and parameter policies use them. They draw with the generator that is passed to them, so that a value
+Initializers and parameter policies use fillers. A filler draws from the generator that is passed to it, so a value
 depends only on the seed and the parameter's name.
 """
 
@@ -19,19 +19,19 @@ from explorer.core.types.tensor_type import Array, Shape
 
 
 class VarScalePolicy(PolicyClass):
-    """Policy that sets the distribution of a VarScale filler; None keeps the filler's distribution."""
+    """Policy that sets the distribution of VarScale fillers; None keeps the distribution of the filler."""
 
     distribution = Minor(None, among=(None, "uniform", "normal"), recorded=False)
 
 
 class Filler:
-    """Base class of fillers, which draw a parameter's elements; subclasses define ``draw``."""
+    """Base class of fillers, which draw the elements of a parameter; a subclass defines ``draw``."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
 
     def draw(self, generator: np.random.Generator, shape: Shape) -> Any:
-        """Draw an array of a shape, which is then converted to the parameter's dtype."""
+        """Draw an array of ``shape``; it is then converted to the parameter's dtype."""
         raise DeclarationError(
             f"the filler {type(self).__name__} without draw",
             rule="a filler must define draw()",
@@ -39,11 +39,12 @@ class Filler:
         )
 
     def under(self, policies: Policies) -> Filler:
-        """Return the filler for a parameter's policies; the filler itself unless a subclass overrides this method."""
+        """Return the filler for a parameter with ``policies``; the default is the filler itself."""
         return self
 
     def fill(self, shape: Shape, generator: np.random.Generator) -> Array:
-        """Draw an array; raise DeclarationError if ``draw`` returned another shape or elements that are not numeric."""
+        """Draw an array of ``shape``; raise DeclarationError if ``draw`` returns another shape or elements that are not
+        numeric."""
         drawn = np.asarray(self.draw(generator, shape))
         if drawn.shape != shape or drawn.dtype.kind not in "biuf":
             raise DeclarationError(
@@ -62,7 +63,7 @@ class Constant(Filler):
     value: float = 0.0
 
     def draw(self, generator: np.random.Generator, shape: Shape) -> Any:
-        """Draw numbers of a shape."""
+        """Draw an array of ``shape``."""
         return np.full(shape, self.value)
 
 
@@ -81,7 +82,7 @@ class Uniform(Filler):
             )
 
     def draw(self, generator: np.random.Generator, shape: Shape) -> Any:
-        """Draw numbers of a shape."""
+        """Draw an array of ``shape``."""
         return generator.uniform(self.low, self.high, shape)
 
 
@@ -98,19 +99,20 @@ class Gaussian(Filler):
             raise DeclarationError(f"{self!r}", rule="a standard deviation must not be negative", fix="deviation=0.01")
 
     def draw(self, generator: np.random.Generator, shape: Shape) -> Any:
-        """Draw numbers of a shape."""
+        """Draw an array of ``shape``."""
         return generator.normal(self.mean, self.deviation, shape)
 
 
 @named_methods
 @dataclass(frozen=True)
 class VarScale(Filler):
-    """Filler with mean zero and variance ``scale`` / fan, where fan is a weight's number of connections.
+    """Filler with mean 0 and variance ``scale`` / fan, where fan is the number of inputs or outputs connected by a
+    weight.
 
-    The fans of a matrix (in, out) are in and out. The fans of filters (out, in, …) are multiplied by the window's size.
-    With fewer than two axes, both fans are the number of elements. The default is Glorot initialization; ``scale=2,
-    fan="in"`` is He initialization. The policy VarScalePolicy.distribution (PNormVarScale, PUniformVarScale) selects
-    another distribution.
+    The fans of a matrix (in, out) are in and out. For filters (out, in, …), in and out are multiplied by the window's
+    size. If the parameter has fewer than two axes, both fans are its number of elements. The default is Glorot
+    initialization; ``scale=2, fan="in"`` is He initialization. The policy VarScalePolicy.distribution (PNormVarScale,
+    PUniformVarScale) selects another distribution.
     """
 
     scale: float = 1.0
@@ -126,12 +128,12 @@ class VarScale(Filler):
             )
 
     def under(self, policies: Policies) -> Filler:
-        """Return the filler with the policies' distribution."""
+        """Return the filler with the distribution that ``policies`` set, if they set one."""
         chosen = policies.select(VarScalePolicy).distribution
         return self if chosen is None else replace(self, distribution=chosen)
 
     def draw(self, generator: np.random.Generator, shape: Shape) -> Any:
-        """Draw numbers of a shape."""
+        """Draw an array of ``shape``."""
         fan_in, fan_out = _fans(shape)
         fan = {"in": fan_in, "out": fan_out, "avg": (fan_in + fan_out) / 2}[self.fan]
         variance = self.scale / max(1.0, fan)

@@ -1,6 +1,6 @@
-"""Initial values of parameters from a load buffer, from named values, or from a filler, in this order.
+"""Initial values of parameters: from a load buffer, from named values, or from a filler, in this order.
 
-The load buffer comes first, because initialized parameters are added to it and layers that share a parameter find it
+Initialized parameters are added to the load buffer. It is searched first, so layers that share a parameter find it
 there.
 """
 
@@ -20,13 +20,13 @@ from explorer.layers.framework.parameters import Parameter, tensor_for
 from explorer.layers.framework.policy_classes import ParameterPolicy
 
 Buffer: TypeAlias = MutableMapping[str, Any]
-"""parameters or arrays by name; initialized parameters are added and shared by later layers"""
+"""name → parameter or array; initialized parameters are added, so that later layers can share them"""
 
 Major = TypeVar("Major", bound=PolicyClass)
 
 
 class ParameterHolder(Protocol):
-    """Source of a parameter inside a layer; initializers create the parameter, and the holder keeps it."""
+    """Source inside a layer that holds a parameter; an initializer creates the parameter."""
 
     shape: tuple[int, ...]
     held: Parameter | None
@@ -36,18 +36,18 @@ class ParameterHolder(Protocol):
         """Name of the source, under which its parameter is looked up."""
 
     def select(self, major: type[Major]) -> Major:
-        """Return the values of a major policy class."""
+        """Return the values of the policy class ``major``."""
 
     def begin(self, initializer: Initializer | None, buffer: Buffer) -> Parameter:
-        """Create the parameter and add it to the load buffer."""
+        """Create the parameter and add it to ``buffer``, the load buffer."""
 
     def hold(self, parameter: Parameter) -> None:
-        """Keep the parameter."""
+        """Keep ``parameter`` as the source's parameter."""
 
 
 @named_methods
 class Initializer:
-    """Initial values by parameter name, a filler for other parameters, and the seed of fillers.
+    """Initial values by parameter name, and a filler with a seed for all other parameters.
 
     The policy ParameterPolicy.initializer selects one of ``fillers`` by name. ``names`` maps a parameter's name to the
     name under which it is looked up, so that two layers can share one parameter. Values that a filler draws depend only
@@ -88,15 +88,19 @@ class Initializer:
         return f"Initializer({[*self.values]}, filler={self.filler!r}, seed={self.seed})"
 
     def unused(self) -> tuple[str, ...]:
-        """Return the names of unused values, which may be misspelt parameter names for which a filler was used."""
+        """Return the names of values that no parameter used.
+
+        Such a name may be misspelt; a filler then initialized the parameter.
+        """
         return tuple([name for name in self.values if name not in self._used])
 
     def name(self, own: str) -> str:
-        """Return the name under which a parameter is looked up."""
+        """Return the name under which the parameter ``own`` is looked up."""
         return self.names.get(own, own)
 
     def make(self, own: str, type_: TensorType, policies: Policies, buffer: Buffer) -> Parameter:
-        """Create a parameter from the buffer, the values or a filler; raise StateError if it is in none of them."""
+        """Create a parameter from the buffer, the values or a filler; raise StateError if none of them has a value for
+        it."""
         name = self.name(own)
         buffered = buffer.get(name)
         parameter_policies = policies.select(ParameterPolicy, own)
@@ -107,7 +111,7 @@ class Initializer:
                 rule="the policy ParameterPolicy.type must be a subclass of Parameter",
                 fix=f"class {parameter_class.__name__}(ex.layers.Parameter): …",
             )
-        # Share the object itself, because layers that share a parameter are trained together.
+        # Share the Parameter object itself, so that training changes it for all layers that share it.
         if isinstance(buffered, Parameter):
             if not isinstance(buffered, parameter_class):
                 raise OperandError(
@@ -135,13 +139,15 @@ class Initializer:
                 rule="a parameter must be in the load buffer or the initializer's values, or have a filler",
                 fix=f"init(Initializer({{{name!r}: array}})), or Initializer(filler=VarScale()), or a filler policy",
             )
-        # One generator per parameter, so that adding a layer does not change initial values of other layers.
+        # Use one generator for each parameter, so that adding a layer does not change the initial values of other
+        # layers.
         generator = np.random.default_rng([self.seed, *name.encode()])
         drawn = filler.under(policies).fill(type_.shape, generator)
         return parameter_class(name, tensor_for(name, drawn, type_, "drawn for"))
 
     def _filler_of(self, name: str | None, own: str) -> Filler | None:
-        """Return the filler of a name from a policy; raise UnknownNameError for an unknown name."""
+        """Return the filler ``name``, which a policy set, or the default filler if it is None; raise UnknownNameError
+        if it is unknown."""
         if name is not None and name not in self.fillers:
             raise UnknownNameError(
                 name,

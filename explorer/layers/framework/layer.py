@@ -1,9 +1,9 @@
-"""Layers, which have names, parameters, policies and ports, and record expressions instead of computing.
+"""Layers: objects with names, parameters, policies and ports that record expressions instead of computing.
 
-Feeding forward records one call of a traced function, which layers with equal class, arguments and policies share.
-Feeding backward records the call of its gradients. A training layer keeps a stack of feed-forwards, from which each
-feed-backward takes the last one. ``ex.grad`` computes gradients of expressions; layers have their own entry point
-because users may feed gradients back one layer at a time, in their own order.
+Feeding forward records one call of a traced function. Layers with equal class, arguments and policies share this
+function. Feeding backward records a call of the function's gradients. A training layer keeps a stack of its
+feed-forwards; each feed-backward takes the last one from it. ``ex.grad`` computes gradients of expressions. Layers have
+``feed_backward`` too, because users may want to feed gradients back one layer at a time, in their own order.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ from explorer.layers.framework.recording_state import current_expander, forbid_i
 from explorer.ops.creation.constants import Zero
 from explorer.record.layer_rows import Layer as LayerRow
 
-# weak, so that a function lives as long as one of its layers
+# weak values, so that a function is freed with the last of its layers
 _functions: WeakValueDictionary[Any, Function[..., Any]] = WeakValueDictionary()
 """blueprint → traced function"""
 
 
 def _shared(layer: Layer) -> Function[..., Any]:
-    """Return the function that all layers with this layer's blueprint share.
+    """Return the function that is shared by all layers whose blueprint equals the blueprint of ``layer``.
 
     Its arguments are the inputs by port, then the parameters in the order of ``layer.paths()``.
     """
@@ -67,13 +67,13 @@ def _body(layer: Layer) -> Any:
         with recording_forward(layer):
             return layer.outputs_of(layer.expand(values, parameters))
 
-    body.__wrapped__ = MethodType(type(layer).forward, layer)  # type: ignore[attr-defined]  # captured values are tracked
+    body.__wrapped__ = MethodType(type(layer).forward, layer)  # captured values are tracked
     return body
 
 
 @dataclass(frozen=True, slots=True)
 class ForwardRecord:
-    """Record of one feed-forward: operands and results of its call, and the functions that were being traced."""
+    """Record of one feed-forward: operands and results of the call, and the functions that were being traced."""
 
     inputs: Mapping[str, Expr]
     parameters: Mapping[str, Parameter]
@@ -83,19 +83,20 @@ class ForwardRecord:
 
 @dataclass(frozen=True, slots=True)
 class PendingGradient:
-    """Gradient of a parameter from a feed-backward, and the functions that were being traced."""
+    """Gradient of a parameter from one feed-backward, and the functions that were being traced."""
 
     parameter: Parameter
     gradient: Expr
     traces: tuple[int, ...]
 
     def check(self, layer: Layer) -> None:
-        """Raise StateError if the gradient was recorded in another function's body."""
+        """Raise StateError if the gradient was recorded in the body of another function."""
         check_same_body(layer, self.traces, "collecting the gradients")
 
 
 def check_same_body(layer: Layer, traces: tuple[int, ...], what: str) -> None:
-    """Raise StateError unless the functions being traced are ``traces``, in which the layer was fed forward."""
+    """Raise StateError unless the functions being traced are still ``traces``; the layer was fed forward in these
+    functions."""
     if traces != state.traces:
         raise StateError(
             f"{what} of {layer!r}, which was fed in another function's body",
@@ -106,12 +107,12 @@ def check_same_body(layer: Layer, traces: tuple[int, ...], what: str) -> None:
 
 @named_methods
 class Layer:
-    """Base class of layers, which are built for inference, or for training with ``train=True``.
+    """Base class of layers. A layer is built for inference, or for training if ``train=True``.
 
     A subclass lists its ports, annotates its constructor arguments, and defines ``forward``. A layer is built with a
-    name, these arguments and policies. Passing the types of its ``inputs`` makes it a training layer that accepts no
-    other types. Attributes cannot be changed once it is built; ``prepare`` sets attributes that are derived from
-    arguments.
+    name, these arguments and policies. If the types of its ``inputs`` are passed, it is a training layer that accepts
+    only these types. After a layer is built, its attributes cannot be changed. ``prepare`` sets attributes that are
+    derived from arguments.
 
     >>> class Scaled(ex.layers.Layer):
     ...     factor: float = 2.0
@@ -127,7 +128,8 @@ class Layer:
     fields: ClassVar[tuple[Field, ...]] = ()
     """constructor arguments"""
     repeats: ClassVar[bool] = False
-    """whether it calls a sublayer repeatedly, so that its parameters are drawn next to that sublayer"""
+    """whether the layer calls a sublayer repeatedly; if so, the sublayer's parameters are shown next to it, not
+    inside"""
     _running: ClassVar[frozenset[str]] = frozenset(
         {"_name", "_train", "policies", "types", "forward_records", "pending_gradients", "blueprint", "_function"}
     )
@@ -163,14 +165,16 @@ class Layer:
         self.prepare()
         self.types = {} if inputs is None else input_types(self, inputs)
         self.blueprint = self.make_blueprint()
-        """key of everything on which the recorded forward depends; layers with equal keys share one function"""
+        """key that contains everything on which the recorded forward depends; layers with equal keys share one
+        function"""
 
     def prepare(self) -> None:
-        """Finish the layer after arguments and policies were set; subclasses validate them here."""
+        """Finish the layer after its arguments and policies are set; a subclass overrides this method to validate
+        them."""
         self.policies.check((), self.name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        # the blueprint is set last, so prepare() can set derived attributes
+        # the blueprint is set after prepare(), which can therefore set derived attributes
         if "blueprint" in vars(self):
             raise StateError(
                 f"the attribute {name!r} of {self!r} set to {value!r}",
@@ -187,12 +191,15 @@ class Layer:
 
     @property
     def train(self) -> bool:
-        """Whether the layer is for training, so that it keeps records for feed_backward."""
+        """Whether the layer is for training; if so, it keeps records of feed-forwards for feed_backward."""
         forbid_in_shared_forward(self, "train")
         return self._train
 
     def forward(self, *inputs: Any, **_: Any) -> Any:
-        """Record the outputs from inputs passed by port, and return one expression or a mapping by port."""
+        """Record the outputs; return one expression, or a mapping of ports to expressions.
+
+        Inputs are passed by keyword; the keywords are the ports.
+        """
         raise DeclarationError(
             f"the layer class {type(self).__name__} without forward",
             rule="a layer class must define forward()",
@@ -200,26 +207,26 @@ class Layer:
         )
 
     def sources(self) -> Iterator[ParameterHolder]:
-        """Yield the sources inside the layer, which hold its parameters."""
+        """Yield the sources inside the layer; sources hold the parameters."""
         return iter(())
 
     def paths(self) -> tuple[str, ...]:
-        """Return the paths of its parameters relative to the layer; "" is the layer itself."""
+        """Return the paths of the layer's parameters, relative to the layer; "" is the layer itself."""
         return ()
 
     def parameters(self) -> dict[str, Parameter]:
-        """Return its parameters by path; raise StateError if one is not initialized."""
+        """Return the layer's parameters by path; raise StateError if one is not initialized."""
         return {}
 
     def updates(self) -> frozenset[str]:
-        """Return the paths of the parameters whose gradients are built."""
+        """Return the paths of the parameters for which gradients are built."""
         return frozenset()
 
     def init(self, initializer: Initializer | None = None, buffer: Buffer | None = None) -> None:
-        """Initialize all parameters (see Initializer), or none of them if one has no value.
+        """Initialize all parameters (see Initializer); if one of them has no value, none is initialized.
 
-        Initialized parameters are added to the buffer, and parameters in the buffer are shared. Example:
-        ``init(Initializer(filler=VarScale()))``.
+        Initialized parameters are added to ``buffer``, and parameters that are already in the buffer are shared.
+        Example: ``init(Initializer(filler=VarScale()))``.
         """
         if initializer is not None and not isinstance(initializer, Initializer):
             raise DeclarationError(
@@ -235,16 +242,17 @@ class Layer:
                 fix="init(initializer, {})",
             )
         entered = dict(buffer)
-        # create all parameters before keeping any, so that a missing value leaves the layer unchanged
+        # create all parameters before keeping any of them, so that the layer is unchanged if a value is missing
         initialised = [(source, source.begin(initializer, entered)) for source in self.sources()]
         for source, parameter in initialised:
             source.hold(parameter)
         buffer.update(entered)
 
     def load_weights(self, weights: Mapping[str, Any]) -> None:
-        """Assign arrays by parameter name; extra names are ignored, and all arrays are checked before any is assigned.
+        """Assign arrays by parameter name; other names in ``weights`` are ignored.
 
-        Raises UnknownNameError for a parameter without an array, OperandError for an array that does not fit.
+        All arrays are checked before any is assigned. Raises UnknownNameError if the array of a parameter is missing,
+        and OperandError if an array has the wrong shape or dtype.
         """
         if not isinstance(weights, Mapping):
             raise DeclarationError(
@@ -263,8 +271,8 @@ class Layer:
         return {parameter.name: parameter.array for parameter in self.parameters().values()}
 
     def grad_collect(self, collector: GradCollector) -> None:
-        """Add the parameter gradients from feed_backward to a collector."""
-        # check all gradients before collecting any, so that an error collects nothing
+        """Add the gradients of parameters from previous feed-backwards to ``collector``."""
+        # check all gradients before collecting any, so that nothing is collected if one check fails
         for pending in self.pending_gradients:
             pending.check(self)
         for pending in self.pending_gradients:
@@ -272,7 +280,10 @@ class Layer:
         self.pending_gradients.clear()
 
     def neutral_invariant(self) -> None:
-        """Raise StateError unless the layer was fed backward as often as forward, and its gradients were collected."""
+        """Raise StateError unless the layer is neutral.
+
+        A layer is neutral if it was fed backward as often as forward, and its gradients were collected.
+        """
         if self.forward_records:
             more = "once" if len(self.forward_records) == 1 else f"{len(self.forward_records)} times"
             raise StateError(
@@ -289,10 +300,11 @@ class Layer:
             )
 
     def feed_forward(self, *positional: Any, **named: Any) -> Any:
-        """Record the outputs as a single call; return one expression, or Ports for several outputs.
+        """Record one call of the layer; return its output, or Ports if the layer has several outputs.
 
-        Inputs are passed by position, by port, or as one mapping; arrays and numbers are converted. Raises
-        UnknownNameError for a wrong port, and OperandError if an input is missing, set twice or has a wrong type.
+        Inputs are passed by position, by port, or as one mapping; arrays and numbers are converted to expressions.
+        Raises UnknownNameError if a port is wrong, and OperandError if an input is missing, set twice or has a wrong
+        type.
         """
         ports = self._as_ports(self.inputs, "input", positional, named)
         values = _operands(self, ports)
@@ -318,10 +330,11 @@ class Layer:
     __call__ = feed_forward
 
     def feed_backward(self, *positional: Any, **named: Any) -> Any:
-        """Record the inputs' gradients from the outputs' gradients; return one expression, or Ports for several inputs.
+        """Record the gradients of the inputs from the gradients of the outputs; return one expression, or Ports if
+        there are several inputs.
 
-        Gradients are None if they are not fed back. Gradients of parameters are kept for ``grad_collect``. Arrays and
-        numbers are converted to the output's dtype. Raises StateError for an inference layer, and if the layer was not
+        A gradient is None if it is not fed back. The gradients of parameters are kept for ``grad_collect``. Arrays and
+        numbers are converted to the output's dtype. Raises StateError if the layer is for inference, or if it was not
         fed forward.
         """
         ports = self._as_ports(self.outputs, "output", positional, named)
@@ -329,26 +342,28 @@ class Layer:
         return gradients[self.inputs[0]] if len(self.inputs) == 1 else Ports(self.inputs, repr(self), gradients)
 
     def sublayer(self, name: str) -> Layer | None:
-        """Return the sublayer of this name, or None."""
+        """Return the sublayer ``name``, or None if there is none."""
         return sublayers(self).get(name)
 
     def to_row(self) -> LayerRow:
-        """Return the layer as plain data, without its sublayers."""
+        """Return a description of the layer as a row, without its sublayers."""
         return layer_row(self)
 
     def describe(self) -> str:
-        """Return a description of the layer and its sublayers: order, clauses, policies and gradients, with reasons."""
+        """Return a description of the layer and its sublayers: order, topology clauses, policies, gradients, and
+        reasons."""
         return description(self)
 
     def explore(self, inputs: Any = None, **options: Any) -> View:
-        """Show the layer's graph with its description, and the graph of gradients for a training layer.
+        """Show the layer's graph with its description, and for a training layer also the graph of its gradients.
 
-        ``inputs`` are types or values by port, or the only input; a layer built for given types needs none.
+        ``inputs`` maps ports to types or values; a single input may be given directly. If the layer was built for given
+        types, ``inputs`` may be omitted.
         """
         return hooks.explore(self, inputs=inputs, **options)
 
     def select(self, major: type[Major]) -> Major:
-        """Return the layer's values of a major policy class."""
+        """Return the layer's values of the policy class ``major``."""
         return self.policies.select(
             major, self._name, lambda minor: forbid_in_shared_forward(self, f"policy {minor!r}")
         )
@@ -359,17 +374,18 @@ class Layer:
         return bool(self.select(GradPolicy).feedback_output)
 
     def make_blueprint(self) -> Any:
-        """Return a key of class, attributes and policies; raise DeclarationError for arguments that may change."""
+        """Return a key made of the class, attributes and policies; raise DeclarationError if an argument could
+        change."""
         check_hashable(self)
         attributes = {name: value for name, value in vars(self).items() if name not in self._running}
         return type(self), attribute_key(attributes), self.policies.recorded()
 
     def expand(self, values: Mapping[str, Expr], parameters: Mapping[str, Expr]) -> Any:
-        """Record the outputs from inputs by port and parameters by path."""
+        """Record the outputs from inputs ``values`` by port and parameters by path."""
         return self.forward(**values)
 
     def call(self, values: Mapping[str, Expr], parameters: Mapping[str, Expr]) -> dict[str, Expr]:
-        """Record the call and return the outputs by port; the layer's policies apply to the operations inside."""
+        """Record the call and return its outputs by port. The layer's policies apply to the operations inside it."""
         reached = reaching(self.policies)
         if not reached:
             return self._call(values, parameters)
@@ -384,7 +400,7 @@ class Layer:
             with recording_forward(self):
                 return self.outputs_of(self.expand({}, {}))
         argument_names = [path or "value" for path in parameters]
-        # a port may have the same name as a parameter, but argument names must be unique
+        # an input port may have the same name as a parameter, but argument names must be unique
         argument_names = [
             f"{argument_name} (parameter)" if argument_name in values else argument_name
             for argument_name in argument_names
@@ -396,14 +412,15 @@ class Layer:
 
     @property
     def function(self) -> Function[..., Any]:
-        """Traced function of the call, shared by layers with the same blueprint."""
+        """Traced function of the call; layers with the same blueprint share it."""
         traced = vars(self).get("_function")
         if traced is None:
             traced = vars(self)["_function"] = _shared(self)
         return traced
 
     def outputs_of(self, results: Any) -> dict[str, Expr]:
-        """Return the results of ``forward`` by port; raise DeclarationError unless each port has an expression."""
+        """Return ``results``, returned by ``forward``, as a dict by port; raise DeclarationError unless each port has
+        an expression."""
         if isinstance(results, Expr) and len(self.outputs) == 1:
             return {self.outputs[0]: results}
         if not isinstance(results, Mapping) or set(results) != set(self.outputs):
@@ -424,7 +441,7 @@ class Layer:
         return {port: results[port] for port in self.outputs}
 
     def _as_ports(self, ports: tuple[str, ...], what: str, positional: tuple[Any, ...], named: dict[str, Any]) -> Ports:
-        """Return values, passed by position, by name or as one mapping, by port."""
+        """Return values that were passed by position, by name or as one mapping, as Ports."""
         mapped = len(positional) == 1 and isinstance(positional[0], Mapping)
         if len(positional) == len(ports) and not named and not mapped:
             return Ports(ports, repr(self), dict(zip(ports, positional, strict=True)))
@@ -440,14 +457,20 @@ class Layer:
         return empty.set(**dict(zip(ports, positional, strict=False))).set(**named).complete()
 
     def skeleton(self) -> Self:
-        """Return a copy without values, which the shared function keeps so that the layer itself can be freed."""
-        copy = object.__new__(type(self))  # arguments were checked already, and __setattr__ would reject them
+        """Return a copy without values.
+
+        The shared function keeps this copy instead of the layer, so the layer itself can be freed.
+        """
+        copy = object.__new__(type(self))  # __init__ would check arguments again
         vars(copy).update({name: value for name, value in vars(self).items() if name != "_function"})
         vars(copy).update(forward_records=[], pending_gradients=[])
         return copy
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state for copies, which share parameters unless deep or pickled, but have their own stacks."""
+        """Return the state for copying and pickling.
+
+        Copies have their own stacks; a shallow copy shares the parameters.
+        """
         state = {name: value for name, value in vars(self).items() if name not in ("_function", "blueprint")}
         return {**state, "forward_records": [*self.forward_records], "pending_gradients": [*self.pending_gradients]}
 
@@ -460,7 +483,7 @@ class Layer:
 
 
 def _operands(layer: Layer, ports: Ports) -> dict[str, Expr]:
-    """Convert a layer's inputs to expressions by port; errors mention the port."""
+    """Convert a layer's inputs to expressions by port; if a conversion fails, the error mentions the port."""
     values: list[Any] = []
     for port in layer.inputs:
         value = ports[port]
@@ -475,9 +498,9 @@ def _operands(layer: Layer, ports: Ports) -> dict[str, Expr]:
 
 
 def _feed_backward(layer: Layer, ports: Ports) -> dict[str, Expr | None]:
-    """Record the gradients of the last feed-forward's inputs, or None if they are not fed back.
+    """Record the gradients of the inputs of the last feed-forward; a gradient is None if it is not fed back.
 
-    Gradients of parameters that update are kept in ``layer.pending_gradients``.
+    Requested gradients of parameters are added to ``layer.pending_gradients``.
     """
     if not layer.train:
         raise StateError(
@@ -505,7 +528,7 @@ def _feed_backward(layer: Layer, ports: Ports) -> dict[str, Expr | None]:
     wanted += [path in updates for path in last.parameters]
     with scope("gradient", "gradient"), scope(layer.name, "layer", type(layer).__name__, layer):
         gradients = _gradients(next(iter(last.outputs.values())), seeds, wanted)
-    # only now, so that feed_backward can be repeated if the gradients cannot be recorded
+    # remove the record only now, so that feed_backward can be repeated if recording the gradients fails
     layer.forward_records.pop()
     layer.pending_gradients.extend(
         PendingGradient(parameter, gradient, state.traces)
@@ -516,15 +539,18 @@ def _feed_backward(layer: Layer, ports: Ports) -> dict[str, Expr | None]:
 
 
 def _gradients(output: Expr, seeds: list[Expr | None], wanted: list[bool]) -> list[Expr | None]:
-    """Return the gradient of each wanted operand of an output's call, or the algebraic zero if it is unreached."""
-    # a call with several outputs is one node, and its outputs are items of it
+    """Return the gradients of the wanted operands of the call that computes ``output``.
+
+    A gradient is an algebraic zero if the outputs do not depend on the operand, and None if it is not wanted.
+    """
+    # a call with several outputs is one node; its outputs are Items that read this node
     node = output.operands[0] if isinstance(output.operation, Item) else output
     call = node.operation
     if not any(wanted):
         return [None] * len(wanted)
-    if not isinstance(call, Call):  # a source returns its tensor without a call
+    if not isinstance(call, Call):  # sources return their tensors without a call
         return [seeds[0] if is_wanted else None for is_wanted in wanted]
-    operands = node.operands  # captured values come last and get no gradient
+    operands = node.operands  # captured values are the last operands, and their gradients are not wanted
     wanted_operands = (*wanted, *[False] * (len(operands) - len(wanted)))
     is_single = not isinstance(output.operation, Item)
     with gradient_scopes(node.scope) as enter_gradient_of:
@@ -543,13 +569,15 @@ def _gradients(output: Expr, seeds: list[Expr | None], wanted: list[bool]) -> li
 
 
 def has_gradient(type_: AnyType) -> bool:
-    """Return whether values of a type have gradients."""
+    """Return whether values of ``type_`` have gradients."""
     return isinstance(type_, TensorType) and is_floating(type_.dtype)
 
 
 def _seed(layer: Layer, port: str, output: Expr, gradient: Any) -> Expr | None:
-    """Return an output's gradient as an expression, converted from arrays and numbers; raise OperandError if it does
-    not have the output's type."""
+    """Return ``gradient``, the gradient of ``output``, as an expression; arrays and numbers are converted.
+
+    Raises OperandError if it does not have the output's type.
+    """
     if gradient is None:
         return None
     type_ = output.tensor_type

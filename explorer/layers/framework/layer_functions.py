@@ -1,6 +1,6 @@
-"""Layer functions that accept any object and do nothing if it does not have the method.
+"""Functions that call a layer's method, and do nothing if the object does not have it.
 
-Loops over the parts of a program therefore need not know which parts have parameters or state.
+A loop over the parts of a program therefore need not check which parts have parameters or state.
 """
 
 from __future__ import annotations
@@ -18,38 +18,38 @@ if TYPE_CHECKING:
 
 @named
 def init(thing: Any, initializer: Initializer | None = None, buffer: Buffer | None = None) -> None:
-    """Initialize an object's parameters; do nothing if it has no ``init``."""
+    """Initialize the parameters of ``thing``; do nothing if it has no ``init``."""
     _call_method(thing, "init", initializer, buffer)
 
 
 def load_weights(thing: Any, weights: Mapping[str, Any]) -> None:
-    """Assign arrays by parameter name; do nothing if the object has no ``load_weights``."""
+    """Assign arrays by parameter name; do nothing if ``thing`` has no ``load_weights``."""
     _call_method(thing, "load_weights", weights)
 
 
 def save_weights(thing: Any) -> dict[str, Any]:
-    """Return the arrays of an object's parameters by name; an empty dict if it has no ``save_weights``."""
+    """Return the arrays of the parameters of ``thing`` by name, or an empty dict if it has no ``save_weights``."""
     weights: dict[str, Any] | None = _call_method(thing, "save_weights")
     return {} if weights is None else weights
 
 
 def grad_collect(thing: Any, collector: GradCollector) -> None:
-    """Add an object's gradients to a collector; do nothing if it has no ``grad_collect``."""
+    """Add the gradients of ``thing`` to ``collector``; do nothing if it has no ``grad_collect``."""
     _call_method(thing, "grad_collect", collector)
 
 
 def neutral_invariant(thing: Any) -> None:
-    """Raise StateError if an object keeps state of a pass; do nothing if it has no ``neutral_invariant``."""
+    """Raise StateError if ``thing`` is not neutral; do nothing if it has no ``neutral_invariant``."""
     _call_method(thing, "neutral_invariant")
 
 
 def feed_forward(thing: Any, *inputs: Any, **named: Any) -> Any:
-    """Return the outputs of ``thing.feed_forward``, or None if there is no such method."""
+    """Return the result of ``thing.feed_forward``, or None if there is no such method."""
     return _call_method(thing, "feed_forward", *inputs, **named)
 
 
 def feed_backward(thing: Any, *gradients: Any, **named: Any) -> Any:
-    """Return the gradients from ``thing.feed_backward``, or None if there is no such method."""
+    """Return the result of ``thing.feed_backward``, or None if there is no such method."""
     return _call_method(thing, "feed_backward", *gradients, **named)
 
 

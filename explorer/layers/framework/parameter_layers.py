@@ -1,7 +1,7 @@
 """Sources: layers without inputs whose output is a parameter or a constant.
 
-They are the leaves of the layer tree. Only sources obtain values (see initializer.py) and keep them between calls;
-other layers only pass on expressions.
+Sources are the leaves of the layer tree. Only sources are initialized (see initializer.py) and keep values between
+calls. Other layers only compute expressions from expressions.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from explorer.layers.framework.recording_state import current_expander
 
 
 class Source(Layer):
-    """Layer with one tensor of a given shape, named like the layer; policies set its dtype, device and filler."""
+    """Layer that outputs one tensor of ``shape``, named like the layer. Policies set its dtype, device and filler."""
 
     shape: tuple[int, ...]
     inputs: ClassVar[tuple[str, ...]] = ()
     begins_with: ClassVar[Filler | None] = None
-    """filler of the class, used if no policy sets one"""
+    """filler that is used if no policy sets one"""
     _running: ClassVar[frozenset[str]] = Layer._running | {"held"}
 
     def prepare(self) -> None:
-        """Check the shape."""
+        """Raise DeclarationError unless ``shape`` is a tuple of integers of 0 or more."""
         super().prepare()
         shape = self.shape
         if not isinstance(shape, tuple) or not all(type(n) is int and n >= 0 for n in shape):
@@ -46,10 +46,10 @@ class Source(Layer):
         self.held: Parameter | None = None
 
     def begin(self, initializer: Initializer | None, buffer: Buffer) -> Parameter:
-        """Return the parameter with its initial value from the load buffer, from the initializer's values, or from a
-        filler.
+        """Return the parameter, initialized from the load buffer, from the initializer's values, or from a filler.
 
-        The parameter is added to the buffer. Raises StateError if there is no value, OperandError if it does not fit.
+        The parameter is added to the buffer. Raises StateError if there is no value for it, and OperandError if the
+        value has the wrong shape or dtype.
         """
         policies = self.select(ParameterPolicy)
         type_ = TensorType(self.shape, policies.dtype, policies.device)
@@ -58,26 +58,26 @@ class Source(Layer):
         return parameter
 
     def hold(self, parameter: Parameter) -> None:
-        """Keep a parameter."""
-        # bypasses __setattr__, because the parameter is not part of the blueprint
+        """Keep ``parameter`` as the source's parameter."""
+        # __setattr__ is bypassed; it would raise, but the parameter is not part of the blueprint
         vars(self)["held"] = parameter
 
     def sources(self) -> Iterator[Source]:
-        """Yield itself."""
+        """Yield this source."""
         yield self
 
     def skeleton(self) -> Self:
-        """Return the source without its parameter."""
+        """Return a copy of the source without its parameter."""
         copy = super().skeleton()
         vars(copy)["held"] = None
         return copy
 
     def paths(self) -> tuple[str, ...]:
-        """Return its own path."""
+        """Return the path of the source's parameter, ""."""
         return ("",)
 
     def parameters(self) -> dict[str, Parameter]:
-        """Return its own parameter."""
+        """Return the source's parameter by its path, ""; raise StateError if it is not initialized."""
         if self.held is None:
             raise StateError(
                 f"the parameter of {self!r} is not initialized",
@@ -88,7 +88,10 @@ class Source(Layer):
         return {"": self.held}
 
     def call(self, values: Mapping[str, Expr], parameters: Mapping[str, Expr]) -> dict[str, Expr]:
-        """Return the tensor by port, without the cost of a call to a function that returns its operand."""
+        """Return the tensor by port.
+
+        The tensor is returned directly, because a call of a function that returns its operand would only take time.
+        """
         if current_expander() is None and type(self).expand is Source.expand:
             return self.outputs_of(self.expand(values, parameters))
         return super().call(values, parameters)
@@ -100,12 +103,12 @@ class Source(Layer):
 
 
 class ParamSource(Source):
-    """Source of a parameter, whose gradient is built and collected with PUpdate."""
+    """Source of a parameter. If PUpdate is set, the parameter's gradient is built and collected."""
 
     def updates(self) -> frozenset[str]:
-        """Return its own path with PUpdate, otherwise an empty set."""
+        """Return the source's own path if PUpdate is set, otherwise an empty set."""
         return frozenset({""}) if self.select(GradPolicy).update else frozenset()
 
 
 class ValueSource(Source):
-    """Source of a constant, which is initialized like a parameter but not changed by training."""
+    """Source of a constant: initialized like a parameter, but not changed by training."""

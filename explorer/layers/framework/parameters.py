@@ -1,7 +1,7 @@
-"""Parameters of layers, which are named tensors that training changes, and collectors of their gradients.
+"""Parameters of layers, and collectors of their gradients.
 
-A parameter is a reference to a tensor: training replaces the tensor, and expressions that were recorded before keep
-their value.
+A parameter is a named reference to a tensor. Training replaces the tensor; expressions that were recorded before keep
+the old tensor.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from explorer.ops.elementwise.arithmetic import add_n
 
 
 class Parameter:
-    """Named tensor that can be replaced; layers that share a parameter refer to the same object.
+    """Named reference to a tensor that can be replaced; layers that share a parameter refer to the same object.
 
-    A subclass, selected by the policy ParameterPolicy.type, may override ``assign``, for example to limit weights.
+    The policy ParameterPolicy.type selects a subclass. A subclass may override ``assign``, for example to limit
+    weights.
     """
 
     __slots__ = ("_memory", "_type", "_value", "name")
@@ -38,16 +39,18 @@ class Parameter:
 
     @property
     def value(self) -> Tensor:
-        """The tensor, or a copy made on access while training keeps the elements in its own memory.
+        """The tensor.
 
-        A function that reads it while being traced is traced again after the tensor is replaced.
+        While training keeps the elements in its own memory, each access returns a copy of them. If a function reads
+        ``value`` while it is traced, it is traced again after the tensor is replaced.
         """
         note(self._tensor)
         return self._tensor()
 
     @value.setter
     def value(self, value: Tensor) -> None:
-        # Programs read elements of this type; another type would cause errors far from here, or none.
+        # Programs that read the elements expect this type. Another type would cause errors far from here, or wrong
+        # results.
         if not isinstance(value, Tensor) or (value.shape, value.dtype) != (self._type.shape, self._type.dtype):
             type_ = value.type if isinstance(value, Tensor) else type(value).__name__
             raise OperandError(
@@ -67,7 +70,7 @@ class Parameter:
         self._value, self._memory, self._type = value, None, value.tensor_type
 
     def convert(self, dtype: Any) -> None:
-        """Convert the elements to a dtype, such as the dtype of a module to which the parameter is added."""
+        """Convert the elements to ``dtype``, for example to the dtype of a module to which the parameter is added."""
         if self._type.dtype != dtype:
             self._replace(tensor(self.array, dtype, name=self.name, device=self.device))
 
@@ -82,26 +85,29 @@ class Parameter:
         return self._type.device
 
     def to_device(self, device: Device) -> None:
-        """Move the elements to a device; expressions recorded before keep the old elements."""
+        """Copy the elements to ``device``; expressions that were recorded before keep the old elements."""
         if device is not self.device:
             self.value = tensor(self.array, name=self.name, device=device)
 
     @property
     def memory(self) -> Any:
-        """Array on its device in which training keeps the elements, or None if there is none or it was replaced
-        since."""
+        """Array in which training keeps the elements, on the parameter's device.
+
+        None if training does not keep them, or if they were replaced since.
+        """
         return self._memory
 
     @property
     def elements(self) -> Any:
-        """Elements as an array on its device, which must not be written to."""
+        """Elements as an array on the parameter's device; it must not be written to."""
         note(self._tensor)
         return self.value.storage.array if self._memory is None else self._memory
 
     def keep_in(self, memory: Any) -> None:
-        """Read the elements from an array on its device from now on; call it again after each update of the array.
+        """Read the elements from ``memory``, an array on the parameter's device, from now on.
 
-        If a subclass overrides ``assign``, for example to limit weights, the elements are assigned instead.
+        Call this method again after each update of the array. If a subclass overrides ``assign``, for example to limit
+        weights, the elements are assigned instead.
         """
         if type(self).assign is not Parameter.assign:
             self.assign(on_host(self._type, memory))
@@ -109,22 +115,24 @@ class Parameter:
             self._memory, self._value = memory, None
 
     def assign(self, array: Any) -> None:
-        """Assign a copy of new elements; expressions recorded before keep the old elements.
+        """Assign a copy of the elements in ``array``; expressions that were recorded before keep the old elements.
 
-        Raises OperandError for another shape and for a dtype that cannot be converted.
+        Raises OperandError if the shape differs or the dtype cannot be converted.
         """
         self.value = self.made({self.name: array})
 
     def made(self, arrays: Mapping[str, Any]) -> Tensor:
-        """Return the array of its name as a tensor; raise UnknownNameError if it is missing, OperandError if it is
-        wrong."""
+        """Return the array for this parameter in ``arrays`` as a tensor.
+
+        Raises UnknownNameError if there is none, and OperandError if its shape or dtype is wrong.
+        """
         if self.name not in arrays:
             raise UnknownNameError(self.name, kind="weight", known=arrays, fix="pass an array for every parameter")
         return tensor_for(self.name, arrays[self.name], self.value.tensor_type, "assigned to")
 
     @property
     def array(self) -> Array:
-        """Elements, read-only."""
+        """Elements as a read-only array."""
         return self.value.array
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -136,7 +144,8 @@ class Parameter:
 
 
 def tensor_for(name: str, value: Any, type_: TensorType, where: str) -> Tensor:
-    """Copy a value to a tensor for the named parameter; raise OperandError if shape or dtype do not fit."""
+    """Copy ``value`` to a tensor of ``type_`` for the parameter ``name``; raise OperandError if shape or dtype do not
+    match."""
     try:
         array = value.array if isinstance(value, Tensor) else np.asarray(value)
     except ValueError as error:
@@ -151,7 +160,7 @@ def tensor_for(name: str, value: Any, type_: TensorType, where: str) -> Tensor:
             rule=f"the value must have the parameter's shape, {type_.shape}",
             fix="check the layer's arguments, or the name",
         )
-    # for user-defined dtypes, compare the dtypes of the stored numbers
+    # if dtypes are user-defined, compare the dtypes of the stored numbers
     stored = numbers_of(array)
     stored_dtype = numbers_of(np.empty((), type_.dtype)).dtype
     if stored.dtype.kind not in "biuf" or not (
@@ -176,8 +185,9 @@ class GradCollector:
         self._parts_of: dict[int, tuple[Parameter, list[Expr]]] = {}
 
     def collect(self, parameter: Parameter, gradient: Expr) -> None:
-        """Add a gradient of a parameter."""
-        # by identity, because parameters are shared as objects, and different parameters may have the same name
+        """Add ``gradient`` to the gradient of ``parameter``."""
+        # parameters are identified by object, because layers share the object, and different parameters may have the
+        # same name
         self._parts_of.setdefault(id(parameter), (parameter, []))[1].append(gradient)
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Policies that explorer's layers read, and common policy objects."""
+"""Policies that explorer's layers read, and frequently used policy objects."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from explorer.layers.framework.parameters import Parameter
 
 
 class GradPolicy(PolicyClass):
-    """Policies of gradients: whether gradients of parameters and of inputs are built."""
+    """Policies for gradients: whether the gradients of parameters, and the gradients of inputs, are built."""
 
     update = Minor(False, among=(False, True), recorded=False)
     feedback_output = Minor(False, among=(False, True), recorded=False)
 
 
 class ParameterPolicy(PolicyClass):
-    """Policies of parameters: class, dtype, device, and the filler used if there is no named value.
+    """Policies for parameters: class, dtype, device, and the filler that is used if there is no named value.
 
     ``type`` is a subclass of Parameter. ``filler`` is the filler object; if None, ``initializer`` is the name of one of
     the Initializer's ``fillers``.
@@ -34,21 +34,23 @@ class ParameterPolicy(PolicyClass):
 
 
 class InputPolicy(PolicyClass):
-    """Policies of inputs; with ``row_vector`` the left input of a Dot layer is a single row or a vector, treated as
-    1×n."""
+    """Policies for inputs.
+
+    With ``row_vector``, the left input of a Dot layer must be a single row or a vector, which is treated as 1×n.
+    """
 
     row_vector = Minor(False, among=(False, True))
 
 
 class PerceptronPolicy(PolicyClass):
-    """Policies of a single-layer perceptron: its activation layer, and whether it adds a bias."""
+    """Policies for single-layer perceptrons: the class of the activation layer, and whether a bias is added."""
 
     activation = Minor(kind=type)
     bias_involved = Minor(True, among=(False, True))
 
 
 class DimensionPolicy(PolicyClass):
-    """Policies of axes: which ones or how many a layer processes, and whether reduced axes are kept with size 1."""
+    """Policies for axes: which axes, or how many, a layer processes, and whether reduced axes are kept with size 1."""
 
     keep = Minor(False, among=(False, True))
     count = Minor(1, kind=int)
@@ -56,10 +58,11 @@ class DimensionPolicy(PolicyClass):
 
 
 class RecurrentPolicy(PolicyClass):
-    """Policies of a recurrent layer: its step layer, the time axis, and whether gradients flow back through time.
+    """Policies for recurrent layers: the class of the step layer, the time axis, and whether gradients flow back
+    through time.
 
-    ``axis`` is the time axis of every input, or pairs (port, axis); inputs of other ports are passed whole to each
-    step.
+    ``axis`` is the time axis of every input, or a tuple of pairs (port, axis). In the latter case, inputs at other
+    ports are passed whole to each step.
     """
 
     step = Minor(kind=type)
@@ -68,7 +71,8 @@ class RecurrentPolicy(PolicyClass):
 
 
 class GRUPolicy(PolicyClass):
-    """Policies of a GRU: biases, and whether the reset gate is applied before or after the product with the state.
+    """Policies for a GRU: whether biases are added, and whether the reset gate is applied before or after the product
+    with the state.
 
     "before" is (r·h) @ U, as originally published; "after" is r·(h @ U), as in PyTorch and cuDNN.
     """
@@ -78,7 +82,7 @@ class GRUPolicy(PolicyClass):
 
 
 def PUpdateIs(value: bool) -> Policy:  # noqa: N802  # MetaNN's name for a parametrized policy
-    """Return ``PUpdate`` or ``PNoUpdate``."""
+    """Return ``PUpdate`` if ``value`` is true, otherwise ``PNoUpdate``."""
     return GradPolicy.update(value)
 
 

@@ -1,7 +1,7 @@
-"""Immutable containers of values by key.
+"""Immutable containers that map keys to values.
 
-Layers use them for inputs and outputs, so that a wrong name, a port that is set twice, and a port that is read before
-it is set raise an error immediately. Containers are immutable, because recorded expressions may depend on them.
+Layers use them for inputs and outputs. An error is raised immediately if a name is wrong, or if a port is set twice or
+read before it is set. Containers are immutable, because recorded expressions may depend on them.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from explorer.core.errors import DeclarationError, OperandError, StateError, Unk
 
 @named_methods
 class Container(dict[Any, Any]):
-    """Immutable mapping with fixed keys in a fixed order; ``set`` returns a new container with more values.
+    """Immutable mapping with fixed keys in a fixed order; ``set`` returns a new container with additional values.
 
-    Keys are hashable objects, usually names; values have any type and may be set in any order. Functions that accept
-    containers of expressions (``ex.evaluate``, ``ex.function``) treat it as a dict. Raises UnknownNameError for an
-    unknown key, and OperandError for a key that is set twice or read before it is set. Example: ``Container(("A", "B",
+    Keys are hashable objects, usually names. Values have any type and may be set in any order. Functions that accept
+    containers of expressions (``ex.evaluate``, ``ex.function``) treat a Container as a dict. Raises UnknownNameError if
+    a key is unknown, and OperandError if a key is set twice or read before it is set. Example: ``Container(("A", "B",
     "Weight"), "parameters").set(B="abc").set({"A": True})["B"]``
     """
 
@@ -41,7 +41,7 @@ class Container(dict[Any, Any]):
         super().__init__({name: initial[name] for name in names if name in initial})
 
     def set(self, values: Mapping[Any, Any] | None = None, /, **named: Any) -> Self:
-        """Return a container with more values, passed by name or in a mapping."""
+        """Return a container with additional values, passed by name or in a mapping."""
         merged = dict(self)
         for source in ({} if values is None else values, named):
             for name, value in source.items():
@@ -78,14 +78,15 @@ class Container(dict[Any, Any]):
         )
 
     def get(self, name: Any, default: Any = None) -> Any:
-        """Return the value of a key, or ``default`` if it is not set; raise UnknownNameError for an unknown key."""
+        """Return the value of the key ``name``, or ``default`` if it is not set; raise UnknownNameError if the key is
+        unknown."""
         self._check_name(name)
         return super().get(name, default)
 
     def complete(self) -> Self:
-        """Return the container itself; raise OperandError if a key has no value."""
+        """Return this container; raise OperandError if a key has no value."""
         for name in self.names:
-            self[name]  # __missing__ raises
+            self[name]  # __missing__ raises the error
         return self
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
@@ -113,7 +114,7 @@ class Ports(Container):
 
 
 def _plain_text(key: Any) -> str:
-    """Return a key as a string without quotes, or the name of a class."""
+    """Return ``key`` as a string without quotes; for a class, return its name."""
     return key if isinstance(key, str) else str(getattr(key, "__name__", None) or repr(key))
 
 

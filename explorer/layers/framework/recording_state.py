@@ -1,4 +1,4 @@
-"""Per-thread state of layer recording: the layer whose shared forward is being traced, and the active expander.
+"""Per-thread state of layer recording: the layer whose shared function is being traced, and the active expander.
 
 While a function that equal layers share is traced, a layer's name and other individual values must not be read. While a
 layer is expanded, its operations are recorded instead of a call.
@@ -16,10 +16,10 @@ from explorer.core.ir.expr import Expr
 
 
 class Expander(Protocol):
-    """Recorder of a layer's operations instead of the call of its shared function."""
+    """Object that records the operations of a layer instead of a call of its shared function."""
 
     def call(self, layer: Any, values: Mapping[str, Expr], parameters: Mapping[str, Expr | None]) -> dict[str, Expr]:
-        """Record the outputs by port from inputs by port and parameters by path."""
+        """Record the outputs from inputs by port and parameters by path; return them by port."""
 
 
 class _State(threading.local):
@@ -33,7 +33,7 @@ _state = _State()
 
 @contextmanager
 def recording_forward(layer: object) -> Iterator[None]:
-    """Forbid reading the layer's individual values while its shared forward is recorded."""
+    """Forbid reading individual values of ``layer`` while its shared function is traced."""
     outer, _state.recording = _state.recording, layer
     try:
         yield
@@ -42,7 +42,10 @@ def recording_forward(layer: object) -> Iterator[None]:
 
 
 def forbid_in_shared_forward(layer: object, what: str) -> None:
-    """Raise DeclarationError if a layer's forward reads a value that differs between layers that share its function."""
+    """Raise DeclarationError if the forward of ``layer`` is being traced.
+
+    ``what`` names a value that differs between layers that share a function, so forward must not read it.
+    """
     if _state.recording is layer:
         raise DeclarationError(
             f"forward of {layer!r} reads its {what}",
@@ -52,13 +55,13 @@ def forbid_in_shared_forward(layer: object, what: str) -> None:
 
 
 def current_expander() -> Expander | None:
-    """Return this thread's active expander, if any."""
+    """Return the active expander of this thread, or None."""
     return _state.expander
 
 
 @contextmanager
 def expanding(expander: Expander) -> Iterator[None]:
-    """Record the calls in the block with an expander."""
+    """Record calls of layers inside the block with ``expander``."""
     outer, _state.expander = _state.expander, expander
     try:
         yield

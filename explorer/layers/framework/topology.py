@@ -1,7 +1,7 @@
-"""Topologies of composite layers: clauses in any order, which are checked and sorted topologically.
+"""Topologies of composite layers: clauses in any order, checked and sorted topologically.
 
-Clauses refer to sublayers and ports by name, so that the topology of a ``Composite`` can be checked when the class is
-declared, with errors that show the wrong clause.
+Clauses refer to sublayers and ports by name. The topology of a ``Composite`` can therefore be checked when the class is
+declared, and errors show the wrong clause.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from explorer.layers.framework.layer import Layer
 
 @dataclass(frozen=True, slots=True)
 class Sublayer:
-    """Clause: a sublayer with its name and class."""
+    """Clause that declares a sublayer, with its name and class."""
 
     name: str
     kind: type[Layer]
@@ -30,7 +30,7 @@ class Sublayer:
 
 @dataclass(frozen=True, slots=True)
 class InConnect:
-    """Clause: an input port of the composite feeds an input port of a sublayer."""
+    """Clause that connects an input port of the composite to an input port of a sublayer."""
 
     port: str
     to: str
@@ -42,7 +42,7 @@ class InConnect:
 
 @dataclass(frozen=True, slots=True)
 class InternalConnect:
-    """Clause: an output port of a sublayer feeds an input port of another."""
+    """Clause that connects an output port of a sublayer to an input port of another sublayer."""
 
     source: str
     source_port: str
@@ -55,7 +55,7 @@ class InternalConnect:
 
 @dataclass(frozen=True, slots=True)
 class OutConnect:
-    """Clause: an output port of a sublayer becomes an output port of the composite."""
+    """Clause that makes an output port of a sublayer an output port of the composite."""
 
     source: str
     source_port: str
@@ -67,14 +67,14 @@ class OutConnect:
 
 Clause: TypeAlias = Sublayer | InConnect | InternalConnect | OutConnect
 Source: TypeAlias = tuple[str, str]
-"""(sublayer, port), where the sublayer "" is the composite itself"""
+"""(sublayer, port); the sublayer "" is the composite itself"""
 
 
 class Topology:
-    """Clauses of a composite in any order; raises DeclarationError for a wrong clause.
+    """Clauses of a composite in any order; raises DeclarationError if a clause is wrong.
 
-    ``inputs`` and ``outputs`` are its ports in the order of their first clauses; ``order`` lists its sublayers in
-    topological order.
+    ``inputs`` and ``outputs`` are the composite's ports, in the order in which clauses first mention them. ``order``
+    lists the sublayers in topological order.
     """
 
     def __init__(self, *clauses: Clause) -> None:
@@ -88,11 +88,11 @@ class Topology:
         self.clauses = clauses
         self.sublayers = self._sublayer_classes()
         self.sources: dict[Source, Source] = {}
-        """source of each input port of a sublayer"""
+        """(sublayer, input port) → the source that it reads"""
         self.results: dict[str, Source] = {}
-        """source of each output port of the composite"""
+        """output port of the composite → the source that it reads"""
         self._uses: dict[str, list[tuple[Clause, str, str]]] = {}
-        """sublayer → clauses that refer to it, with "input" or "output" and the port"""
+        """sublayer → (clause that refers to it, "input" or "output", port)"""
         for clause in clauses:
             if isinstance(clause, InConnect):
                 self._feed(clause, ("", clause.port))
@@ -117,7 +117,7 @@ class Topology:
         self._hash = hash(frozenset(clauses))
 
     def _sublayer_classes(self) -> dict[str, type[Layer]]:
-        """Return the classes of sublayers by name; raise DeclarationError for a wrong Sublayer clause."""
+        """Return the classes of the sublayers by name; raise DeclarationError if a Sublayer clause is wrong."""
         classes: dict[str, type[Layer]] = {}
         for clause in self.clauses:
             if isinstance(clause, Sublayer):
@@ -153,7 +153,8 @@ class Topology:
             raise UnknownNameError(name, kind=f"sublayer in {clause!r}", known=self.sublayers)
         sublayer_class = self.sublayers[name]
         ports = sublayer_class.inputs if what == "input" else sublayer_class.outputs
-        # a composite that chooses its topology has no ports before it is built; check_made checks them afterwards
+        # if a composite's topology depends on policies, it has no ports before it is built; check_made checks them
+        # afterwards
         if sublayer_class.outputs and port not in ports:
             raise UnknownNameError(port, kind=f"{what} port of {sublayer_class.__name__} in {clause!r}", known=ports)
         self._uses.setdefault(name, []).append((clause, what, port))
@@ -169,7 +170,7 @@ class Topology:
             )
 
     def _check_connections(self) -> None:
-        """Raise DeclarationError for sublayers that are not connected, and for a topology without outputs."""
+        """Raise DeclarationError if a sublayer is not connected, or if the topology has no outputs."""
         connected_names = {name for name, _ in [*self.sources, *self.sources.values(), *self.results.values()]}
         for clause in self.clauses:
             if not isinstance(clause, Sublayer):
@@ -198,7 +199,8 @@ class Topology:
             )
 
     def check_made(self, name: str, layer: Layer) -> None:
-        """Raise UnknownNameError if clauses do not fit the ports of a created sublayer."""
+        """Raise UnknownNameError if a clause refers to a port that ``layer``, the created sublayer ``name``, does not
+        have."""
         for clause, what, port in self._uses.get(name, ()):
             ports = layer.inputs if what == "input" else layer.outputs
             if port not in ports:
@@ -206,7 +208,7 @@ class Topology:
         self._check_inputs(name, layer.inputs)
 
     def _sorted(self) -> tuple[str, ...]:
-        """Return the sublayers in topological order; raise DeclarationError for a cycle."""
+        """Return the sublayers in topological order; raise DeclarationError if there is a cycle."""
         graph: TopologicalSorter[str] = TopologicalSorter(dict.fromkeys(self.sublayers, ()))
         for (name, _), (source, _) in self.sources.items():
             if source:
@@ -224,7 +226,8 @@ class Topology:
             ) from None
 
     def feeding(self, name: str) -> list[str]:
-        """Return the distinct sublayers that a sublayer reads; "" represents the composite's inputs."""
+        """Return the names of the sublayers whose outputs the sublayer ``name`` reads; "" represents the composite's
+        inputs."""
         ports = [port for _, what, port in self._uses.get(name, ()) if what == "input"]
         return list(_unique(self.sources[name, port][0] for port in ports))
 

@@ -16,7 +16,8 @@ from explorer.ops.nn.conv import conv2d
 
 
 class Convolve(Layer):
-    """Convolution of images (N, C, H, W) with filters (O, C / groups, h, w) and a bias (O,)."""
+    """Layer that convolves images (N, C, H, W) with filters (O, C / groups, h, w) and adds a bias (O,); all three are
+    inputs."""
 
     stride: int = 1
     padding: int = 0
@@ -29,7 +30,7 @@ class Convolve(Layer):
 
 
 class Conv2d(Composite):
-    """Convolution of images: (N, in_channels, H, W) → (N, out_channels, H′, W′), a cross-correlation plus a bias.
+    """Convolution of images (cross-correlation) with a bias: (N, in_channels, H, W) → (N, out_channels, H′, W′).
 
     The parameters are ``weight`` (out_channels, in_channels / groups, size, size) and ``bias`` (out_channels,).
     Example: ``Conv2d("first", 1, 8, 3, padding=1)``. Sublayers: weight, bias, convolution.
@@ -64,7 +65,7 @@ class Conv2d(Composite):
         super().prepare()
 
     def arguments(self) -> Mapping[str, Mapping[str, Any]]:
-        """Return the parameters' shapes and the options of the convolution."""
+        """Return the shapes of the parameters, and the options of the convolution."""
         filters = (self.out_channels, self.in_channels // self.groups, self.size, self.size)
         return {
             "weight": {"shape": filters},

@@ -1,8 +1,8 @@
 """Composite layers with one weight: linear maps and the perceptron.
 
-Each is composed of smaller layers down to single parameters. The weight of ``Linear("hidden", …)`` belongs to the
-sublayer ``hidden/weight/parameter``; policies can be set at each level of that path, and apply to all parameters below
-it.
+Each layer is composed of smaller layers, and the smallest are single parameters. The weight of ``Linear("hidden", …)``
+belongs to the sublayer ``hidden/weight/parameter``. Policies can be set at each level of this path; they apply to all
+parameters below that level.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Weight(Composite):
     )
 
     def arguments(self) -> Mapping[str, Mapping[str, Any]]:
-        """Return the parameter's shape."""
+        """Return the shape of the parameter."""
         return {"parameter": {"shape": (self.in_features, self.out_features)}}
 
 
@@ -54,7 +54,7 @@ class Bias(Composite):
     )
 
     def arguments(self) -> Mapping[str, Mapping[str, Any]]:
-        """Return the parameter's shape."""
+        """Return the shape of the parameter."""
         return {"parameter": {"shape": (self.features,)}}
 
 
@@ -75,7 +75,7 @@ class Linear(Composite):
     )
 
     def arguments(self) -> Mapping[str, Mapping[str, Any]]:
-        """Return the numbers of features of the sublayers."""
+        """Return the feature counts of the sublayers."""
         return {
             "weight": {"in_features": self.in_features, "out_features": self.out_features},
             "bias": {"features": self.out_features},
@@ -83,7 +83,7 @@ class Linear(Composite):
 
 
 class SingleLayerPerceptron(Composite):
-    """Linear map and activation; PerceptronPolicy selects the activation and whether a bias is added.
+    """Linear map followed by an activation. PerceptronPolicy sets the activation, and whether a bias is added.
 
     Shapes: (…, in_features) → (…, out_features). Sublayers: linear, activation.
     """
@@ -94,7 +94,7 @@ class SingleLayerPerceptron(Composite):
     outputs: ClassVar[tuple[str, ...]] = ("output",)
 
     def declare(self) -> Topology:
-        """Return the topology of the linear map and the activation."""
+        """Return the topology: a linear map followed by the activation."""
         policies = self.select(PerceptronPolicy)
         return Topology(
             Sublayer("linear", Linear if policies.bias_involved else Weight),
@@ -105,5 +105,5 @@ class SingleLayerPerceptron(Composite):
         )
 
     def arguments(self) -> Mapping[str, Mapping[str, Any]]:
-        """Return the numbers of features of the sublayers."""
+        """Return the feature counts of the linear layer."""
         return {"linear": {"in_features": self.in_features, "out_features": self.out_features}}

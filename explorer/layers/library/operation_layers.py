@@ -24,12 +24,13 @@ from explorer.ops.nn.softmax import softmax
 
 
 class Elementwise(Layer):
-    """Base class of layers that apply ``operation`` elementwise to ``input``, or to several inputs in order."""
+    """Base class of layers that apply ``operation`` elementwise to ``input``, or to several inputs in the order of the
+    ports."""
 
     operation: ClassVar[Callable[..., Expr] | None] = None
 
     def forward(self, **inputs: Expr) -> Expr:
-        """Record the operation's result."""
+        """Record ``operation`` applied to the inputs."""
         operation = type(self).operation
         if operation is None:
             raise DeclarationError(
@@ -43,7 +44,7 @@ class Elementwise(Layer):
 def _layer(
     name: str, operation: Callable[..., Expr], doc: str, inputs: tuple[str, ...] = ("input",)
 ) -> type[Elementwise]:
-    """Return the layer class of an operation."""
+    """Return a layer class with the given name, operation, docstring and input ports."""
     return type(
         name, (Elementwise,), {"__doc__": doc, "__module__": __name__, "operation": operation, "inputs": inputs}
     )
@@ -75,15 +76,17 @@ Interpolate = _layer(
 
 
 class Dot(Layer):
-    """Contraction of the last ``DimensionPolicy.count`` axes of left with the first ones of right; the default is one.
+    """Sum of products over the last ``DimensionPolicy.count`` axes of left and as many first axes of right, by default
+    one.
 
-    With PRowVecInput ``left`` must be one row or a vector, which is treated as 1×n; more rows raise OperandError.
+    With PRowVecInput, ``left`` must be one row or a vector, which is treated as 1×n. If it has more rows, OperandError
+    is raised.
     """
 
     inputs: ClassVar[tuple[str, ...]] = ("left", "right")
 
     def forward(self, left: Expr, right: Expr) -> Expr:
-        """Record the contraction."""
+        """Record the sum of products."""
         count = self.select(DimensionPolicy).count
         if self.select(InputPolicy).row_vector:
             left = _row(left)
@@ -93,7 +96,7 @@ class Dot(Layer):
 
 
 def _row(x: Expr) -> Expr:
-    """Return a single row, with a vector as 1×n; raise OperandError for more rows."""
+    """Return ``x`` as one row, 1×n; raise OperandError if it has more rows."""
     if not x.ndim or math.prod(x.shape[:-1]) != 1:
         raise OperandError(
             f"the input {x.type} of a product",
@@ -116,7 +119,7 @@ class Permute(Layer):
     """Transposition by ``DimensionPolicy.axes``: axis i of the output is axis axes[i] of the input."""
 
     def prepare(self) -> None:
-        """Check that an order is set."""
+        """Raise DeclarationError unless DimensionPolicy.axes is set."""
         super().prepare()
         if self.select(DimensionPolicy).axes is None:
             raise DeclarationError(
@@ -131,7 +134,7 @@ class Permute(Layer):
 
 
 class NLLLoss(Layer):
-    """Negative log likelihood of probabilities, −Σ weight · log(input) / Σ weight, a scalar."""
+    """Negative log likelihood of probabilities: −Σ weight · log(input) / Σ weight, a scalar."""
 
     inputs: ClassVar[tuple[str, ...]] = ("input", "weight")
 

@@ -1,7 +1,7 @@
-"""Recurrent layer, which calls a step layer for each position of a sequence.
+"""Recurrent layer: calls a step layer for each position of a sequence.
 
-The steps are unrolled. Each step is a call of the step layer's shared function, which the planner can show, batch and
-differentiate, whereas a separate loop operation would have to reimplement all of this.
+The steps are unrolled. Each step is a call of the step layer's shared function, so steps can be shown, batched and
+differentiated like other calls. A separate loop operation would have to implement all of this again.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ _STEP = "step"
 class Recurrent(Composite):
     """Layer that calls ``RecurrentPolicy.step`` along the time axis and stacks the outputs of the steps.
 
-    The step's input port ``previous`` (or ``previous_x`` for output port ``x`` if it has several outputs) receives the
-    output of the previous step; the layer's port of the same name provides it for the first step. ``step`` contains the
-    constructor arguments of the step layer. With PDisableBptt, gradients do not flow to previous steps.
+    The step's input port ``previous`` receives the output of the previous step. If the step has several outputs, the
+    port ``previous_x`` receives the output ``x``. For the first step, the layer's port of the same name provides the
+    value. ``step`` contains the constructor arguments of the step layer. With PDisableBptt, gradients do not flow back
+    to previous steps.
 
     Sublayers: step.
     """
@@ -39,7 +40,7 @@ class Recurrent(Composite):
     _running: ClassVar[frozenset[str]] = Composite._running | {"states", "axes"}
 
     def declare(self) -> Topology:
-        """Return the topology of the step with all its ports."""
+        """Return a topology in which the ports of the step are the ports of the layer."""
         step_class = self.select(RecurrentPolicy).step
         self.states = _states(self, step_class)
         return Topology(
@@ -53,7 +54,7 @@ class Recurrent(Composite):
         return {_STEP: self.step}
 
     def prepare(self) -> None:
-        """Check the time axes."""
+        """Check the step's arguments and the time axes."""
         if not isinstance(self.step, Mapping):
             raise DeclarationError(
                 f"the argument 'step' of {self!r}: {self.step!r}",
@@ -86,11 +87,11 @@ class Recurrent(Composite):
         return self.train and bool(self.select(RecurrentPolicy).through_time)
 
     def make_blueprint(self) -> Any:
-        """Return the step's blueprint and the options of the loop."""
+        """Return a key made of the step's blueprint, the time axes, and whether gradients flow through time."""
         return super().make_blueprint(), tuple(self.axes.items()), self.select(RecurrentPolicy).through_time
 
     def expand(self, values: Mapping[str, Expr], parameters: Mapping[str, Expr]) -> dict[str, Expr]:
-        """Record a call of the step for each position."""
+        """Record a call of the step for each position; return the outputs by port."""
         step = self.sublayers[_STEP]
         through_time = self.select(RecurrentPolicy).through_time
         own = {path.partition("/")[2]: parameter for path, parameter in parameters.items()}
@@ -99,7 +100,7 @@ class Recurrent(Composite):
         for position in range(self._length(values)):
             for port, axis in self.axes.items():
                 value = values[port]
-                # negative axes count from the end of each port's axes
+                # negative axes count from the last axis of each port's value
                 step_inputs[port] = value[(*[slice(None)] * (axis % value.ndim), position)]
             with scope(_STEP, "layer", type(step).__name__):
                 step_outputs.append(step.call(step_inputs, own))
@@ -111,7 +112,7 @@ class Recurrent(Composite):
         return {port: stack([outputs[port] for outputs in step_outputs], axis=axis) for port in self.outputs}
 
     def _length(self, values: Mapping[str, Expr]) -> int:
-        """Return the number of steps; raise OperandError for different lengths and for empty sequences."""
+        """Return the number of steps; raise OperandError if sequences are empty or have different lengths."""
         for port, axis in self.axes.items():
             if not -values[port].ndim <= axis < values[port].ndim:
                 raise OperandError(
@@ -131,7 +132,7 @@ class Recurrent(Composite):
 
 
 def _states(layer: Layer, cls: type[Any]) -> dict[str, str]:
-    """Return the step's state as a mapping: input port → output port of the previous step."""
+    """Return the state of the step as a mapping: input port → output port of the previous step."""
     if not issubclass(cls, Layer) or not cls.outputs:
         raise DeclarationError(
             f"the step {cls.__name__} of {layer!r}",
@@ -141,7 +142,7 @@ def _states(layer: Layer, cls: type[Any]) -> dict[str, str]:
     outputs = cls.outputs
     named = {f"previous_{port}": port for port in outputs}
     if len(outputs) == 1:
-        # the short name is unambiguous
+        # if there is only one output, the short name is unambiguous
         named["previous"] = outputs[0]
     states = {port: named[port] for port in cls.inputs if port in named}
     if not states:
@@ -160,7 +161,7 @@ class GRUStep(Composite):
     """Step of a gated recurrent unit (GRU): h = z·ĥ + (1 − z)·h₋₁.
 
     z, r = σ(x @ W + h₋₁ @ U) and ĥ = tanh(x @ W + (r·h₋₁) @ U); see GRUPolicy. ``input`` is x, ``previous`` is h₋₁.
-    Note that PyTorch's z is 1 − z.
+    PyTorch's z is 1 − z.
 
     Sublayers: update_input, update_state, update_sum, update; reset_input, reset_state, reset_sum, reset;
     candidate_input, candidate_state, candidate_sum, candidate; gated, blend.
@@ -172,7 +173,7 @@ class GRUStep(Composite):
     outputs: ClassVar[tuple[str, ...]] = ("output",)
 
     def declare(self) -> Topology:
-        """Return the topology of two gates, the candidate, and the interpolation between candidate and state."""
+        """Return the topology: two gates, the candidate, and the interpolation between candidate and previous state."""
         policies = self.select(GRUPolicy)
         product = Linear if policies.bias_involved else Weight
         after = policies.reset == "after"
@@ -216,7 +217,7 @@ class GRUStep(Composite):
         return Topology(*clauses)
 
     def arguments(self) -> Mapping[str, Mapping[str, Any]]:
-        """Return the numbers of features of the sublayers."""
+        """Return the feature counts of the sublayers."""
         return {
             f"{gate}_{side}": {"in_features": features, "out_features": self.out_features}
             for gate in (*_GATES, "candidate")

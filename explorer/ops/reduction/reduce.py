@@ -394,7 +394,7 @@ def mean(
 
 @public
 def max(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Expr:
-    """Return the maximum over axes, or over all axes for None; NaN if an element is NaN.
+    """Return the maximum over axes, or over all axes if ``axis`` is None; NaN if an element is NaN.
 
     Equal maxima share the gradient. Raises OperandError if an axis is empty.
 
@@ -407,7 +407,10 @@ def max(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = Fals
 
 @public
 def min(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Expr:
-    """Return the minimum over axes, or over all axes for None; NaN if an element is NaN. Example: see ``ex.max``."""
+    """Return the minimum over axes, or over all axes if ``axis`` is None; NaN if an element is NaN.
+
+    Example: see ``ex.max``.
+    """
     return _reduce(Min, x, axis, keepdims)
 
 
@@ -415,9 +418,9 @@ def min(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = Fals
 def prod(
     x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, *, policies: Items = NO_POLICIES
 ) -> Expr:
-    """Multiply the elements over axes, or over all axes for None.
+    """Multiply the elements over axes, or over all axes if ``axis`` is None.
 
-    The gradient of an element is the product of the others, which is exact even if some are 0.
+    The gradient of an element is the product of the other elements; it is correct even if some of them are 0.
 
     >>> x = ex.tensor([0.0, 2.0, 3.0])
     >>> ex.evaluate([ex.prod(x), ex.grad(ex.prod(x), x)])
@@ -428,7 +431,7 @@ def prod(
 
 @public
 def all(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Expr:
-    """Test whether all elements over axes, or over all axes for None, are nonzero.
+    """Test whether all elements are nonzero along axes, or along all axes if ``axis`` is None.
 
     >>> ex.evaluate(ex.all(np.array([[1, 2], [0, 3]]), axis=1))
     array([ True, False])

@@ -1,1 +1,1 @@
-"""Vectorized bodies of functions, and mapped calls divided among workers."""
+"""Vectorized bodies of functions, and mapped calls that are divided among workers."""

@@ -1,7 +1,8 @@
-"""Divided mapped calls: ``ex.map`` in parts, each of which one worker computes.
+"""Divided mapped calls:
 
-A part is a call that stays closed, so that its operands are one message and its results another. It contains a mapped
-call over fewer elements, which is planned like any other (plan/passes/inline.py).
+``ex.map`` in several parts; each part is computed by one worker. A part is a call that is not inlined, so its operands
+are sent in one message and its results in another. It contains a mapped call over fewer elements, which is planned like
+any other call (plan/passes/inline.py).
 """
 
 from __future__ import annotations
@@ -23,19 +24,19 @@ from explorer.plan.schedule.task_assignment import Network
 
 
 class PartCall(Call):
-    """Call of a function on some elements of a mapped call; one worker runs it completely."""
+    """Call of a function that computes some elements of a mapped call; one worker runs the whole call."""
 
     inlinable: ClassVar[bool] = False
 
 
 def divided_us(call: MappedCall, types: Sequence[AnyType], batched_us: float, network: Network) -> float:
-    """Return the estimated µs of a mapped call that is divided among all workers, including messages.
+    """Return the estimated time in µs of a mapped call that is divided among all workers, including messages.
 
-    ``types`` are the operands' types; ``batched_us`` is the time in µs of all elements at once in one process. Operands
-    that are not mapped are sent to every worker.
+    ``types`` are the types of the operands. ``batched_us`` is the time in µs if one process computes all elements at
+    once. Operands that are not mapped are sent to every worker.
     """
     parts = part_count(call, network)
-    # The largest part decides, because all parts run concurrently and the results wait for the last of them.
+    # Only the largest part counts, because all parts run concurrently, and the call ends when the last one ends.
     fraction = -(-call.size // parts) / call.size
     pairs = zip(types, call.batched, strict=True)
     operands = sum([type_.nbytes * (fraction if is_batched else 1.0) for type_, is_batched in pairs])
@@ -45,14 +46,15 @@ def divided_us(call: MappedCall, types: Sequence[AnyType], batched_us: float, ne
 
 
 def part_count(call: MappedCall, network: Network) -> int:
-    """Return the number of parts: one per worker, but at most one per element."""
+    """Return the number of parts: one for each worker, but not more than there are elements."""
     return max(1, min(network.workers, call.size))
 
 
 def divided_body(call: MappedCall, parts: int) -> Body:
-    """Return the body that computes a mapped call in parts: slices of its operands, calls on them, joined results.
+    """Return a body that computes ``call`` in parts: it slices the operands, calls a PartCall for each part, and joins
+    the results.
 
-    It is cached with the mapped body for each number of parts. Parts of equal size share their body.
+    The result is cached in the mapped body for each number of parts. Parts of equal size share one body.
     """
     key = ("divided", call.size, call.batched, parts)
     cached: Body | None = call.body.derived.get(key)
@@ -67,7 +69,7 @@ def _divided(call: MappedCall, parts: int) -> Body:
     bounds = [call.size * part // parts for part in range(parts + 1)]
     with recording_at(scope, origin.code, origin.instruction):
         parameters = _parameters(call)
-        # Part sizes differ by at most one, so that only two bodies are planned, however many workers there are.
+        # Part sizes differ by at most one, so only two bodies are planned, however many workers there are.
         bodies = {size: _part_body(call, size) for size in {last - first for first, last in pairwise(bounds)}}
         columns: list[list[Expr]] = []
         for first, last in pairwise(bounds):
@@ -82,7 +84,7 @@ def _divided(call: MappedCall, parts: int) -> Body:
 
 
 def _part_body(call: MappedCall, size: int) -> Body:
-    """Return a body over ``size`` elements, whose only operation is the mapped call."""
+    """Return a body over ``size`` elements whose only operation is a mapped call."""
     part = MappedCall(call.body, size, call.batched)
     parameters = _parameters(part)
     outputs = outputs_of(record(part, parameters), len(call.body.outputs))

@@ -1,8 +1,8 @@
-"""Vectorized bodies: a function's body over operands with a leading batch axis.
+"""Vectorized bodies: bodies of functions, applied to operands with a leading batch axis.
 
-The `batch` method of every operation defines how it computes all batch elements at once, as in jax.vmap; operands
-shared by all elements are unchanged. A vectorized body is traced to expressions again, so that later passes simplify,
-merge and fuse it like any other program.
+The `batch` method of an operation defines how it computes all batch elements at once, as in jax.vmap. Operands that all
+elements share are unchanged. A vectorized body consists of expressions again, so later passes simplify, merge and fuse
+it like any other program.
 """
 
 from __future__ import annotations
@@ -20,31 +20,35 @@ from explorer.ops.manipulation.reshape import Transpose
 
 
 class NotBatchableError(DeclarationError):
-    """Raised if an operation has no batching rule for such operands."""
+    """Raised if an operation has no batching rule for its operands."""
 
 
 def batched_type(type_: TensorType, size: int) -> TensorType:
-    """Return a type with a leading axis of ``size``: shape (n, …) becomes (size, n, …)."""
+    """Return ``type_`` with an additional leading axis of ``size``: the shape (n, …) becomes (size, n, …)."""
     return type_.with_shape((size, *type_.shape))
 
 
 def batch_body(body: Body, size: int, batched: tuple[bool, ...]) -> Body:
-    """Return the body over ``size`` batch elements; ``batched`` states which of its operands differ between elements.
+    """Return ``body`` vectorized over ``size`` batch elements; ``batched`` states which operands differ between
+    elements.
 
-    The result is cached with the body. Every output has the leading axis. Raises NotBatchableError if an operation
-    cannot be batched.
+    The result is cached in the body. Every output has the leading axis. Raises NotBatchableError if an operation cannot
+    be batched.
     """
     key = ("batch", size, batched)
     cached: Body | None = body.derived.get(key)
     if cached is None:
         with one_deeper(f"a batch of calls of {body.name}"):
-            # setdefault: if two threads vectorize a body concurrently, both use the first result.
+            # Use setdefault: if two threads vectorize a body concurrently, both use the first result.
             cached = body.derived.setdefault(key, _batch(body, size, batched))
     return cached
 
 
 def _batch(body: Body, size: int, batched: tuple[bool, ...]) -> Body:
-    """Trace the vectorized body; each node maps to its image, and whether the image has the batch axis."""
+    """Record the vectorized body.
+
+    ``images`` maps each node to the node that replaces it, and whether the latter has the batch axis.
+    """
     inputs = (*body.parameters, *body.captured)
     batch_scope = Scope(f"{body.name} ×{size}", "batch", None)
     scopes = {id(body.scope): batch_scope}
@@ -62,7 +66,7 @@ def _batch(body: Body, size: int, batched: tuple[bool, ...]) -> Body:
         if not node.operation.pure:
             rule = "it does more than compute a value, once for each call"
             raise NotBatchableError(node.operation.label, rule=rule)
-        # Constants and tensors are the same for all batch elements.
+        # Nodes without operands are the same for all batch elements.
         if not node.operands:
             images[node.uid] = node, False
             continue
@@ -81,16 +85,16 @@ def _batch(body: Body, size: int, batched: tuple[bool, ...]) -> Body:
     for output in body.outputs:
         node, is_batched = images[output.uid]
         with recording_at(batch_scope, output.code, output.instruction):
-            # an output that depends on no batched operand is the same row for all
+            # if an output depends on no batched operand, all batch elements have the same row
             outputs.append(node if is_batched else broadcast_to(node, (size, *node.shape)))
     vectorized = make_body(batch_scope.name, tuple(parameters), (), tuple(outputs), batch_scope)
-    # A recording uses this to find the node of the vectorized body that computes a node of the function.
+    # With this table, a recording finds the node of the vectorized body that computes a given node of the function.
     vectorized.derived["members"] = {uid: node.uid for uid, (node, _) in images.items()}
     return vectorized
 
 
 def batch_call(call: Call, size: int, batched: tuple[bool, ...], operands: tuple[Expr, ...]) -> Expr:
-    """Record a call inside a vectorized body, as a call of its own vectorized body."""
+    """Record ``call`` inside a vectorized body, as a call of its own vectorized body."""
     if isinstance(call, MappedCall):
         return _batch_mapped(call, size, batched, operands)
     body = batch_body(call.body, size, batched)
@@ -100,10 +104,10 @@ def batch_call(call: Call, size: int, batched: tuple[bool, ...], operands: tuple
 
 
 def _batch_mapped(call: MappedCall, size: int, batched: tuple[bool, ...], operands: tuple[Expr, ...]) -> Expr:
-    """Record a mapped call inside a vectorized body: it maps its own vectorized body over rows of all elements.
+    """Record a mapped call inside a vectorized body, as a mapped call of its own vectorized body.
 
-    The mapped axis stays the first axis of its operands, so the outer batch axis becomes the second one, and moves back
-    to the front in the results.
+    The mapped axis must stay the first axis of the operands. The outer batch axis is therefore moved to the second
+    position, and moved back to the front in the results.
     """
     body = batch_body(call.body, size, batched)
     batch_scope = Scope(call.label, "batch", state.scope)
@@ -121,5 +125,5 @@ def _batch_mapped(call: MappedCall, size: int, batched: tuple[bool, ...], operan
 
 
 def _swapped(node: Expr) -> Expr:
-    """Swap the first two axes of a value."""
+    """Swap the first two axes of ``node``."""
     return Transpose((1, 0, *range(2, node.ndim)))(node)

@@ -1,7 +1,7 @@
-"""Constancy: which values are the same in every run of a plan, because they depend on no parameter.
+"""Constancy: whether a value is the same in every run of a plan because it depends on no parameter.
 
-Rules and passes that move work out of the runs ask for it: an expensive rewrite of weights pays off if it is done once.
-The answer is cached for each node and computed without recursion.
+Rules and passes that move work out of the runs use it. For example, an expensive rewrite of weights saves time if it is
+computed only once. The result is cached for each node and computed without recursion.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from explorer.plan.graph.plan_graph import PlanGraph
 
 
 class Prepared(set[int]):
-    """Uids of the live nodes that are computed once for all runs, recorded by the pass `Constants`."""
+    """Uids of the live nodes that are computed once for all runs; the pass `Constants` fills this set."""
 
 
 def is_constant(node: Expr, graph: PlanGraph) -> bool:
-    """Whether a node is computed only from tensors and described constants, by pure operations."""
+    """Return whether ``node`` is computed only from tensors and structured constants, by pure operations."""
     constancy = graph.constancy
     node = graph.resolve(node)
     pending = [node]
@@ -33,14 +33,13 @@ def is_constant(node: Expr, graph: PlanGraph) -> bool:
         pending.pop()
         operation = current.operation
         constant = operation.pure and not isinstance(operation, Parameter)
-        # One parameter among the inputs is enough: its value differs between runs, and so does everything computed from
-        # it.
+        # If one operand depends on a parameter, the node is not constant, because the parameter differs between runs.
         constancy[current.uid] = constant and all(constancy[o.uid] for o in operands)
     return constancy[node.uid]
 
 
 def prepared(graph: PlanGraph) -> list[Expr]:
-    """Return the live nodes, without leaves, that can be computed once for all runs, in topological order.
+    """Return the live nodes that can be computed once for all runs, in topological order and without leaves.
 
     Roots and the nodes that read them are excluded, because root values are returned to the caller after each run. In a
     plan without parameters every value is constant and there is only one run, so the result is empty.

@@ -1,9 +1,10 @@
-"""Cost model: kernel times in µs, estimated from one reference table, so that plans are the same on every machine.
+"""Cost model: estimated times of kernels in µs.
 
-A kernel costs its start-up time plus the larger of arithmetic and memory traffic (the roofline model). This is crude
-but sufficient: the prices decide whether a thousand small kernels become one, where the alternatives differ by large
-factors. `ex.calibrate` (run/calibrate.py) measures the same five figures on another machine, for plans with
-``costs="measured"``.
+They are computed from one reference table, so plans are the same on every machine. The time of a kernel is its start-up
+time, plus the time of its arithmetic or of its memory traffic, whichever is larger (the roofline model). This is crude
+but sufficient. For example, the estimates decide whether a thousand small kernels become one, and the costs of such
+alternatives differ by large factors. `ex.calibrate` (run/calibrate.py) measures the same five figures on another
+machine, for plans with ``costs="measured"``.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from explorer.core.recursion_limit import one_deeper
 
 @dataclass(frozen=True, slots=True)
 class CostModel:
-    """Prices of a machine; the defaults are for the reference machine (two cores, NumPy, float32)."""
+    """Performance figures of a machine; the defaults are for the reference machine (two cores, NumPy, float32)."""
 
     call: float = 0.9
-    """µs to start one kernel, which includes reading operands and NumPy's dispatch"""
+    """µs to start one kernel, including reading its operands and NumPy's dispatch"""
     view: float = 0.35
     """µs to make a view"""
     flops: float = 2500.0
@@ -34,15 +35,15 @@ class CostModel:
 
 REFERENCE_COST_MODEL = CostModel()
 PRODUCTS = ("matmul", "conv2d", "winograd_conv2d", "conv2d_image_gradient", "conv2d_filter_gradient")
-"""operations that reach ``product_flops``: BLAS, or a kernel as fast, computes them"""
+"""operations that reach ``product_flops``, because BLAS or an equally fast kernel computes them"""
 
 
 def kernel_cost(
     node: Expr, operands: tuple[Expr, ...], cost_model: CostModel = REFERENCE_COST_MODEL, call: bool = True
 ) -> float:
-    """Return the µs that an operation takes as its own kernel, or with ``call=False`` its share of a fused kernel.
+    """Return the time in µs of ``node`` as its own kernel, or as a part of a fused kernel if ``call`` is false.
 
-    ``operands`` are the node's current operands in the graph, which may differ from the recorded ones.
+    ``operands`` are the current operands of the node in the graph; they may differ from the recorded operands.
     """
     operation = node.operation
     if not operands:
@@ -51,8 +52,8 @@ def kernel_cost(
         return cost_model.view
     if isinstance(operation, Call) and not operation.inlinable:
         return call_cost(operation, cost_model)
-    # Every operand counts as read from memory: which of them are still cached depends on the order, which is chosen
-    # later, from these prices.
+    # Count every operand as read from memory. Which operands are still cached depends on the order of kernels. This
+    # order is chosen later, using these estimates.
     traffic = node.type.nbytes + sum([operand.type.nbytes for operand in operands])
     rate = cost_model.product_flops if operation.name in PRODUCTS else cost_model.flops
     work = operation.flops(node.type, *[operand.type for operand in operands]) / rate
@@ -60,16 +61,18 @@ def kernel_cost(
 
 
 def call_cost(operation: Call, cost_model: CostModel) -> float:
-    """Return the µs of a call: all iterations of a loop, or the more expensive branch of a condition."""
-    # A plan does not know which branch a run takes; the more expensive one keeps the estimate conservative.
+    """Return the time in µs of a call: of all iterations of a loop, or of the more expensive branch of a
+    conditional."""
+    # The branch is known only when the plan runs, so the estimate uses the more expensive branch.
     return operation.turns * max([body_cost(body, cost_model) for body in operation.planned_bodies])
 
 
 def body_cost(body: Body, cost_model: CostModel) -> float:
-    """Return the µs of a body whose operations run as separate kernels; cached with the body for these prices.
+    """Return the time in µs of ``body`` if its operations run as separate kernels; cached in the body for each cost
+    model.
 
-    The body's ``derived`` caches everything that is computed once per body. Prices are part of the key, because plans
-    with measured and with reference prices may share a body.
+    The body's ``derived`` caches everything that is computed once for a body. The cost model is part of the key,
+    because plans with measured and with reference costs may share a body.
     """
     key = "cost", cost_model
     cached: float | None = body.derived.get(key)
@@ -89,17 +92,17 @@ def _price_inside(node: Expr, cost_model: CostModel) -> float:
 
 
 def split_cost(operand: Expr, reader: Expr, cost_model: CostModel = REFERENCE_COST_MODEL) -> float:
-    """Return the µs saved by running an operation and a reader of its result as one kernel.
+    """Return the time in µs that is saved if ``operand`` and ``reader``, which reads its result, run as one kernel.
 
-    One kernel neither writes nor reads the value between them, and overlaps arithmetic with the remaining memory
-    traffic. Views between the operation and the reader are skipped.
+    One kernel does not write and read the value between them, and overlaps arithmetic with the remaining memory
+    traffic. Views between the operand and the reader are skipped.
     """
     while operand.operation.view and operand.operands:
         operand = operand.operands[0]
     if not operand.operands:
         return 0.0
-    # Separate operations each wait for the slower of arithmetic and memory; in one kernel, the arithmetic of one
-    # overlaps the memory traffic of the other.
+    # A separate operation takes the time of its arithmetic or of its memory traffic, whichever is longer. In one
+    # kernel, the arithmetic of one operation overlaps the memory traffic of the other.
     arithmetic = traffic = separate = 0.0
     for node in (operand, reader):
         rate = cost_model.product_flops if node.operation.name in PRODUCTS else cost_model.flops
@@ -114,10 +117,11 @@ def split_cost(operand: Expr, reader: Expr, cost_model: CostModel = REFERENCE_CO
 
 
 def result_bytes(node: Expr) -> int:
-    """Return the bytes that a node's result needs: 0 for views, including leaves and items."""
+    """Return the number of bytes that must be allocated for a node's result: 0 for views, including leaves and
+    Items."""
     return 0 if node.operation.view else node.type.nbytes
 
 
 def flops_of(node: Expr, operands: Sequence[Expr]) -> int:
-    """Return the number of flops of a node over ``operands``, which may differ from the recorded ones."""
+    """Return the number of flops of ``node`` applied to ``operands``, which may differ from the recorded operands."""
     return node.operation.flops(node.type, *[operand.type for operand in operands])

@@ -1,9 +1,9 @@
-"""Decisions made while planning, each with its reason, its expressions and its stage.
+"""Decisions that are made while planning.
 
-A decision has three forms on its way to the panel. A rule returns `Applied` or `Declined` (plan/graph/reasons.py). The
-graph records it as a `PlanDecision`, which refers to nodes by expression. The recorder (run/recording/recorder.py)
-converts expressions to ids and creates the row `record.Decision`. Rows are created only if a recording is requested,
-which most evaluations never do.
+A decision contains its reason, its expressions and its stage. A decision has three forms before it reaches the panel. A
+rule returns `Applied` or `Declined` (plan/graph/reasons.py). The graph records it as a `PlanDecision`, which refers to
+nodes by expression. The recorder (run/recording/recorder.py) converts expressions to ids and creates the row
+`record.Decision`. Rows are created only if a recording is requested, and most evaluations request none.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ StageKind: TypeAlias = Literal["record", "rewrite", "order", "format", "memory"]
 
 @dataclass(slots=True)
 class PlanDecision:
-    """A decision about expressions; a declined one may gain subjects until its stage ends."""
+    """Decision about expressions; subjects may be added to a declined decision until its stage ends."""
 
     stage: int
-    """index of the stage in which it was made"""
+    """index of the stage in which the decision was made"""
     info: RuleInfo
-    """the rule, or the criterion of a pass, that decided"""
+    """the rule that decided, or the criterion of a pass"""
     applied: bool
     reason: Reason
     facts: Facts
@@ -34,11 +34,11 @@ class PlanDecision:
     produced: tuple[Expr, ...] = ()
     """nodes that replace the subjects"""
     rule_index: int = 0
-    """the rule's position in its chain"""
+    """position of the rule in its chain"""
     estimated_cost_us: float | None = None
-    """estimated cost in µs of a declined decision, if its rule reports one; see `cost_us`"""
+    """if the decision was declined: its estimated cost in µs, if the rule reports one; see `cost_us`"""
     unfused_edges: list[tuple[Expr, Expr]] = field(default_factory=list)
-    """(operand, reader) for a decision not to fuse: values that are written to memory and read again"""
+    """if nodes were not fused: pairs (operand, reader), whose value is written to memory and read again"""
 
     @property
     def rule(self) -> str:
@@ -56,10 +56,10 @@ class PlanDecision:
         return self.info.location
 
     def cost_us(self) -> float:
-        """Return the estimated cost in µs of a declined decision, from the most precise figure available.
+        """Return the estimated cost of declining in µs, computed from the most precise data available.
 
-        In this order: the estimate of its rule, the difference of the prices among its facts, the time to write and
-        read values between kernels, the time of the subjects as separate kernels.
+        In order of precision, these are the estimate of the rule, the difference of two times in the facts, the time to
+        write and read values between kernels, and the time of the subjects as separate kernels.
         """
         facts = self.facts
         if self.estimated_cost_us is not None:
@@ -77,15 +77,15 @@ class PlanStage:
     """A finished stage of planning: one run of a pass."""
 
     name: str
-    """name of the pass, with " again" if it ran before"""
+    """name of the pass; " again" is appended if the pass ran before"""
     kind: StageKind
     purpose: str
     first: int
-    """index of its first decision"""
+    """index of the first decision of the stage"""
     last: int
-    """index of its last decision, plus one"""
+    """index of the last decision of the stage, plus one"""
     live: tuple[Expr, ...]
-    """the nodes that the roots need after the stage, in topological order"""
+    """nodes that the roots need after the stage, in topological order"""
     counts: dict[str, int]
     """statistics of the pass"""
     micros: float
@@ -93,7 +93,7 @@ class PlanStage:
 
 @dataclass(frozen=True, slots=True)
 class NodeGroup:
-    """Nodes that a decision grouped, as in record.Group; inlining adds members while its pass runs."""
+    """Nodes that a decision grouped, as in record.Group; while the pass Inline runs, it adds members."""
 
     decision: int
     kind: Literal["kernel", "batch", "function"]

@@ -1,7 +1,7 @@
-"""Kernels of a graph: the nodes that run as one step, the values they read, and their cost.
+"""Kernels of a graph: groups of nodes that run as one step, with the values that they read and their cost.
 
-The pass `Order` calls this after all rewriting. Kernels with the same pattern are priced once, because a loop over
-samples records thousands of identical ones and pricing is the slowest part of creating a kernel.
+The pass `Order` creates the kernels after all rewriting. Estimating the cost is the slowest part of creating a kernel,
+and a loop over samples records thousands of identical kernels. The cost is therefore estimated once for each pattern.
 """
 
 from __future__ import annotations
@@ -19,31 +19,35 @@ from explorer.plan.schedule.blocked_kernel import Blocks, blocks_of
 from explorer.plan.schedule.schedule import Kernel, KernelCost, Schedule
 
 _Patterns: TypeAlias = dict[tuple[Any, ...], tuple[KernelCost, Blocks | None]]
-"""pattern (equal operations on equal types, with operands at equal positions) → cost and blocks"""
+"""pattern → cost and blocks; kernels have the same pattern if they apply equal operations to equal types, with operands
+at equal positions"""
 
 
 class BodySchedules(dict[int, Schedule]):
-    """Map from the id of a non-inlined call's body to the body's schedule; filled in by the planner before `order`."""
+    """Map from the id of a body to its schedule, for calls that are not inlined; the planner fills it before
+    `order`."""
 
 
 def kernels_of(graph: PlanGraph, cost_model: CostModel) -> tuple[list[Expr], list[Kernel], dict[int, int]]:
-    """Return the leaves of a graph, its kernels with producers first, and a map from result uid to kernel number.
+    """Return the leaves of a graph, its kernels in topological order, and a map from the uid of a result to the index
+    of its kernel.
 
     Each group of kind "kernel" becomes one kernel, and every other live node with operands becomes its own kernel.
-    Nodes whose values exist before the run (tensors, parameters, views of them) are leaves.
+    Nodes whose values exist before the run are leaves: tensors, parameters, and views of tensors and parameters.
     """
     members_of: dict[int, list[Expr]] = {}
     inner: set[int] = set()
     for group in graph.groups:
         if group.kind == "kernel":
-            # A group is found through its last member, whose value is the kernel's result; the other members are
-            # intermediates.
+            # The key is the last member, whose value is the result of the kernel; the other members are intermediate
+            # values.
             members_of[group.members[-1].uid] = group.members
             inner.update([node.uid for node in group.members[:-1]])
     leaves: list[Expr] = []
     kernels: list[Kernel] = []
     kernel_of: dict[int, int] = {}
-    # Local variables save attribute look-ups: the loop below visits every node, and graphs have up to 100,000.
+    # Local variables save attribute look-ups, because the loop below visits every node, and graphs have up to 100,000
+    # nodes.
     available, inputs, prepared = graph.available_before_run(), graph.inputs, graph.notes(Prepared)
     patterns: _Patterns = {}
     for node in graph.live:
@@ -60,7 +64,7 @@ def kernels_of(graph: PlanGraph, cost_model: CostModel) -> tuple[list[Expr], lis
         else:
             reads, operation = operands, node.operation
             key: tuple[Any, ...]
-            if len(operands) == 1:  # a loop records thousands of operations with one or two operands: avoid a list
+            if len(operands) == 1:  # avoid a list in these frequent cases
                 key = operation, operands[0].type
             elif len(operands) == 2:
                 first, second = operands
@@ -80,16 +84,16 @@ def kernels_of(graph: PlanGraph, cost_model: CostModel) -> tuple[list[Expr], lis
 
 
 def _cost_of_one(node: Expr, operands: tuple[Expr, ...], graph: PlanGraph, cost_model: CostModel) -> KernelCost:
-    """Return the cost of an operation that is its own kernel: a view, a call that was not inlined, or any other
+    """Return the cost of ``node`` as its own kernel; it is a view, a call that was not inlined, or another
     operation."""
     size = result_bytes(node)
     if node.operation.view and operands:
         return KernelCost(0, size, cost_model.view, 0, 0)
-    if isinstance(node.operation, Call):  # one kernel runs its body, with working memory for the body
+    if isinstance(node.operation, Call):  # one kernel runs the whole body, and needs memory for its intermediate values
         body_schedules = graph.notes(BodySchedules)
         schedules = [body_schedules[id(body)] for body in node.operation.planned_bodies]
-        # The body's peak includes its outputs, which are the call's result; a mapped call copies them into its own.
-        # Only one body runs at a time.
+        # The peak of the body includes its outputs, which are the result of the call, unless it is a mapped call, which
+        # copies them into its result. Only one body runs at a time.
         outputs = 0 if isinstance(node.operation, MappedCall) else size
         workspace = max(0, max([schedule.peak for schedule in schedules]) - outputs)
         scratch = max([schedule.arena for schedule in schedules])
@@ -99,14 +103,17 @@ def _cost_of_one(node: Expr, operands: tuple[Expr, ...], graph: PlanGraph, cost_
 
 
 def _fused(members: list[Expr], constant: bool, graph: PlanGraph, cost_model: CostModel, patterns: _Patterns) -> Kernel:
-    """Return the kernel of a group. Its pattern refers to operands by index: members from 0 up, inputs from −1 down."""
+    """Return the kernel of a group.
+
+    Its pattern refers to operands by index: members are numbered from 0 up, inputs from −1 down.
+    """
     inputs = graph.inputs
-    # Refer to operands by index, not by node: kernels with one pattern differ only in their nodes.
+    # Refer to operands by index, not by node, because kernels with the same pattern differ only in their nodes.
     index_of: dict[int, int] = {}
     reads: list[Expr] = []
     key: list[Any] = []
-    # The key linearizes the tree: two groups have the same key exactly if the same operations read operands of the same
-    # types at the same indices, and cost and blocks depend on nothing else.
+    # Two groups have the same key exactly if the same operations read operands of the same types at the same indices.
+    # Cost and blocks depend on nothing else.
     for index, member in enumerate(members):
         key.append(member.operation)
         for operand in inputs[member.uid]:
@@ -120,7 +127,8 @@ def _fused(members: list[Expr], constant: bool, graph: PlanGraph, cost_model: Co
     pattern = patterns.get(tuple(key))
     if pattern is None:
         pattern = patterns[tuple(key)] = _cost_of_fused(members, reads, graph, cost_model)
-    # Blocks name their nodes for the runtime, so they are made for these members; the cost record is shared unchanged.
+    # Blocks contain the nodes that the runtime needs, so they are created for these members. The cost is shared
+    # unchanged.
     cost, blocks = pattern
     assert blocks is not None
     return Kernel(tuple(members), tuple(reads), cost, blocks.over(members), constant)
@@ -129,24 +137,26 @@ def _fused(members: list[Expr], constant: bool, graph: PlanGraph, cost_model: Co
 def _cost_of_fused(
     members: list[Expr], reads: list[Expr], graph: PlanGraph, cost_model: CostModel
 ) -> tuple[KernelCost, Blocks]:
-    """Return cost and blocks of a group: each operation costs a call, but only inputs and result count as memory
-    traffic."""
+    """Return the cost and the blocks of a group.
+
+    Each operation counts as one call, but only the inputs and the result count as memory traffic.
+    """
     inputs, size = graph.inputs, members[-1].type.nbytes
     flops = temporaries = 0
     for member in members:
         types = [operand.type for operand in inputs[member.uid]]
         flops += member.operation.flops(member.type, *types)
-        # Steps run one after another, so only the largest temporary exists at a time.
+        # Steps run one after another, so only the largest temporary array counts.
         temporaries = max(temporaries, workspace_of(member.operation, *types))
     traffic = sum([read.type.nbytes for read in reads]) + size
     rate = cost_model.product_flops if members[0].operation.name in PRODUCTS else cost_model.flops
     blocks = blocks_of(members, lambda member: inputs[member.uid])
     workspace = blocks.workspace + temporaries
-    # Count one start for each operation, because NumPy's function is still called for each of them on every block.
+    # Count one start for each operation, because its NumPy function is called for every block.
     estimate = cost_model.call * len(members) + max(flops / rate, traffic / cost_model.bandwidth)
     return KernelCost(flops, size, estimate, workspace, blocks.scratch), blocks
 
 
 def _workspace(node: Expr, operands: tuple[Expr, ...]) -> int:
-    """Return the number of bytes that an operation's own kernel allocates while it runs."""
+    """Return the number of bytes that ``node`` allocates while it runs as its own kernel."""
     return workspace_of(node.operation, *[operand.type for operand in operands])

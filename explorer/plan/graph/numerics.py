@@ -1,7 +1,7 @@
-"""The numerical contract: four classes of changes to floating-point numbers, and two levels that allow them.
+"""The numerical contract: four classes of changes to floating-point numbers, and two levels that permit classes.
 
 Every rule and pass declares a class, and a plan has a level. A compiler's ``-ffast-math`` enables the last class with a
-single switch; here each rewrite is its own decision, and the default level applies none of that class.
+single switch. Here each rewrite is a separate decision, and the default level permits no rewrite of the last class.
 
 The classes, the strictest first:
 
@@ -20,10 +20,10 @@ from __future__ import annotations
 from typing import Literal, TypeAlias, get_args
 
 Numerics: TypeAlias = Literal["exact", "rounding", "reordering", "reassociating"]
-"""class of changes that a rewrite makes to numbers"""
+"""class of the changes that a rewrite makes to numbers"""
 CLASSES: tuple[Numerics, ...] = get_args(Numerics)
 Level: TypeAlias = Literal["safe", "fast"]
-"""changes that a plan allows: "safe" is all classes except reassociating, "fast" is all of them"""
+"""classes of changes that a plan permits: "safe" permits all classes except reassociating, "fast" permits all"""
 LEVELS: tuple[Level, ...] = get_args(Level)
 
 EFFECTS: dict[str, str] = {
@@ -32,4 +32,4 @@ EFFECTS: dict[str, str] = {
     "reordering": "terms are added in another order, where the program writes none",
     "reassociating": "the order of operations changes, which may overflow, underflow or cancel",
 }
-"""class → its effect on numbers, for panels and the catalogue of reasons"""
+"""class → its effect on numbers, as shown in panels and in the catalogue of reasons"""

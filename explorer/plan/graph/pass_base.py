@@ -1,9 +1,8 @@
-"""Passes, the steps of the planner, and the contract that each must keep.
+"""Passes, the steps of the planner, and the contract that each pass must keep.
 
-The planner manages the stages: it asks a pass whether it has work, runs it, refreshes the graph, and closes the stage
+The planner manages the stages. It calls ``has_work`` of a pass, runs the pass, refreshes the graph, and ends the stage
 with the decisions that the pass recorded. A pass only reads the graph, records decisions, and substitutes nodes or
-replaces the graph's schedule. It computes no values, and it makes the same decisions each time it runs on the same
-graph.
+replaces the graph's schedule. It computes no values. It makes the same decisions each time it runs on the same graph.
 """
 
 from __future__ import annotations
@@ -20,17 +19,18 @@ from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import RuleInfo
 
 PassKind: TypeAlias = Literal["rewrite", "order", "format", "memory"]
-"""the part of a plan that a stage changes: the graph, the order of kernels, memory formats, or memory"""
+"""the part of a plan that a stage changes: the graph, the order of kernels, memory formats, or memory offsets"""
 KINDS: tuple[PassKind, ...] = get_args(PassKind)
 
 
 class Pass(ABC):
-    """Step of the planner, for users to extend: a frozen dataclass whose fields are its options.
+    """Base class of passes, the steps of the planner, for users to extend.
 
-    A subclass defines ``run`` and sets ``name``, which also excludes it (``without=["dedup"]``). The first line of its
-    docstring is the purpose shown for its stage. A pipeline starts with passes of kind "rewrite". The pass of kind
-    "order" then stores the ordered kernels in ``graph.schedule``, passes of kind "format" replace some of the kernels,
-    and the pass of kind "memory" completes the schedule with memory offsets.
+    A subclass is a frozen dataclass whose fields are its options. It defines ``run`` and sets ``name``. The name can be
+    used to exclude the pass (``without=["dedup"]``). The first line of the docstring is shown as the purpose of its
+    stage. A pipeline starts with passes of kind "rewrite". The pass of kind "order" then stores the ordered kernels in
+    ``graph.schedule``, passes of kind "format" replace some of the kernels, and the pass of kind "memory" completes the
+    schedule with memory offsets.
 
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
@@ -52,13 +52,13 @@ class Pass(ABC):
     name: ClassVar[str]
     kind: ClassVar[PassKind] = "rewrite"
     required: ClassVar[bool] = False
-    """whether every pipeline must contain it"""
+    """whether every pipeline must contain the pass"""
     numerics: ClassVar[Numerics] = "exact"
-    """effect on floating-point numbers (plan/graph/numerics.py)"""
+    """class of the changes to floating-point numbers (plan/graph/numerics.py)"""
     purpose: ClassVar[str] = ""
     """first line of the docstring"""
     info: ClassVar[RuleInfo]
-    """name and purpose under which its decisions are recorded"""
+    """name and purpose with which the decisions of the pass are recorded"""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -89,7 +89,7 @@ class Pass(ABC):
         return f"{type(self).__name__}()"
 
     def has_work(self, graph: PlanGraph) -> bool:
-        """Whether the pass has work to do; if not, no stage is recorded."""
+        """Return whether the pass has work to do; if not, no stage is recorded."""
         return True
 
     @abstractmethod
@@ -97,13 +97,14 @@ class Pass(ABC):
         """Record decisions, and substitute nodes or replace ``graph.schedule``."""
 
     def counts(self, graph: PlanGraph) -> Mapping[str, int]:
-        """Statistics of the graph after the pass, shown in its stage next to nodes, operations, flops and bytes."""
+        """Return statistics of the graph after the pass; its stage shows them next to nodes, operations, flops and
+        bytes."""
         return {}
 
 
 @dataclass(frozen=True)
 class Again:
-    """A pass that runs again if one of the stages named in ``after`` changed the graph.
+    """Step that runs a pass again if one of the stages in ``after`` changed the graph.
 
     Example: see ``ex.default_passes``.
     """

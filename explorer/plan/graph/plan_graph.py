@@ -1,17 +1,17 @@
-"""The graph that passes work on: its live nodes, the substitutions made so far, and the decisions that explain them.
+"""The graph that passes change: its live nodes, the substitutions made so far, and the decisions that explain them.
 
-Nothing is rebuilt when a node is replaced, because operands are read through the substitutions. A replacement deep in a
-graph therefore costs nothing above it, a user's expressions never change, and every substitution stores the index of
-its decision. From these indices the recording reproduces the graph at any step (assets/decisions/0001 and 0002).
+Operands are read through the substitutions, so replacing a node rebuilds nothing. A replacement deep in a graph
+therefore does not affect the nodes above it, and a user's expressions never change. Every substitution stores the index
+of its decision. From these indices the recording reproduces the graph at any step (assets/decisions/0001 and 0002).
 
-Every pass and every rule reads and writes this graph. Between two refreshes its tables may be stale: ``live`` and
-``inputs`` come from the last walk, and ``users`` may overcount the readers of a node but never undercounts them.
+Every pass and every rule reads and changes this graph. Between two refreshes its tables may be out of date: ``live``
+and ``inputs`` are from the last refresh. ``users`` may count too many readers of a node, but never too few.
 
-Invalid changes raise immediately, naming the rule or pass that makes them. Otherwise a faulty pass of a user would fail
-in a later pass or in the run, where its name is not known.
+An invalid change raises an error immediately; the error names the rule or pass. Otherwise a user's faulty pass would
+cause an error in a later pass or in the run, where the name of the faulty pass is not known.
 
-A declined rule is as useful as an applied one to a user who asks why nothing happened. Declined rules are far more
-frequent, though: a loop declines the same rule for the same reason thousands of times. Equal ones within a stage are
+Declined decisions are as useful as applied ones: they show a user why nothing happened. But they are far more frequent,
+because in a loop the same rule declines for the same reason thousands of times. Equal declined decisions of a stage are
 therefore merged into one decision with many subjects.
 """
 
@@ -37,24 +37,26 @@ N = TypeVar("N")
 
 
 class PlanGraph:
-    """Graph of expressions being planned: roots, live nodes in topological order, substitutions and decisions.
+    """Graph of the expressions to plan: roots, live nodes in topological order, substitutions and decisions.
 
     A rule calls `operands`, `consumers` and `resolve`. A pass also iterates over ``live``, records decisions (`decide`,
-    `decline`), and then changes the graph on behalf of a decision (`substitute`, `add_nodes`, `fuse`).
+    `decline`), and then makes the changes that belong to a decision (`substitute`, `add_nodes`, `fuse`).
     """
 
     def __init__(self, roots: Sequence[Expr], numerics: Level = "safe", inference: bool = False) -> None:
         self.decisions: list[PlanDecision] = []
-        """in the order in which they were made; a decision is identified by its index, so none is removed or moved"""
+        """decisions in the order in which they were made; they are identified by their indices, so none is removed or
+        moved"""
         self.stages: list[PlanStage] = []
         """finished stages"""
         self._declined: dict[Any, tuple[PlanDecision, set[int]]] = {}
         """(stage, rule, reason, facts) → the decision, and the uids of its subjects"""
         self.numerics, self.inference = numerics, inference
-        """permitted changes to numbers; whether weights are known and constant, so that rules may read them"""
+        """``numerics``: permitted changes to numbers; ``inference``: whether weights are known and constant, so that
+        rules may read them"""
         self.recorded_roots = tuple(roots)
         self.replaced: dict[int, Expr] = {}
-        """uid → the node that replaces it, which may itself have been replaced: see `resolve`"""
+        """uid → the node that replaces the node with this uid; it may itself have been replaced, see `resolve`"""
         self.substitutions: list[tuple[int, Expr, Expr]] = []
         """(decision, old, new), in order"""
         self.removed: list[tuple[int, Expr]] = []
@@ -63,41 +65,41 @@ class PlanGraph:
         """(decision, produced node)"""
         self.groups: list[NodeGroup] = []
         self.schedule: OrderedKernels | None = None
-        """ordered kernels after the pass `Order`, a Schedule after the pass `Buffers`"""
+        """ordered kernels after the pass `Order`; a Schedule after the pass `Buffers`"""
         self.live: list[Expr] = []
         self.inputs: dict[int, tuple[Expr, ...]] = {}
         """uid → operands of the live nodes, read through the substitutions"""
         self.users: dict[int, int] = {}
-        """uid → number of operand slots of live nodes, and of roots, that read the node"""
+        """uid → number of readers of the node: operand slots of live nodes, and roots"""
         self._readers: dict[int, list[Expr]] | None = None
         """uid → the live nodes that read the node; computed on first use"""
         self.introduced: set[int] = set()
         self.position_of: dict[int, int] = {}
-        """uid of a produced node → uid of the recorded node that it replaces: kernels run in this order"""
+        """uid of a new node → uid of the recorded node that it replaces; kernels run in the order of these uids"""
         self.constancy: dict[int, bool] = {}
-        """uid → whether the node depends on no parameter; filled in on demand (plan/graph/constancy.py)"""
+        """uid → whether the node depends on no parameter; computed when needed (plan/graph/constancy.py)"""
         self._notes: dict[type, Any] = {}
         self.current_node: Expr | None = None
         """the node that rules are currently matched against"""
         self.consumer_queries: set[int] = set()
-        """uids of nodes at which rules counted the readers of a value"""
+        """uids of the nodes at which a rule used the number of readers of a value"""
         self.fused: dict[int, int] = {}
-        """uid of a node in a kernel → the decision that placed it there"""
+        """uid of a node in a fused kernel → the decision that fused it"""
         self._dead: set[int] = set()
         """uids of nodes that have lost all readers since the last refresh"""
         self._changed = True
         self._refreshed = 0
-        """number of substitutions that were applied to the operands of the live nodes"""
-        # Everything that the first walk reaches is the graph as recorded, before any pass.
+        """number of substitutions that are already reflected in the operands of the live nodes"""
+        # The first refresh finds the graph as recorded, before any pass.
         self.refresh()
         self.recorded = tuple(self.live)
         self.introduced.update(self.inputs)
         kinds = {type(node.operation) for node in self.live}
         self.has_parameters = any(issubclass(operation_class, Parameter) for operation_class in kinds)
-        """whether some values are passed at each run; values that depend on no parameter are computed once for all runs
-        """
+        """whether there are parameters, whose values are passed at each run; other values are computed once for all
+        runs"""
         self.has_dynamic = any(issubclass(operation_class, (Dynamic, Call)) for operation_class in kinds)
-        """whether some data may hide its concrete type"""
+        """whether some node may be dynamic data, whose concrete type is not known"""
 
     def __repr__(self) -> str:
         return f"PlanGraph(live={len(self.live)}, decisions={len(self.decisions)})"
@@ -109,7 +111,7 @@ class PlanGraph:
 
     @property
     def ordered(self) -> OrderedKernels:
-        """The ordered kernels; raises StateError before the pass `Order` has run."""
+        """The ordered kernels; raises StateError if the pass `Order` has not run."""
         if self.schedule is None:
             raise StateError(
                 "the schedule of a graph that is not ordered",
@@ -120,7 +122,7 @@ class PlanGraph:
 
     @property
     def scheduled(self) -> Schedule:
-        """The finished schedule; raises StateError before the pass `Buffers` has assigned memory."""
+        """The finished schedule; raises StateError if the pass `Buffers` has not assigned memory."""
         if not isinstance(self.ordered, Schedule):
             raise StateError(
                 "the placements of a graph without assigned memory",
@@ -130,18 +132,18 @@ class PlanGraph:
         return self.ordered
 
     def notes(self, kind: type[N]) -> N:
-        """Return the notes of a class, which a pass keeps for other passes; empty on first use."""
+        """Return the notes of class ``kind``, which one pass stores for other passes; they are empty on first use."""
         found: N | None = self._notes.get(kind)
         if found is None:
             found = self._notes[kind] = kind()
         return found
 
     def note(self, notes: object) -> None:
-        """Store an object as the notes of its class."""
+        """Store ``notes`` as the notes of its class."""
         self._notes[type(notes)] = notes
 
     def resolve(self, node: Expr) -> Expr:
-        """Return the node that currently replaces another one, or the node itself if it was not replaced.
+        """Return the node that currently replaces ``node``, or ``node`` itself if it was not replaced.
 
         Paths are compressed as in union-find, so a chain of replacements is followed only once.
         """
@@ -157,8 +159,8 @@ class PlanGraph:
         return node
 
     def operands(self, node: Expr) -> tuple[Expr, ...]:
-        """Return a node's current operands."""
-        # A node that a rule has just recorded was not in the last walk: use its own operands.
+        """Return the current operands of ``node``."""
+        # If a rule has just recorded the node, the last refresh did not find it, so use its own operands.
         operands, replaced = self.inputs.get(node.uid) or node.operands, self.replaced
         for operand in operands:
             if operand.uid in replaced:
@@ -166,21 +168,22 @@ class PlanGraph:
         return operands
 
     def operand(self, node: Expr, index: int) -> Expr:
-        """Return one of a node's current operands without resolving the others, of which there may be thousands."""
+        """Return one current operand of ``node``, without resolving the others, of which there may be thousands."""
         return self.resolve(node.operands[index])
 
     def consumers(self, node: Expr) -> int:
-        """Return the number of operand slots and roots that read a node; exact after a refresh, else an upper bound.
+        """Return the number of operand slots and roots that read ``node``; exact after a refresh, otherwise an upper
+        bound.
 
-        The pass `Simplify` records the nodes at which a rule calls this, because only their answers can change in the
-        next sweep.
+        If a rule calls this method, the current node is remembered. Only at such nodes can the rule's answer change in
+        the next sweep of the pass `Simplify`.
         """
         if self.current_node is not None:
             self.consumer_queries.add(self.current_node.uid)
         return self.users.get(node.uid, 0)
 
     def readers(self, node: Expr) -> list[Expr]:
-        """Return the distinct live nodes that read a node, in topological order."""
+        """Return the distinct live nodes that read ``node``, in topological order."""
         if self._readers is None:
             self._readers = {}
             for reader in self.live:
@@ -189,12 +192,13 @@ class PlanGraph:
         return self._readers.get(node.uid, [])
 
     def available_before_run(self) -> set[int]:
-        """Return the uids of live nodes whose values exist before the first kernel runs: leaves, and views of them."""
+        """Return the uids of the live nodes whose values exist before the first kernel runs: leaves, and views of
+        leaves."""
         available: set[int] = set()
         for node in self.live:
             operation = node.operation
-            # Items of calls are views too, but of results that a kernel computes. A parameter's value is passed with
-            # the run.
+            # Items are views too, but of a call's result, which a kernel computes. The value of a parameter is passed
+            # when the plan runs.
             if operation.view and not operation.takes_tuples and not isinstance(operation, Parameter):
                 operands = self.inputs[node.uid]
                 if not operands or all(operand.uid in available for operand in operands):
@@ -202,11 +206,10 @@ class PlanGraph:
         return available
 
     def refresh(self) -> None:
-        """Walk the live graph again and update topological order (depth first, from the first root), operands and
-        users.
+        """Traverse the graph again, depth first from the first root; update topological order, operands and users.
 
-        Does nothing if no node was replaced since the last walk. The walk has its own stack, because graphs are deeper
-        than Python's stack. It takes about 0.7 µs per node, so that a pass may call it after every sweep.
+        Does nothing if no node was replaced since the last refresh. The traversal uses its own stack, because graphs
+        are deeper than Python's stack. It takes about 0.7 µs for each node, so a pass may call it after every sweep.
         """
         if not self._changed:
             return
@@ -216,16 +219,16 @@ class PlanGraph:
         roots = self.roots
         for root in roots:
             users[root.uid] = users.get(root.uid, 0) + 1
-        # Reuse the operands of the last walk: only nodes replaced since then have to be resolved.
+        # Reuse the operands of the last refresh, because only nodes replaced since then have to be resolved.
         last_inputs, replaced, resolve = self.inputs, self.replaced, self.resolve
-        # Resolve them completely first, so that two replacements of one node since the last walk need one look-up.
+        # Resolve these nodes completely first, so that one look-up suffices even if a node was replaced twice.
         replaced_since = {old.uid: resolve(old) for _, old, _ in self.substitutions[self._refreshed :]}
         pending: list[Expr | None] = [*reversed(roots)]
         finished: set[int] = set()
         pop, push, finish, count, mark = pending.pop, pending.append, live.append, users.get, finished.add
         while pending:
             node = pop()
-            if node is None:  # all producers of the next node are in the order
+            if node is None:  # all operands of the next node are already in the order
                 node = pop()
                 finish(node)  # type: ignore[arg-type]  # appended below None
                 mark(node.uid)  # type: ignore[union-attr]
@@ -269,16 +272,17 @@ class PlanGraph:
         subjects: Iterable[Expr],
         produced: tuple[Expr, ...] = (),
     ) -> int:
-        """Record an applied decision; return its index, which `substitute` and `add_nodes` expect.
+        """Record an applied decision; return its index for `substitute` and `add_nodes`.
 
-        ``rule`` is the rule, the pass or its RuleInfo; ``facts`` fill in the reason's sentence; ``produced`` are the
-        nodes that replace the subjects.
+        ``rule`` is the rule, the pass or a RuleInfo. ``facts`` are inserted into the sentence of the reason.
+        ``produced`` are the nodes that replace the subjects.
         """
         self._add_decision(rule, True, reason, facts, list(subjects), produced)
         return len(self.decisions) - 1
 
     def decider(self, decision: int) -> RuleInfo:
-        """Return the rule or pass that made a decision; raise DeclarationError if there is no such decision."""
+        """Return the rule or pass that made the decision with index ``decision``; raise DeclarationError if there is
+        none."""
         if type(decision) is not int or not 0 <= decision < len(self.decisions):
             raise DeclarationError(
                 f"a change of the graph by the decision {decision!r}",
@@ -290,20 +294,21 @@ class PlanGraph:
     def decline(
         self, rule: Decider, reason: Reason, facts: Facts, *subjects: Expr, estimated_cost_us: float | None = None
     ) -> PlanDecision:
-        """Record a declined decision about subjects, or add the subjects to an equal one of this stage; return it.
+        """Record a declined decision about ``subjects``, or add them to an equal decision of this stage; return the
+        decision.
 
-        ``estimated_cost_us`` is its estimated cost in µs, summed over these subjects.
+        ``estimated_cost_us`` is the estimated cost of declining in µs, summed over these subjects.
         """
         values = [_key(value) for value in facts.values()]
         info = rule.info
-        # The key includes the owner, because rules of two users may share a name, and the sentence, because several
-        # reasons may share a code.
+        # The key includes the owner, because two users' rules may have the same name. It includes the sentence, because
+        # several reasons may have the same code.
         key = (len(self.stages), info.name, info.owner, reason.code, reason.sentence, *values)
         entry = self._declined.get(key)
         if entry is None:
             entry = self._declined[key] = self._add_decision(rule, False, reason, facts, []), set()
         decision, subject_uids = entry
-        # A sweep may visit a node twice, whose cost counts once.
+        # If sweeps visit a node twice, its cost must count only once.
         if estimated_cost_us is not None and subjects[0].uid not in subject_uids:
             decision.estimated_cost_us = (decision.estimated_cost_us or 0.0) + estimated_cost_us
         for subject in subjects:
@@ -321,7 +326,7 @@ class PlanGraph:
         subjects: list[Expr],
         produced: tuple[Expr, ...] = (),
     ) -> PlanDecision:
-        """Add a decision of the current stage; raise DeclarationError for facts that do not match its reason."""
+        """Add a decision to the current stage; raise DeclarationError if the facts do not match the reason."""
         if not isinstance(reason, Reason):
             raise DeclarationError(
                 f"{rule.info} decides with the reason {reason!r:.80}",
@@ -348,9 +353,9 @@ class PlanGraph:
         return decision
 
     def substitute(self, decision: int, old: Expr, new: Expr) -> None:
-        """Replace ``old`` by ``new``: from this decision on, every reader of ``old`` reads ``new``.
+        """Replace ``old`` by ``new``, so that every reader of ``old`` reads ``new`` instead.
 
-        Raises DeclarationError if ``new`` has another type, or if ``old`` is in a kernel.
+        Raises DeclarationError if ``new`` has another type, or if ``old`` is in a fused kernel.
         """
         _check_substitution(self, decision, old, new)
         if new.uid not in self.introduced:
@@ -359,36 +364,37 @@ class PlanGraph:
             self.add_nodes(decision, [node for node in fresh if node.uid not in introduced], old)
         self._changed = True
         self.replaced[old.uid] = new
-        # `replaced` returns the current replacement and loses intermediate steps when paths are compressed; this list
-        # keeps every step for the recording.
+        # `replaced` contains the current replacements; path compression removes intermediate ones. This list keeps
+        # every replacement for the recording.
         self.substitutions.append((decision, old, new))
         self.removed.append((decision, old))
         self._transfer_readers(old, new)
 
     def _transfer_readers(self, old: Expr, new: Expr) -> None:
-        """Move the reader count of ``old`` to ``new``, and decrement counts below nodes that lost their last reader.
+        """Add the reader count of ``old`` to that of ``new``, and decrement the counts of the operands of nodes without
+        readers.
 
-        Without this update, a rule that requires a value with one reader would wait for the next refresh.
+        Without this update, a rule that requires a value with a single reader could apply only after the next refresh.
         """
         users, dead = self.users, self._dead
         users[new.uid] = users.get(new.uid, 0) + users.pop(old.uid, 0)
-        if old.uid in dead:  # Its operands lost this reader already.
+        if old.uid in dead:  # The counts of its operands were decremented already.
             return
         dead.add(old.uid)
         pending = [old]
         while pending:
             for operand in self.operands(pending.pop()):
-                # Stop at nodes that are still read, so that each node is visited once in its life, when its last reader
-                # disappears.
+                # Stop at nodes that still have readers. Each node is thus visited only once, when it loses its last
+                # reader.
                 remaining = users[operand.uid] = users.get(operand.uid, 1) - 1
                 if remaining == 0 and operand.uid not in dead:
                     dead.add(operand.uid)
                     pending.append(operand)
 
     def substitute_many(self, decision: int, pairs: Iterable[tuple[Expr, Expr]]) -> None:
-        """Replace many nodes at once by new ones that a decision produced; ``pairs`` are (old, new).
+        """Replace many nodes at once by new nodes of one decision; ``pairs`` contains (old, new).
 
-        Reader counts of the old nodes' operands are updated only by the next refresh.
+        The reader counts of the old nodes' operands are updated only by the next refresh.
         """
         self._changed = True
         users, ranks = self.users, self.position_of
@@ -406,22 +412,23 @@ class PlanGraph:
         self._dead.update(old_uids)
 
     def fuse(self, decision: int, members: Sequence[Expr], label: str = "") -> None:
-        """Make live nodes, producers first, run as one kernel, whose result is the value of the last node.
+        """Make ``members``, live nodes in topological order, run as one kernel; its result is the value of the last
+        node.
 
-        All other members may be read only within the kernel, since they are never written to memory. Members are
-        elementwise operations of one shape, optionally after one product, and before one reduction. Raises
-        DeclarationError for other nodes.
+        Only nodes in the kernel may read the values of the other members, because these are never written to memory.
+        The members are elementwise operations of one shape; a product may come before them, and a reduction after them.
+        Raises DeclarationError for other nodes.
         """
         _check_kernel(self, decision, members)
         self.fused.update(dict.fromkeys([node.uid for node in members], decision))
         self.groups.append(NodeGroup(decision, "kernel", label or " · ".join([n.label for n in members]), [*members]))
 
     def add_nodes(self, decision: int, nodes: Iterable[Expr], subject: Expr) -> None:
-        """Record nodes that a decision produced for a subject; kernels are ordered as if they were at its position."""
+        """Add new nodes of a decision; their kernels are ordered as if the nodes were at the position of
+        ``subject``."""
         self._changed = True
-        # uids increase with time and give the order of recording. A new node has a late uid but belongs at its
-        # subject's position: without the rank, a simplified program would run in another order than the program as
-        # written.
+        # uids increase in the order of recording. A new node has a large uid, but belongs at the position of its
+        # subject. Without the rank, a simplified program would run in another order than the program as written.
         rank = self.position_of.get(subject.uid, subject.uid)
         for node in nodes:
             if node.uid not in self.introduced:
@@ -439,14 +446,14 @@ def _is_fact(value: Any) -> bool:
 
 
 def _key(value: Any) -> Any:
-    """Return a hashable key of a fact; it distinguishes 1 and True, which are equal."""
+    """Return a hashable key for a fact; the keys of 1 and True differ, although 1 == True."""
     if isinstance(value, Expr):
         return value.uid
     return tuple([_key(item) for item in value]) if isinstance(value, (list, tuple)) else (type(value), value)
 
 
 def _cycle(graph: PlanGraph, reader: Expr, operand: Expr) -> DeclarationError:
-    """Return the error for a node that depends on itself, naming the last substitution."""
+    """Return the error for a node that depends on itself; it names the last substitution."""
     decision, old, new = graph.substitutions[-1]
     return DeclarationError(
         f"{graph.decider(decision)} put {new.label} in the place of {old.label}: {reader.label} reads "
@@ -457,9 +464,9 @@ def _cycle(graph: PlanGraph, reader: Expr, operand: Expr) -> DeclarationError:
 
 
 def _check_substitution(graph: PlanGraph, decision: int, old: Expr, new: Expr) -> None:
-    """Raise DeclarationError if a node cannot replace another one."""
+    """Raise DeclarationError if ``new`` cannot replace ``old``."""
     decider = graph.decider(decision)
-    # Types are interned, so identity implies equality.
+    # Equal types are the same object, so compare identity.
     if getattr(new, "type", None) is not old.type:
         given = f"{new.label}, {new.type}," if isinstance(new, Expr) else f"{new!r:.80}"
         rule, fix = "a replacement must have the node's type", "convert it: new.reshape(…), new.astype(…)"
@@ -475,7 +482,7 @@ def _check_substitution(graph: PlanGraph, decision: int, old: Expr, new: Expr) -
 
 
 def _check_kernel(graph: PlanGraph, decision: int, members: Sequence[Expr]) -> None:
-    """Raise DeclarationError if nodes cannot run as one kernel."""
+    """Raise DeclarationError if ``members`` cannot run as one kernel."""
     decider = graph.decider(decision)
     rule, fix = _kernel_fault(graph, members)
     if rule:
@@ -484,7 +491,7 @@ def _check_kernel(graph: PlanGraph, decision: int, members: Sequence[Expr]) -> N
 
 
 def _kernel_fault(graph: PlanGraph, members: Sequence[Expr]) -> tuple[str, str]:
-    """Return the rule that a kernel of some nodes would break, and a fix; "" if it breaks none."""
+    """Return the rule that a kernel of ``members`` would violate, and a fix; both are "" if it violates none."""
     inputs, member_uids = graph.inputs, {node.uid for node in members if isinstance(node, Expr)}
     for node in members:
         if not isinstance(node, Expr) or node.uid not in inputs or node.uid in graph.replaced:
@@ -505,7 +512,7 @@ def _kernel_fault(graph: PlanGraph, members: Sequence[Expr]) -> tuple[str, str]:
                     return f"operands must come first, and {node.label} reads {operand.label}", "sort the members"
         visited.add(node.uid)
     for node in members[:-1]:
-        # More readers than within the kernel: one is outside, or the node is a root.
+        # If the node has more readers than those in the kernel, one reader is outside, or the node is a root.
         if reads.get(node.uid, 0) < graph.users[node.uid]:
             return (
                 f"only the last node of a kernel may be read outside it, and {node.label} is",

@@ -1,8 +1,8 @@
-"""Reasons for decisions, each declared once as an attribute of the rule or pass that gives it.
+"""Reasons for decisions. Each reason is declared once, as an attribute of the rule or pass that uses it.
 
-A reason has a code, a sentence over facts (a template as in record/reasons.py), and two texts for readers who are new
-to it: its meaning, and the change that would lead to another decision. All reasons together form the catalogue, from
-which assets/reasons.md is generated, and which ``ex.reason`` and the panel read.
+A reason has a code, a sentence with placeholders for facts (a template as in record/reasons.py), and two texts for new
+readers: the meaning of the reason, and the change that would lead to another decision. All reasons together are the
+catalogue. assets/reasons.md is generated from it, and ``ex.reason`` and the panel read it.
 """
 
 from __future__ import annotations
@@ -22,39 +22,41 @@ from explorer.plan.graph.numerics import EFFECTS, Numerics
 from explorer.record.reasons import FIELD
 
 Facts: TypeAlias = dict[str, Any]
-"""facts of a decision: numbers, strings, expressions, or lists of them; reasons are templates over them"""
+"""facts of a decision by name: numbers, strings, expressions, or lists of these; they are inserted into the reason's
+sentence"""
 _LISTED = 4
 """maximum number of names that a sentence lists"""
 
 
 @dataclass(frozen=True, eq=False)
 class RuleInfo:
-    """Rule as recorded in decisions; every rule and every pass has one as ``info``.
+    """Name and purpose of a rule, as recorded in decisions; every rule and every pass has a RuleInfo as ``info``.
 
-    A pass with several criteria declares an additional one for each, as an attribute::
+    A pass with several criteria declares one RuleInfo for each criterion, as an attribute::
 
         epilogue = RuleInfo("Epilogue", "An elementwise operation on a product runs while …")
     """
 
     name: str
-    """the name that decisions record"""
+    """the name with which decisions are recorded"""
     purpose: str
     """one-line purpose, for panels and assets/reasons.md"""
     owner: type | None = field(default=None, repr=False)
     """the rule or the pass"""
 
     def __set_name__(self, owner: type, name: str) -> None:
-        # The class is frozen, and Python calls this only after the object was created.
+        # Bypass the frozen class, because Python calls this method only after the object was created.
         object.__setattr__(self, "owner", self.owner or owner)
 
     @property
     def info(self) -> RuleInfo:
-        """The RuleInfo itself, so that `PlanGraph.decide` accepts it in place of a rule or pass."""
+        """The RuleInfo itself; therefore `PlanGraph.decide` accepts a RuleInfo in place of a rule or pass."""
         return self
 
     @functools.cached_property
     def location(self) -> str:
-        """Location of the owner: "plan/rewrite/rules/stability.py:12", "cell.py:3", or its name in a console."""
+        """Location of the owner, such as "plan/rewrite/rules/stability.py:12" or "cell.py:3"; in a console, its
+        name."""
         owner = self.owner or type(self)
         try:
             path, line = inspect.getsourcefile(owner) or "", inspect.findsource(owner)[1] + 1
@@ -70,16 +72,17 @@ class RuleInfo:
 
 
 def shortened(names: Sequence[Any]) -> list[Any]:
-    """Return names for a sentence: all if they are few, else the first ones and the number of the rest."""
+    """Return the names to list in a sentence: all if they are few, otherwise the first ones and how many more there
+    are."""
     return [*names] if len(names) <= _LISTED else [*names[: _LISTED - 1], f"{len(names) - _LISTED + 1:,} more"]
 
 
 class Decider(Protocol):
-    """Anything that makes decisions: a rule, a pass, or the RuleInfo of one criterion of a pass."""
+    """Object that makes decisions: a rule, a pass, or the RuleInfo of one criterion of a pass."""
 
     @property
     def info(self) -> RuleInfo:
-        """Name under which its decisions are recorded."""
+        """Name and purpose with which the decisions are recorded."""
 
 
 @named_methods
@@ -87,23 +90,24 @@ class Decider(Protocol):
 class Reason:
     """One reason for decisions, registered in the catalogue as an attribute of a rule or a pass.
 
-    The decision fills in facts in braces; ``{count:term is|terms are}`` writes a number with the matching word.
+    The facts of a decision are inserted for names in braces; ``{count:term is|terms are}`` inserts a number with the
+    singular or the plural.
 
     Example: see ``ex.Rule``.
     """
 
     code: str
-    """identifier for programs; several rules and passes may use the same one"""
+    """identifier for programs; several rules and passes may use the same code"""
     sentence: str
-    """the decision, then the fact that decided it, in terms that a NumPy user knows"""
+    """the decision, followed by the fact that decided it, in terms that a NumPy user knows"""
     meaning: str = ""
     """the general rule or cost behind the decision"""
     change: str = ""
     """the change to the program that would lead to another decision; "" if there is none"""
     numerics: Numerics | None = None
-    """effect of the rewrite on numbers in this case; None: the class that its rule or pass declares"""
+    """class of the changes to numbers in this case; None means the class that the rule or pass declares"""
     owner: type | None = field(default=None, init=False, repr=False)
-    """the class that declares it, and the attribute's name"""
+    """the class that declares the reason, and the name of the attribute"""
     attribute: str = field(default="", init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -122,7 +126,7 @@ class Reason:
 
     @property
     def anchor(self) -> str:
-        """Anchor of its entry in assets/reasons.md; "" if it is not a class attribute."""
+        """Anchor of the reason's entry in assets/reasons.md; "" if the reason is not a class attribute."""
         return (
             ""
             if self.owner is None
@@ -131,7 +135,8 @@ class Reason:
 
     @property
     def effect(self) -> Numerics:
-        """Numerics class of a rewrite for this reason (plan/graph/numerics.py): its own, or its rule's or pass's."""
+        """Class of the changes to numbers (plan/graph/numerics.py): the reason's own, or the class that the rule or
+        pass declares."""
         declared: Numerics = self.numerics or getattr(self.owner, "numerics", None) or "exact"
         return declared
 
@@ -141,11 +146,11 @@ class Reason:
         return frozenset(name for name, _, _ in FIELD.findall(self.sentence))
 
     def applied(self, new: Expr, /, **facts: Any) -> Applied:
-        """Return a rule's answer that replaces a node by ``new``."""
+        """Return a rule's answer that replaces the node by ``new`` for this reason."""
         return Applied(new, self, facts)
 
     def declined(self, /, **facts: Any) -> Declined:
-        """Return a rule's answer that keeps a node."""
+        """Return a rule's answer that keeps the node for this reason."""
         return Declined(self.code, self, facts)
 
     def __str__(self) -> str:
@@ -162,7 +167,7 @@ CATALOGUE: dict[tuple[str, str], Reason] = {}
 
 
 class Reasons(tuple[Reason, ...]):
-    """Selected reasons of the catalogue, printed as their entries."""
+    """Reasons from the catalogue; their string lists the catalogue's entries."""
 
     def __repr__(self) -> str:
         return "\n\n".join(map(str, self))
@@ -171,9 +176,9 @@ class Reasons(tuple[Reason, ...]):
 
 
 def reason(code: str) -> Reasons:
-    """Return the reasons with a code, each with its sentence, its meaning, and how to change the decision.
+    """Return the reasons with ``code``; each shows its sentence, its meaning, and how to change the decision.
 
-    Raises UnknownNameError if no reason has the code.
+    Raises UnknownNameError if no reason has this code.
 
     >>> print(ex.reason("single_term"))
     [single_term] of SumOfOne
@@ -191,7 +196,7 @@ def reason(code: str) -> Reasons:
 class Applied:
     """Answer of a rule that replaces the node by ``new``.
 
-    Without a declared reason, ``reason`` is the sentence and ``code`` the code. Example: see ``ex.Rule``.
+    If no reason is declared, ``reason`` is the sentence, and ``code`` is the code. Example: see ``ex.Rule``.
     """
 
     new: Expr
@@ -201,14 +206,14 @@ class Applied:
 
     @property
     def entry(self) -> Reason:
-        """The declared reason, or one built from sentence and code."""
+        """The declared reason, or a new Reason made of sentence and code."""
         return self.reason if isinstance(self.reason, Reason) else Reason(self.code, self.reason)
 
 
 @named_methods
 @dataclass(frozen=True, slots=True)
 class Declined:
-    """Answer of a rule that recognises its structure but keeps it, with a coded reason. Example: see ``ex.Rule``."""
+    """Answer of a rule that recognises its structure but keeps it, with the reason. Example: see ``ex.Rule``."""
 
     code: str
     reason: str | Reason
@@ -216,7 +221,7 @@ class Declined:
 
     @property
     def entry(self) -> Reason:
-        """The declared reason, or one built from sentence and code."""
+        """The declared reason, or a new Reason made of sentence and code."""
         return self.reason if isinstance(self.reason, Reason) else Reason(self.code, self.reason)
 
 

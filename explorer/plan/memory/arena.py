@@ -1,7 +1,7 @@
-"""Offsets in the arena: buffers side by side, or packed results if that takes less memory.
+"""Offsets in the arena: buffers are placed side by side, or results are packed if this takes less memory.
 
-Side-by-side buffers are simple: a result stays in one buffer for its life. Packing gives up this simplicity, so it is
-used only if it saves bytes. Offsets are always multiples of a cache line, because sizes are.
+Buffers side by side are simple, because a result stays in one buffer. Packing is less simple, so it is used only if it
+saves bytes. Offsets are always multiples of a cache line, because sizes are.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from explorer.plan.memory.buffer_assignment import BufferAssignment
 from explorer.plan.schedule.schedule import OrderedKernels, align_up
 
 _MAX_OVERLAPS = 200_000
-"""number of pairs of simultaneously live results, in addition to eight per kernel, up to which results are packed;
-beyond it, finding gaps takes too long"""
+"""results are packed only if there are at most this many pairs of simultaneously live results, plus eight for each
+kernel; with more pairs, finding gaps takes too long"""
 
 
 class Offsets(NamedTuple):
-    """Offsets of results and scratch memory, as columns indexed by kernel; −1 if there is none."""
+    """Offsets of results and scratch memory: lists indexed by kernel; −1 if there is none."""
 
     buffers: list[int]
     results: list[int]
@@ -30,7 +30,7 @@ class Offsets(NamedTuple):
 
 
 def side_by_side(assignment: BufferAssignment) -> Offsets:
-    """Place the buffers one after another, then the slots for scratch memory."""
+    """Place the buffers one after another, followed by the slots for scratch memory."""
     sizes = assignment.sizes
     starts = [0, *itertools.accumulate([*sizes, *assignment.scratch_sizes])]
     results = [starts[buffer] if buffer >= 0 else -1 for buffer in assignment.buffers]
@@ -39,16 +39,16 @@ def side_by_side(assignment: BufferAssignment) -> Offsets:
 
 
 def packed(ordered: OrderedKernels, assignment: BufferAssignment, limit_bytes: int) -> Offsets | None:
-    """Place results and scratch memory wherever they fit; return None if that takes at least ``limit_bytes``, or too
-    long.
+    """Place results and scratch memory at any offset where they fit.
 
-    Results at the same offset share a buffer, numbered by the first of them.
+    Returns None if this takes ``limit_bytes`` or more, or if there are too many simultaneously live results. Results at
+    the same offset get the same buffer number.
     """
     spans: list[list[int]] = []
     span_of_kernel: list[tuple[int, int]] = []
     span_of_scratch: list[tuple[int, int]] = []
     span_of: dict[int, int] = {}
-    """uid of a result → its span; a result that overwrites an operand continues the operand's span"""
+    """uid of a result → index of its span; a result that overwrites an operand has the operand's span"""
     for index, kernel in enumerate(ordered.kernels):
         if assignment.buffers[index] >= 0:
             reuses = assignment.reuses[index]
@@ -62,12 +62,12 @@ def packed(ordered: OrderedKernels, assignment: BufferAssignment, limit_bytes: i
         if kernel.cost.scratch:
             span_of_scratch.append((index, len(spans)))
             spans.append([align_up(kernel.cost.scratch), index, ordered.runs_until[index]])
-        # In a chain of results that each overwrite the previous one, the span ends when the last one is freed.
+        # If each result of a chain overwrites the previous one, the span ends when the last result is freed.
         for node in assignment.frees[index]:
             if node.uid in span_of:
                 spans[span_of[node.uid]][2] = index
     packing = pack([Span(*span) for span in spans], _MAX_OVERLAPS + 8 * len(ordered.kernels))
-    # Side-by-side buffers are easier to follow, so packing must save something.
+    # Buffers side by side are easier to understand, so packing must save memory.
     if packing is None or packing[1] >= limit_bytes:
         return None
     offsets, arena = packing
@@ -86,7 +86,7 @@ def packed(ordered: OrderedKernels, assignment: BufferAssignment, limit_bytes: i
 
 
 class Span(NamedTuple):
-    """Memory of ``size`` bytes, in use from the moment ``first`` to the moment ``last``, inclusive."""
+    """Memory of ``size`` bytes that is in use from kernel ``first`` to kernel ``last``, both included."""
 
     size: int
     first: int
@@ -94,25 +94,24 @@ class Span(NamedTuple):
 
 
 _MAX_EXHAUSTIVE, _TOLERANCE = 20_000, 1.05
-"""number of pairs of overlapping spans up to which all orders are tried; beyond it, the search stops at an arena of at
-most 1.05 times the lower bound"""
+"""all orders are tried if there are at most this many pairs of overlapping spans; with more pairs, the search stops at
+the first arena of at most 1.05 times the lower bound"""
 
 
 def pack(spans: Sequence[Span], limit: int) -> tuple[list[int], int] | None:
-    """Return the offset of each span, and the size of the smallest arena found in which simultaneously used spans do
-    not overlap.
+    """Return the offset of each span, and the size of the smallest arena that was found.
 
-    Returns None if more than ``limit`` pairs of spans are in use simultaneously. The result is the best of three greedy
-    orders: the next span takes the smallest gap between already placed spans that overlap it in time (Pisarchyk and
-    Lee, Efficient Memory Management for Deep Neural Net Inference, 2020). The search stops at the lower bound, or near
-    it if there are many overlapping spans.
+    Spans that are in use simultaneously do not overlap. Returns None if more than ``limit`` pairs of spans are in use
+    simultaneously. The result is the best of three greedy orders: each span is placed in the smallest gap between
+    already placed spans that are in use at the same time (Pisarchyk and Lee, Efficient Memory Management for Deep
+    Neural Net Inference, 2020). The search stops at the lower bound, or near it if many spans overlap.
 
     Example: ``pack([Span(64, 0, 1), Span(128, 1, 2), Span(64, 2, 3)], 100)`` is ``([128, 0, 128], 192)``.
     """
     overlaps = _overlaps(spans, limit)
     if overlaps is None:
         return None
-    # Each pair appears in two lists.
+    # Each pair is in the lists of both spans.
     is_exhaustive = sum(map(len, overlaps)) <= 2 * _MAX_EXHAUSTIVE
     target_size = peak_bytes(spans) * (1.0 if is_exhaustive else _TOLERANCE)
     best: tuple[list[int], int] | None = None
@@ -127,11 +126,11 @@ def pack(spans: Sequence[Span], limit: int) -> tuple[list[int], int] | None:
 
 
 def peak_bytes(spans: Iterable[Span]) -> int:
-    """Return the peak of bytes in use, a lower bound for any layout."""
+    """Return the maximum number of bytes in use at any time; no arena can be smaller."""
     change_at: dict[int, int] = {}
     for span in spans:
         change_at[span.first] = change_at.get(span.first, 0) + span.size
-        # The interval includes both ends, so the span ends one moment later.
+        # ``last`` is included, so the memory is free one moment later.
         change_at[span.last + 1] = change_at.get(span.last + 1, 0) - span.size
     live = peak = 0
     for moment in sorted(change_at):
@@ -156,11 +155,12 @@ _ORDERS: tuple[Callable[[Span], tuple[int, ...]], ...] = (_by_size, _by_area, _b
 
 
 def _overlaps(spans: Sequence[Span], limit: int) -> list[list[int]] | None:
-    """Return for each span the spans whose lifetimes overlap it; None if there are more than ``limit`` pairs."""
+    """Return for each span the spans that are in use at the same time; return None if there are more than ``limit``
+    pairs."""
     overlaps: list[list[int]] = [[] for _ in spans]
     alive: list[int] = []
     pairs = 0
-    # Sweep over the start times, so that only spans that overlap in time are compared, not all pairs.
+    # Process spans in the order of their start, so that only spans that overlap in time are compared, not all pairs.
     for index in sorted(range(len(spans)), key=lambda index: spans[index].first):
         first = spans[index].first
         alive = [other for other in alive if spans[other].last >= first]
@@ -175,16 +175,18 @@ def _overlaps(spans: Sequence[Span], limit: int) -> list[list[int]] | None:
 
 
 def _greedy(spans: Sequence[Span], order: Sequence[int], overlaps: Sequence[Sequence[int]]) -> tuple[list[int], int]:
-    """Place spans one after another, each into the smallest gap that fits; return offsets and the arena's bytes."""
+    """Place spans one after another, each in the smallest gap that fits; return the offsets and the arena's size in
+    bytes."""
     offsets = [-1] * len(spans)
     end = 0
     for index in order:
         size = spans[index].size
-        # Gaps between placed spans in use at the same time, in offset order; there is always space after the last one.
+        # Find the gaps between placed spans that are in use at the same time; after the last one there is always space.
         occupied = sorted([(offsets[other], spans[other].size) for other in overlaps[index] if offsets[other] >= 0])
         gap_start, chosen_start, smallest_gap = 0, -1, 0
         for start, length in occupied:
-            # Negative if placed spans overlap in offsets, as those not in use simultaneously may.
+            # The gap is negative if two placed spans overlap, which is possible if those two are not in use
+            # simultaneously.
             gap = start - gap_start
             if gap >= size and (chosen_start < 0 or gap < smallest_gap):
                 chosen_start, smallest_gap = gap_start, gap

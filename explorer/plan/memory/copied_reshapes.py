@@ -1,7 +1,8 @@
-"""Reshapes that copy. A reshape is a view if strides allow it, as in NumPy; otherwise its result has planned memory.
+"""Reshapes that copy. As in NumPy, a reshape is a view if strides allow it; otherwise the plan allocates memory for the
+result.
 
-Kernels write their results in row-major order, or channels last if the pass `MemoryFormat` requires it. Strides are
-therefore known through any number of views, and the plan knows before the run which reshapes copy.
+Kernels write their results in row-major order, or with channels last if the pass `MemoryFormat` requires it. The
+strides of views, and of views of views, are therefore known before the run, and so is whether a reshape copies.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from explorer.plan.graph.cost_model import CostModel
 from explorer.plan.schedule.schedule import Kernel
 
 _VIEWS = (Reshape, Transpose, BroadcastTo, Slice, Index0, StopGradient)
-"""views whose strides NumPy can compute; strides of custom views are known only in a run"""
+"""views whose strides NumPy can compute; the strides of user-defined views are known only in a run"""
 
 
 class _Layout(NamedTuple):
@@ -30,23 +31,25 @@ class _Layout(NamedTuple):
     strides: tuple[int, ...] | None
     """stride of each axis, in elements; None for row-major order"""
     copies: bool
-    """whether it is a row-major copy instead of a view"""
+    """whether the result is a row-major copy instead of a view"""
 
 
 def with_copies(kernels: Sequence[Kernel], cost_model: CostModel) -> tuple[Kernel, ...]:
-    """Return the kernels, with reshapes that copy marked and priced accordingly.
+    """Return the kernels; reshapes that copy are marked, and their cost includes the copy.
 
-    Operands whose strides are known only in a run (parameters, tensors, results of calls, custom views) count as
-    row-major. Kernels that run once for all runs are unchanged, because their results are outside the planned memory.
+    Operands whose strides are known only in a run count as row-major: parameters, tensors, results of calls, and
+    user-defined views. Kernels that run once for all runs are unchanged, because their results are not in the planned
+    memory.
     """
     strides_of: dict[int, tuple[int, ...]] = {}
     """uid of a value that is not row-major → its strides"""
     layouts: dict[tuple[Operation, TensorType, tuple[int, ...] | None], _Layout] = {}
-    """view of an operand with strides → its layout; cached because a loop records thousands of equal ones"""
+    """(view, operand type, operand strides) → layout of the view; cached, because a loop records thousands of equal
+    views"""
     marked = list(kernels)
     for index, kernel in enumerate(kernels):
         result = kernel.nodes[-1]
-        # Only these kernels' own results are not row-major; all other strides come from views.
+        # Only these kernels have results that are not row-major; other values with strides are views.
         if kernel.channels_last:
             strides_of[result.uid] = _pixel_by_pixel(result.shape)
             continue
@@ -75,18 +78,18 @@ def _pixel_by_pixel(shape: Shape) -> tuple[int, ...]:
 
 
 def _layout(operation: Operation, shape: Shape, strides: tuple[int, ...] | None) -> _Layout:
-    """Return the layout of a view of an array with a shape and strides.
+    """Return the layout of the view ``operation`` of an array with ``shape`` and ``strides``.
 
     NumPy computes it: the view is applied to an array of bytes whose elements are never read.
     """
     if strides is None:
         strides = tuple(np.cumprod((1, *shape[:0:-1])).tolist()[::-1]) if shape else ()
-    # With one byte per element, strides in bytes equal strides in elements. The memory does not exist, but no view's
+    # Elements of one byte make strides in bytes equal to strides in elements. The memory does not exist, but no view's
     # kernel reads it.
     operand = as_strided(np.empty(1, np.uint8), shape, strides)
     if isinstance(operation, Reshape):
         try:
-            # NumPy 2 raises ValueError if a copy would be needed, which is the question here.
+            # NumPy 2 raises ValueError if a copy would be needed, and this is the question here.
             view = np.reshape(operand, operation.shape, copy=False)
         except ValueError:
             return _Layout(None, copies=True)

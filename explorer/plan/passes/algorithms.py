@@ -1,8 +1,9 @@
 """Algorithms: chooses between equivalent algorithms for a kernel, based only on shapes.
 
-Convolutions with 3×3 filters have two: direct (windows times filters), and Winograd's minimal filtering F(2×2, 3×3)
-(Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2015). A choice by measured time would give
-different last digits on each machine, so it uses fixed thresholds for tiles and channels.
+There are two algorithms for convolutions with 3×3 filters: direct convolution (windows times filters), and Winograd's
+minimal filtering F(2×2, 3×3) (Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2015). If the choice
+depended on measured times, the last digits would differ between machines. It therefore depends on fixed thresholds for
+the numbers of tiles and channels.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import Facts, Reason, RuleInfo
 
 _TILES = 32
-"""minimum number of tiles of a result for Winograd: with fewer, reading the transformed filters, 16/9 as large as the
-filters, takes longer than the saved multiplications"""
+"""minimum number of tiles for Winograd; with fewer tiles, reading the transformed filters, which are 16/9 as large as
+the filters, takes longer than the saved multiplications"""
 _CHANNELS = 32
-"""minimum number of channels for Winograd: with fewer, the products are too small compared with the additions around
-them"""
+"""minimum number of channels for Winograd; with fewer channels, the additions of the transforms take too long compared
+with the products"""
 
 _SAVED = 20 / 36
 """fraction of the multiplications that is saved: 16 instead of 36 for a tile of 2×2 pixels"""
@@ -40,8 +41,8 @@ _METHOD = (
 class Algorithms(Pass):
     """Compute 3×3 convolutions with fewer multiplications (Winograd) if that is faster; the last bits may differ.
 
-    A NaN or ∞ among the pixels affects every result of its tile, while the direct algorithm affects only results whose
-    window contains it.
+    A NaN or ∞ among the pixels affects every result of its tile. With the direct algorithm, it affects only the results
+    whose windows contain it.
     """
 
     name, numerics = "algorithms", "reassociating"
@@ -100,15 +101,16 @@ class Algorithms(Pass):
     )
 
     def has_work(self, graph: PlanGraph) -> bool:
-        """Whether there are convolutions."""
+        """Return whether there are convolutions."""
         return any(isinstance(node.operation, Conv2d) for node in graph.live)
 
     def run(self, graph: PlanGraph) -> None:
-        """Replace the convolutions for which Winograd pays off; convolutions of one shape share a decision."""
+        """Replace the convolutions for which Winograd is faster; convolutions of the same shape share one decision."""
         alike_convolutions: defaultdict[tuple[object, ...], list[Expr]] = defaultdict(list)
         for node in graph.live:
             operation = node.operation
-            # Compare the class itself: WinogradConv2d and custom convolutions are subclasses with their own kernels.
+            # Compare the class itself, because WinogradConv2d and user-defined convolutions are subclasses with their
+            # own kernels.
             if type(operation) is Conv2d and self._fits(node, operation, graph):
                 images, filters = graph.inputs[node.uid]
                 alike_convolutions[operation, images.type, filters.type].append(node)
@@ -116,7 +118,8 @@ class Algorithms(Pass):
             self._replace(nodes, graph)
 
     def _fits(self, node: Expr, operation: Conv2d, graph: PlanGraph) -> bool:
-        """Whether Winograd pays off for a convolution; if it is possible but slower, decline with a reason."""
+        """Return whether Winograd is faster for a convolution; if it is possible but slower, record a declined
+        decision."""
         images, filters = graph.inputs[node.uid]
         if filters.shape[2:] != (3, 3) or node.dtype.kind != "f" or not node.type.plain:
             return False
@@ -124,7 +127,7 @@ class Algorithms(Pass):
         facts: Facts
         rule = winograd.unfit(images.shape, filters.shape)
         n, _, rows, columns = node.shape
-        # Rounded up: with odd sizes, tiles extend past the edge and cost as much as whole ones.
+        # Round up, because for odd sizes tiles extend beyond the edge and cost as much as whole tiles.
         tiles = n * -(-rows // 2) * -(-columns // 2)
         saved = kernel_cost(node, (images, filters)) * _SAVED
         if rule:
@@ -154,7 +157,7 @@ class Algorithms(Pass):
         return False
 
     def _replace(self, nodes: list[Expr], graph: PlanGraph) -> None:
-        """Replace the operation of convolutions with one shape and options."""
+        """Replace the operation of convolutions that have the same shapes and options."""
         first = nodes[0]
         images, filters = graph.inputs[first.uid]
         assert isinstance(first.operation, Conv2d)
@@ -175,12 +178,12 @@ class Algorithms(Pass):
         for node, new in zip(nodes, replacements, strict=True):
             graph.add_nodes(decision, [new], node)
             graph.substitute(decision, node, new)
-            # The pass `Constants` has already run: new nodes inherit its mark.
+            # The pass `Constants` has already run, so mark new nodes like the nodes that they replace.
             if node.uid in graph.notes(Prepared):
                 graph.notes(Prepared).add(new.uid)
 
 
 def _window(operation: Conv2d) -> str:
-    """Describe which options of a convolution's windows are not 1: ``stride is 2×2``."""
+    """Return a description of the window options that are not 1, such as ``stride is 2×2``."""
     options = (("stride", operation.strides), ("dilation", operation.dilation))
     return " and the ".join([f"{name} is {size[0]}×{size[1]}" for name, size in options if size != (1, 1)])

@@ -1,13 +1,14 @@
-"""Batch: independent calls of one function, or independent equal operations, become one over stacked operands.
+"""Batch: independent calls of one function, or independent equal operations, become one call or operation on stacked
+operands.
 
-A loop over samples records the same operations for each sample. The pass finds them (`buckets_of`), vectorizes the body
-of the function over a leading batch axis (plan/batching/vectorize.py), stacks the operands, and gives every reader its
-row. `ex.function` marks code that is worth batching as a whole. Single operations are batched only if there are
-several, because stacking operands costs as much as a few small kernels.
+A loop over samples records the same operations for each sample. The pass finds these operations (`buckets_of`),
+vectorizes the body of the function over a leading batch axis (plan/batching/vectorize.py), stacks the operands, and
+makes every reader read its row. `ex.function` marks code that is worth batching as a whole. Equal single operations are
+batched only if there are enough of them, because stacking operands costs as much as a few small kernels.
 
-Two calls at equal depth (the maximum number of calls on a path to them) are independent, since a path from one to the
-other would increase the depth of the second. Counting depths in one walk thus replaces a search for paths between all
-pairs.
+The depth of a call is the maximum number of calls on a path to it. Two calls at equal depth are independent, because a
+path from the first to the second would make the second deeper. Computing depths in one traversal therefore replaces a
+search for paths between all pairs.
 
 The origin of these rules is described in assets/decisions/0003-lessons-from-batching-a-thousand-calls.md.
 """
@@ -39,18 +40,18 @@ _BATCH = "Batching is np.stack: f(x0), f(x1), … become the rows of one f(np.st
 _UNBATCHED = 'ex.EvalPlan(without=["batch"]) computes them one by one.'
 
 _LEAF = 0, 0
-"""depth in calls and level in operations of a value that exists before the run"""
+"""depth in calls, and level in operations, of a value that exists before the run"""
 _SHOWN = 4
-"""maximum number of operands whose shapes a decision lists"""
+"""maximum number of operands whose shapes are listed in a decision"""
 _ROW = 0.12
-"""µs to copy one row to a stack, in addition to moving its bytes"""
+"""µs to copy one row to a stack, in addition to the time for its bytes"""
 
 
 @dataclass(frozen=True)
 class Batch(Pass):
     """Run many calls of one function, or many equal operations, as one batched call or operation if that is faster.
 
-    Batch elements have equal call depth, and operations also equal level, so none can depend on another.
+    Batch elements have equal call depth; operations also have equal level. Therefore no element can depend on another.
     """
 
     batched_calls = Reason(
@@ -138,11 +139,11 @@ class Batch(Pass):
 
     cost_model: CostModel = field(default=REFERENCE_COST_MODEL)
     fewest: int = 5
-    """minimum number of equal operations over equal types: with fewer, stacking costs as much as it saves"""
+    """minimum number of equal operations on equal types; with fewer operations, stacking takes as long as it saves"""
     name, numerics = "batch", "reordering"
 
     def run(self, graph: PlanGraph) -> None:
-        """Visit the buckets in order of dependency, and explain which nodes stay separate."""
+        """Consider the buckets in order of dependency, and record why nodes were not batched."""
         first = len(graph.decisions)
         buckets, items = buckets_of(graph, self.fewest)
         grouping = _Batching(self, graph, items)
@@ -156,28 +157,28 @@ class Batch(Pass):
 
 
 class _Batching:
-    """State of the pass on one graph: nodes batched so far, and nodes kept separate."""
+    """State of the pass on one graph: nodes that were batched, and nodes that were not."""
 
     def __init__(self, rule: Batch, graph: PlanGraph, items: dict[int, list[Expr]]) -> None:
         self.rule, self.prices, self.graph, self.items = rule, rule.cost_model, graph, items
         self.rows = BatchMembers(graph)
         self._kept: dict[tuple[str, Reason], tuple[list[Expr], list[float]]] = {}
-        """(name, reason) → operations kept separate, and their prices stacked and separate"""
+        """(name, reason) → operations that were not batched, and their total costs with and without batching"""
 
     def consider(self, bucket: Bucket) -> None:
         """Batch the nodes of a bucket if the estimated cost is lower; otherwise decline with a reason.
 
-        The price of a batch includes the vectorized body, stacking the operands that no earlier batch has stacked, and
-        a view for each result that is read separately.
+        The cost of a batch includes the vectorized body, the stacking of operands that no earlier batch has stacked,
+        and one view for each result that is read separately.
         """
         members, rows, inputs = bucket.members, self.rows, self.graph.inputs
-        # Calls on the same values must stack them in the same order, however they were recorded: the backward pass
-        # records its calls in reverse, and dedup merges only equal stacks.
+        # Calls on the same values must stack them in the same order, in whatever order they were recorded. The backward
+        # pass records its calls in reverse order, and dedup merges only equal stacks.
         members.sort(key=lambda node: [rows.sort_key(operand) for operand in inputs[node.uid]])
         columns = list(zip(*[inputs[node.uid] for node in members], strict=True))
         batched = tuple([any(operand is not column[0] for operand in column) for column in columns])
         count = len(members)
-        # dedup merges equal calls on the same values
+        # if no operand differs, the nodes are equal, and dedup merges them
         if not any(batched):
             return
         if not all(node.type.numeric for node in bucket.body.nodes):
@@ -198,14 +199,14 @@ class _Batching:
             self._keep(bucket, self.rule.device_calls, None, extra_facts=missing)
             return
         separate_us = count * body_cost(bucket.body, self.prices)
-        # Each result is read as a row, which is a view.
+        # Each result is read as a row, and a row is a view.
         results = sum(len(self.items.get(node.uid, ())) or 1 for node in members)
         batched_us = body_cost(vectorized, self.prices) + results * self.prices.view
         for column, is_batched in zip(columns, batched, strict=True):
             if is_batched and rows.as_whole(column) is None:
                 stacked_bytes = column[0].type.nbytes * count
                 batched_us += self.prices.call + _ROW * count + stacked_bytes / self.prices.bandwidth
-        # Strict comparison: at equal prices the program stays as written, which is easier to follow.
+        # If the costs are equal, keep the program as written, because this is easier to understand.
         if batched_us < separate_us:
             prices = {"separate_us": round(separate_us, 2), "together_us": round(batched_us, 2)}
             self._batch(members, columns, batched, vectorized, {"name": bucket.body.name, "count": count, **prices})
@@ -213,7 +214,8 @@ class _Batching:
             self._keep(bucket, self.rule.dear_calls, self.rule.dear_operations, (batched_us, separate_us))
 
     def close(self) -> None:
-        """Replace batched nodes that are read outside of batches by rows; decline the nodes kept separate."""
+        """Replace batched nodes that are read outside of batches by rows; record declined decisions for nodes that were
+        not batched."""
         self.rows.finish()
         for (name, reason), (members, prices) in self._kept.items():
             self._refuse(members, name, reason, prices)
@@ -226,9 +228,11 @@ class _Batching:
         prices: tuple[float, ...] = (),
         extra_facts: Facts | None = None,
     ) -> None:
-        """Keep a bucket separate: decline calls at once, and operations with one name together with the sum of prices.
+        """Keep the nodes of a bucket unbatched, for the reason ``of_calls`` or ``of_operations``.
 
-        ``prices`` are the µs of the stacked and of the separate form. Operations without a reason are left to fusion.
+        Calls are declined immediately. Operations with the same name are declined together later, with the sum of their
+        costs. ``prices`` are the costs in µs with and without batching. If there is no reason for operations, fusion
+        decides about them.
         """
         if bucket.called:
             self._refuse(bucket.members, bucket.body.name, of_calls, prices, extra_facts)
@@ -245,7 +249,8 @@ class _Batching:
         prices: Sequence[float],
         extra_facts: Facts | None = None,
     ) -> None:
-        """Decline to batch nodes of one function or operation; ``extra_facts`` are additional facts of the reason."""
+        """Record that nodes of one function or operation are not batched; ``extra_facts`` are additional facts for the
+        reason."""
         facts: Facts = {"name": name, "count": len(members), **(extra_facts or {})}
         if prices:
             batched, separate = prices
@@ -261,10 +266,10 @@ class _Batching:
         body: Body,
         facts: Facts,
     ) -> None:
-        """Record the batch of some nodes and replace them by its rows; ``body`` is the vectorized body.
+        """Record the batch of ``members`` and replace them by its rows; ``body`` is the vectorized body.
 
-        All nodes recorded in between (stacks, the batch, its outputs) belong to one decision; they are recognised by
-        their uids, which are newer.
+        All new nodes (stacks, the batch, its outputs) belong to one decision. New nodes are recognised by their uids,
+        which are larger than the uids of older nodes.
         """
         graph, rows = self.graph, self.rows
         first = members[0]
@@ -280,13 +285,14 @@ class _Batching:
             else:
                 result = first.operation.batch(len(members), batched, *operands)
             output_types = result.type.parts if isinstance(result.type, TupleType) else ()
-            # A body with one output returns it directly, with several a tuple: from here on both are lists of values.
+            # A body with one output returns this output, and a body with several outputs a tuple. Convert both to a
+            # list.
             batched_outputs = [record(Item(index), (result,)) for index in range(len(output_types))] or [result]
         facts |= {
             "shapes_before": _shapes([column[0] for column in columns], first),
             "shapes_after": _shapes(operands, result),
         }
-        # The decision is made after recording, because it names the result.
+        # Record the decision after the batch, because the decision refers to the result.
         decision = graph.decide(
             self.rule,
             self.rule.batched_calls if isinstance(first.operation, Call) else self.rule.batched_operations,
@@ -296,7 +302,7 @@ class _Batching:
         )
         graph.groups.append(NodeGroup(decision, "batch", body.name, list(members)))
         stacks = [operand for operand in operands if operand.uid > last_old]
-        # A batch rule may record several operations between the operands and the result.
+        # An operation's batching rule may record several operations between the operands and the result.
         intermediates = [
             node for node in reachable([result], stop=lambda node: node.uid < last_operand) if node.uid > last_operand
         ]
@@ -306,23 +312,24 @@ class _Batching:
                 for item in self.items.get(node.uid, ()):
                     assert isinstance(item.operation, Item)
                     rows.add(item, batched_outputs[item.operation.index], index, decision)
-                # Its outputs are now rows; the call itself needs no replacement.
+                # The outputs of this node are rows now, so the node itself needs no replacement.
                 graph.removed.append((decision, node))
             else:
                 rows.add(node, result, index, decision)
 
 
 def _shapes(operands: Sequence[Expr], result: Expr) -> str:
-    """Return the shapes of operands and results: ``(64, 64×10) → 10``."""
+    """Return the shapes of operands and results as a string, such as ``(64, 64×10) → 10``."""
     types = result.type.parts if isinstance(result.type, TupleType) else (result.type,)
     texts = [shape_text(operand.shape) for operand in operands[:_SHOWN]] + ["…"] * (len(operands) > _SHOWN)
     return f"({', '.join(texts)}) → {', '.join([shape_text(type_.shape) for type_ in types])}"
 
 
 def _without_kernel(body: Body) -> Facts | None:
-    """Return the facts of an operation whose batch lacks a kernel on its device; None if all kernels exist.
+    """Return facts about the first operation of a batch that has no kernel on its device; return None if all have
+    kernels.
 
-    A batch stacks its operands, computes the vectorized body, and returns rows.
+    A batch stacks its operands, computes the vectorized body ``body``, and returns rows.
     """
     devices = dict.fromkeys([node.type.device for node in body.nodes])
     required = [(node.operation, node.type.device) for node in body.nodes]
@@ -336,10 +343,10 @@ def _without_kernel(body: Body) -> Facts | None:
 def record_unbatched(
     rule: RuleInfo, buckets: Iterable[Sequence[Expr]], first: int, cost_model: CostModel, graph: PlanGraph
 ) -> None:
-    """Decline every call that has no decision since index ``first``, if there are other calls of its function.
+    """Record a declined decision for every call that has no decision since the index ``first``.
 
-    A bucket contains the calls of one body at one call depth. Batching could have saved the start of a call's kernels,
-    which all calls of a batch share.
+    Functions that are called only once are excluded. A bucket contains the calls of one body at one call depth. Its
+    estimated cost is the time to start a call's kernels, because all calls of a batch would share these kernels.
     """
     explained = {node.uid for decision in graph.decisions[first:] for node in decision.subjects}
     buckets_by_name: dict[str, list[Sequence[Expr]]] = {}
@@ -349,7 +356,7 @@ def record_unbatched(
         depths: dict[int, list[Sequence[Expr]]] = {}
         for bucket in function_buckets:
             depths.setdefault(id(bucket[0].operation), []).append(bucket)
-        # A function that is called once has nothing to be batched with.
+        # If a function is called only once, there is nothing to batch the call with.
         if len(function_buckets) == 1 and len(function_buckets[0]) == 1:
             continue
         counts = {body: sum(map(len, body_buckets)) for body, body_buckets in depths.items()}
@@ -373,78 +380,79 @@ def record_unbatched(
 
 
 def _starts(call: Expr) -> int:
-    """Return how many kernels a call starts."""
+    """Return the number of kernels that ``call`` starts."""
     assert isinstance(call.operation, Call)
     return sum([bool(node.operands) and not node.operation.view for node in call.operation.body.nodes])
 
 
 _reader = functools.cache(Index0)
-"""the operation that reads the element at an index; as many are cached as the largest batch has elements"""
+"""Index0 operations by index; the cache contains as many as the largest batch has elements"""
 
 
 class UnreadMembers(dict[int, tuple[Expr, int]]):
-    """uid of a node that was replaced by a row of a batch → the batched value and the row's index"""
+    """uid of a node that was replaced by a row of a batch → the batched value and the index of the row"""
 
 
 class BatchMembers:
-    """Nodes that became rows of batched values."""
+    """Nodes that were replaced by rows of batched values."""
 
     def __init__(self, graph: PlanGraph) -> None:
         self._graph = graph
         self._members: dict[int, tuple[Expr, int]] = {}
-        """uid of a node → the batched value, and the index of the node's row"""
+        """uid of a node → the batched value, and the index of the node's row in it"""
         self._nodes_by_decision: dict[int, list[Expr]] = {}
         """decision → the nodes that it batched"""
         self._read_individually: set[int] = set()
-        """uids of rows that a batch reads individually"""
+        """uids of batched nodes that a batch reads individually"""
 
     def add(self, node: Expr, batched_value: Expr, index: int, decision: int) -> None:
-        """Make a node a row of a batched value, as part of a decision."""
+        """Record that ``node`` is the row ``index`` of a batched value, according to a decision."""
         self._members[node.uid] = batched_value, index
         self._nodes_by_decision.setdefault(decision, []).append(node)
 
     def sort_key(self, node: Expr) -> tuple[int, int]:
-        """Return a key that sorts nodes by batched value, then by row."""
+        """Return a key that sorts nodes by their batched values, then by their rows."""
         entry = self._members.get(node.uid)
         return (node.uid, -1) if entry is None else (entry[0].uid, entry[1])
 
     def as_whole(self, column: Sequence[Expr]) -> Expr | None:
-        """Return the value whose rows, all of them and in order, are the nodes; None if there is none."""
+        """Return the value whose rows are exactly the nodes in ``column``, in order; return None if there is none."""
         first = self._member(column[0])
         if first is None or first[0].shape[0] != len(column):
             return None
         for index, node in enumerate(column):
             row = self._member(node)
-            # In order and without gaps: any other selection of rows needs a gather.
+            # The rows must be in order and without gaps. Any other selection of rows needs a gather.
             if row is None or row[0] is not first[0] or row[1] != index:
                 return None
         return first[0]
 
     def stack(self, column: Sequence[Expr]) -> Expr:
-        """Return a value whose rows are the nodes: an existing one, else a gather of rows or a stack."""
+        """Return a value whose rows are the nodes in ``column``: an existing value, otherwise a gather of rows or a
+        stack."""
         batched_value = self.as_whole(column)
         if batched_value is not None:
             return batched_value
         members = [self._member(node) for node in column]
-        # No node is a row of any value: use a plain stack, without the look-ups of a gather.
+        # If no node is a row of a value, use a Stack, which needs no look-ups.
         if not any(members):
             return Stack()(*column)
         return GatherStack.of([(node, None) if row is None else row for node, row in zip(column, members, strict=True)])
 
     def shared(self, node: Expr) -> Expr:
-        """Return a node that every element of a batch reads, and note that it is needed individually."""
+        """Return ``node``, which every element of a batch reads, and remember that it is needed individually."""
         if node.uid in self._members:
             self._read_individually.add(node.uid)
         return node
 
     def finish(self) -> None:
-        """Replace each batched node that is read outside of batches by a row, and drop the others."""
+        """Replace each batched node that is read outside of batches by a row, and remove the other batched nodes."""
         members, graph = self._members, self._graph
         if not members:
             return
         needed = self._read_individually.union([root.uid for root in graph.roots])
         removed = {node.uid for _, node in graph.removed}
-        # Readers outside of batches are roots, and nodes that were not batched.
+        # Readers outside of batches are the roots, and the nodes that were not batched.
         for node in graph.live:
             if node.uid not in members and node.uid not in removed:
                 needed.update([operand.uid for operand in graph.inputs[node.uid]])
@@ -455,19 +463,22 @@ class BatchMembers:
             graph.substitute_many(decision, [(node, self._row(node)) for node in nodes if node.uid in needed])
 
     def _row(self, node: Expr) -> Expr:
-        """Record the row that replaces a node, in the node's scope and at its line."""
+        """Record the row that replaces ``node``, with the node's scope and source line."""
         batched_value, index = self._members[node.uid]
         return make_replacement(_reader(index), (batched_value,), node, node.scope, node.type)
 
     def _member(self, node: Expr) -> tuple[Expr, int] | None:
-        """Return value and index if a node is a row of a value, by batching or as written in the program; else None."""
+        """Return (value, index) if ``node`` is a row of a value; otherwise return None.
+
+        It may be a row because of batching, or because the program was written so.
+        """
         entry = self._members.get(node.uid)
         return member(node, self._graph) if entry is None else entry
 
 
 @functools.lru_cache(256)
 def single_operation_body(operation: Operation, types: tuple[AnyType, ...]) -> Body:
-    """Return the body of a function with a single operation, so that calls and operations share a code path."""
+    """Return a body with a single operation, so that the same code can batch calls and single operations."""
     with recording_at(None, None):
         parameters = tuple([Parameter(type_, f"x{index}")() for index, type_ in enumerate(types)])
         return make_body(operation.name, parameters, (), (record(operation, parameters),))
@@ -475,23 +486,23 @@ def single_operation_body(operation: Operation, types: tuple[AnyType, ...]) -> B
 
 @dataclass(slots=True)
 class Bucket:
-    """Similar calls or operations that are independent."""
+    """Similar calls or operations that are independent of each other."""
 
     members: list[Expr]
     body: Body
-    """the function, or the single operation, that each node applies"""
+    """the body of the function, or of the single operation, that each node applies"""
     called: bool
     """whether the nodes are calls"""
 
 
 def buckets_of(graph: PlanGraph, fewest: int) -> tuple[list[Bucket], dict[int, list[Expr]]]:
-    """Return buckets in order of dependency, and a map from a call's uid to its Item nodes.
+    """Return buckets in order of dependency, and a map from the uid of a call to its Item nodes.
 
-    The order is by call depth, calls first, then by level. Operations are included if there are at least ``fewest`` of
-    one kind over operands of one type.
+    Buckets are sorted by call depth; at each depth calls come first, then operations by level. Equal operations on
+    operands of the same types are a bucket only if there are at least ``fewest`` of them.
     """
     depth: dict[int, tuple[int, int]] = {}
-    """uid → maximum numbers of calls and of operations on a path to a node"""
+    """uid of a node → (maximum number of calls, maximum number of operations) on a path to the node"""
     calls: dict[tuple[int, int], list[Expr]] = {}
     operations: dict[tuple[int, int], list[Expr]] = {}
     items: dict[int, list[Expr]] = {}
@@ -504,7 +515,7 @@ def buckets_of(graph: PlanGraph, fewest: int) -> tuple[list[Bucket], dict[int, l
         deepest, level = _LEAF
         for operand in operands:
             operand_depth = depth[operand.uid]
-            # Not max(), because this runs for each operand of each node of a graph.
+            # Do not call max(), because this runs for each operand of each node of a graph.
             if operand_depth[0] > deepest:
                 deepest = operand_depth[0]
             if operand_depth[1] > level:
@@ -513,13 +524,13 @@ def buckets_of(graph: PlanGraph, fewest: int) -> tuple[list[Bucket], dict[int, l
         level += 1
         if isinstance(operation, Call) and operation.inlinable:
             deepest += 1
-            # Operations are interned, so calls of one body on operands of one type have the same operation.
+            # Equal operations are the same object, so equal calls have operations with the same id.
             calls.setdefault((deepest, id(operation)), []).append(node)
         elif isinstance(operation, Item):
             items.setdefault(operands[0].uid, []).append(node)
-        # Views take no time, and tuples cannot be stacked: neither is batched individually.
+        # Views take no time, and tuples cannot be stacked, so neither is batched individually.
         elif not operation.view and not operation.takes_tuples:
-            # Group by level first: only levels with enough operations need the keys that compare types.
+            # Group by level first. The keys with types are needed only for levels that have enough operations.
             operations.setdefault((deepest, level), []).append(node)
         depth[node.uid] = deepest, level
     buckets: list[tuple[tuple[int, ...], Bucket]] = []
@@ -533,7 +544,7 @@ def buckets_of(graph: PlanGraph, fewest: int) -> tuple[list[Bucket], dict[int, l
 
 
 def _equal_operations(nodes: Sequence[Expr], inputs: Mapping[int, Sequence[Expr]], fewest: int) -> Iterator[Bucket]:
-    """Yield groups of at least ``fewest`` operations of one level over operands of the same types."""
+    """Yield buckets of at least ``fewest`` equal operations of one level, on operands of the same types."""
     if len(nodes) < fewest:
         return
     by_pattern: dict[tuple[Operation | AnyType, ...], list[Expr]] = {}

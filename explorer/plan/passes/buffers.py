@@ -1,9 +1,11 @@
-"""Buffers: results and scratch memory share one arena, whose bytes are reused once nothing reads them.
+"""Buffers: results and scratch memory are placed in one arena, and memory is reused when its value is not read
+again.
 
-The pass combines the steps of plan/memory: reshapes that copy (copied_reshapes.py), live ranges and numbered buffers
-(buffer_assignment.py), live bytes at each kernel, offsets (arena.py), and kernels whose blocks cost more memory than
-they save. The runtime then allocates the arena at once (run/runtime/memory.py): separate allocations of each result
-would cost a run as much as a small kernel, and the peak would be known only afterwards.
+The pass finds the reshapes that copy (copied_reshapes.py), assigns buffers according to live ranges
+(buffer_assignment.py), counts the live bytes at each kernel, and chooses offsets (arena.py). It also reports fused
+kernels whose blocks need more memory than separate operations would. The runtime then allocates the arena at once
+(run/runtime/memory.py). If each result were allocated separately, each allocation would take as long as a small kernel,
+and the peak would not be known before the run.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ _ARENA = "All results that are not handed out lie in one piece of memory, the ar
 class Buffers(Pass):
     """Assign memory: results that are not needed at the same time share memory; outputs have their own memory.
 
-    The arena is in cpu memory: a result on another device has its own memory, which is freed after the last read.
+    The arena is in cpu memory. A result on another device has its own memory, which is freed after it is read for the
+    last time.
     """
 
     packed = Reason(
@@ -97,11 +100,12 @@ class Buffers(Pass):
     cost_model: CostModel = field(default=REFERENCE_COST_MODEL)
 
     def run(self, graph: PlanGraph) -> None:
-        """Assign buffers, choose the smallest layout, and complete the schedule."""
+        """Assign buffers, choose the smaller layout, and complete the schedule."""
         kernels = with_copies(graph.ordered.kernels, self.cost_model)
         updates = graph.notes(Updates).parameters
         ordered = replace(graph.ordered, kernels=kernels)
-        # Views own nothing. Constants outlive the run, and updates overwrite parameters: neither is in the arena.
+        # Views own no memory, constants are kept after the run, and updates overwrite parameters, so none of these is
+        # in the arena.
         kernel_of = {
             kernel.nodes[-1].uid: index
             for index, kernel in enumerate(kernels)
@@ -110,7 +114,7 @@ class Buffers(Pass):
         assignment = assign_buffers(ordered, kernel_of, updates)
         usage = live_bytes(ordered, kernel_of, assignment)
         scratch_bytes = sum(assignment.scratch_sizes)
-        # Size of the arena without packing: the figure that packing has to beat.
+        # Size of the arena without packing. Packing is used only if it needs less.
         separate = sum(assignment.sizes) + scratch_bytes
         # If all buffers are in use at the peak, packing cannot help.
         layout = None if separate == usage.peak_in_arena else packed(ordered, assignment, separate)
@@ -137,7 +141,7 @@ class Buffers(Pass):
         record_blocks(self.blocks, graph, schedule, kernel_of)
 
     def _record_copies(self, graph: PlanGraph, kernels: Sequence[Kernel]) -> None:
-        """Record which reshapes copy."""
+        """Record a decision for each reshape that copies."""
         for kernel in kernels:
             if kernel.copies:
                 facts = {"operand": kernel.reads[0], "size_bytes": kernel.cost.bytes}
@@ -147,8 +151,8 @@ class Buffers(Pass):
     def _record(self, graph: PlanGraph, schedule: Schedule, separate: int, peak_in_arena: int) -> None:
         """Record the decisions: packed results, reused buffers, overwritten operands.
 
-        ``separate`` is the size in bytes of side-by-side buffers, ``peak_in_arena`` the peak of live bytes in the
-        arena.
+        ``separate`` is the size in bytes of buffers side by side. ``peak_in_arena`` is the maximum number of live bytes
+        in the arena.
         """
         results_of: list[list[Expr]] = [[] for _ in schedule.buffers]
         overwriting: list[Expr] = []
@@ -185,10 +189,10 @@ class Buffers(Pass):
             graph.decide(self.over, self.in_place, overwrite_facts, overwriting)
 
     def counts(self, graph: PlanGraph) -> Mapping[str, int]:
-        """Return memory statistics, in bytes except for the number of buffers."""
+        """Return memory statistics; all are in bytes except the number of buffers."""
         schedule = graph.scheduled
         return {
-            # Sizes as the graph counts them, plus reshapes that copy.
+            # Bytes of all results, including those of reshapes that copy.
             "bytes": sum([kernel.cost.bytes for kernel in schedule.kernels]),
             "buffers": len(schedule.buffers),
             "peak": schedule.peak,
@@ -201,33 +205,34 @@ class Buffers(Pass):
 
 
 class LiveBytes(NamedTuple):
-    """Live bytes of a run, at each kernel, and the peak for each kind of memory."""
+    """Live bytes at each kernel of a run, and the peak for each kind of memory."""
 
     alive: list[int]
-    """indexed by kernel: results and working memory, in any location"""
+    """live bytes at each kernel: results and working memory, in any location"""
     most: int
-    """maximum of these"""
+    """maximum of ``alive``"""
     peak_in_arena: int
-    """results and scratch memory in the arena, as aligned sizes"""
+    """peak of results and scratch memory in the arena, with aligned sizes"""
     peak_results: int
-    """results with their own memory"""
+    """peak of results that have their own memory"""
     peak_working: int
-    """working memory, scratch memory excluded"""
+    """peak of working memory without scratch memory"""
     all_results: int
-    """results with their own memory, if none of them were freed"""
+    """sum of the results that have their own memory, as if none of them were freed"""
 
 
 def live_bytes(ordered: OrderedKernels, kernel_of: Mapping[int, int], assignment: BufferAssignment) -> LiveBytes:
-    """Count the live bytes at each kernel; ``kernel_of`` maps the results that own memory, as in `assign_buffers`."""
+    """Return the live bytes at each kernel; ``kernel_of`` contains the results that own memory, as in
+    `assign_buffers`."""
     kernels, buffers, needs = ordered.kernels, assignment.buffers, assignment.needs
     live_at: list[int] = []
     live = in_arena = own_results = all_results = working = 0
     peak = peak_in_arena = peak_results = peak_working = 0
     ending: dict[int, list[Kernel]] = {}
-    """kernels with working memory, keyed by the last kernel that begins before they end"""
+    """kernel index → kernels with working memory that end before the next kernel begins"""
     for index, kernel in enumerate(kernels):
         uid, cost, reuses = kernel.nodes[-1].uid, kernel.cost, assignment.reuses[index]
-        # A result that overwrites an operand takes no additional memory.
+        # A result that overwrites an operand needs no additional memory.
         if reuses is None and uid in kernel_of:
             live += cost.bytes
             if buffers[index] >= 0:
@@ -236,13 +241,13 @@ def live_bytes(ordered: OrderedKernels, kernel_of: Mapping[int, int], assignment
                 own_results += cost.bytes
                 all_results += cost.bytes
         if cost.workspace or cost.scratch:
-            # If kernels overlap, this one's working memory counts until the last kernel has begun that begins before
-            # its end.
+            # If kernels run concurrently, the working memory of this kernel counts for all kernels that begin before it
+            # ends.
             ending.setdefault(ordered.runs_until[index], []).append(kernel)
             live += cost.workspace
             in_arena += align_up(cost.scratch)
             working += cost.workspace - cost.scratch
-        # Before anything is freed, since operands are live while the kernel reads them.
+        # Count before anything is freed, because operands are live while the kernel reads them.
         live_at.append(live)
         peak, peak_in_arena = max(peak, live), max(peak_in_arena, in_arena)
         peak_results, peak_working = max(peak_results, own_results), max(peak_working, working)
@@ -262,19 +267,20 @@ def live_bytes(ordered: OrderedKernels, kernel_of: Mapping[int, int], assignment
 
 
 _WORTH = 0.9
-"""minimum fraction of the peak's live bytes that running operations separately must save to be reported; less than a
-tenth is within the effect of other block shapes"""
+"""minimum fraction of the peak that must be saved by running operations separately for a report; a smaller fraction
+could be an effect of different block shapes"""
 
 
 def record_blocks(rule: RuleInfo, graph: PlanGraph, schedule: Schedule, kernel_of: Mapping[int, int]) -> None:
-    """Record a decision if the peak is in fused kernels whose operations would need less memory separately.
+    """Record a decision if the peak occurs in fused kernels whose operations would need less memory as separate
+    kernels.
 
-    ``kernel_of`` maps the uids of results that own memory to the numbers of their kernels.
+    ``kernel_of`` maps the uids of results that own memory to the indices of their kernels.
     """
     bound = schedule.peak_lower_bound
     peak_kernels = [index for index, placement in enumerate(schedule.placements) if placement.live == bound]
     kernels = [schedule.kernels[index] for index in peak_kernels]
-    # One peak not caused by fusion is enough: running operations separately would not lower the maximum.
+    # If one of the kernels at the peak is not fused, running operations separately would not lower the peak.
     if not peak_kernels or any(len(kernel.nodes) < 2 or not kernel.cost.workspace for kernel in kernels):
         return
     separate_peaks: dict[tuple[Any, ...], int] = {}
@@ -298,9 +304,10 @@ def record_blocks(rule: RuleInfo, graph: PlanGraph, schedule: Schedule, kernel_o
 
 
 def _peak_key(kernel: Kernel, placement: Placement) -> tuple[Any, ...]:
-    """Return everything that ``_separate_peak`` depends on, for fused kernels with equally many live bytes.
+    """Return a key: if two kernels with equally many live bytes have equal keys, ``_separate_peak`` is equal for
+    both.
 
-    Kernels with one pattern share their cost record.
+    Kernels with the same pattern have the same cost object.
     """
     freed = {node.uid for node in placement.frees}
     dying = tuple([read.uid in freed for read in kernel.reads])
@@ -309,20 +316,22 @@ def _peak_key(kernel: Kernel, placement: Placement) -> tuple[Any, ...]:
 
 
 def _separate_peak(index: int, graph: PlanGraph, schedule: Schedule, kernel_of: Mapping[int, int]) -> int:
-    """Return the maximum of live bytes if each operation of a kernel were a separate kernel, in place where possible.
+    """Return the maximum of live bytes if each operation of a kernel were a separate kernel that works in place if
+    possible.
 
-    Operations are visited from last to first, so the first encounter of an operand is its last read; ``live`` is
-    counted back from the live bytes at the end.
+    Operations are visited from last to first, so an operand is first encountered where it is read for the last time.
+    ``live`` is counted backwards from the live bytes at the end.
     """
     kernel, placement = schedule.kernels[index], schedule.placements[index]
     inputs, result, cost = graph.inputs, kernel.result, kernel.cost
     has_temporaries = kernel.blocks is None or cost.workspace > kernel.blocks.workspace
-    # Operands from outside count only if their memory is freed here; others stay live and are in `placement.live`.
+    # Operands from outside count only if their memory is freed here. The others stay live, and `placement.live`
+    # includes them.
     unread_bytes = {node.uid: node.type.nbytes for node in kernel.nodes}
     for node in placement.frees:
         unread_bytes[node.uid] = schedule.kernels[kernel_of[node.uid]].cost.bytes
     live = peak = 0
-    # In reverse the last reader of an operand is encountered first, so no table of last uses is needed.
+    # In reverse order, the last reader of an operand is encountered first, so no table of last uses is needed.
     for node in reversed(kernel.nodes):
         type_, operands = node.type, inputs[node.uid]
         required = size = type_.nbytes
@@ -331,18 +340,20 @@ def _separate_peak(index: int, graph: PlanGraph, schedule: Schedule, kernel_of: 
             dying = unread_bytes.pop(operand.uid, 0)
             if dying:
                 live += dying
-                # Types are interned. A returned result has its own memory and overwrites no operand.
+                # Equal types are the same object. A result that is returned has its own memory and overwrites no
+                # operand.
                 if operand.type is type_ and (node is not result or placement.buffer >= 0) and _writes_over(node):
                     required = 0
         if has_temporaries:
             required += workspace_of(node.operation, *[operand.type for operand in operands])
         if live + required > peak:
             peak = live + required
-    # The schedule already counts the result and the working memory: subtract them, and the count at the end.
+    # `placement.live` already includes the result and the working memory of the fused kernel, so subtract them, and
+    # also subtract ``live``.
     result_bytes = cost.bytes if placement.reuses is None and result.uid in kernel_of else 0
     return peak + placement.live - cost.workspace - result_bytes - live
 
 
 def _writes_over(node: Expr) -> bool:
-    """Whether a node's result can overwrite an operand of its type."""
+    """Return whether the result of ``node`` can overwrite an operand of its type."""
     return node.operation.elementwise and node.operation.reuses_operand

@@ -1,7 +1,8 @@
 """Constants: values that depend only on weights are computed once for each program, before its first run.
 
-The pass only marks them: the pass `Order` makes their kernels begin first, the pass `Buffers` keeps their results
-outside the arena, since they outlive a run, and the program computes each once (ComputeOnce in run/kernels/runners.py).
+This pass only marks these values. The pass `Order` puts their kernels first. The pass `Buffers` keeps their results
+outside the arena, because they are needed after a run. The program computes each of them once (ComputeOnce in
+run/kernels/runners.py).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from explorer.plan.graph.reasons import Reason
 
 @dataclass(frozen=True)
 class Constants(Pass):
-    """Find the values that are the same in every run, which are computed once and kept."""
+    """Find the values that are the same in every run; these are computed once and kept."""
 
     name = "constants"
     prepared_once = Reason(
@@ -31,11 +32,11 @@ class Constants(Pass):
     )
 
     def has_work(self, graph: PlanGraph) -> bool:
-        """Whether some values are passed at each run."""
+        """Return whether some values are passed at each run."""
         return graph.has_parameters
 
     def run(self, graph: PlanGraph) -> None:
-        """Mark the nodes that depend on no parameter, and record how much memory their results occupy."""
+        """Mark the nodes that depend on no parameter, and record how many bytes of their results are kept."""
         prepared_nodes = prepared(graph)
         graph.notes(Prepared).update([node.uid for node in prepared_nodes])
         computed = [node for node in prepared_nodes if not node.operation.view]
@@ -55,11 +56,11 @@ class Constants(Pass):
 
 
 def _kept_results(prepared_nodes: list[Expr], graph: PlanGraph) -> list[Expr]:
-    """Return the results to keep: the ones that nodes of each run read, directly or through views."""
+    """Return the results to keep: those that nodes of each run read, directly or through views."""
     base: dict[int, Expr] = {}
     for node in prepared_nodes:
         operands = graph.inputs[node.uid]
-        # Operands come first, so one step resolves any number of views.
+        # Operands come before their readers, so one step resolves any number of views.
         base[node.uid] = base.get(operands[0].uid, operands[0]) if node.operation.view and operands else node
     results: dict[int, Expr] = {}
     prepared_uids = graph.notes(Prepared)
@@ -67,7 +68,7 @@ def _kept_results(prepared_nodes: list[Expr], graph: PlanGraph) -> list[Expr]:
         if node.uid not in prepared_uids:
             for operand in graph.inputs[node.uid]:
                 viewed = base.get(operand.uid)
-                # A view of a parameter's value, or of a tensor, needs no additional memory.
+                # A view of a tensor needs no additional memory.
                 if viewed is not None and viewed.uid in prepared_uids:
                     results[viewed.uid] = viewed
     return list(results.values())

@@ -1,8 +1,8 @@
 """Dedup: merges equal subexpressions into one node (common subexpression elimination by value numbering).
 
-It runs before batching, so that equal calls become one call, and after inlining, when bodies reveal shared operations:
-the forward pass that a function and its gradient both compute is found here, without a rule about gradients. Equality
-is structural only; tensor values are never compared.
+The pass runs before batching, so that equal calls become one call. It runs again after inlining, when the operations in
+bodies are visible. For example, a function and its gradient may both compute the forward pass; their operations are
+then merged, without a special rule for gradients. Equality is structural; the values of tensors are never compared.
 """
 
 from __future__ import annotations
@@ -67,10 +67,11 @@ class Dedup(Pass):
     )
 
     def run(self, graph: PlanGraph) -> None:
-        """Number the values, operands first: equal operations with equal operand numbers or storage get equal numbers.
+        """Merge equal nodes by value numbering.
 
-        Value numbering takes one walk: operands have their numbers when a node is reached, so equal subgraphs of any
-        depth are found by one look-up per node. Operations are interned and therefore compared by identity.
+        Equal operations on operands with equal numbers get the same number, and so do tensors with the same storage.
+        One traversal suffices: when a node is visited, its operands have numbers, so equal subgraphs of any depth are
+        found with one look-up for each node. Equal operations are the same object and are compared by identity.
         """
         first_of: dict[Any, Expr] = {}
         survivor: dict[int, int] = {}
@@ -79,7 +80,7 @@ class Dedup(Pass):
         for node in graph.live:
             operands = graph.inputs[node.uid]
             count = len(operands)
-            if not node.operation.pure:  # side effects must happen once per node
+            if not node.operation.pure:  # side effects must happen once for each node
                 key: Any = node.uid
             elif count == 1:
                 key = (node.operation, survivor[operands[0].uid])
@@ -94,13 +95,12 @@ class Dedup(Pass):
                 key = (node.operation, left, right)
             elif count:
                 key = (node.operation, *[survivor[operand.uid] for operand in operands])
-            # Two tensors over one array are the same value; a parameter is a separate value in each run.
+            # Tensors that use the same array have the same value. Each parameter is a separate value.
             elif isinstance(node, Tensor):
                 key = node.storage
             else:
                 key = node.uid if node.operation.name == "parameter" else node.operation
-            # The first in topological order survives, so that a substitution never points to a node that depends on the
-            # copy.
+            # The first node in topological order is kept, so that no node is replaced by a node that depends on it.
             first = first_of.setdefault(key, node)
             survivor[node.uid] = first.uid
             if first is not node:
@@ -118,9 +118,10 @@ class Dedup(Pass):
         survivor: Mapping[int, int],
         graph: PlanGraph,
     ) -> None:
-        """Record why operations are kept that have another operation's operands in a different order."""
+        """Record why nodes are kept whose operation equals another node's, but with the operands in a different
+        order."""
         explained = {decision.subjects[0].uid for decision in graph.decisions if decision.code == "order_of_zeros"}
-        # A decision about 0.0 and −0.0 is only useful if an operation with swapped operands exists.
+        # A decision about 0.0 and −0.0 is useful only if there is a node with swapped operands.
         for node, left, right in swapped:
             counterpart = first_of.get((node.operation, right, left))
             if counterpart is not None and survivor[node.uid] == node.uid and node.uid not in explained:
@@ -128,16 +129,18 @@ class Dedup(Pass):
                 graph.decline(self, self.order_of_zeros, facts, node)
 
     def _merge(self, merged: dict[int, list[Expr]], survivor: dict[int, int], graph: PlanGraph) -> None:
-        """Replace equal nodes by the first of them; constants share one decision, since there are many.
+        """Replace equal nodes by the first of them; there is only one decision for all constants, because they are
+        many.
 
-        ``merged`` maps the uid of the first node to its copies, ``survivor`` maps uids to the uid of the first node of
-        equal value.
+        ``merged`` maps the uid of the first node to the other equal nodes. ``survivor`` maps each uid to the uid of the
+        first equal node.
         """
         by_uid = {node.uid: node for node in graph.live}
         constants: list[tuple[Expr, list[Expr]]] = []
         for uid, copies in merged.items():
             first = by_uid[uid]
-            # A literal in a loop gives a constant per iteration; separate decisions would bury the others.
+            # A number in a loop becomes one constant for each iteration, and separate decisions for them would hide the
+            # others.
             if isinstance(first.operation, Full):
                 constants.append((first, copies))
                 continue
@@ -167,10 +170,10 @@ class Dedup(Pass):
                     graph.substitute(decision, copy, first)
 
     def _augment(self, first_of: dict[Any, Expr], survivor: dict[int, int], graph: PlanGraph) -> None:
-        """Replace calls that are also differentiated by the calls that return both value and residuals.
+        """Replace calls that are also differentiated by calls that return the value and the residuals.
 
-        A gradient needs intermediate results (residuals) of the forward call, and records the call a second time with
-        the residuals among its outputs. This second call also computes the value, so the first one is not needed.
+        A gradient needs intermediate values (residuals) of the forward call. It therefore records a second call, which
+        returns the residuals too. The second call also computes the value, so the first call is not needed.
         """
         operations = {node.operation for node in graph.live}
         augmented_of = {
@@ -182,7 +185,7 @@ class Dedup(Pass):
             for operation in operations
             if isinstance(operation, Call)
         }
-        # A derived body may belong to another program: count only calls in this graph.
+        # A derived body may belong to another program, so consider only calls in this graph.
         augmented_of = {
             call: augmented_calls
             for call, augmented_calls in augmented_of.items()
@@ -194,7 +197,7 @@ class Dedup(Pass):
         pairs: dict[int, list[tuple[Expr, Expr]]] = {}
         for node in graph.live:
             operation = node.operation
-            # `_merge` has already removed copies.
+            # `_merge` has already removed the other equal nodes.
             if survivor[node.uid] != node.uid:
                 continue
             if isinstance(operation, Item):
@@ -212,7 +215,8 @@ class Dedup(Pass):
     def _read_from(
         self, pairs: list[tuple[Expr, Expr]], items: dict[int, list[Expr]], first_of: dict[Any, Expr], graph: PlanGraph
     ) -> None:
-        """Make the readers of the first call of each pair read the second one; ``items`` maps calls to outputs."""
+        """Make the readers of the first call of each pair read the second call; ``items`` maps calls to their
+        outputs."""
         decision = graph.decide(
             self,
             self.augmented,
@@ -227,7 +231,7 @@ class Dedup(Pass):
                     output = Item(
                         reader.operation.index if isinstance(reader.operation, Item) and reader is not node else 0
                     )
-                    # The gradient may already read the same output; reuse its Item.
+                    # The gradient may already read the same output; if so, use its Item.
                     item = first_of.get((output, augmented_node.uid))
                     if item is None:
                         with recording_at(reader.scope, reader.code, reader.instruction):
@@ -240,15 +244,16 @@ class Dedup(Pass):
 
 
 def _commutes(operation: Operation) -> bool:
-    """Whether swapping the operands gives the same bits.
+    """Return whether swapping the operands gives the same bits.
 
-    NumPy's maximum and minimum, which are idempotent, return the first of 0.0 and −0.0, so the answer for them is no.
+    If the operands are 0.0 and −0.0, NumPy's maximum and minimum return the first one. Idempotent operations, such as
+    these, are therefore excluded.
     """
     return operation.commutative and not operation.idempotent
 
 
 def _swapped_count(first: Expr, copies: list[Expr], survivor: dict[int, int], graph: PlanGraph) -> int:
-    """Return how many copies have the first node's operands in another order."""
+    """Return how many of ``copies`` have the operands of ``first`` in another order."""
 
     def order(node: Expr) -> list[int]:
         return [survivor[operand.uid] for operand in graph.inputs[node.uid]]

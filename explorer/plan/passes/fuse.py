@@ -1,10 +1,11 @@
-"""Fuse: elementwise operations join the kernel of their operands, so that no temporary is written between them.
+"""Fuse: an elementwise operation joins the kernel of its operands, so the values between them are not written to
+memory.
 
-One walk decides which nodes share a kernel; plan/schedule/blocked_kernel.py decides, from shapes only, how the kernel
-runs block by block. A value with two readers ends its kernel, even if both readers are in one kernel later. Groups are
-therefore trees, and no kernel can depend on itself through another one. Recomputing a cheap value in the kernel of each
-reader would save memory traffic, but a plan would then contain operations that the program does not, and the panel
-could not assign each node to one kernel.
+One traversal decides which nodes form a kernel. plan/schedule/blocked_kernel.py decides, based only on shapes, how the
+kernel runs block by block. A value with two readers is always the result of its kernel, even if both readers are in the
+same kernel later. Groups are therefore trees, and no kernel can depend on itself through another kernel. A cheap value
+could be recomputed in the kernel of each reader, which would save memory traffic. But the plan would then contain
+operations that the program does not contain, and the panel could not assign each node to one kernel.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _ONE_PRODUCT = "and one loop can compute only one matrix product, convolution or
 
 @dataclass(frozen=True)
 class Fuse(Pass):
-    """Compute several operations in one loop over blocks, so that results between them are never written."""
+    """Compute several operations in one loop over blocks, so that intermediate results are never written to memory."""
 
     fused = Reason(
         "chain",
@@ -230,18 +231,19 @@ class Fuse(Pass):
     )
 
     def run(self, graph: PlanGraph) -> None:
-        """Grow groups from the operands up; an operand joins if it has no other reader and the shape is the same.
+        """Extend groups from operands to readers.
 
-        Nodes are visited operands first, so that a node finds the finished groups of its operands, and every group
-        stays a tree that ends in one result.
+        A node joins the group of an operand that has the same shape and no other reader. Nodes are visited in
+        topological order, so the groups of a node's operands are known when it is visited. Every group is a tree with
+        one result.
         """
         roots = {root.uid for root in graph.roots}
         available = graph.available_before_run()
         users, inputs, prepared = graph.users, graph.inputs, graph.notes(Prepared)
         groups: dict[int, FusionGroup] = {}
-        """uid of a group's last member → the group, which the next operation may join"""
+        """uid of a group's last member → the group; a reader of this member may join it"""
         larger: dict[int, FusionGroup] = {}
-        """groups of two or more, keyed by identity, in order of creation"""
+        """id of a group → the group, for groups of two or more nodes, in order of creation"""
         all_plain = all(type_.plain for type_ in {node.type for node in graph.live})
         for node in graph.live:
             operation = node.operation
@@ -254,8 +256,8 @@ class Fuse(Pass):
                 continue
             if not operation.elementwise:
                 if operation.is_tileable:
-                    # A product starts a group but never joins one: its own kernel computes tiles, and the operations
-                    # after it use the same tiles.
+                    # A product starts a group, but never joins one. The product's own kernel computes tiles, and the
+                    # operations after it use the same tiles.
                     groups[uid] = FusionGroup([node], product=node)
                 elif operation.reduced_axes is not None:
                     self._join_reduction(node, groups, larger, roots, graph)
@@ -266,26 +268,27 @@ class Fuse(Pass):
                 operand_uid = operand.uid
                 other = groups.get(operand_uid)
                 if other is None:
-                    # A leaf cannot be fused, so it needs no decision.
+                    # A leaf cannot be fused, so no decision is needed.
                     if operand_uid not in available and (operand.operands or not operand.operation.view):
                         self._decline_producer(node, operand, graph)
                     continue
-                # A kernel runs either once or in every run. In one kernel with its reader, a constant would be computed
-                # each time.
+                # A kernel runs either once or in every run. If a constant were in the same kernel as its reader, it
+                # would be computed in every run.
                 if operand_uid in prepared and uid not in prepared:
                     facts = {"operand": operand, "reader": operation.label}
                     declined = graph.decline(self.chain, self.computed_once, facts, node)
                     declined.unfused_edges.append((operand, node))
                     continue
-                # The usual case without a call: no other reader, one type, and no earlier operand has a group.
+                # Fast path for the usual case: there is no other reader, the types are equal, and the node has not
+                # joined a group yet.
                 joins_directly = (
                     users[operand_uid] == 1 and operand.type is node.type and operand_uid not in roots and base is None
                 )
                 if joins_directly or self._joins(node, operand, base, other, roots, graph):
-                    # Merge the groups of two operands: neither can depend on the other, since each has only this
-                    # reader.
+                    # Merge the groups of two operands. Neither group can depend on the other, because the result of
+                    # each has only this reader.
                     base = other if base is None else merged(base, other, larger)
-            # No operand has a group to join, so the node starts one, which its reader may join.
+            # No operand has a group to join, so the node starts a group, which its reader may join.
             if base is None:
                 groups[uid] = FusionGroup([node])
                 continue
@@ -309,12 +312,14 @@ class Fuse(Pass):
         roots: set[int],
         graph: PlanGraph,
     ) -> bool:
-        """Whether an elementwise node joins the ``group`` of an operand; if not, decline with a reason.
+        """Return whether an elementwise node joins ``group``, the group of ``operand``; if not, record a declined
+        decision.
 
-        ``base`` is the group of earlier operands that the node has already joined.
+        ``base`` is the group that the node has already joined because of earlier operands, or None.
         """
         facts: Facts = {"operand": operand, "reader": node.operation.label}
-        # The first applicable fact is the reason: a requested result is written to memory whatever else holds.
+        # The first condition that applies is the reason. For example, a requested result is written to memory in any
+        # case.
         if operand.uid in roots:
             reason = self.asked_for
         elif _has_other_readers(operand, node, graph):
@@ -340,9 +345,9 @@ class Fuse(Pass):
         roots: set[int],
         graph: PlanGraph,
     ) -> None:
-        """Let a reduction end the groups of its operands, if its blocks fit into the cache.
+        """Make a reduction the last node of the groups of its operands, if its blocks fit into the cache.
 
-        Its result joins no group, because in general it is complete only after the last block.
+        No node joins the group of a reduction, because in general its result is complete only after the last block.
         """
         inputs = graph.inputs
         base: FusionGroup | None = None
@@ -351,7 +356,7 @@ class Fuse(Pass):
             group = groups.get(operand.uid)
             if group is None:
                 viewed = operand
-                # Decline if only a view separates the reduction from operations that it could join.
+                # If only views are between the reduction and operations that it could join, record a declined decision.
                 while viewed.operation.view and viewed.operands:
                     viewed = inputs[viewed.uid][0]
                 if viewed.operation.elementwise and viewed.uid in groups:
@@ -371,7 +376,8 @@ class Fuse(Pass):
     def _tiling_with(
         self, node: Expr, operand: Expr, group: FusionGroup, members: list[Expr], roots: set[int], graph: PlanGraph
     ) -> Tiling | None:
-        """Return the tiling of a reduction fused with ``members``; if there is none, decline and return None."""
+        """Return the tiling of a reduction fused with ``members``, or None if there is none; record the reason if it is
+        declined."""
         operation = node.operation
         facts: Facts = {"operand": operand, "reader": operation.label}
         prepared = graph.notes(Prepared)
@@ -387,8 +393,8 @@ class Fuse(Pass):
             tiling = tiling_for([*members, node], lambda member: graph.inputs[member.uid])
             if tiling is not None:
                 return tiling
-            # Without a way to combine parts, each row must fit into a block; with one, only the number of parts is
-            # limited.
+            # If partial results cannot be combined, each row must fit into a block. If they can, only the number of
+            # parts is limited.
             if operation.combine_ufunc is None:
                 row = math.prod([operand.shape[axis] for axis in operation.reduced_axes or ()]) * operand.dtype.itemsize
                 reason = self.long_rows
@@ -399,18 +405,18 @@ class Fuse(Pass):
         return None
 
     def _decline_producer(self, node: Expr, operand: Expr, graph: PlanGraph) -> None:
-        """Decline to fuse a node with an operand whose operation is never fused with its readers."""
+        """Record a declined decision for an operand whose operation is never fused with its readers."""
         reason = self.view_operand if operand.operation.view else self.producer
         operation = operand.operation
         if operand.type.device is not cpu and (operation.is_tileable or operation.reduced_axes is not None):
-            return  # which has its own decision
+            return  # there is another decision about this operand
         facts = {"producer": operation.label, "reader": node.operation.label}
         if isinstance(operand.operation, Item):
             reason, facts["call"] = self.output_of_call, graph.inputs[operand.uid][0].operation.label
         graph.decline(self.chain, reason, facts, node).unfused_edges.append((operand, node))
 
     def _decline_unfused(self, nodes: list[Expr], graph: PlanGraph) -> None:
-        """Decline elementwise operations that joined no kernel and have no decision yet."""
+        """Record declined decisions for elementwise operations that joined no kernel and have no decision yet."""
         rules = {self.epilogue.name, self.chain.name, self.prologue.name}
         explained = {node.uid for decision in graph.decisions for node in decision.subjects if decision.rule in rules}
         lonely = [node for node in nodes if node.operation.elementwise and node.uid not in explained]
@@ -424,7 +430,7 @@ class Fuse(Pass):
                 graph.decline(self.chain, self.nothing_to_join, facts, node, estimated_cost_us=0.0)
 
     def _decline_type(self, node: Expr, graph: PlanGraph) -> None:
-        """Decline a node if fused kernels do not support its type or an operand's."""
+        """Record a declined decision if fused kernels do not support the type of ``node`` or of one of its operands."""
         operation = node.operation
         if not (operation.elementwise or operation.is_tileable or operation.reduced_axes is not None):
             return
@@ -438,19 +444,19 @@ class Fuse(Pass):
 
 
 def _has_other_readers(operand: Expr, node: Expr, graph: PlanGraph) -> bool:
-    """Whether other nodes also read an operand, which the node itself may read more than once."""
+    """Return whether nodes other than ``node`` read ``operand``; ``node`` itself may read it more than once."""
     slots = graph.users[operand.uid]
     return slots > 1 and slots > sum([read is operand for read in graph.inputs[node.uid]])
 
 
 def _readers_of(operand: Expr, graph: PlanGraph) -> Facts:
-    """Return facts about a value with several readers: their number, and the names of the first ones."""
+    """Return facts about a value with several readers: the number of readers, and the names of the first ones."""
     readers = [node.operation.label for node in graph.readers(operand)]
     return {"consumers": len(readers), "readers": shortened(readers)}
 
 
 def _is_on_device(node: Expr, graph: PlanGraph) -> bool:
-    """Whether a node and its operands have NumPy dtypes and are on one device other than cpu."""
+    """Return whether a node and its operands have NumPy dtypes and are on the same device, other than cpu."""
     device = node.type.device
     types = [node.type, *[operand.type for operand in graph.inputs[node.uid]]]
     return device is not cpu and all(type_.numeric and type_.device is device for type_ in types)
@@ -459,11 +465,11 @@ def _is_on_device(node: Expr, graph: PlanGraph) -> bool:
 _ORDERLESS = "bui"
 """kinds of dtypes whose sums and products are the same in any order"""
 _SHOWN = 5
-"""maximum number of operations that a kernel's label lists"""
+"""maximum number of operations that are listed in a kernel's label"""
 
 
 class FusionGroup:
-    """Nodes of one kernel, operands first, while the group grows."""
+    """Nodes of one kernel, in topological order, while the group is being extended."""
 
     __slots__ = ("members", "product", "tiling")
 
@@ -472,13 +478,14 @@ class FusionGroup:
         self.product = product
         """the member that is computed tile by tile: a matrix product, a convolution or a pooling"""
         self.tiling: Tiling | None = None
-        """the blocks of the final reduction, if any"""
+        """tiling of the final reduction, if there is one"""
 
 
 def merged(a: FusionGroup, b: FusionGroup, larger: dict[int, FusionGroup]) -> FusionGroup:
-    """Merge two independent groups, the shorter into the longer one.
+    """Merge two independent groups, the shorter one into the longer one; return the latter.
 
-    Joining many short groups to a long chain thus costs only the lengths of the short groups.
+    If many short groups are merged into a long chain, the time is therefore proportional to the lengths of the short
+    groups.
     """
     longer, shorter = (a, b) if len(a.members) >= len(b.members) else (b, a)
     longer.members.extend(shorter.members)
@@ -490,13 +497,13 @@ def merged(a: FusionGroup, b: FusionGroup, larger: dict[int, FusionGroup]) -> Fu
 
 
 def record_elementwise(rule: RuleInfo, group: FusionGroup, graph: PlanGraph) -> None:
-    """Record the decision that elementwise operations are one kernel, including the product before them, if any."""
+    """Record the decision that elementwise operations, and the product before them if there is one, are one kernel."""
     members = group.members
     unwritten = members[:-1]
     reason = Fuse.fused
     product = group.product
     if product is not None:
-        # The product runs first, whatever joined the group before it.
+        # The product runs first, even if other nodes joined the group before it.
         if members[0] is not product:
             members = [product, *[node for node in members if node is not product]]
         is_made_whole = not made_in_result(product, members[-1], graph.inputs[members[-1].uid])
@@ -517,7 +524,7 @@ def record_elementwise(rule: RuleInfo, group: FusionGroup, graph: PlanGraph) -> 
 
 
 def record_reduction(rule: RuleInfo, group: FusionGroup, tiling: Tiling, graph: PlanGraph) -> None:
-    """Record the decision that a reduction and its inputs are one kernel, and whether its bits stay the same."""
+    """Record the decision that a reduction and its inputs are one kernel, and whether the result has the same bits."""
     members, last, in_parts = group.members, group.members[-1], tiling.in_parts
     keeps_bits = tiling.blocks == 1 or _keeps_bits(members, tiling)
     reason = Fuse.reduced_whole
@@ -546,10 +553,11 @@ def record_reduction(rule: RuleInfo, group: FusionGroup, tiling: Tiling, graph: 
 
 
 def _keeps_bits(members: list[Expr], tiling: Tiling) -> bool:
-    """Whether a fused reduction gives the same bits as a separate one, in every memory format.
+    """Return whether a fused reduction gives the same bits as a separate reduction, in every memory format.
 
-    A float sum in parts does if rows are halved where NumPy's pairwise summation halves them, which requires np.add
-    without a change of dtype. The memory format is chosen later, so both tilings must keep the bits.
+    A float sum in parts does, if rows are halved at the same positions as in NumPy's pairwise summation. This requires
+    np.add without a change of dtype. The memory format is chosen later, so the tilings for both formats must keep the
+    bits.
     """
     operand, last = members[-2], members[-1]
     if last.dtype.kind in _ORDERLESS or last.operation.idempotent:

@@ -1,11 +1,12 @@
-"""Inline: replaces calls by the operations of their bodies, so that later passes see them.
+"""Inline: replaces calls by the operations in their bodies, so that later passes see these operations.
 
-Operations of different calls can then be merged and fused. If the program would grow to millions of nodes, calls stay
-closed: each is one kernel, whose body is planned once (`plan_closed` in plan/planner.py).
+Operations of different calls can then be merged and fused. If the program would become too large, the remaining calls
+are not inlined. Such a call is one kernel, and its body is planned once (`plan_closed` in plan/planner.py).
 
-A mapped call is replaced by its body vectorized over all elements (plan/batching/vectorize.py). If that costs more, or
-an operation has no batching rule, the call stays closed, and its kernel runs the body once per element. If workers are
-available, the elements are divided among them if that pays off (plan/batching/divided_calls.py).
+A mapped call is replaced by its body, vectorized over all elements (plan/batching/vectorize.py). If this costs more, or
+if an operation has no batching rule, the call is not inlined, and its kernel runs the body once for each element. If
+there are workers, and it is estimated to be faster, the elements are divided among them
+(plan/batching/divided_calls.py).
 """
 
 from __future__ import annotations
@@ -33,23 +34,24 @@ _LOOP = 'ex.EvalPlan(without=["batch"]) computes them one after the other, in th
 
 
 class InlinedCalls(dict[int, tuple[Body, list[Expr]]]):
-    """uid of a call → the body that replaced it, and the copies of the body's own nodes"""
+    """uid of a call → the body that replaced it, and the copies of the nodes that belong to the body"""
 
 
 @dataclass(frozen=True)
 class Inline(Pass):
-    """Replace calls of functions by the operations inside them."""
+    """Replace calls of functions by the operations in their bodies."""
 
     limit: int = 500_000
-    """maximum number of nodes of the program; calls beyond it stay closed"""
+    """maximum number of nodes of the program; calls that would exceed it are not inlined"""
     vectorize: bool = True
-    """compute all elements of a mapped call at once if that is estimated to be faster; False runs them one after
-    another"""
+    """whether all elements of a mapped call are computed at once if this is estimated to be faster; if False, they are
+    computed one after another"""
     cost_model: CostModel = REFERENCE_COST_MODEL
     whole: tuple[str, ...] = ()
-    """names of functions whose calls stay closed and run on one worker"""
+    """names of functions whose calls are not inlined and run on one worker"""
     network: Network | None = None
-    """workers among which mapped calls are divided if that pays off, with the costs of their messages"""
+    """workers, with the costs of their messages; mapped calls are divided among them if this is estimated to be
+    faster"""
     name = "inline"
     inlined = Reason(
         "inlined",
@@ -123,17 +125,17 @@ class Inline(Pass):
     required = True
 
     def has_work(self, graph: PlanGraph) -> bool:
-        """Whether there are calls."""
+        """Return whether there are calls to inline."""
         return any(_is_inlinable(node.operation) for node in graph.live)
 
     def run(self, graph: PlanGraph) -> None:
-        """Walk from the operands up; calls inside an inlined body are inlined next.
+        """Inline calls in topological order; calls inside an inlined body are inlined next.
 
-        All calls of one function share a decision, which gains subjects during the walk.
+        All calls of one function share one decision, to which subjects are added.
         """
         pending = deque(graph.live)
         items: dict[int, list[Expr]] = {}
-        """uid of a call with several outputs → the Item nodes that read them"""
+        """uid of a call with several outputs → the Item nodes that read these outputs"""
         _index_items(graph.live, items, graph)
         inlined_calls, decisions = graph.notes(InlinedCalls), dict[int, tuple[int, NodeGroup]]()
         total = len(pending)
@@ -148,14 +150,14 @@ class Inline(Pass):
                 boundary_us = _boundary_us(node, graph)
                 graph.decline(self, self.kept_whole, {"name": body.name}, node, estimated_cost_us=boundary_us)
                 continue
-            # Calls of one function share a decision; a mapped call, which represents many calls, has its own.
+            # Calls of one function share one decision. A mapped call represents many calls, so it has its own decision.
             key = -id(operation)
             if isinstance(operation, MappedCall):
                 vectorized = self._vectorized(operation, node, graph)
                 if vectorized is None:
                     continue
                 key, (reason, body, facts) = node.uid, vectorized
-            # Count before copying the body, because nested calls grow exponentially.
+            # Check the limit before copying the body, because nested calls grow exponentially.
             if total + len(body.nodes) > self.limit:
                 graph.decline(
                     self,
@@ -188,11 +190,12 @@ class Inline(Pass):
                     assert isinstance(item.operation, Item)
                     graph.substitute(decision_index, item, outputs[item.operation.index])
             _index_items(copies, items, graph)
-            # Visit the body's nodes next, in order, so that nested calls are handled as if they had been written here.
+            # Process the copies next, in order, so that nested calls are handled as if they had been written here.
             pending.extendleft(reversed(copies))
 
     def _vectorized(self, call: MappedCall, node: Expr, graph: PlanGraph) -> tuple[Reason, Body, Facts] | None:
-        """Return the body over all elements of a mapped call, with reason and facts; or decline with a reason."""
+        """Return (reason, body, facts) for a mapped call, where the body computes all elements; or decline and return
+        None."""
         facts: Facts = {"name": call.body.name, "count": call.size}
         if not self.vectorize:
             graph.decline(self, self.not_asked, facts, node)
@@ -203,7 +206,8 @@ class Inline(Pass):
             graph.decline(self, self.not_batchable, {**facts, "inner": error.given, "why": error.rule}, node)
             return None
         prices = self.cost_model
-        # One after another, each element's operands are views, and its results are copied.
+        # If elements are computed one after another, the operands of each element are views, and its results are
+        # copied.
         results = [output.type.nbytes for output in call.body.outputs]
         rows = (call.batched.count(True) + len(results)) * prices.view + sum(results) / prices.bandwidth
         batched, one_by_one = body_cost(body, prices), call_cost(call, prices) + call.size * rows
@@ -216,7 +220,10 @@ class Inline(Pass):
     def _divided(
         self, call: MappedCall, node: Expr, graph: PlanGraph, batched_us: float
     ) -> tuple[Reason, Body, Facts] | None:
-        """Return the body that computes a mapped call in parts on workers, if there are workers and it pays off."""
+        """Return (reason, body, facts), where the body computes a mapped call in parts on workers.
+
+        Return None if there are no workers, or if dividing is not estimated to be faster.
+        """
         network = self.network
         if network is None or network.workers < 2 or call.size < 2 or not call.pure:
             return None
@@ -233,35 +240,37 @@ class Inline(Pass):
 
 
 def _is_inlinable(operation: Operation) -> bool:
-    """Whether operations can replace a call: those of its body, or of its vectorized body."""
+    """Return whether a call can be replaced by the operations of its body, or of its vectorized body."""
     return isinstance(operation, Call) and (operation.inlinable or isinstance(operation, MappedCall))
 
 
 def _index_items(nodes: Iterable[Expr], items: dict[int, list[Expr]], graph: PlanGraph) -> None:
-    """Add the Item nodes among the given nodes to ``items``, keyed by the uid of their call."""
+    """Add the Item nodes among ``nodes`` to ``items``, by the uid of their call."""
     for node in nodes:
         if isinstance(node.operation, Item):
             items.setdefault(graph.operand(node, 0).uid, []).append(node)
 
 
 def _boundary_us(call: Expr, graph: PlanGraph) -> float:
-    """Return the µs that fusion could have saved: to write and read the operands and results of a closed call."""
+    """Return the time in µs to write and read the operands and results of a call; fusion could save it if the call were
+    inlined."""
     transferred = [call.type.nbytes, *[operand.type.nbytes for operand in graph.operands(call) if operand.operands]]
     return 2 * sum(transferred) / REFERENCE_COST_MODEL.bandwidth
 
 
 def inline(body: Body, call: Expr, operands: tuple[Expr, ...]) -> tuple[list[Expr], tuple[Expr, ...]]:
-    """Copy a body's nodes over a call's operands; return the copies, in the order of `own`, and the outputs.
+    """Copy the nodes of ``body`` with ``operands`` in place of its parameters; return the copies, in the order of
+    `own`, and the outputs.
 
-    The copies get their own scope inside the call's scope. Copies of a layer's body get the layer's scope, in which the
-    call was recorded.
+    The copies get a new scope inside the scope of ``call``. If the body is a layer's, the copies get the scope of the
+    layer, in which the call was recorded.
     """
     inputs = (*body.parameters, *body.captured)
     images = {node.uid: operand for node, operand in zip(inputs, operands, strict=True)}
     scope_kind = body.scope.kind if body.scope is not None else "function"
     enclosing = call.scope
-    # In a backward pass a scope contains only the forward node (grad/gradient_scopes.py): the layer's scope encloses
-    # it.
+    # In a backward pass, a scope of kind "twin" only refers to the forward node (gradients/gradient_scopes.py), and the
+    # layer's scope encloses it.
     while enclosing is not None and enclosing.kind == "twin":
         enclosing = enclosing.parent
     is_layer = scope_kind == "layer" and enclosing is not None and enclosing.kind == "layer"
@@ -279,6 +288,6 @@ def inline(body: Body, call: Expr, operands: tuple[Expr, ...]) -> tuple[list[Exp
 
 
 def own(body: Body) -> list[Expr]:
-    """Return a body's nodes without its parameters and captured values."""
+    """Return the nodes of ``body`` except its parameters and captured values."""
     operands = {node.uid for node in (*body.parameters, *body.captured)}
     return [node for node in body.nodes if node.uid not in operands]

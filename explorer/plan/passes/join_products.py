@@ -1,9 +1,9 @@
-"""Joined products: products of one value with several small weights become one product with concatenated weights.
+"""Joined products: products of one value and several small weights become one product with concatenated weights.
 
 The queries, keys and values of attention are such products. A small product takes about as long to start as to compute,
-and each one reads its operand again. Terms added to all of them are joined, too, so that they still run in the
-product's loop. The weights are concatenated once, before the first run, and stored a second time, which is why large
-ones are excluded.
+and each product reads its operand again. If a bias is added to every product, the biases are concatenated too, so that
+their addition can still be fused with the product. The weights are concatenated once, before the first run. They are
+then stored twice, so large weights are excluded.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import Reason
 
 _SMALL = 10
-"""maximum work of a small product, as a multiple of the time to start a kernel"""
+"""maximum time of a small product, as a multiple of the time to start a kernel"""
 
 _METHOD = "x @ A and x @ B are the columns of x @ np.hstack([A, B])."
 
 
 @dataclass(frozen=True)
 class JoinProducts(Pass):
-    """Compute small products of one value with several weights as one product with concatenated weights."""
+    """Compute small products of one value and several weights as one product with concatenated weights."""
 
     cost_model: CostModel = field(default=REFERENCE_COST_MODEL, repr=False)
     name, numerics = "join", "reordering"
@@ -60,16 +60,16 @@ class JoinProducts(Pass):
     )
 
     def has_work(self, graph: PlanGraph) -> bool:
-        """Whether a run-dependent value is multiplied by several constant matrices."""
+        """Return whether a value that changes between runs is multiplied by several constant matrices."""
         return bool(_joinable(graph))
 
     def run(self, graph: PlanGraph) -> None:
-        """Join the products of each value, in program order."""
+        """Join the products of each value, in the order of the program."""
         for nodes in _joinable(graph):
             self._join(nodes, graph)
 
     def _join(self, nodes: list[Expr], graph: PlanGraph) -> None:
-        """Replace several products by one, or decline with a reason."""
+        """Replace the products ``nodes`` by one product, or record a declined decision."""
         operand = graph.inputs[nodes[0].uid][0]
         cost_model = self.cost_model
         largest_us = max([kernel_cost(node, graph.inputs[node.uid], cost_model, call=False) for node in nodes])
@@ -90,7 +90,8 @@ class JoinProducts(Pass):
             graph.decline(self, self.read_alone, {**facts, "reader": reader}, nodes[0], estimated_cost_us=0.0)
             return
         first = nodes[0]
-        # The joined product belongs to none of the original boxes, so that they stay alike.
+        # The joined product is recorded in the common scope of the products, because it belongs to none of their own
+        # scopes.
         with recording_at(common_scope([node.scope for node in nodes]), first.code, first.instruction):
             weights = Concatenate(1)(*[graph.inputs[node.uid][1] for node in nodes])
             joined_value = product = record(first.operation, (operand, weights))
@@ -117,7 +118,8 @@ class JoinProducts(Pass):
 
 
 def _joinable(graph: PlanGraph) -> list[list[Expr]]:
-    """Return, for each value, its products with several constant matrices, excluding results."""
+    """Return, for each value, its products with several constant matrices; products that are requested results are
+    excluded."""
     products: dict[int, list[Expr]] = {}
     for node in graph.live if graph.has_parameters else ():
         if type(node.operation) is Matmul:
@@ -129,7 +131,7 @@ def _joinable(graph: PlanGraph) -> list[list[Expr]]:
 
 
 def _is_weighted(node: Expr, graph: PlanGraph) -> bool:
-    """Whether a product multiplies a run-dependent value by a constant matrix."""
+    """Return whether ``node`` multiplies a value that changes between runs by a constant matrix."""
     left, weights = graph.inputs[node.uid]
     same_type = left.type.plain and weights.type.plain and left.dtype == weights.dtype == node.dtype
     several_axes = left.ndim > 1 and weights.ndim == 2
@@ -137,7 +139,8 @@ def _is_weighted(node: Expr, graph: PlanGraph) -> bool:
 
 
 def _term(product: Expr, graph: PlanGraph) -> tuple[Expr, Expr] | None:
-    """Return the sum that is a product's only reader, and the constant vector that it adds; None if there is none."""
+    """Return (sum, vector) if the only reader of ``product`` is a sum that adds a constant vector; otherwise return
+    None."""
     if graph.users[product.uid] != 1:
         return None
     (sum_node,) = graph.readers(product)
@@ -152,7 +155,7 @@ def _term(product: Expr, graph: PlanGraph) -> tuple[Expr, Expr] | None:
 
 
 def _fused_reader(node: Expr, graph: PlanGraph) -> Expr | None:
-    """Return the elementwise operation that is the only reader of a value and would be fused with it."""
+    """Return the elementwise operation that is the only reader of ``node`` and would be fused with it, or None."""
     readers = graph.readers(node)
     if len(readers) != 1 or graph.users[node.uid] != 1:
         return None

@@ -1,8 +1,9 @@
-"""Memory format: chooses which results keep the channels of a pixel contiguous in memory; shapes stay (N, C, H, W).
+"""Memory format: chooses the results in which the channels of a pixel are contiguous in memory; shapes stay (N, C, H,
+W).
 
-PyTorch calls this format channels_last. Users never see it: returned results are row-major, and only internal strides
-differ. The choice is made after ordering, for kernels instead of operations, because a fused kernel reads and writes
-its images in one format.
+PyTorch calls this format channels_last. It is not visible to users: returned results are row-major, and only internal
+strides differ. The format is chosen after ordering, for kernels instead of operations, because a fused kernel reads and
+writes its images in one format.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from explorer.plan.schedule.tiling import PIXEL_BY_PIXEL
 
 @dataclass(frozen=True)
 class MemoryFormat(Pass):
-    """Choose the memory format of images so that kernels run fastest; values stay the same."""
+    """Choose the memory format of images with which kernels run fastest; values stay the same."""
 
     name = "memory_format"
     kind = "format"
@@ -34,7 +35,7 @@ class MemoryFormat(Pass):
         meaning="An array of shape (N, C, H, W) keeps its shape; only its strides differ, as after "
         "np.ascontiguousarray(x.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2).",
         change='ex.EvalPlan(without=["memory_format"]) stores all arrays in the order of their shape.',
-        numerics="reordering",  # NumPy adds in memory order.
+        numerics="reordering",  # NumPy adds elements in memory order
     )
     asked_for = Reason(
         "asked_for",
@@ -46,14 +47,14 @@ class MemoryFormat(Pass):
     )
 
     def has_work(self, graph: PlanGraph) -> bool:
-        """Whether an operation reads or produces images pixel by pixel."""
+        """Return whether an operation reads or writes images with channels last."""
         return any(kernel.nodes[0].operation.channels_last for kernel in graph.ordered.kernels)
 
     def run(self, graph: PlanGraph) -> None:
-        """Walk the kernels in order and replace those whose result changes its format.
+        """Process the kernels in order, and replace the kernels whose result has another format than before.
 
-        A requested result stays row-major. Elementwise operations follow their operands, so that a format persists from
-        one convolution to the next; nothing is converted on the way.
+        A requested result stays row-major. Elementwise operations use the format of their operands, so the format is
+        kept from one convolution to the next, and nothing is converted between them.
         """
         ordered = graph.ordered
         roots = {root.uid for root in ordered.roots}
@@ -63,7 +64,7 @@ class MemoryFormat(Pass):
         kernels: list[Kernel] = []
         for kernel in ordered.kernels:
             result = kernel.result
-            # A kernel that reads an image pixel by pixel declares it, whatever format its own result has.
+            # A kernel may read images with channels last even if its own result has another format.
             kernels.append(_reading_pixels(kernel, pixel_by_pixel))
             if not (_is_image(result) and not kernel.constant and self._prefers(kernel, graph, pixel_by_pixel)):
                 continue
@@ -77,29 +78,33 @@ class MemoryFormat(Pass):
         if reformatted:
             graph.decide(self.rule, self.pixel_by_pixel, {"count": len(reformatted)}, reformatted)
         for node in requested:
-            # About the cost of a conversion: the result is read once and written once.
+            # The cost is that of a conversion: the result is read once and written once.
             cost = 2 * node.type.nbytes / REFERENCE_COST_MODEL.bandwidth
             graph.decline(self.rule, self.asked_for, {"operand": node}, node, estimated_cost_us=cost)
 
     def _prefers(self, kernel: Kernel, graph: PlanGraph, pixel_by_pixel: set[int]) -> bool:
-        """Whether a kernel writes images faster pixel by pixel: convolutions, poolings of such images, and elementwise
-        operations after them."""
+        """Return whether a kernel writes images faster with channels last.
+
+        These are convolutions, poolings of such images, and elementwise operations on such images.
+        """
         first = kernel.nodes[0].operation
         if first.channels_last:
             return True
         if first.follows_format:
-            # A pooling that converts between formats takes four times as long.
+            # A pooling takes four times as long if it converts between formats.
             return graph.operands(kernel.nodes[0])[-1].uid in pixel_by_pixel
-        # Only operands with the result's shape count: a broadcast one, such as a bias, does not determine the format.
+        # Only operands that have the result's shape count; an operand that is broadcast, such as a bias, does not
+        # determine the format.
         return first.elementwise and any(
             read.uid in pixel_by_pixel and read.shape == kernel.result.shape for read in kernel.reads
         )
 
 
 def _reading_pixels(kernel: Kernel, pixel_by_pixel: set[int]) -> Kernel:
-    """Return a fused reduction whose blocks follow the format of its input images; other kernels unchanged.
+    """Return ``kernel``; if it is a fused reduction, its blocks are divided in the memory order of its input
+    images.
 
-    Blocks in memory order read a few contiguous stretches.
+    Blocks in memory order read a few contiguous ranges.
     """
     blocks = kernel.blocks
     if blocks is None or blocks.tiling is None:
@@ -113,7 +118,7 @@ def _reading_pixels(kernel: Kernel, pixel_by_pixel: set[int]) -> Kernel:
 
 
 def _is_image(node: Expr) -> bool:
-    """Whether a result is an array (N, C, H, W) that its kernel writes to its own memory."""
+    """Return whether the result is an array (N, C, H, W) that its kernel writes to its own memory."""
     type_ = node.type
     return (
         isinstance(type_, TensorType) and type_.rank == 4 and type_.size > 0 and type_.plain and not node.operation.view

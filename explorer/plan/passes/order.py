@@ -1,16 +1,18 @@
-"""Order: list scheduling of kernels; among the ready ones, constants come first, then the earliest recorded.
+"""Order: list scheduling of kernels. Among the kernels that are ready, constants come first, then the earliest
+recorded.
 
-This is Kahn's algorithm: a kernel is ready once the values that it reads exist. If several kernels may run at a time,
-the order is that in which kernels begin in a simulated run with the cost model's estimates: a value exists once its
-kernel has ended in the simulation. Kernels that wait for a value still being computed are recorded along with those
-that are ready. The pass `Buffers` uses the same simulation to find which kernels overlap.
+This is Kahn's algorithm: a kernel is ready when the values that it reads exist. If several kernels may run at a time, a
+run is simulated with the estimates of the cost model, and the order is the order in which kernels begin in the
+simulation. A value exists when its kernel has ended in the simulation. Each pick records the kernels that were ready,
+and the kernels that waited for a running kernel. The pass `Buffers` uses the same simulation to find which kernels run
+concurrently.
 
-The simulation represents all machines: by default it uses the reference table, since measured estimates would give a
-different order, and different memory offsets, on each. Executors (run/execution/executors) may begin kernels in any
+By default the simulation uses the reference costs, so the order is the same on every machine. With measured costs, the
+order and the memory offsets would differ between machines. Executors (run/execution/executors) may begin kernels in any
 order that run/execution/kernel_dependencies.py allows.
 
-The heuristic "depth_first" follows one branch to its end before it begins the next, as InferFramework does: nets tuned
-for it then run, and use memory, in the same order.
+The heuristic "depth_first" follows one branch to its end before it begins the next one, as InferFramework does. Nets
+that were tuned for InferFramework then run in the same order and use memory in the same order.
 
 Updates in place (plan/passes/update_in_place.py) begin after all other kernels have ended.
 """
@@ -35,35 +37,40 @@ from explorer.plan.schedule.schedule import Kernel, OrderedKernels, Pick, Priori
 
 HEURISTICS = ("earliest", "depth_first")
 _SHOWN = 8
-"""maximum number of kernels listed in a pick: enough for the panel, while a wide graph has thousands ready at a time"""
+"""maximum number of kernels listed in a pick; this is enough for the panel, but in a wide graph thousands can be ready
+at a time"""
 
 
 class _Queue:
-    """Ready kernels and, if several run at a time, kernels that wait for a running one."""
+    """Kernels that are ready, and if several run at a time, kernels that wait for a running kernel."""
 
     def __init__(
         self, priorities: list[Priority], producers: Sequence[Sequence[int]], users: list[list[int]], parallel: bool
     ) -> None:
         self.priorities, self.users = priorities, users
         self.needs = [len(producers_of_kernel) for producers_of_kernel in producers]
-        """for each kernel, how many of its producers have not ended"""
+        """for each kernel, the number of its producers that have not ended"""
         self.unbegun = self.needs.copy() if parallel else None
-        """for each kernel, how many of its producers have not begun"""
+        """for each kernel, the number of its producers that have not begun"""
         self.ready = [priority for priority, count in zip(priorities, self.needs, strict=True) if count == 0]
         heapq.heapify(self.ready)
         self.constants = sum([not priority[0] for priority in self.ready])
         self.waiting: list[Priority] = []
-        """a heap; kernels that have become ready are removed only when they reach the top"""
+        """heap of waiting kernels; a kernel that has become ready is removed only when it reaches the top"""
         self.waiting_count = 0
 
     def begin(self, constant: bool, heuristic: str) -> Pick:
-        """Remove the next kernel, which may be ``constant``, from the queue; return why it precedes the others."""
+        """Remove the next kernel from the queue; return a Pick, which states why the kernel was chosen.
+
+        ``constant`` states whether it is a constant.
+        """
         ready = self.ready
         count, waiting_count = len(ready), self.waiting_count
         candidates = tuple(ready) if count <= _SHOWN else tuple(ready[:_SHOWN])
         waiting: tuple[Priority, ...] = ()
         if waiting_count:
-            # Ready kernels stay in the heap until they reach its top, because removal from the middle is expensive.
+            # Kernels that have become ready are removed only at the top of the heap, because removal from the middle is
+            # slow.
             while not self.needs[self.waiting[0][-1]]:
                 heapq.heappop(self.waiting)
             unready = [priority for priority in self.waiting[: 2 * _SHOWN] if self.needs[priority[-1]]]
@@ -83,7 +90,7 @@ class _Queue:
         return Pick(reason, candidates, count, waiting, waiting_count)
 
     def end(self, index: int) -> None:
-        """Mark a kernel as ended; kernels that waited only for it become ready."""
+        """Mark the kernel ``index`` as ended; kernels that waited only for it become ready."""
         needs = self.needs
         for user in self.users[index]:
             needs[user] -= 1
@@ -98,17 +105,18 @@ class _Queue:
 
 @dataclass(frozen=True)
 class Order(Pass):
-    """Choose the order of the kernels, each after the kernels whose results it reads.
+    """Choose the order of the kernels; each kernel comes after the kernels whose results it reads.
 
-    A subclass that defines ``sequence`` determines its own order.
+    A subclass may define ``sequence`` to determine another order.
     """
 
     cost_model: CostModel = field(default=REFERENCE_COST_MODEL)
     lanes: int = 1
-    """maximum number of kernels that run at one time"""
+    """maximum number of kernels that run at the same time"""
     heuristic: str = "earliest"
-    """one of HEURISTICS: among the ready kernels, "earliest" picks the first recorded one; "depth_first" picks the
-    first one in reverse depth-first order, which runs the branch whose name sorts last to its end before another one"""
+    """one of HEURISTICS: among the ready kernels, "earliest" picks the one that was recorded first, and "depth_first"
+    the first one in reverse depth-first order; "depth_first" starts with the branch whose name sorts last and follows
+    it to its end"""
     name = "order"
     rule = RuleInfo("Lanes", "Independent kernels run concurrently, on as many threads as there are lanes.")
     together = Reason(
@@ -136,7 +144,7 @@ class Order(Pass):
             raise OperandError(f"lanes={self.lanes!r}", rule="lanes must be an integer of 1 or more", fix="lanes=1")
 
     def run(self, graph: PlanGraph) -> None:
-        """Create the kernels, and simulate a run that picks them by priority; fills in ``graph.schedule``."""
+        """Create the kernels, and simulate a run that picks them by priority; set ``graph.schedule``."""
         leaves, kernels, kernel_of = kernels_of(graph, self.cost_model)
         producers, users = _producers_and_users(kernels, kernel_of)
         heuristic, positions = self.heuristic, None
@@ -148,13 +156,13 @@ class Order(Pass):
         priorities: list[Priority] = []
         for index, kernel in enumerate(kernels):
             uid = kernel.nodes[-1].uid
-            # uids increase in the order of recording, so the rank of a recorded node is its uid.
+            # uids increase in the order of recording, so the uid of a recorded node is its rank.
             rank = ranks.get(uid, uid) if positions is None else positions[index]
-            # False sorts first: constants, which are computed once for all runs, begin before all other kernels.
+            # False sorts first, so constants, which are computed once for all runs, begin before all other kernels.
             priorities.append((not kernel.constant, rank, uid, index))
         waits, releases = _with_update_order(graph, kernels, kernel_of, producers, users)
         queue = _Queue(priorities, waits, releases, parallel=self.lanes > 1)
-        # Copies take time in a lane. With one lane the order follows the priorities, whatever kernels cost.
+        # The simulation needs the time of copies. With one lane, the order depends only on priorities, not on costs.
         priced = with_copies(kernels, self.cost_model) if self.lanes > 1 else kernels
         begin_order, picks, runs_until, concurrent_us = self._simulate(priced, queue, heuristic)
         levels, chains, chain_count = _levels_and_chains(begin_order, producers, users)
@@ -175,12 +183,14 @@ class Order(Pass):
     def _simulate(
         self, kernels: Sequence[Kernel], queue: _Queue, heuristic: str
     ) -> tuple[list[int], list[Pick], list[int], float]:
-        """Return the kernels in start order, their picks, the last kernel that begins before each one ends, and the
-        time."""
+        """Simulate a run; return the order in which kernels begin, the picks, the ends and the total time in µs.
+
+        The end of a kernel is given as the index of the last kernel that begins before it ends.
+        """
         begin_order: list[int] = []
         picks: list[Pick] = []
         runs_until: list[int] = []
-        running: list[tuple[float, int, int]] = []  # end time, position in the order, kernel number
+        running: list[tuple[float, int, int]] = []  # end time, position in the order, kernel index
         now = 0.0
         while queue.ready:
             index = queue.ready[0][-1]
@@ -192,7 +202,8 @@ class Order(Pass):
                 queue.end(index)
                 continue
             heapq.heappush(running, (now + kernels[index].cost.estimate, position, index))
-            # If nothing is ready, or all lanes are busy, advance to the next end; all kernels due by then end, too.
+            # If no kernel is ready, or if all lanes are busy, advance the time to the next end of a kernel. All kernels
+            # that have ended by then are processed.
             while running and (not queue.ready or len(running) == self.lanes or running[0][0] <= now):
                 now, position, ended = heapq.heappop(running)
                 runs_until[position] = len(begin_order) - 1
@@ -200,15 +211,17 @@ class Order(Pass):
         return begin_order, picks, runs_until, now
 
     def sequence(self, kernels: Sequence[Kernel], producers: Sequence[Sequence[int]]) -> Sequence[int]:
-        """Return the kernel numbers in a custom order, each after its producers; for subclasses.
+        """Return the kernel indices in the order to run, each after its producers; subclasses may define this
+        method.
 
-        ``producers[number]`` are the kernels whose results the kernel reads. If several kernels run at a time, earlier
-        ones in this order are preferred.
+        ``producers[index]`` are the kernels whose results the kernel reads. If several kernels run at a time, kernels
+        that are earlier in this order are preferred.
         """
         raise NotImplementedError
 
     def _positions(self, kernels: Sequence[Kernel], producers: Sequence[Sequence[int]]) -> list[int]:
-        """Return the position of each kernel in a subclass's order; raises DeclarationError if the order is invalid."""
+        """Return the position of each kernel in the subclass's order; raise DeclarationError if the order is
+        invalid."""
         sequence = [*self.sequence(kernels, producers)]
         position_of = {index: position for position, index in enumerate(sequence)}
         fault, too_early = "", []
@@ -231,14 +244,15 @@ class Order(Pass):
         return [position_of[index] for index in range(len(kernels))]
 
     def counts(self, graph: PlanGraph) -> Mapping[str, int]:
-        """Return the number of kernels, and the length of the longest path through them."""
+        """Return the number of kernels, and the number of kernels on the longest path."""
         levels = graph.ordered.levels
         return {"kernels": len(levels), "levels": max(levels, default=0)}
 
     def _record(
         self, graph: PlanGraph, ordered: OrderedKernels, chains: int, concurrent_us: float, sequential_us: float
     ) -> None:
-        """Record whether kernels run concurrently; ``concurrent_us`` and ``sequential_us`` are times in µs."""
+        """Record whether kernels run concurrently; ``concurrent_us`` and ``sequential_us`` are the times with and
+        without."""
         kernels = ordered.kernels
         facts = {
             "count": len(kernels),
@@ -257,7 +271,7 @@ class Order(Pass):
 def _producers_and_users(
     kernels: Sequence[Kernel], kernel_of: Mapping[int, int]
 ) -> tuple[list[list[int]], list[list[int]]]:
-    """Return for each kernel its producers and its readers."""
+    """Return, for each kernel, the indices of its producers, and the indices of its readers."""
     producers: list[list[int]] = [[] for _ in kernels]
     users: list[list[int]] = [[] for _ in kernels]
     for index, kernel in enumerate(kernels):
@@ -270,14 +284,14 @@ def _producers_and_users(
 
 
 def _depth_first(leaves: Sequence[Expr], kernels: Sequence[Kernel], users: Sequence[Sequence[int]]) -> list[int]:
-    """Return the position of each kernel in reversed depth-first post-order, which InferFramework uses.
+    """Return the position of each kernel in reversed depth-first post-order, as in InferFramework.
 
-    ``users`` lists, for each kernel, the numbers of the kernels that read its result.
+    ``users`` lists, for each kernel, the indices of the kernels that read its result.
 
-    The search visits inputs, and the readers of each result, in order of their names. A kernel is finished once all its
-    readers are; the last one to finish comes first. Of two branches, the one whose name sorts *last* thus runs first,
-    to its end. Values inside a layer or a file's operator are weights, not inputs. Kernels that no input reaches are
-    searched afterwards. Equal names keep the order of recording.
+    The search visits the inputs, and the readers of each result, in the order of their names. A kernel is finished when
+    all its readers are finished. The kernel that is finished last comes first in the order. Of two branches, the branch
+    whose name sorts *last* therefore runs first, to its end. Values inside a layer or a file's operator are weights,
+    not inputs. Kernels that no input reaches are searched last. Kernels with equal names keep the order of recording.
     """
     names = [_path(kernel.result) for kernel in kernels]
     readers: dict[int, list[int]] = {leaf.uid: [] for leaf in leaves if _is_input(leaf)}
@@ -288,18 +302,20 @@ def _depth_first(leaves: Sequence[Expr], kernels: Sequence[Kernel], users: Seque
     inputs = sorted([leaf for leaf in leaves if leaf.uid in readers], key=_path)
     starts: list[Iterable[int]] = [sorted(readers[leaf.uid], key=names.__getitem__) for leaf in inputs]
     has_producers = {user for readers_left in users for user in readers_left}
-    # Kernels that no input reaches come last, starting with those that read no other kernel.
+    # Kernels that no input reaches are searched last, starting with those that read no other kernel.
     starts.append(sorted(range(len(kernels)), key=lambda index: (index in has_producers, names[index])))
     finished: list[int] = []
     visited = [False] * len(kernels)
     for start in starts:
-        # −1 represents the inputs, which are no kernels. A deep net would exceed Python's own stack.
+        # −1 represents the inputs, which are no kernels. The stack is explicit, because a deep net would exceed
+        # Python's stack.
         stack = [(-1, iter(start))]
         while stack:
             index, readers_left = stack[-1]
             next_reader = next((user for user in readers_left if not visited[user]), None)
             if next_reader is not None:
-                # Mark a kernel when it is entered, not when it is finished, as usual for graphs with shared readers.
+                # Mark a kernel when it is entered, not when it is finished, so that shared readers are visited only
+                # once.
                 visited[next_reader] = True
                 stack.append((next_reader, iter(sorted(users[next_reader], key=names.__getitem__))))
                 continue
@@ -313,7 +329,7 @@ def _depth_first(leaves: Sequence[Expr], kernels: Sequence[Kernel], users: Seque
 
 
 def _path(node: Expr) -> tuple[str, str]:
-    """Return a node's sort key: the names of its scopes as one path, and its label."""
+    """Return the sort key of ``node``: the names of its scopes as one path, and its label."""
     path = []
     scope = node.scope
     while scope is not None:
@@ -323,7 +339,7 @@ def _path(node: Expr) -> tuple[str, str]:
 
 
 def _is_input(leaf: Expr) -> bool:
-    """Whether a leaf is an input of the program, outside of layers and of a file's operators."""
+    """Return whether ``leaf`` is an input of the program; leaves inside layers or a file's operators are not."""
     scope = leaf.scope
     while scope is not None:
         if scope.kind in ("layer", "file"):
@@ -335,16 +351,16 @@ def _is_input(leaf: Expr) -> bool:
 def _levels_and_chains(
     begin_order: Sequence[int], producers: Sequence[Sequence[int]], users: Sequence[Sequence[int]]
 ) -> tuple[list[int], list[int], int]:
-    """Return the level and the chain of each kernel, in start order, and the number of chains.
+    """Return the level and the chain of each kernel, in the order in which kernels begin, and the number of chains.
 
-    A level is the length of the longest path to a kernel. A kernel continues the chain of its only producer if nothing
-    else reads that producer.
+    The level of a kernel is the length of the longest path to it. If a kernel has only one producer, and is its only
+    reader, it belongs to the producer's chain.
     """
     levels, chains = [0] * len(begin_order), [0] * len(begin_order)
     chain_count = 0
     for index in begin_order:
         required = producers[index]
-        # Most kernels have one producer, for which no list is needed.
+        # Most kernels have one producer; no list is needed for it.
         if len(required) == 1:
             levels[index] = levels[required[0]] + 1
         else:
@@ -364,7 +380,8 @@ def _with_update_order(
     producers: list[list[int]],
     users: list[list[int]],
 ) -> tuple[list[list[int]], list[list[int]]]:
-    """Return each kernel's predecessors and successors, by values and by updates in place."""
+    """Return the kernels that must precede, and those that must follow, each kernel because of values and updates in
+    place."""
     updates_in_place = graph.notes(Updates)
     if not updates_in_place.parameters:
         return producers, users
@@ -375,7 +392,7 @@ def _with_update_order(
         for uid, earlier_uids in updates_in_place.after.items()
         for earlier in earlier_uids
     ]
-    # Kernels that only updates read end after all the rest.
+    # Kernels whose results only updates read must also end before all updates.
     last = [index for index in range(len(kernels)) if index not in updates and updates.issuperset(users[index])]
     edges += [(earlier, update) for earlier in last for update in updates]
     for earlier, later in dict.fromkeys(edges):

@@ -1,7 +1,7 @@
-"""Prune: drops nodes that no root needs any more (dead code elimination).
+"""Prune: removes nodes that no root needs any more (dead code elimination).
 
-Substitutions have already disconnected these nodes: the walk of the live graph no longer reaches them. The pass records
-the decision, so that nodes do not disappear from the graph without a reason.
+Substitutions have already disconnected these nodes, so they are not live any more. The pass records a decision about
+them, so that nodes do not disappear from the graph without a reason.
 """
 
 from __future__ import annotations
@@ -36,10 +36,11 @@ class Prune(Pass):
     )
 
     def run(self, graph: PlanGraph) -> None:
-        """Compare all recorded and produced nodes with those that the roots reach."""
+        """Find the recorded and the new nodes that the roots do not reach, and record a decision about them."""
         live_inputs = graph.inputs
         removed = {node.uid for _, node in graph.removed}
-        # This includes nodes that passes created: a rule may replace what another one has just recorded.
+        # This includes nodes that passes created, because a rule may replace a node that another rule has just
+        # recorded.
         all_nodes = [*graph.recorded, *[node for _, node in graph.added]]
         unused = [node for node in all_nodes if node.uid not in live_inputs and node.uid not in removed]
         if not unused:
@@ -47,7 +48,8 @@ class Prune(Pass):
         replaced = {old.uid for _, old, _ in graph.substitutions}
         readers: dict[int, Expr] = {}
         for node in all_nodes:
-            # Use the recorded operands: a replaced node's operands are no longer read through substitutions.
+            # Use the recorded operands, because the operands of a replaced node are not updated by substitutions any
+            # more.
             if node.uid in replaced:
                 for operand in node.operands:
                     readers.setdefault(operand.uid, node)

@@ -1,6 +1,7 @@
-"""Recall: reuses values that earlier plans computed and that the program still holds.
+"""Recall: reuses values that earlier plans computed, if the program still refers to their expressions.
 
-The values come from the result cache (run/result_cache.py), which keeps a value only as long as the user holds it.
+The values come from the result cache (run/result_cache.py). It keeps a value only as long as the user keeps a reference
+to the expression.
 """
 
 from __future__ import annotations
@@ -20,27 +21,28 @@ from explorer.plan.graph.reasons import Facts, Reason
 from explorer.plan.rewrite.matchers import POWERS
 
 _RISKY = (*POWERS, Power, Square)
-"""operations that may overflow although a simplified form of their readers does not"""
+"""operations whose result may overflow, although a simplified form of the expressions that read it does not"""
 
 
 @dataclass(frozen=True)
 class ReusableValues:
-    """Values that earlier evaluations computed and the program still holds; the planner stores them as notes of a
+    """Values that earlier evaluations computed and that are still available; the planner stores them as notes of a
     graph."""
 
     tensors: Mapping[int, Tensor] = field(default_factory=dict)
     """uid of an expression → its value"""
     equal: Set[int] = frozenset()
-    """uids of expressions that were not evaluated, but equal an evaluated one"""
+    """uids of expressions that were not evaluated themselves, but equal an evaluated expression"""
 
 
 @dataclass(frozen=True)
 class Recall(Pass):
     """Reuse results of earlier evaluations.
 
-    The pass runs first, so that nothing below a known value is planned, and again after simplify. A program's values
-    must not depend on which of them are still available. Therefore, if a value that simplify would bypass may be
-    rounded to 0 or ∞, simplify runs first, and only the values that it keeps are reused.
+    The pass runs first, so that nothing that only a known value needs is planned, and again after simplify. The values
+    of a program must not depend on which earlier values are still available. If a value may be rounded to 0 or ∞, and
+    simplify could avoid computing it, reusing it could change the result. In this case simplify runs first, and only
+    the values that remain in the graph are reused.
     """
 
     simplified: bool = False
@@ -64,7 +66,7 @@ class Recall(Pass):
     )
 
     def run(self, graph: PlanGraph) -> None:
-        """Replace nodes whose values are known by tensors, in one decision."""
+        """Replace nodes whose values are known by tensors, with one decision."""
         recalled = self._simplified(graph) if self.simplified else self._recorded(graph)
         if not recalled:
             return
@@ -73,7 +75,7 @@ class Recall(Pass):
             "count": len(recalled),
             "saved_flops": sum([flops_of(node, graph.inputs[node.uid]) for node in recalled]),
         }
-        # Compare by identity: two tensors are two values, whatever their elements.
+        # Compare tensors by identity, because two tensors are two values even if their elements are equal.
         reusable = graph.notes(ReusableValues)
         uid_of = {id(tensor): uid for uid, tensor in reusable.tensors.items()}
         equal = sum([uid_of[id(tensor)] in reusable.equal for tensor in tensors])
@@ -91,26 +93,28 @@ class Recall(Pass):
             graph.substitute(decision, node, tensor)
 
     def has_work(self, graph: PlanGraph) -> bool:
-        """Whether values are available; after simplify, whether some of them would still be computed."""
+        """Return whether values are available; after simplify, whether some of them would still be computed."""
         return bool(graph.notes(ReusableValues).tensors) and (not self.simplified or bool(self._simplified(graph)))
 
     def _recorded(self, graph: PlanGraph) -> dict[Expr, Tensor]:
-        """Return the nodes whose values are reused before simplify: all, or none if one may overflow."""
-        # All or none: a mix of reused and simplified values would make the result depend on which values are available.
+        """Return the nodes whose values are reused before simplify: all whose values are known, or none if a node may
+        overflow."""
+        # If only some values were reused, and others simplified, the result would depend on which values are available.
         if any(isinstance(node.operation, _RISKY) or _calls_risky(node) for node in graph.live):
             return {}
         tensors = graph.notes(ReusableValues).tensors
         return {node: tensors[node.uid] for node in graph.live if node.uid in tensors}
 
     def _simplified(self, graph: PlanGraph) -> dict[Expr, Tensor]:
-        """Return the nodes that currently replace evaluated ones, if they are still computed."""
+        """Return the nodes that currently replace evaluated nodes and would still be computed."""
         tensors = graph.notes(ReusableValues).tensors
         current = {graph.resolve(node): tensors[node.uid] for node in graph.recorded if node.uid in tensors}
         return {node: tensor for node, tensor in current.items() if node.uid in graph.inputs and node.operands}
 
 
 def _calls_risky(node: Expr) -> bool:
-    """Whether a node calls a body with an operation that may overflow, at any depth; cached with the body."""
+    """Return whether ``node`` calls a body that contains, at any depth, an operation that may overflow; cached in the
+    body."""
     if not isinstance(node.operation, Call):
         return False
     body = node.operation.body

@@ -1,7 +1,7 @@
-"""Shape values: results computed before the plan was built, because shapes in it depend on them.
+"""Shape values: results that were computed before the plan was built, because shapes in the plan depend on them.
 
-They are not part of the planned program: the net computed them earlier to know shapes. With this pass a recording shows
-this work, and the cost of planning again, among the decisions of the resulting plan.
+They are not part of the planned program; the net computed them earlier to find shapes. With this pass, the decisions of
+the plan in a recording include this work and the cost of planning again.
 """
 
 from __future__ import annotations
@@ -15,22 +15,23 @@ from explorer.plan.graph.reasons import Reason
 
 
 class ComputedFirst(NamedTuple):
-    """A value that determines shapes: the operator that reads it, its name and text there, and how it was computed."""
+    """Value that determines shapes: the operator that reads it, the name and text of the value in this operator, and
+    how it was computed."""
 
     operator: str
     name: str
     text: str
     operations: int
-    """number of operations that ran to compute it"""
+    """number of operations that were run to compute the value"""
     results: tuple[int, ...] = ()
-    """uids of the operator's results, whose shapes depend on it"""
+    """uids of the operator's results; their shapes depend on the value"""
 
 
 @dataclass(frozen=True)
 class ShapeValues(Pass):
     """Report the values that were computed before planning because shapes depend on them.
 
-    A net inserts it at the start of the pipeline (net/session.py). It changes nothing.
+    A net inserts this pass at the start of the pipeline (net/session.py). The pass does not change the graph.
     """
 
     values: tuple[ComputedFirst, ...] = ()
@@ -46,7 +47,7 @@ class ShapeValues(Pass):
     )
 
     def has_work(self, graph: PlanGraph) -> bool:
-        """Whether there are such values."""
+        """Return whether there are such values."""
         return bool(self.values)
 
     def run(self, graph: PlanGraph) -> None:
@@ -54,6 +55,6 @@ class ShapeValues(Pass):
         live = {node.uid: node for node in graph.live}
         for value in self.values:
             facts = {"count": value.operations, "value": value.name, "operator": value.operator, "text": value.text}
-            # Results of operators in inner graphs, and of operators that are not needed, are not in this graph.
+            # If the operator is in an inner graph, or is not needed, its results are not in this graph.
             subjects = [live[uid] for uid in value.results if uid in live] or graph.roots
             graph.decide(self, self.computed_first, facts, subjects)

@@ -3,10 +3,11 @@
 The built-in rules are in plan/rewrite/rules, and users may add others (`ex.Rule`). If no rule applies, the node is
 kept.
 
-Most rules look for one operation applied to another, and a graph has some hundred thousand nodes: asking every rule at
-every node would take longer than all other passes. `ApplicableRules` therefore caches the rules for each combination of
-an operation class and producer classes. A sweep visits operands first, so that rules see simplified operands. Further
-sweeps revisit only nodes at which a rule counted the readers of a value, since only those answers can have changed.
+Most rules look for one operation applied to another. A graph may have some hundred thousand nodes, so calling every
+rule at every node would take longer than all other passes. `ApplicableRules` therefore caches the applicable rules for
+each combination of an operation class and the classes of its operands' operations. A sweep visits operands before their
+readers, so rules see simplified operands. Later sweeps revisit only the nodes at which a rule used the number of
+readers of a value, because only there the rule's answer can have changed.
 """
 
 from __future__ import annotations
@@ -35,18 +36,19 @@ from explorer.plan.rewrite.constant_folding import DESCRIBED, Folding
 from explorer.plan.rewrite.rule import Applied, Declined, Rule
 
 _ENDLESS = 10_000
-"""maximum number of replacements at one node, beyond which rules are considered to undo each other forever: a user's
-rule that rewrites its own result would otherwise never terminate"""
+"""maximum number of replacements at one node; if there are more, rules are assumed to undo each other. Without this
+limit, a user's rule that rewrites its own result would never terminate"""
 
 
 @dataclass(frozen=True)
 class Simplify(Pass):
-    """Rewrite parts of the graph into simpler, cheaper or numerically safer ones."""
+    """Rewrite parts of the graph to simpler, cheaper or numerically safer forms."""
 
     sweeps: int = 4
-    """maximum number of sweeps: after a replacement a value may have one reader, which some rules require"""
+    """maximum number of sweeps; several are needed, because some rules require that a value has one reader, which may
+    be true only after a replacement"""
     rules: tuple[Rule, ...] | None = None
-    """rules to apply, without constant folding; None: the registered rules"""
+    """rules to apply, without constant folding; None means the registered rules, with constant folding"""
     name = "simplify"
     unreached = Reason(
         "unreached",
@@ -89,9 +91,10 @@ class Simplify(Pass):
     )
 
     def run(self, graph: PlanGraph) -> None:
-        """Sweep until nothing changes, or up to ``sweeps`` times.
+        """Sweep until nothing changes, but at most ``sweeps`` times.
 
-        The limit is reached only if many rules enable each other in sequence; the graph is valid after every sweep.
+        The limit is reached only if many rules enable each other one after another. The graph is valid after every
+        sweep.
         """
         explained = {decision.subjects[0].uid for decision in graph.decisions if decision.code == "unreached"}
         only: set[int] | None = None
@@ -103,18 +106,19 @@ class Simplify(Pass):
             graph.refresh()
 
     def _sweep(self, graph: PlanGraph, explained: set[int], only: set[int] | None = None) -> set[int] | None:
-        """Apply the chain at every node, operands first, and to the nodes that rules produce.
+        """Apply the rules to every node in topological order, and to the nodes that rules record.
 
-        ``only`` are the uids of nodes whose answer can differ from the previous sweep, because a rule counted readers
-        there; None: all nodes. Returns the set for the next sweep, or None if constants were folded. ``explained`` are
-        the uids of gradients that have their decision.
+        ``only`` contains the uids of nodes to visit: those at which an earlier rule used a number of readers, so its
+        answer may differ now. None means all nodes. Returns this set for the next sweep, or None if constants were
+        folded. ``explained`` contains the uids of gradients that already have a decision.
         """
         graph.consumer_queries.clear()
         gradients: dict[str, list[Expr]] = {}
         """description of a rewrite before differentiation → the gradient nodes"""
         chains, folding, inputs = applicable_rules(graph, self.rules), Folding(), graph.inputs
         constants = folding.known
-        # Rules record at the current scope and line, like a program. Both are restored for the planner's caller.
+        # Rules record nodes at the current scope and source line, like a program. Restore both afterwards for the
+        # planner's caller.
         outer_context = state.scope, state.origin
         try:
             for node in graph.live:
@@ -124,7 +128,8 @@ class Simplify(Pass):
                 if only is None and scope is not None and scope.kind == "twin" and scope.type:
                     gradients.setdefault(scope.type, []).append(node)
                 if not operands:
-                    # Only constants described by a few numbers: folding reads them without computing an array.
+                    # Only structured constants count, because folding reads their attributes without computing an
+                    # array.
                     if operation_class in DESCRIBED:
                         constants.add(node.uid)
                 elif operands[0].uid in constants:
@@ -150,27 +155,29 @@ class Simplify(Pass):
         }
         for note, nodes in gradients.items():
             rule, written = note.split("\n")
-            if not explained_gradients.isdisjoint([node.uid for node in nodes]):  # a second sweep
+            if not explained_gradients.isdisjoint([node.uid for node in nodes]):  # second sweep
                 continue
             graph.decide(self, self.differentiated, {"rule": rule, "written": written}, nodes)
         rules_applied = len(graph.substitutions)
-        # Constants below a call are folded only after inlining, because rules may recognise structures in the body.
+        # While there are calls, constants are not folded, because after inlining rules may recognise structures in the
+        # bodies.
         if self.rules is None and (Call not in chains.kinds or graph.notes(InlinedCalls)):
             folding.run(graph)
         return set(graph.consumer_queries) if len(graph.substitutions) == rules_applied else None
 
     def _settle(self, node: Expr, pending: list[Expr], chains: ApplicableRules, graph: PlanGraph) -> None:
-        """Apply the rules to the nodes that replaced a node, and to their replacements, until none applies."""
-        # Operands first, as in the sweep; the last one is visited first.
+        """Apply the rules to ``pending``, the nodes that replaced ``node``, and to their replacements, until no rule
+        applies."""
+        # Visit operands before their readers, as in the sweep; the last node in the list is visited first.
         pending.reverse()
         for _ in range(_ENDLESS):
             if not pending:
                 return
             current = pending.pop()
-            # A rule at another node may have replaced it in the meantime.
+            # A rule at another node may have replaced this node in the meantime.
             if current.uid not in graph.replaced:
                 rules = chains.at(type(current.operation), graph.operands(current))
-                # In topological order, and popped from the end.
+                # The nodes are in topological order, and are popped from the end.
                 pending.extend(reversed(self._apply_first(current, rules, graph)))
         raise DeclarationError(
             f"rules that replaced {node.operation.label} and its replacements {_ENDLESS:,} times",
@@ -179,10 +186,11 @@ class Simplify(Pass):
         )
 
     def _apply_first(self, node: Expr, rules: _IndexedRules, graph: PlanGraph) -> list[Expr]:
-        """Match rules in order until one applies; return the nodes that it recorded, in topological order.
+        """Try the rules in order until one applies; return the nodes that it recorded, in topological order.
 
-        A rule records its replacement like a program. The node's scope and line are current meanwhile, so that the
-        replacement belongs to the same line of the user's code; products belong where they were written.
+        A rule records its replacement like a program. Meanwhile the current scope and source line are those of
+        ``node``, so the replacement belongs to the same line of the user's code. New products keep the scope and the
+        line of the product that they replace.
         """
         state.scope, state.origin = node.scope, (node.code, node.instruction)
         graph.current_node = node
@@ -211,9 +219,9 @@ class Simplify(Pass):
                     rule="a rule must return Applied, Declined or None",
                     fix="return one of them",
                 )
-            # A rule may return a node of the program that an earlier rule has replaced.
+            # A rule may return a node of the program that an earlier rule has already replaced.
             new = graph.resolve(answer.new)
-            # A rule may also read recorded nodes that are not in the graph; they are added with the replacement.
+            # The replacement may also read nodes that were recorded outside the graph; add them too.
             fresh = [
                 n for n in reachable([new], stop=lambda n: n.uid in graph.introduced) if n.uid not in graph.introduced
             ]
@@ -233,14 +241,15 @@ class Simplify(Pass):
     def _decline_forbidden(
         self, rule: Rule, answer: Applied, node: Expr, fresh: Sequence[Expr], graph: PlanGraph
     ) -> PlanDecision | None:
-        """Decline an answer that the device or the plan's numerics does not allow; return None if it is allowed."""
+        """Record a declined decision if the device or the plan's numerics does not permit the answer; otherwise return
+        None."""
         missing = next((part for part in fresh if not runs_on(part.operation, part.type.device)), None)
         facts: Facts
         if missing is not None:
             facts = {"operation": missing.operation.name, "device": missing.type.device.name}
             return graph.decline(rule, self.no_kernel, {**facts, "node": node.operation.label}, node)
         effect = answer.entry.numerics or rule.numerics
-        # Integer overflow wraps around, so every order gives the same bits.
+        # Integer overflow wraps around, so every order of operations gives the same bits.
         if effect == "reassociating" and graph.numerics == "safe" and node.dtype.kind not in "biu":
             saved = _saved_us(node, fresh, graph)
             facts = {"node": node.operation.label, "rule": rule.name, "effect": EFFECTS[effect], "saved_us": saved}
@@ -249,9 +258,10 @@ class Simplify(Pass):
 
 
 def _keep_products_in_place(node: Expr, fresh: Sequence[Expr], graph: PlanGraph) -> None:
-    """Move new products and convolutions to the scope and line of the product below the node that they stand for.
+    """Give new products and convolutions the scope and source line of the product that they replace.
 
-    A convolution that absorbs the batch norm after it still does the convolution's work: its time belongs there.
+    This product is below ``node``. For example, if a batch norm is moved into the convolution before it, the new
+    convolution mainly does the work of the old one, so its time belongs to the line of the old one.
     """
     for part in fresh:
         kind = type(part.operation)
@@ -263,14 +273,15 @@ def _keep_products_in_place(node: Expr, fresh: Sequence[Expr], graph: PlanGraph)
         below = graph.operands(node)
         # A term may lie between the product and the node: (x @ W + b) · s.
         candidates = [*below, *[inner for operand in below for inner in graph.operands(operand)]]
-        # Of another type it would be other work, such as a product that replaces a sum of products.
+        # A product of another type does other work: it may, for example, replace a sum of products.
         written = next((each for each in candidates if type(each.operation) is kind and each.type is part.type), None)
         if written is not None:
             part.scope, part.code, part.instruction = written.scope, written.code, written.instruction
 
 
 def _saved_us(node: Expr, fresh: Sequence[Expr], graph: PlanGraph) -> float:
-    """Return the µs saved by a replacement: the cost of nodes no longer needed, minus the cost of the new ones."""
+    """Return the time in µs that a replacement saves: the cost of nodes not needed any more, minus the cost of the new
+    nodes."""
     fresh_uids = {part.uid for part in fresh}
     read_uids = {operand.uid for part in fresh for operand in graph.operands(part)} - fresh_uids
     removed, pending = [], [node]
@@ -288,14 +299,14 @@ def _saved_us(node: Expr, fresh: Sequence[Expr], graph: PlanGraph) -> float:
 
 
 _IndexedRules: TypeAlias = list[tuple[int, Rule]]
-"""rules with their positions in the chain"""
+"""(position in the chain, rule)"""
 
 
 class ApplicableRules(dict[type, _IndexedRules]):
-    """Cached lists of the applicable rules, keyed by class of operation.
+    """Map from an operation class to its applicable rules, filled when needed.
 
-    ``kinds`` are all operation classes of a graph, ``rules`` the registered rules; graphs with the same ones share an
-    instance.
+    ``kinds`` are all operation classes of a graph, and ``rules`` are the registered rules. Graphs with the same kinds
+    and rules share one instance.
     """
 
     def __init__(self, kinds: frozenset[type], rules: tuple[Rule, ...]) -> None:
@@ -313,7 +324,7 @@ class ApplicableRules(dict[type, _IndexedRules]):
         return rules
 
     def at(self, cls: type, operands: tuple[Expr, ...]) -> _IndexedRules:
-        """Return the rules for an operation class, given the operation classes of its operands."""
+        """Return the rules for an operation of class ``cls`` applied to ``operands``."""
         if len(operands) == 1:
             (only,) = operands
             key: tuple[type, ...] = cls, type(only.operation)
@@ -326,8 +337,10 @@ class ApplicableRules(dict[type, _IndexedRules]):
         return self._select(key) if rules is None else rules
 
     def _select(self, key: tuple[type, ...]) -> _IndexedRules:
-        """Select the rules for an operation class and its producers; rules that need concrete data decline hidden
-        data."""
+        """Select the rules for an operation class and the operation classes of its operands.
+
+        Rules that need concrete data are also selected if an operand is dynamic, so that they can decline.
+        """
         cls, *producers = key
         is_hidden = any(issubclass(producer, Dynamic) for producer in producers)
         rules = self._by_producers[key] = [
@@ -342,13 +355,16 @@ _shared_rules = functools.lru_cache(maxsize=64)(ApplicableRules)
 
 
 def applicable_rules(graph: PlanGraph, rules: tuple[Rule, ...] | None = None) -> ApplicableRules:
-    """Return the cached rules for a graph; finding them again would take a tenth of the time to plan a small one."""
+    """Return the cached rules for a graph.
+
+    Selecting them again would take a tenth of the time to plan a small graph.
+    """
     return _shared_rules(frozenset([type(node.operation) for node in graph.live]), rules or tuple(Rule.rules))
 
 
 def _check(rule: Rule, node: Expr, new: Expr, fresh: list[Expr], graph: PlanGraph) -> None:
-    """Raise DeclarationError if a replacement has another type than the node, or reads the node."""
-    # Types are interned, so identity implies equality; the check runs at every replacement.
+    """Raise DeclarationError if the replacement ``new`` has another type than ``node``, or reads ``node``."""
+    # Equal types are the same object, so compare identity; this check runs for every replacement.
     if new.type is not node.type:
         raise DeclarationError(
             f"rule {rule.name} replaced {node.type} by {new.type}",

@@ -1,9 +1,10 @@
-"""Updates in place: new values of parameters overwrite the old ones once nothing needs the old ones any more.
+"""Updates in place: the new value of a parameter overwrites the old value when nothing needs the old value any
+more.
 
-A training step requests it (train/module.py). Before a value overwrites its parameter, three conditions are checked:
-every other kernel that reads the old value has run; nothing except other updates is computed from the new value; and
-the kernel consists of Explorer's elementwise operations, which do not fail. Updates thus run at the end of a step,
-after everything that can fail, and a failed step leaves every parameter unchanged.
+Training steps request such updates (train/module.py). A value overwrites its parameter only under three conditions:
+every other kernel that reads the old value runs before; only other updates are computed from the new value; and the
+kernel consists of Explorer's elementwise operations, which do not fail. Updates thus run at the end of a step, after
+everything that can fail. If a step fails, every parameter is unchanged.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ _SAFE = "A step that fails or is interrupted leaves all parameters as they were,
 
 
 class _Kernel(NamedTuple):
-    """Nodes that will run as one kernel, and what it reads."""
+    """Nodes that will run as one kernel, and the values that it reads."""
 
     nodes: tuple[Expr, ...]
     reads: tuple[Expr, ...]
 
 
 class _Refusal(NamedTuple):
-    """Reason why a value does not overwrite its parameter."""
+    """Reason why a value cannot overwrite its parameter."""
 
     reason: Reason
     facts: Facts
@@ -44,17 +45,17 @@ class Updates:
     """Results that overwrite parameters; their kernels run after all others."""
 
     parameters: dict[int, Expr] = field(default_factory=dict)
-    """uid of a result → the parameter"""
+    """uid of a result → the parameter that it overwrites"""
     after: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    """uid of a result → other updates, which read the old value and must therefore run earlier"""
+    """uid of a result → uids of other updates that read the old value, and must therefore run earlier"""
 
 
 @dataclass(frozen=True, eq=False)
 class UpdateInPlace(Pass):
     """Overwrite parameters with their new values after all other kernels that read the old values.
 
-    ``pairs`` are parameters with the roots that compute their new values. `Module` sets them; other plans have no pairs
-    and no such stage.
+    ``pairs`` are (parameter, root that computes its new value). `Module` sets them. Plans without pairs do not have
+    this stage.
     """
 
     name = "update"
@@ -116,7 +117,7 @@ class UpdateInPlace(Pass):
     )
     pairs: tuple[tuple[Expr, Expr], ...] = ()
 
-    # Compare by identity: == between expressions records a comparison.
+    # Compare by identity, because == between expressions records a comparison.
     def __eq__(self, other: object) -> bool:
         return isinstance(other, UpdateInPlace) and self._uids == other._uids
 
@@ -128,11 +129,11 @@ class UpdateInPlace(Pass):
         return tuple([node.uid for pair in self.pairs for node in pair])
 
     def has_work(self, graph: PlanGraph) -> bool:
-        """Whether parameters have new values."""
+        """Return whether parameters have new values."""
         return bool(self.pairs)
 
     def run(self, graph: PlanGraph) -> None:
-        """Accept all candidates, then refuse one after another until the remaining ones satisfy the rules."""
+        """Accept all updates, then refuse one after another until the remaining updates satisfy the conditions."""
         kernels = _kernels(graph)
         parameters = {parameter.uid for parameter, _ in self.pairs}
         base = _viewed_parameters(graph, parameters)
@@ -143,8 +144,8 @@ class UpdateInPlace(Pass):
                 users.setdefault(read.uid, []).append(kernel.nodes[-1])
                 if read.uid in base:
                     readers[base[read.uid].uid].append(kernel.nodes[-1])
-        # Start optimistically, since most updates are valid. A refusal can only invalidate other updates, never make
-        # one valid, so the loop ends after at most as many iterations as there are updates.
+        # Accept all updates first, because most are valid. A refusal can make another update invalid, but never valid,
+        # so the loop has at most as many iterations as there are updates.
         accepted: dict[int, Expr] = {}
         refused: list[tuple[Expr, Expr, _Refusal]] = []
         roots = [root.uid for root in graph.roots]
@@ -155,7 +156,7 @@ class UpdateInPlace(Pass):
                 accepted[result.uid] = parameter
             else:
                 refused.append((parameter, result, refusal))
-        # A refusal may invalidate another update that read the new value, so all are checked again.
+        # A refusal may invalidate another update that reads the new value, so check all updates again.
         while True:
             failing = self._first_failing(accepted, kernels, users, readers)
             if failing is None:
@@ -188,16 +189,17 @@ class UpdateInPlace(Pass):
         graph: PlanGraph,
         base: dict[int, Expr],
     ) -> _Refusal | None:
-        """Return why the kernel of a new value can never overwrite the parameter, whatever else runs."""
+        """Return why a new value can never overwrite its parameter, whatever other kernels there are; None if it
+        can."""
         if kernel is None or result.uid in graph.notes(Prepared) or result.type != parameter.type:
             return _Refusal(self.not_computed, {"type": str(result.type)})
-        # One use is the root of the pair; a second root means that the caller also requests the value.
+        # The value is one root because of the pair. If it is a root twice, the caller also requests it.
         if roots.count(result.uid) > 1:
             return _Refusal(self.asked_for, {})
         for node in kernel.nodes:
             if not node.operation.elementwise:
                 return _Refusal(self.not_elementwise, {"operation": node})
-            # A kernel that fails halfway would leave a parameter with a mix of old and new numbers.
+            # If the kernel failed halfway, the parameter would contain a mix of old and new numbers.
             is_builtin = type(node.operation).__module__.startswith("explorer.")
             if not is_builtin or (type(node.operation), node.device) in registered_kernels:
                 return _Refusal(self.may_fail, {"operation": node})
@@ -215,13 +217,14 @@ class UpdateInPlace(Pass):
         users: dict[int, list[Expr]],
         readers: dict[int, list[Expr]],
     ) -> tuple[int, _Refusal] | None:
-        """Return the first update, by uid of its result, that breaks a rule, and the reason; None if all are valid."""
+        """Return (uid of the result, reason) for the first update that violates a condition; return None if all are
+        valid."""
         for uid in accepted:
             for user in users.get(uid, ()):
                 if user.uid not in accepted:
                     return uid, _Refusal(self.needed, {"reader": user})
         before: dict[int, set[int]] = {uid: set() for uid in accepted}
-        """update → the updates that must have run before it"""
+        """uid of an update → the updates that must have run before it"""
         for uid in accepted:
             before[uid].update([read.uid for read in kernels[uid].reads if read.uid in accepted])
         for uid, parameter in accepted.items():
@@ -232,13 +235,14 @@ class UpdateInPlace(Pass):
                 if intermediate is not None:
                     facts = {"reader": reader, "needed": kernels[intermediate].nodes[-1]}
                     return uid, _Refusal(self.read_later, facts)
-                # The reader reads the old value, so it must run earlier too, and later checks see this edge.
+                # The reader reads the old value, so it must run earlier too; add this edge for later checks.
                 before[uid].add(reader.uid)
         return None
 
 
 def _first_step(before: dict[int, set[int]], start: int, goal: int) -> int | None:
-    """Return the first step on a path from an update to one that must run before it; None if there is no path."""
+    """Return the first step on a path from the update ``start`` to ``goal``, along updates that must run before; None
+    if there is no path."""
     for first in sorted(before[start]):
         visited, pending = {first}, [first]
         while pending:
@@ -252,7 +256,7 @@ def _first_step(before: dict[int, set[int]], start: int, goal: int) -> int | Non
 
 
 def _kernels(graph: PlanGraph) -> dict[int, _Kernel]:
-    """Return the kernels that the pass `Order` will create, by the uid of their result."""
+    """Return the kernels that the pass `Order` will create: uid of the result → kernel."""
     groups = [group.members for group in graph.groups if group.kind == "kernel"]
     members_of = {members[-1].uid: members for members in groups}
     inner = {node.uid for members in groups for node in members[:-1]}
@@ -271,7 +275,7 @@ def _kernels(graph: PlanGraph) -> dict[int, _Kernel]:
 
 
 def _viewed_parameters(graph: PlanGraph, parameters: set[int]) -> dict[int, Expr]:
-    """Return a map from the uid of each parameter, and of each view of one, to the parameter."""
+    """Return a map from the uid of each parameter, and of each view of a parameter, to the parameter."""
     base: dict[int, Expr] = {}
     for node in graph.live:
         operands = graph.inputs[node.uid]

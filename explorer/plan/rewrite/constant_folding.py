@@ -1,13 +1,13 @@
-"""Constant folding: computes operations on described constants when the plan is built.
+"""Constant folding: computes operations on structured constants when the plan is built.
 
-Described constants (numbers in the program or a file, zeros, one-hot vectors) are attributes of operations: they are
-part of a graph's structure, which is the key of cached plans. Tensors are data, and no plan depends on their values.
-Operations on tensors are therefore never folded, even if the tensors are constant; the pass `Constants` computes such
-operations once.
+Structured constants are numbers in the program or a file, zeros, and one-hot vectors. Their values are attributes of
+operations, so they are part of the structure of a graph, and this structure is the key of cached plans. Tensors are
+data, and no plan depends on their values. Operations on tensors are therefore never folded, even if the tensors are
+constant; the pass `Constants` computes such operations once.
 
 Folding replaces nodes, but is not a rule, because it works on whole subgraphs: of ten operations on numbers, only the
-last result needs a constant and a decision. The pass `Simplify` reports nodes during its walk, operands first, and runs
-folding at the end of a sweep.
+last result needs a constant and a decision. The pass `Simplify` calls ``visit`` for nodes during a sweep, and ``run``
+at the end of the sweep.
 """
 
 from __future__ import annotations
@@ -32,16 +32,17 @@ from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import Declined, Reason, RuleInfo
 
 DESCRIBED = frozenset((Full, Zero, OneHot, Literal))
-"""operations whose attributes describe their results"""
+"""operations whose attributes determine their results"""
 
 _MAX_LISTED = 64
-"""maximum number of elements of a listed constant: plans, cache keys and recordings contain the list"""
+"""maximum number of elements of a constant that is stored as a list, because plans, cache keys and recordings contain
+the list"""
 _MAX_REPORTED = 6
-"""maximum number of a constant's elements in a decision's sentence"""
+"""maximum number of elements of a constant that are listed in the sentence of a decision"""
 _MAX_READ = 4096
-"""maximum number of elements of an operand that is expanded for a computation"""
+"""maximum number of elements of an operand that is converted to an array for a computation"""
 _MAX_FLOPS = 1 << 16
-"""maximum flops of a constant that planning computes: 26 µs in the cost model"""
+"""maximum flops to compute a constant while planning; about 26 µs in the cost model"""
 _CHOOSES = (Reshape, Transpose, BroadcastTo, Slice, Index0, Stack, Concatenate, Max, Min)
 """operations whose results contain only elements of their operands"""
 
@@ -49,17 +50,18 @@ _Folded: TypeAlias = "Structured | Declined | None"
 
 
 class _Explained(set[int]):
-    """uids of nodes that an earlier constant of the plan made unnecessary"""
+    """uids of nodes that an earlier folded constant of the plan made unnecessary"""
 
 
 class Folding:
-    """Nodes of a graph that depend only on described constants, and their replacement by constants.
+    """Finds the nodes of a graph that depend only on structured constants, and replaces them by constants.
 
-    A walk, operands first, adds the uids of described leaves to ``known`` and calls `visit` for their readers.
+    A traversal in topological order adds the uids of structured constants to ``known``, and calls `visit` for their
+    readers.
     """
 
     numerics = "rounding"
-    """a sum or mean of equal numbers is computed as one product, rounded once"""
+    """a sum or mean of equal numbers is computed as one product, which is rounded once"""
     rule = RuleInfo(
         "FoldedConstants",
         "Operations that read only numbers, zeros and one-hot vectors are computed when the plan is built.",
@@ -97,11 +99,11 @@ class Folding:
 
     def __init__(self) -> None:
         self.known: set[int] = set()
-        """uids of described leaves, and of nodes computed only from these"""
+        """uids of structured constants, and of nodes that are computed only from them"""
         self._nodes: list[Expr] = []
 
     def visit(self, node: Expr, operands: tuple[Expr, ...]) -> None:
-        """Visit a node whose first operand is known: it becomes known if all of its operands are."""
+        """Visit a node whose first operand is known; if all of its operands are known, the node becomes known too."""
         known = self.known
         for operand in operands:
             if operand.uid not in known or not operand.type.plain:
@@ -112,14 +114,14 @@ class Folding:
         self._nodes.append(node)
 
     def run(self, graph: PlanGraph) -> None:
-        """Replace known nodes that other nodes read by constants, with one decision for equal ones."""
+        """Replace known nodes that other nodes read by constants; equal nodes get one decision."""
         results: dict[int, _Folded] = {}
         computed: dict[tuple[object, ...], _Folded] = {}
         nodes_of_constant: dict[tuple[Operation, Structured], list[Expr]] = {}
         known_reads = Counter(
             [o.uid for node in self._nodes if graph.users.get(node.uid) for o in graph.inputs[node.uid]]
         )
-        """uid → operand slots, of known nodes that are still read, that read the node"""
+        """uid → number of operand slots that read the node, in known nodes that are still read"""
         for node in self._nodes:
             operands = [self._described(operand, results) for operand in graph.inputs[node.uid]]
             key = (node.operation, *operands)
