@@ -1,12 +1,13 @@
 """Numerically stable programs for gradients: ``ex.grad`` applies the stability rules before it differentiates.
 
-The gradient of log(softmax(x)) as written divides by probabilities that are rounded to 0; the gradient of
-log_softmax(x) does not, and neither does its own gradient. The program is therefore rewritten before it is
-differentiated, with the same rules that the planner applies later. Gradient scopes record which rule created the node
-being differentiated, and the pass `Simplify` records a decision about it.
+The gradient of log(softmax(x)) as written divides by probabilities that may be rounded to 0. The gradients of
+log_softmax(x), of any order, do not. The program is therefore rewritten before it is differentiated, with the same
+rules that the planner applies later. If a rule created the node that is differentiated, the gradient's scope records
+the rule, and the pass `Simplify` records a decision about it.
 
-A formula may be spread over calls: one layer computes exp, and another takes the log of its sum. Calls that contain
-parts of one formula are replaced by the operations of their bodies; all other calls stay calls.
+A formula may be spread over several calls: for example, one layer computes exp, and another layer computes the log of
+its sum. Calls that contain parts of one formula are replaced by the operations in their bodies. All other calls are
+kept.
 """
 
 from __future__ import annotations
@@ -42,22 +43,22 @@ _CARRIERS = (
     Add, AddN, Subtract, Negative, Multiply, Divide, Reciprocal, Sum, Mean,
     Reshape, Transpose, BroadcastTo, Cast, Slice, Index0, Take, TakeAlong,
 )  # fmt: skip
-"""operations whose result the rules still recognise as a formula of powers"""
+"""operations whose results the rules still recognise as a formula of powers"""
 
 
 class Stable(NamedTuple):
-    """Outputs of a program in stable form."""
+    """Outputs of a program, rewritten to a stable form."""
 
     outputs: tuple[Expr, ...]
     origins: Mapping[int, Origin]
-    """uid of a created node → the node of the given program that it replaces"""
+    """uid of a new node → the node of the given program that it replaces"""
 
 
 def stabilise(outputs: Sequence[Expr], inputs: Iterable[Expr], border: Iterable[Expr] = ()) -> Stable:
-    """Return outputs in which every formula that a stability rule recognises is computed in stable form.
+    """Rewrite ``outputs`` so that every formula that a stability rule recognises is computed in stable form.
 
-    ``inputs`` are the values with respect to which the gradient is taken: they stay the same nodes, and no rule matches
-    beyond them. ``border`` are the nodes at which the program starts.
+    ``inputs`` are the values with respect to which the gradient is computed. They are not replaced, and rules do not
+    match the nodes from which they are computed. ``border`` contains the nodes at which the program starts.
     """
     fixed = {node.uid: node for node in (*inputs, *border)}
     nodes = reachable(outputs, stop=lambda node: node.uid in fixed)
@@ -70,7 +71,7 @@ def stabilise(outputs: Sequence[Expr], inputs: Iterable[Expr], border: Iterable[
     if Call in kinds and (spread := _spread_calls(nodes, fixed)):
         roots = _opened(outputs, nodes, spread, origins)
         nodes = reachable(roots, stop=lambda node: node.uid in fixed)
-    # No rule matches beyond a parameter.
+    # Replace inputs by parameters, because no rule matches the nodes from which a parameter is computed.
     stand_ins = {
         node.uid: Parameter(node.type, node.operation.label)() for node in nodes if node.uid in fixed and node.operands
     }
@@ -93,7 +94,7 @@ def stabilise(outputs: Sequence[Expr], inputs: Iterable[Expr], border: Iterable[
 
 
 class _Program:
-    """Program that is recorded in stable form, node by node; rules use it like a graph being planned."""
+    """Program that is recorded again in stable form, node by node; rules use it like a graph that is being planned."""
 
     numerics, inference, has_parameters = "safe", False, False
 
@@ -101,15 +102,15 @@ class _Program:
         self.rules, self.origins = rules, origins
 
     def operands(self, node: Expr) -> tuple[Expr, ...]:
-        """Return a node's operands, none of which is replaced."""
+        """Return the operands of ``node``; none of them is replaced."""
         return node.operands
 
     def resolve(self, node: Expr) -> Expr:
-        """Return the node itself."""
+        """Return ``node``; no node is replaced."""
         return node
 
     def over(self, node: Expr, images: Mapping[int, Expr]) -> Expr:
-        """Return a node over the images of its operands, or the node itself if they are unchanged."""
+        """Return ``node`` applied to the images of its operands, or ``node`` itself if all operands are unchanged."""
         for operand in node.operands:
             if operand.uid in images:
                 break
@@ -121,11 +122,12 @@ class _Program:
         return image
 
     def settled(self, node: Expr, original: Expr) -> Expr:
-        """Apply the rules to a node, and again to every node that they create, operands first; return the result."""
+        """Apply the rules to ``node``, and then to all nodes that they create, in topological order; return the
+        result."""
         for _, rule in self.rules.at(type(node.operation), node.operands):
             first = next_uid()
             with recording_at(node.scope, node.code, node.instruction):
-                answer = rule.match(node, self)  # type: ignore[arg-type]  # it asks for operands only
+                answer = rule.match(node, self)  # type: ignore[arg-type]  # rules use only its operands
             if not isinstance(answer, Applied):
                 continue
             fresh = _nodes_since(first, answer.new)
@@ -143,14 +145,17 @@ class _Program:
 
 
 def _nodes_since(first: int, root: Expr) -> list[Expr]:
-    """Return the root and the nodes below it that were recorded after the given uid, operands first."""
+    """Return the nodes of the graph of ``root`` that were recorded after the uid ``first``, in topological order."""
     nodes = reachable([root], stop=lambda node: node.uid < first)
     return [node for node in nodes if node.uid > first]
 
 
 @functools.lru_cache(maxsize=256)
 def _applicable(kinds: frozenset[type[Operation]], registered: tuple[Rule, ...]) -> ApplicableRules | None:
-    """Return all stability rules if any may apply in a graph with these operations: one result may enable others."""
+    """Return all stability rules, or None if none can apply in a graph with these operations.
+
+    If one rule can apply, all are returned, because its result may enable other rules.
+    """
 
     def is_there(classes: tuple[type[Operation], ...]) -> bool:
         return any(issubclass(kind, classes) for kind in kinds)
@@ -162,7 +167,7 @@ def _applicable(kinds: frozenset[type[Operation]], registered: tuple[Rule, ...])
 
 
 def _kinds(node: Expr) -> Iterable[type[Operation]]:
-    """Return the class of a node's operation; for a call also those in its body."""
+    """Return the class of a node's operation; for a call, also the classes of the operations in its body."""
     operation = node.operation
     if not isinstance(operation, Call) or not operation.inlinable:
         return (type(operation),)
@@ -170,22 +175,22 @@ def _kinds(node: Expr) -> Iterable[type[Operation]]:
 
 
 _Tags: TypeAlias = frozenset[int]
-"""origin of a formula: −1 for powers, or the index of a parameter"""
+"""origin of a formula: −1 for powers, otherwise the index of a parameter"""
 _POWERS: _Tags = frozenset([-1])
 
 
 class _Summary(NamedTuple):
-    """Formulas of powers that start or end at the border of a body."""
+    """Formulas of powers in a body that begin at its parameters or end at its outputs."""
 
     kinds: frozenset[type[Operation]]
     outputs: tuple[_Tags, ...]
     """for each output, the origins of its formula"""
     read: frozenset[int]
-    """parameters whose formula is read by a log, or by another root of a rule"""
+    """indices of parameters whose formula is read by a log, or by another root of a rule"""
 
 
 def _summary(body: Body) -> _Summary:
-    """Return the cached summary of a body. Bodies call bodies, thousands deep, so there is no recursion."""
+    """Return the cached summary of ``body``. Calls may be nested thousands deep, so the function is not recursive."""
     pending = [body]
     while "stability" not in body.derived:
         current = pending[-1]
@@ -216,7 +221,7 @@ def _is_call(operation: Operation) -> bool:
 
 
 def _flow(node: Expr, operands: Sequence[_Tags], parts: dict[int, tuple[_Tags, ...]]) -> tuple[_Tags, _Tags]:
-    """Return the tags of a node's value, and the tags of the operands that it reads as the root of a rule."""
+    """Return the tags of the value of ``node``, and the tags of the operands that it reads as the root of a rule."""
     operation, none = node.operation, frozenset[int]()
     if isinstance(operation, Call) and operation.inlinable:
         summary = _summary(operation.body)
@@ -237,9 +242,9 @@ def _flow(node: Expr, operands: Sequence[_Tags], parts: dict[int, tuple[_Tags, .
 
 
 def _spread_calls(nodes: Sequence[Expr], fixed: Collection[int]) -> set[int]:
-    """Return the uids of calls that contain parts of one formula of powers, as its producers or its readers."""
+    """Return the uids of the calls that contain a part of a formula of powers that is spread over calls."""
     through: dict[int, frozenset[int]] = {}
-    """uid of a formula of powers → uids of the calls that it came through"""
+    """uid of a formula of powers → uids of the calls that compute parts of it"""
     calls: set[int] = set()
     none = frozenset[int]()
     parts: dict[int, tuple[frozenset[int] | None, ...]] = {}
@@ -278,7 +283,7 @@ def _spread_calls(nodes: Sequence[Expr], fixed: Collection[int]) -> set[int]:
 def _opened(
     outputs: Sequence[Expr], nodes: Sequence[Expr], calls: Collection[int], origins: dict[int, Origin]
 ) -> tuple[Expr, ...]:
-    """Record outputs with some calls replaced by the operations of their bodies."""
+    """Return ``outputs`` recorded with ``calls`` replaced by the operations in their bodies."""
     images: dict[int, Expr] = {}
     results: dict[int, tuple[Expr, ...]] = {}
     for node in nodes:

@@ -67,7 +67,7 @@ def _body(layer: Layer) -> Any:
         with recording_forward(layer):
             return layer.outputs_of(layer.expand(values, parameters))
 
-    body.__wrapped__ = MethodType(type(layer).forward, layer)  # captured values are tracked
+    body.__wrapped__ = MethodType(type(layer).forward, layer)  # type: ignore[attr-defined]  # captured values are tracked
     return body
 
 

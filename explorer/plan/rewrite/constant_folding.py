@@ -132,7 +132,7 @@ class Folding:
                 continue
             if isinstance(result, Declined):
                 graph.decline(self.rule, result.entry, result.facts, node)
-            elif result is None or node.operation.view:  # a view of a constant is as good as one
+            elif result is None or node.operation.view:  # a view of a constant needs no replacement
                 continue
             elif graph.consumers(node) > known_reads[node.uid]:
                 nodes_of_constant.setdefault((node.operation, result), []).append(node)
@@ -153,7 +153,7 @@ class Folding:
         explained: set[int],
         graph: PlanGraph,
     ) -> None:
-        """Replace nodes of one operation and value by one constant, and record the savings."""
+        """Replace nodes that have the same operation and value by one constant, and record the savings."""
         first = nodes[0]
         with recording_at(first.scope, first.code, first.instruction):
             constant = described_constant()
@@ -171,9 +171,10 @@ class Folding:
             graph.substitute(decision, node, constant)
 
     def _no_longer_needed(self, nodes: Sequence[Expr], explained: set[int], graph: PlanGraph) -> list[Expr]:
-        """Return the nodes and those they are now computed from, without leaves and nodes in ``explained``.
+        """Return ``nodes`` and all nodes that they are computed from, without leaves and without nodes in
+        ``explained``.
 
-        They are added to ``explained``, so that nodes below two constants count as saved once.
+        The returned nodes are added to ``explained``, so a node below two constants counts only once as saved.
         """
         replaced: list[Expr] = []
         pending = [*nodes]
@@ -188,7 +189,7 @@ class Folding:
 
 
 def described(constant: Structured) -> str:
-    """Return a short description of a described constant for sentences."""
+    """Return a short description of a structured constant for sentences."""
     if isinstance(constant, Full):
         return f"{constant.label} in each element ({constant.infer()!r})" if constant.shape else constant.label
     if isinstance(constant, OneHot):
@@ -200,9 +201,10 @@ def described(constant: Structured) -> str:
 
 
 def _folded(operation: Operation, type_: AnyType, operands: Sequence[Structured | None]) -> _Folded:
-    """Return an operation's constant result, or why it is not computed; None if an operand was not computed.
+    """Return the constant result of an operation, or a Declined with the reason why it is not computed.
 
-    An operation that raises is left to the run, whose error refers to the user's line.
+    Returns None if an operand was not computed. If the operation raises an error, it is not folded; the error then
+    occurs in the run and refers to the user's line.
     """
     constants = [operand for operand in operands if operand is not None]
     if len(constants) < len(operands):
@@ -211,7 +213,7 @@ def _folded(operation: Operation, type_: AnyType, operands: Sequence[Structured 
     if not operation.pure:
         return Folding.impure.declined(operation=operation.name)
     try:
-        # Overflow and NaN are values, as in a run.
+        # As in a run, overflow and NaN are values, not errors.
         with np.errstate(all="ignore"):
             constant = _uniform(operation, type_, constants)
             return constant if constant is not None else _listed(operation, type_, constants)
@@ -220,7 +222,10 @@ def _folded(operation: Operation, type_: AnyType, operands: Sequence[Structured 
 
 
 def _uniform(operation: Operation, type_: TensorType, operands: Sequence[Structured]) -> Structured | None:
-    """Return the constant if all elements are one number, which is computed once for any shape; else None."""
+    """Return the constant if all elements of the result are the same number, otherwise None.
+
+    The number is computed only once, whatever the shape.
+    """
     scalars: list[Array] = []
     for operand in operands:
         if not isinstance(operand, (Full, Zero)):
@@ -242,15 +247,15 @@ def _uniform(operation: Operation, type_: TensorType, operands: Sequence[Structu
 
 
 def _same(a: Array, b: Array) -> bool:
-    """Whether two numbers have the same bits: 0.0 and −0.0 are equal, but different constants; NaN equals itself."""
+    """Return whether two numbers have the same bits: 0.0 and −0.0 do not, and a NaN has the same bits as itself."""
     return a.dtype == b.dtype and a.tobytes() == b.tobytes()
 
 
 def _reduce_equal(operation: Sum | Mean, element: Array, operand_type: AnyType, type_: TensorType) -> Array:
     """Return the sum or the mean of equal elements, with NumPy's range, precision and signs of zero.
 
-    A floating sum is rounded once from float64, in which a product with the count overflows no sooner than the run's
-    sum.
+    A floating sum is computed as a product in float64 and rounded once. In float64, the product overflows no earlier
+    than the sum in a run.
     """
     assert isinstance(operand_type, TensorType)
     if not operation.axes:
@@ -259,17 +264,18 @@ def _reduce_equal(operation: Sum | Mean, element: Array, operand_type: AnyType, 
     for axis in operation.axes:
         count *= operand_type.shape[axis]
     if isinstance(operation, Mean):
-        return np.asarray(0 + element if count else np.nan).astype(type_.dtype)  # −0.0 adds up to 0.0
+        return np.asarray(0 + element if count else np.nan).astype(type_.dtype)  # a sum of −0.0 is 0.0
     if not count:
         return np.zeros((), type_.dtype)
     wide = type_.dtype if type_.dtype.kind in "iu" else np.result_type(type_.dtype, np.float64)
-    if wide.kind == "c":  # times a real number: ∞ + 0j times 3 + 0j is ∞ + NaN·j
+    if wide.kind == "c":  # multiply the parts by a real number, because ∞ + 0j times 3 + 0j is ∞ + NaN·j
         return np.asarray(complex(element.real * count, element.imag * count) + 0j).astype(type_.dtype)
     return np.asarray(0 + element.astype(wide) * np.asarray(count).astype(wide)).astype(type_.dtype)
 
 
 def _listed(operation: Operation, type_: TensorType, operands: Sequence[Structured]) -> Structured | Declined:
-    """Return the result with its elements listed, or described more briefly if possible; decline if it is too large."""
+    """Return the result as a list of elements, or as a shorter structured constant if possible; decline if it is too
+    large."""
     types = [operand.type_of(()) for operand in operands]
     largest = max([operand_type.size for operand_type in types if isinstance(operand_type, TensorType)], default=0)
     if type_.size > _MAX_LISTED or largest > _MAX_READ or operation.flops(type_, *types) > _MAX_FLOPS:
@@ -278,8 +284,10 @@ def _listed(operation: Operation, type_: TensorType, operands: Sequence[Structur
 
 
 def _described(array: Array, type_: TensorType) -> Structured:
-    """Return the shortest description of an array. Compare bits, not numbers, because −0.0 is not a zero of a
-    one-hot."""
+    """Return the shortest structured constant for an array.
+
+    Bits are compared, not numbers, because −0.0 is not one of the zeros of a one-hot vector.
+    """
     elements = array.astype(type_.dtype, copy=False).reshape(-1)
     bits = np.ascontiguousarray(elements).view(np.uint8).reshape(elements.size, -1)
     if elements.size and (bits == bits[0]).all():

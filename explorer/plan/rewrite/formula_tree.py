@@ -17,12 +17,12 @@ _BINARY: dict[type[ast.operator], str] = {
 }  # fmt: skip
 _UNARY: dict[type[ast.unaryop], str] = {ast.USub: "negative", ast.Invert: "invert"}
 _MAX_LENGTH = 10_000
-"""maximum number of characters of a formula, because Python's parser handles long nested brackets badly"""
+"""maximum number of characters in a formula; Python's parser may fail for deeply nested brackets"""
 
 
 @dataclass(frozen=True)
 class Variable:
-    """Variable: matches any value."""
+    """Variable of a formula; it matches any value."""
 
     name: str
 
@@ -30,13 +30,13 @@ class Variable:
         return self.name
 
     def variables(self) -> set[str]:
-        """Return the variables that the formula uses."""
+        """Return the names of the variables in the formula."""
         return {self.name}
 
 
 @dataclass(frozen=True)
 class Literal:
-    """Number."""
+    """Number in a formula."""
 
     value: float
 
@@ -44,13 +44,13 @@ class Literal:
         return f"{self.value:g}"
 
     def variables(self) -> set[str]:
-        """Return the empty set: a number uses no variables."""
+        """Return the empty set, because a number contains no variables."""
         return set()
 
 
 @dataclass(frozen=True)
 class Apply:
-    """Operation on formulas, with required attributes."""
+    """Operation in a formula, applied to formulas, with the attributes that it must have."""
 
     operation: str
     operands: tuple[Formula, ...]
@@ -61,7 +61,7 @@ class Apply:
         return f"{self.operation}({', '.join(parts)})"
 
     def variables(self) -> set[str]:
-        """Return the variables that the formula uses."""
+        """Return the names of the variables in the formula."""
         return {name for operand in self.operands for name in operand.variables()}
 
 
@@ -69,15 +69,17 @@ Formula: TypeAlias = Variable | Literal | Apply
 
 
 def parse(text: str, known: Collection[str], kind: str = "operation") -> Formula:
-    """Parse a formula of known operations; raises OperandError for invalid syntax, UnknownNameError for an unknown
-    operation."""
+    """Parse a formula; its operations must be in ``known``.
+
+    Raises OperandError if the syntax is invalid, and UnknownNameError if an operation is unknown.
+    """
     if not isinstance(text, str):
         raise _refusal(repr(text), f"it is {class_text(text)}, not a string")
     if len(text) > _MAX_LENGTH:
         raise _refusal(text, f"{len(text)} characters")
     try:
         tree = ast.parse(text.strip(), mode="eval")
-    # too deeply nested brackets raise MemoryError or RecursionError in Python's parser
+    # Python's parser raises MemoryError or RecursionError if brackets are nested too deeply
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise _refusal(text, str(error).splitlines()[0]) from None
     return _formula(tree.body, text, known, kind)
@@ -99,7 +101,7 @@ def _formula(node: ast.expr, text: str, known: Collection[str], kind: str) -> Fo
         case ast.BinOp(left=left, op=operator, right=right) if type(operator) in _BINARY:
             return Apply(_BINARY[type(operator)], (subformula(left), subformula(right)))
         case ast.Call(func=ast.Name() | ast.Attribute() as function, args=operands, keywords=keywords):
-            name = ast.unparse(function)  # operator types of files contain dots: nn.SiLU
+            name = ast.unparse(function)  # operator types of files may contain dots, as in nn.SiLU
             if name not in known:
                 raise UnknownNameError(name, kind=kind, known=known)
             return Apply(
@@ -124,7 +126,7 @@ def _refusal(text: str, reason: str) -> OperandError:
 
 
 def record(tree: Formula, values: Mapping[str, Expr]) -> Any:
-    """Record a formula with values for its variables; a Python number adopts the dtype of the other operand."""
+    """Record a formula with the given values of its variables; a Python number gets the dtype of the other operand."""
     if isinstance(tree, Variable):
         return values[tree.name]
     if isinstance(tree, Literal):

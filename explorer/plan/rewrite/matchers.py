@@ -1,6 +1,7 @@
-"""Matchers, with which rules test operations, constants, signs and dtypes.
+"""Matchers: functions with which rules test operations, constants, signs and dtypes.
 
-They test only structure, never values, so that an answer holds in every run. True is certain; False means "not known".
+Matchers examine only structure, never values, so a result is valid for every run. True means that the property
+certainly holds; False means that this is not known.
 """
 
 from __future__ import annotations
@@ -25,23 +26,23 @@ _Operation = TypeVar("_Operation", bound=Operation)
 
 
 CONSTANTS = (Full, Zero, BroadcastTo, Reshape)
-"""operations that create a described constant, and the views that `constant` skips"""
+"""operations that create a structured constant, and the views that `constant` skips"""
 
 MEMBERS = (Index0, Slice)
-"""operations that select one element of a value's first axis"""
+"""operations that select one element along a value's first axis"""
 
 POWERS = (Exp, Softmax, Sigmoid, Cosh)
-"""operations with positive results that may overflow, or be rounded to 0"""
+"""operations whose results are positive, but may overflow or be rounded to 0"""
 
 
 def producer(node: Expr, operation_class: type[_Operation]) -> _Operation | None:
-    """Return the node's operation if it is an instance of a class, else None."""
+    """Return the operation of ``node`` if it is an instance of ``operation_class``, otherwise None."""
     operation = node.operation
     return operation if isinstance(operation, operation_class) else None
 
 
 def constant(node: Expr, graph: PlanGraph) -> Number | None:
-    """Return the value that all elements of a described constant have, through any views; None for other nodes."""
+    """Return the number that all elements of a structured constant have, or None; views of a constant are included."""
     while isinstance(node.operation, (BroadcastTo, Reshape)):
         (node,) = graph.operands(node)
     if isinstance(node.operation, Full):
@@ -50,7 +51,10 @@ def constant(node: Expr, graph: PlanGraph) -> Number | None:
 
 
 def member(node: Expr, graph: PlanGraph) -> tuple[Expr, int] | None:
-    """Return value and index if a node selects one element of the first axis, by batching or as ``value[index]``."""
+    """Return (value, index) if ``node`` selects one element along the first axis of a value; otherwise return None.
+
+    The selection may come from batching, or be written as ``value[index]``.
+    """
     operation = node.operation
     if isinstance(operation, Index0):
         return graph.operands(node)[0], operation.index
@@ -62,14 +66,14 @@ def member(node: Expr, graph: PlanGraph) -> tuple[Expr, int] | None:
 
 
 def is_real(node: Expr) -> bool:
-    """Whether the elements are floating and not complex, as the usual identities require."""
+    """Return whether the elements are floating and not complex; the usual identities require this."""
     return node.dtype.kind == "f"
 
 
 def is_known_positive(node: Expr) -> bool:
-    """Whether every element is > 0 in exact arithmetic for all operands (NaN aside).
+    """Return whether every element is positive or NaN, in exact arithmetic and for all operands.
 
-    With rounding it can be 0.0: exp(−1000) underflows.
+    After rounding an element may be 0.0: exp(−1000) underflows.
     """
     operation = node.operation
     if isinstance(operation, Full):
@@ -78,9 +82,9 @@ def is_known_positive(node: Expr) -> bool:
 
 
 def is_known_nonnegative(node: Expr) -> bool:
-    """Whether every element is ≥ 0 for all operands (NaN aside); a constant must be 0.0 or more, not −0.0.
+    """Return whether every element is at least 0 or NaN, for all operands; a constant must not be −0.0.
 
-    Signed integers wrap around: a square or an absolute value of integers can be negative.
+    Signed integers wrap around, so the square or the absolute value of an integer can be negative.
     """
     operation = node.operation
     if isinstance(operation, Full):
@@ -89,9 +93,9 @@ def is_known_nonnegative(node: Expr) -> bool:
 
 
 def never_minus_zero(node: Expr) -> bool:
-    """Whether no element is −0.0, for all operands; positive values underflow to 0.0.
+    """Return whether no element is −0.0, for all operands; positive values underflow to 0.0.
 
-    A sum is −0.0 only if both operands are.
+    A sum is −0.0 only if both operands are −0.0.
     """
     if isinstance(node.operation, Add) and is_real(node):
         return any(_gives_no_minus_zero(operand) for operand in node.operands)
@@ -99,7 +103,7 @@ def never_minus_zero(node: Expr) -> bool:
 
 
 def _gives_no_minus_zero(node: Expr) -> bool:
-    """Whether an operation's range excludes −0.0."""
+    """Return whether the operation of ``node`` never returns −0.0."""
     operation = node.operation
     if isinstance(operation, Full):
         return str(operation.value) != "-0.0"
@@ -109,21 +113,26 @@ def _gives_no_minus_zero(node: Expr) -> bool:
 
 
 def keeps_digits(narrow: np.dtype[Any], wide: np.dtype[Any]) -> bool:
-    """Whether a dtype holds every value of another exactly; NumPy calls int64 to float64 safe, which loses digits."""
+    """Return whether the dtype ``wide`` can represent every value of ``narrow`` exactly.
+
+    NumPy calls the cast from int64 to float64 safe, although it loses digits.
+    """
     if not np.can_cast(narrow, wide, "safe"):
         return False
     if narrow.kind in "iu" and wide.kind in "fc":
-        # int32 has 31 binary digits and a sign, and float64 holds 53, so it holds every int32, but not every int64.
+        # int32 has 31 binary digits and a sign. float64 has 53 digits, so it can represent every int32, but not every
+        # int64.
         digits = 8 * narrow.itemsize - (narrow.kind == "i")
         return digits <= np.finfo(wide).nmant + 1
     return True
 
 
 def same(a: Expr, b: Expr, graph: PlanGraph) -> bool:
-    """Whether two nodes have one value by structure: the same node, or the same operation on the same operands.
+    """Return whether two nodes have the same value according to their structure: they are the same node, or apply the
+    same operation to the same operands.
 
-    At most 64 pairs of nodes are compared, after which the answer is False. Dedup would merge larger equal structures,
-    but a rule may be asked before it has run.
+    At most 64 pairs of nodes are compared; if this is not enough, the result is False. Dedup would merge larger equal
+    structures, but a rule may run before dedup.
     """
     pending = [(a, b)]
     budget = 64
@@ -133,7 +142,7 @@ def same(a: Expr, b: Expr, graph: PlanGraph) -> bool:
         if left is right:
             continue
         budget -= 1
-        # Tensors are compared by storage: two arrays with equal numbers may differ in the next run.
+        # Tensors are compared by storage, because two arrays with equal numbers may differ in the next run.
         if isinstance(left, Tensor) and isinstance(right, Tensor):
             if left.storage is not right.storage:
                 return False

@@ -1,8 +1,9 @@
-"""Patterns: find and replace subgraphs described by a formula, and report which condition near misses fail.
+"""Patterns: find and replace subgraphs that a formula describes, and report near misses with the condition that
+failed.
 
-A pattern is matched against the recorded graph of expressions or of a net. It has no engine of its own: the operations
-named in the formula record a replacement, and the rest of the graph is copied around it; a net is edited with its own
-operator types.
+A pattern is matched against the recorded graph of expressions or of a net. A replacement is recorded by calling the
+operations in its formula, and the rest of the graph is copied. In a net, the replacement is a formula of operator
+types, and the net is edited.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ Condition = Callable[[Expr], bool]
 
 @runtime_checkable
 class Searchable(Protocol):
-    """Named program (``ex.Net``) that records its operators for a search, and can be edited at the matches."""
+    """Program (``ex.Net``) whose operators can be recorded for a search, and replaced at the matches."""
 
     def pattern_roots(self) -> list[Expr]:
-        """Return the expressions of all operators."""
+        """Return the expressions that all operators record."""
 
     def with_replacements(self, formula: str, matches: Sequence[Match]) -> Self:
-        """Return an edited copy in which a formula of operator types replaces each match."""
+        """Return an edited copy in which each match is replaced by ``formula``, a formula of operator types."""
 
 
 _Searchable = TypeVar("_Searchable", bound=Searchable)
@@ -42,31 +43,31 @@ _Searchable = TypeVar("_Searchable", bound=Searchable)
 
 @dataclass(frozen=True)
 class Match:
-    """Match of a pattern: its last node, all of its nodes, and the values of the variables."""
+    """Match of a pattern: the last node, all nodes, and the values of the variables."""
 
     root: Expr
     nodes: tuple[Expr, ...]
-    """nodes of the match, operands first, excluding values of variables"""
+    """nodes of the match in topological order, without the values of variables"""
     variables: Mapping[str, Expr]
 
     @property
     def operators(self) -> tuple[str, ...]:
-        """Names of a net's operators that recorded the nodes, operands first; empty for expressions."""
+        """Names of the net's operators that recorded the nodes, in topological order; empty for expressions."""
         return tuple(dict.fromkeys(filter(None, map(_operator_name, self.nodes))))
 
 
 @dataclass(frozen=True)
 class NearMiss:
-    """A node with the last operation of a pattern, and the first condition that it fails."""
+    """Node that has the last operation of a pattern, and the first condition that failed."""
 
     root: Expr
     matched: int
-    """number of the pattern's operations that matched"""
+    """number of operations of the pattern that matched"""
     reason: str
 
     @property
     def operator(self) -> str:
-        """Name of the net's operator that recorded the node, "" for an expression."""
+        """Name of the net's operator that recorded the node; "" for an expression."""
         return _operator_name(self.root)
 
     def __str__(self) -> str:
@@ -74,12 +75,12 @@ class NearMiss:
 
 
 class Pattern:
-    """A formula whose occurrences as subgraphs can be found and replaced: ``x * sigmoid(x)``.
+    """Formula such as ``x * sigmoid(x)`` whose occurrences in a graph can be found and replaced.
 
-    Names are variables, which match any value, but the same value at each occurrence. Numbers are constants. Operators
-    and functions are operations, with the names that nodes show; ``axis=1`` after operands is a condition on an
-    attribute. Operands of commutative operations may be swapped. ``where`` has additional conditions for variables.
-    Calls of functions match as single nodes: their bodies are not searched.
+    Names are variables. A variable matches any value, but the same value at each occurrence. Numbers are constants.
+    Operators and functions are operations, with the names that nodes show. ``axis=1`` after operands is a condition on
+    an attribute. Operands of commutative operations may be swapped. ``where`` contains additional conditions for
+    variables. Calls of functions match as single nodes; their bodies are not searched.
     """
 
     def __init__(self, formula: str, where: Mapping[str, Condition] | None = None) -> None:
@@ -104,16 +105,18 @@ class Pattern:
         return f"<pattern {self.formula!r}>"
 
     def find(self, *roots: Expr | Searchable) -> list[Match]:
-        """Return every match in the graphs of expressions, or of nets, operands first."""
+        """Return all matches in the graphs of the given expressions or nets, in topological order."""
         return [answer for answer in self._results(roots) if isinstance(answer, Match)]
 
     def near_misses(self, *roots: Expr | Searchable) -> list[NearMiss]:
-        """Return nodes that have the pattern's last operation but fail a condition, the nearest misses first."""
+        """Return the nodes that have the pattern's last operation, but fail a condition; the nearest misses come
+        first."""
         misses = [answer for answer in self._results(roots) if isinstance(answer, NearMiss)]
         return sorted(misses, key=lambda miss: -miss.matched)
 
     def overlay(self, *roots: Expr | Searchable) -> dict[Expr, float]:
-        """Return the number, from 1, of the match that each node belongs to; ``view.overlay(pattern)`` shows it."""
+        """Return a dict from each node in a match to the number of the match, from 1; ``view.overlay(pattern)`` shows
+        it."""
         return {node: number for number, match in enumerate(self.find(*roots), 1) for node in match.nodes}
 
     @overload
@@ -123,13 +126,14 @@ class Pattern:
     def replace(self, root: _Searchable, formula: str) -> _Searchable: ...
 
     def replace(self, root: Expr | Searchable, formula: str | Callable[..., Expr]) -> Expr | Searchable:
-        """Return an expression, or a net, in which every match is replaced; the given one does not change.
+        """Return a copy of ``root``, an expression or a net, in which every match is replaced; ``root`` does not
+        change.
 
-        The replacement in an expression is a formula of the variables, or a function with them as keyword arguments.
-        The replacement in a net is a formula of its operator types: ``silu.replace(net, "nn.SiLU(x)")``. There the
-        result and the last operator keep their names, and operators without readers are removed. If matches share a
-        node, the last recorded match is replaced. Raises OperandError if a replacement's type differs from the replaced
-        value's, or if a variable is no blob of the net.
+        In an expression, the replacement is a formula of the variables, or a function that gets the variables as
+        keyword arguments. In a net, the replacement is a formula of operator types: ``silu.replace(net,
+        "nn.SiLU(x)")``. The result and the last operator then keep their names, and operators that nothing reads any
+        more are removed. If matches share a node, only the last recorded match is replaced. Raises OperandError if a
+        replacement has another type than the replaced value, or if a variable is not a blob of the net.
         """
         replaced_uids: set[int] = set()
         chosen: list[Match] = []
@@ -179,7 +183,7 @@ class Pattern:
                 yield self._match_at(node)
 
     def _match_at(self, root: Expr) -> Match | NearMiss:
-        """Try all orders of commutative operands; if all fail, return the nearest miss."""
+        """Try all orders of commutative operands; if none matches, return the nearest miss."""
         nearest = NearMiss(root, -1, "")
         for attempt in _attempts(self._tree, root, _Binding({}, ())):
             if isinstance(attempt, _Binding):
@@ -195,16 +199,16 @@ class Pattern:
 
 
 def _operator_name(node: Expr) -> str:
-    """Return the name of the net's operator that recorded a node, "" for other nodes."""
+    """Return the name of the net's operator that recorded ``node``, or "" for other nodes."""
     operator = operator_of(node.scope)
     return "" if operator is None else str(operator.name)
 
 
 @named
 def pattern(formula: str, where: Mapping[str, Condition] | None = None) -> Pattern:
-    """Return a pattern for the subgraphs that a formula describes, to find or replace them.
+    """Return a pattern that finds or replaces the subgraphs described by ``formula``.
 
-    Raises OperandError for an invalid formula, and UnknownNameError for an unknown operation or attribute.
+    Raises OperandError if the formula is invalid, and UnknownNameError if an operation or attribute is unknown.
 
     >>> x = ex.tensor([[1.0, -2.0]], name="x")
     >>> silu = ex.pattern("x * sigmoid(x)")
@@ -222,7 +226,7 @@ def pattern(formula: str, where: Mapping[str, Condition] | None = None) -> Patte
 
 @dataclass(frozen=True)
 class _Binding:
-    """Values of variables and nodes of operations matched so far."""
+    """Values of the variables, and nodes of the operations, that were matched so far."""
 
     values: Mapping[str, Expr]
     nodes: tuple[Expr, ...]
@@ -235,7 +239,7 @@ class _Failure:
 
 
 def _attempts(tree: Formula, node: Expr, bound: _Binding) -> Iterator[_Binding | _Failure]:
-    """Yield each way in which a node matches a formula, and for each failure the condition that failed."""
+    """Yield each way in which ``node`` matches a formula, and for each failure the condition that failed."""
     pending: list[tuple[_Binding, tuple[tuple[Formula, Expr, str], ...]]] = [(bound, ((tree, node, "the node"),))]
     while pending:
         binding, goals = pending.pop()
@@ -250,7 +254,7 @@ def _attempts(tree: Formula, node: Expr, bound: _Binding) -> Iterator[_Binding |
             pending.append((_Binding({**binding.values, formula.name: value}, binding.nodes), remaining))
         elif isinstance(formula, Apply):
             inner = _Binding(binding.values, (*binding.nodes, value))
-            # Push the written order last, so that it is tried first.
+            # Push the order as written last, so that it is tried first.
             for order in reversed(_orders(formula, value)):
                 steps = tuple(
                     (part, operand, f"operand {position} of {formula.operation}")
@@ -268,7 +272,7 @@ def _orders(formula: Apply, node: Expr) -> list[Sequence[Expr]]:
 
 
 def _mismatch(formula: Formula, node: Expr, role: str, binding: _Binding) -> str:
-    """Return the condition that a node fails, "" if it matches so far."""
+    """Return the condition that ``node`` does not satisfy, or "" if it matches so far."""
     if isinstance(formula, Variable):
         bound = binding.values.get(formula.name)
         is_same = bound is None or bound is node
@@ -288,19 +292,19 @@ def _mismatch(formula: Formula, node: Expr, role: str, binding: _Binding) -> str
 
 
 def _field(operation: Operation, attribute: str) -> str:
-    """Return an operation's attribute by the name that its function uses: reductions store axes."""
+    """Return the attribute name of ``operation`` for a name in a formula: reductions call ``axis`` ``axes``."""
     return "axes" if attribute == "axis" and not hasattr(operation, "axis") else attribute
 
 
 def _from_front(axis: Any, rank: int) -> Any:
-    """Return an axis, or a sorted tuple of axes, counted from the front."""
+    """Return ``axis``, one axis or a tuple of axes, counted from the front; a tuple is sorted."""
     if isinstance(axis, tuple) and all(type(item) is int for item in axis):
         return tuple(sorted([_from_front(item, rank) for item in axis]))
     return axis % rank if type(axis) is int and -rank <= axis < 0 else axis
 
 
 def _check_attributes(tree: Formula) -> None:
-    """Raise UnknownNameError for an attribute that a formula's operation does not have."""
+    """Raise UnknownNameError if a formula uses an attribute that its operation does not have."""
     remaining: list[Formula] = [tree]
     while remaining:
         formula = remaining.pop()
@@ -324,7 +328,7 @@ def _named(node: Expr) -> str:
 
 
 def _recording(tree: Formula, known: set[str], formula: str) -> Callable[..., Expr]:
-    """Return a function that takes variables by name and records a formula."""
+    """Return a function that takes the values of variables as keyword arguments and records a formula."""
     unknown = sorted(tree.variables() - known)
     if unknown:
         raise OperandError(

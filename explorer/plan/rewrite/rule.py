@@ -1,8 +1,8 @@
-"""Rewrite rules, as a chain of responsibility: the first applicable rule ends it, and rules that declined are recorded.
+"""Rewrite rules. They are tried in order until one applies to a node; rules that decline are recorded.
 
-A rule returns `Applied` with the replacement, `Declined` with a coded reason, or None if its structure is not present.
-`Declined` matters most: a rule that recognises a structure but keeps it must give a reason, so that a user who expected
-the rule to apply can read it. The pass `Simplify` applies the rules.
+A rule returns `Applied` with the replacement, `Declined` with a reason, or None if its structure is not present.
+`Declined` is important: if a rule recognises a structure but keeps it, a user who expected the rule to apply can read
+the reason. The pass `Simplify` applies the rules.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ __all__ = ["Answer", "Applied", "Declined", "Reason", "Rule"]
 
 
 _RENAMED = {"over": "producers", "takes": "applies_to", "takes_over": "applies_over", "chain": "rules"}
-"""old name of an attribute of rules → current name"""
+"""old name of a rule attribute → current name"""
 
 
 class Rule(ABC):
     """Rewrite rule: recognises one structure at nodes whose operation is one of ``roots``, and replaces it.
 
-    A subclass takes effect when it is defined, after the rules before it. One with the same module and name replaces
-    the earlier one, so that a cell can be run again. The first line of its docstring is its purpose in panels. The
-    class attributes below only restrict the nodes at which the rule is matched: they save time and do not change its
-    answers.
+    A subclass is appended to the chain of rules when it is defined. If a rule with the same module and name exists, the
+    subclass replaces it, so a notebook cell can be run again. The first line of the docstring is shown as the rule's
+    purpose in panels. The class attributes below only restrict the nodes at which the rule is matched. They save time,
+    but do not change its answers.
 
-    ``numerics`` declares what the rewrite does to floating-point numbers: "exact", "rounding", "reordering" or
+    ``numerics`` declares how the rewrite changes floating-point numbers: "exact", "rounding", "reordering" or
     "reassociating" (plan/graph/numerics.py). A plan applies rules of the last class only with ``numerics="fast"``.
 
     Raises DeclarationError if a subclass has no ``match``, ``roots``, ``numerics`` or docstring.
@@ -61,17 +61,18 @@ class Rule(ABC):
 
     roots: ClassVar[tuple[type[Operation], ...]]
     numerics: ClassVar[Numerics]
-    """effect on floating-point numbers; a reason may declare another class in its own ``numerics``"""
+    """class of the changes to floating-point numbers; a reason may declare another class in its own ``numerics``"""
     info: ClassVar[RuleInfo]
-    """name and purpose (class name, first line of its docstring) under which the rule's decisions are recorded"""
+    """name (the class name) and purpose (first line of the docstring) with which the rule's decisions are recorded"""
     rules: ClassVar[list[Rule]] = []
-    """all simplifying rules, in the order in which they are matched"""
+    """all registered rules, in the order in which they are matched"""
     producers: ClassVar[tuple[type[Operation], ...]] = ()
-    """operations one of which must produce an operand of a unary or binary node; (): no restriction"""
+    """operation classes; one of them must produce an operand of the node, if it is unary or binary; () means no
+    restriction"""
     among: ClassVar[tuple[type[Operation], ...]] = ()
-    """operations one of which a graph must contain; (): the rule is matched in every graph"""
+    """operation classes; the graph must contain one of them; () means that the rule is matched in every graph"""
     concrete: ClassVar[bool] = False
-    """the rule reads the concrete types of operands: if dynamic data hides one, it declines"""
+    """whether the rule needs the concrete types of operands; if it does, it declines when an operand is dynamic data"""
 
     def __repr__(self) -> str:
         return f"{self.name}()"
@@ -112,23 +113,24 @@ class Rule(ABC):
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         """Return Applied, Declined, or None if the rule's structure is not present.
 
-        The answer must depend only on the node, on nodes below it, and on ``graph.consumers``: the rule is matched
-        again if one of these changed. Read operands with ``graph.operands(node)``, which includes earlier replacements;
-        ``node.operands`` are those of the recorded program. The replacement is recorded like any expression, must have
-        the node's type, and must not read the node.
+        The answer must depend only on the node, on the nodes that it is computed from, and on ``graph.consumers``. The
+        rule is matched again if one of these changes. Read operands with ``graph.operands(node)``, which includes
+        earlier replacements; ``node.operands`` are the operands in the recorded program. The replacement is recorded
+        like any expression. It must have the node's type, and must not read the node.
         """
 
     def applies_to(self, operation_class: type[Operation]) -> bool:
-        """Whether the rule is matched at nodes of this class of operation."""
+        """Return whether the rule is matched at nodes with this class of operation."""
         return issubclass(operation_class, self.roots)
 
     def applies_over(self, operands: tuple[type[Operation], ...]) -> bool:
-        """Whether the structure is possible if operations of these classes produce the one or two operands."""
+        """Return whether the rule's structure is possible if operations of these classes produce the operands."""
         return not self.producers or any(issubclass(operation_class, self.producers) for operation_class in operands)
 
     @classmethod
     def remove(cls) -> None:
-        """Remove the rule from the chain, for plans built from now on; raise StateError if it is not in the chain."""
+        """Remove the rule from the chain, for plans that are built from now on; raise StateError if it is not in the
+        chain."""
         for index, rule in enumerate(Rule.rules):
             if type(rule) is cls:
                 del Rule.rules[index]
@@ -141,12 +143,12 @@ class Rule(ABC):
 
     @property
     def name(self) -> str:
-        """The class's name."""
+        """Name of the class."""
         return type(self).__name__
 
 
 def _register(instance: Rule) -> None:
-    """Append a rule to the chain, or replace the one with the same module and name."""
+    """Append a rule to the chain, or replace the rule that has the same module and name."""
     key = type(instance).__module__, type(instance).__qualname__
     for index, rule in enumerate(Rule.rules):
         if (type(rule).__module__, type(rule).__qualname__) == key:
@@ -156,7 +158,7 @@ def _register(instance: Rule) -> None:
 
 
 def _check_roots(rule_class: type[Rule]) -> None:
-    """Raise DeclarationError if a rule's roots are missing or not operation classes."""
+    """Raise DeclarationError if the ``roots`` of a rule are missing, or are not operation classes."""
     roots = getattr(rule_class, "roots", ())
     if not roots:
         raise DeclarationError(

@@ -1,8 +1,9 @@
-"""Schedules as tasks for workers without shared memory: one task for each chain, and the values passed between them.
+"""Schedules as tasks for workers without shared memory: one task for each chain, and the values passed between
+them.
 
-Executors for processes and machines ("async", "dask") use the tasks, and so does ``plan.estimate``;
-plan/schedule/task_assignment.py then chooses the workers. A chain is not divided, since each of its kernels waits for
-the previous one anyway and a cut would only add a message.
+Executors for processes and machines ("async", "dask") use the tasks, and so does ``plan.estimate``.
+plan/schedule/task_assignment.py then chooses the workers. A chain is not divided, because each of its kernels waits for
+the previous kernel anyway, and dividing it would only add a message.
 """
 
 from __future__ import annotations
@@ -15,19 +16,19 @@ from explorer.plan.schedule.schedule import Kernel, Schedule
 from explorer.plan.schedule.task_assignment import Network, Task
 
 _SMALL = 4096
-"""maximum bytes of a leaf that is sent together with the tasks that read it, not in its own message"""
+"""maximum bytes of a leaf that is sent in the messages of the tasks that read it; a larger leaf has its own message"""
 
 
 class ChainTasks(NamedTuple):
-    """Tasks of a schedule, with the values that they read and produce, identified by uid."""
+    """Tasks of a schedule, and the values that they read and produce; values are identified by uid."""
 
     tasks: list[Task]
     kernels: list[list[int]]
-    """for each task, the numbers of its kernels in order"""
+    """for each task, the indices of its kernels, in order"""
     sizes: dict[int, int]
-    """bytes of each value"""
+    """uid of a value → its bytes"""
     inputs: list[int]
-    """leaves that are sent in their own messages"""
+    """uids of the leaves that are sent in their own messages"""
     results: list[int]
 
 
@@ -36,19 +37,20 @@ def chain_tasks(
     at_home: Callable[[Kernel], bool] = lambda kernel: False,
     away: Callable[[Kernel], bool] = lambda kernel: True,
 ) -> ChainTasks:
-    """Return the chains of a schedule as tasks. A chain may run in the calling process (``at_home``), or on a worker
-    (``away``), if each of its kernels may.
+    """Return the chains of ``schedule`` as tasks.
 
-    Views of whole values are recreated instead of sent, and constants are computed wherever they are read.
+    ``at_home`` states whether a kernel may run in the calling process, and ``away`` whether it may run on a worker. A
+    chain may run at a location if each of its kernels may. Views of whole values are recreated instead of sent, and
+    constants are computed wherever they are read.
     """
     members: list[list[int]] = []
     task_of_chain: dict[int, int] = {}
     task_of: dict[int, int] = {}
-    """uid → task that computes it"""
+    """uid of a value → index of the task that computes it"""
     for index, (kernel, chain) in enumerate(zip(schedule.kernels, schedule.chains, strict=True)):
         if kernel.constant:
             continue
-        # A view stays with its base value: to create it elsewhere, the whole base would have to be sent.
+        # A view is created by the task of the viewed value, because otherwise the whole value would have to be sent.
         if kernel.is_view and len(kernel.reads) == 1 and kernel.reads[0].uid in task_of:
             task_of[kernel.result.uid] = task_of[kernel.reads[0].uid]
             members[task_of[kernel.result.uid]].append(index)
@@ -66,13 +68,13 @@ def chain_tasks(
     for task, indices in enumerate(members):
         for index in indices:
             for read in schedule.kernels[index].reads:
-                # The viewed value is sent once, however many of its views are read there.
+                # The viewed value is sent once, however many of its views the task reads.
                 value = base.get(read.uid, read)
                 if task_of.get(value.uid) != task and value.uid not in local:
                     reads[task][value.uid] = value
                     if value.uid in task_of:
                         sends[task_of[value.uid]][value.uid] = value
-    # Keyed by uid, so that a result requested twice is sent once. The inner loop over one value only names it.
+    # The key is the uid, so a result that is requested twice is sent once. The inner loop over one value only names it.
     roots = {value.uid: value for root in schedule.roots for value in (base.get(root.uid, root),)}
     for uid, root in roots.items():
         if uid in task_of:
@@ -94,20 +96,20 @@ def chain_tasks(
 
 
 def ends_before_messages(kernel: Kernel, network: Network) -> bool:
-    """Whether a kernel finishes sooner than its operands would arrive at a worker.
+    """Return whether a kernel finishes earlier than its operands would arrive at a worker.
 
-    A kernel that only copies is compared with the transfer time of its bytes, any other with an empty message, because
-    the calling process is not an additional worker.
+    If a kernel only copies, its time is compared with the time to transfer its bytes, otherwise with the time of an
+    empty message, because the calling process is not an additional worker.
     """
     size = 0 if kernel.cost.flops else kernel.result.type.nbytes
     return kernel.cost.estimate <= network.latency + size / network.bandwidth
 
 
 def bases(schedule: Schedule) -> dict[int, Expr]:
-    """Return a map from the uid of each view of a whole value to that value, through any number of views.
+    """Return a map from the uid of each view of a whole value to the value; views of views are included.
 
-    Views of parts, such as a row or one of several outputs, are excluded, because sending the part is cheaper than
-    sending the whole.
+    Views of a part, such as a row or one of several outputs, are excluded, because sending a part is cheaper than
+    sending the whole value.
     """
     base: dict[int, Expr] = {}
     for kernel in schedule.kernels:

@@ -1,11 +1,11 @@
 """Schedules: which kernels run, in which order and why, and where in memory their results are stored.
 
-A schedule is built in three steps. Each step is a frozen record, so nothing can be read before it is valid. A `Kernel`
-runs as one step and has a cost (plan/graph/kernels.py creates it; the pass `MemoryFormat` replaces kernels whose memory
-format changes). `OrderedKernels`, from the pass `Order`, adds when each kernel begins, and why. A `Schedule`, from the
-pass `Buffers`, adds where each result is stored, and the memory of the whole run. Attributes of a kernel are at its
-index in several tuples: if the records extended each other, every pass would copy them, which takes as long as planning
-does.
+A schedule is built in three steps. Each step creates a frozen record, so nothing can be read before it is valid. A
+`Kernel` runs as one step and has a cost. plan/graph/kernels.py creates kernels, and the pass `MemoryFormat` replaces
+those whose memory format changes. `OrderedKernels`, created by the pass `Order`, contains the order of the kernels and
+the reasons for it. A `Schedule`, created by the pass `Buffers`, also contains the memory of each result and of the
+whole run. The attributes that passes add to a kernel are stored in tuples indexed by kernel. If they were stored in the
+kernels, every pass would have to copy all kernels, which would take as long as planning.
 
 Executors run a schedule, the program (run/execution/program.py) allocates its memory, and the recorder records it.
 Terms for memory are the same everywhere:
@@ -31,138 +31,142 @@ from explorer.core.types.tensor_type import AnyType, TupleType
 from explorer.plan.schedule.blocked_kernel import Blocks
 
 ALIGNMENT = 64
-"""bytes of a cache line: results begin at multiples of it, so that vector instructions and threads never share one"""
+"""bytes of a cache line; results begin at multiples of it, so that two results never share a cache line"""
 
 
 def align_up(size: int) -> int:
-    """Return a number of bytes, rounded up to whole cache lines."""
+    """Return ``size`` in bytes, rounded up to whole cache lines."""
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 def aligned_size(type_: AnyType) -> int:
-    """Return the bytes that a result of a type takes in the arena; several outputs are stored one after another."""
+    """Return the number of bytes that a result of ``type_`` needs in the arena; several outputs are stored one after
+    another."""
     return (
         sum([align_up(part.nbytes) for part in type_.parts]) if isinstance(type_, TupleType) else align_up(type_.nbytes)
     )
 
 
 class KernelCost(NamedTuple):
-    """Cost of a kernel; kernels with one pattern (equal operations on equal types) share a record."""
+    """Cost of a kernel; kernels with the same pattern (equal operations on equal types) share one object."""
 
     flops: int
     bytes: int
     """bytes of the result; 0 for a view"""
     estimate: float
-    """estimated µs, by the cost model"""
+    """estimated time in µs according to the cost model"""
     workspace: int
-    """bytes of working memory while it runs"""
+    """bytes of working memory while the kernel runs"""
     scratch: int
-    """bytes of the workspace in the arena; the kernel allocates the rest"""
+    """bytes of the working memory that are in the arena; the kernel allocates the rest"""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Kernel:
-    """Nodes that run as one step, operands first; the last one's value is the result."""
+    """Nodes that run as one step, in topological order; the value of the last node is the result."""
 
     nodes: tuple[Expr, ...]
     reads: tuple[Expr, ...]
-    """distinct operands from outside, in order of first use"""
+    """distinct operands from outside the kernel, in the order in which they are first read"""
     cost: KernelCost
     blocks: Blocks | None = None
-    """program of a kernel with several nodes, which runs block by block"""
+    """if the kernel has several nodes: the steps that it runs block by block"""
     constant: bool = False
-    """the kernel depends on no parameter: it runs once for all runs of the plan, and its result is kept outside the
-    arena"""
+    """whether the kernel depends on no parameter; if so, it runs once for all runs of the plan, and its result is kept
+    outside the arena"""
     channels_last: bool = False
-    """the result is images (N, C, H, W) with the channels of each pixel contiguous in memory (channels last)"""
+    """whether the result is images (N, C, H, W) in which the channels of each pixel are contiguous in memory"""
     copies: bool = False
-    """the kernel reshapes elements that are not in row-major order: its result is a copy with its own memory"""
+    """whether the kernel reshapes elements that are not in row-major order; its result is then a copy with its own
+    memory"""
 
     @property
     def is_view(self) -> bool:
-        """Whether the result shares the memory of the first input."""
+        """Whether the result shares the memory of the first operand."""
         return self.nodes[-1].operation.view and not self.copies
 
     @property
     def result(self) -> Expr:
-        """The node whose value is the kernel's result."""
+        """Last node; its value is the result of the kernel."""
         return self.nodes[-1]
 
 
 Priority: TypeAlias = tuple[bool, int, int, int]
-"""sort key of a kernel, (not constant, rank, uid of the result, number): the smallest of the ready kernels begins first
-"""
+"""sort key of a kernel: (not constant, rank, uid of the result, index); among ready kernels, the smallest key begins
+first"""
 
 
 class Pick(NamedTuple):
-    """Choice of the kernel that begins next, among the candidates."""
+    """Choice of the kernel that begins next, with the candidates."""
 
     reason: str
-    """"only", "constant", "ready_first", "own_order" for a subclass, or the heuristic of the order"""
+    """"only", "constant", "ready_first", "own_order" if a subclass determines the order, or the name of the
+    heuristic"""
     candidates: tuple[Priority, ...]
-    """some of the ready kernels, including the chosen one"""
+    """some of the ready kernels, including the chosen kernel"""
     ready_count: int
     waiting: tuple[Priority, ...] = ()
-    """some of the kernels that wait for an operand still being computed on another lane"""
+    """some of the kernels that wait for an operand that is still being computed on another lane"""
     waiting_count: int = 0
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class OrderedKernels:
-    """Kernels in the order in which they begin; columns are indexed by kernel."""
+    """Kernels in the order in which they begin; the tuples are indexed by kernel."""
 
     roots: tuple[Expr, ...]
     leaves: tuple[Expr, ...]
-    """values that exist before the first kernel: tensors, parameters, described constants, and views of them"""
+    """values that exist before the first kernel runs: tensors, parameters, structured constants, and views of them"""
     kernels: tuple[Kernel, ...]
     picks: tuple[Pick, ...]
     levels: tuple[int, ...]
-    """1 for a kernel that reads only leaves, else 1 + the highest level among the kernels that it reads"""
+    """1 if the kernel reads only leaves, otherwise 1 + the highest level of the kernels whose results it reads"""
     chains: tuple[int, ...]
-    """number of the kernel's chain: in a chain, each kernel is the only reader of its predecessor and reads no other
-    kernel"""
+    """number of the kernel's chain; in a chain, each kernel is the only reader of the previous kernel and reads no
+    other kernel's result"""
     runs_until: tuple[int, ...]
-    """index of the last kernel that begins before this one has ended; its own index if kernels run one at a time"""
+    """index of the last kernel that begins before this kernel has ended; the kernel's own index if kernels run one at a
+    time"""
 
 
 class Placement(NamedTuple):
     """Memory of a kernel's result and of its scratch memory."""
 
     buffer: int
-    """index of the arena buffer that holds the result; −1 for a view and for a result with its own memory"""
+    """index of the result's buffer in the arena; −1 for a view, and for a result with its own memory"""
     offset: int
-    """byte offset of the buffer in the arena; −1 if there is none"""
+    """byte offset of the buffer in the arena; −1 if there is no buffer"""
     scratch_offset: int
-    """byte offset of its scratch memory in the arena; −1 if it needs none"""
+    """byte offset of the kernel's scratch memory in the arena; −1 if it needs none"""
     reuses: Expr | None
-    """operand that the result overwrites"""
+    """operand that the result overwrites, or None"""
     frees: tuple[Expr, ...]
-    """values that are dead once this kernel and all that run concurrently have ended"""
+    """values that are dead after this kernel and all concurrent kernels have ended"""
     live: int
-    """live bytes while it runs: results and working memory"""
+    """live bytes while the kernel runs: results and working memory"""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Schedule(OrderedKernels):
-    """Finished schedule, ready for an executor: ordered kernels, and the memory of their results."""
+    """Finished schedule that executors can run: ordered kernels, and the memory of their results."""
 
     placements: tuple[Placement, ...]
     """indexed by kernel"""
     buffers: tuple[int, ...]
-    """bytes of each buffer, which are those of the largest result at its offset"""
+    """bytes of each buffer, which is as large as the largest result at its offset"""
     arena: int
-    """bytes of the single allocation that holds all buffers and all scratch memory"""
+    """bytes of the single allocation for all buffers and all scratch memory"""
     results: int
     """peak bytes of results outside the arena"""
     working: int
     """peak bytes of one thread's working memory outside the arena"""
     peak_lower_bound: int
-    """maximum of live bytes at one moment, a lower bound for any memory layout of these kernels in this order"""
+    """maximum number of bytes that are live at the same time; with this order, no memory layout needs less"""
     peak_without_reuse: int
-    """peak if every result were kept"""
+    """bytes that a run would allocate if every result were kept"""
 
     @property
     def peak(self) -> int:
-        """Bytes that a run allocates: arena, results outside it, working memory, which a thread keeps for later
+        """Bytes that a run allocates: the arena, results outside it, and working memory, which threads keep for later
         kernels."""
         return self.arena + self.results + self.working

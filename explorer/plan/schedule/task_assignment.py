@@ -1,11 +1,11 @@
 """Assignment of tasks to workers without shared memory: where and when each task runs, and which values are sent.
 
-The algorithm is HEFT (Topcuoglu, Hariri, Wu 2002), list scheduling by earliest finish time. Tasks are ordered by the
-length of the longest path from their start to the end of the program, and each is assigned to the worker that would
-finish it first. Links follow the one-port model: a worker sends one message at a time and receives one at a time. A
-value that was sent to a worker stays available there.
+The algorithm is HEFT (Topcuoglu, Hariri, Wu 2002), list scheduling by earliest finish time. Tasks are sorted by the
+length of the longest path from their start to the end of the program. Each task is assigned to the worker that would
+finish it first. Links follow the one-port model: a worker sends one message at a time, and receives one message at a
+time. After a value was sent to a worker, it stays available there.
 
-``plan.estimate`` predicts such an assignment; the executors "async" and "dask" run one.
+``plan.estimate`` predicts the time of an assignment; the executors "async" and "dask" run it.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 HOME = 0
-"""lane of the calling process, which has the inputs and receives the results"""
+"""lane of the calling process; it has the inputs and receives the results"""
 
 BANDWIDTH, LATENCY, OVERHEAD = 500.0, 2000.0, 3000.0
-"""default link speed in MB/s, and default µs per message and per task start; about those of Dask between processes of
-one machine (tests/bench/README.md)"""
+"""default speed of a link in MB/s, and default µs for each message and for each task start; these are approximately
+Dask's, between processes on one machine (tests/bench/README.md)"""
 
 
 class Task(NamedTuple):
-    """Indivisible unit of work: kernels that run one after another."""
+    """Indivisible unit of work: kernels that run one after another on one worker."""
 
     micros: float
     reads: tuple[int, ...] = ()
-    """numbers of the values that it needs: results of other tasks, and inputs"""
+    """ids of the values that the task needs: results of other tasks, and inputs"""
     outputs: tuple[int, ...] = ()
-    """numbers of the results that other tasks need"""
+    """ids of the results that other tasks need"""
     at_home: bool = False
-    """whether the calling process may run it"""
+    """whether the calling process may run the task"""
     away: bool = True
-    """whether a worker may run it"""
+    """whether a worker may run the task"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +42,11 @@ class Network:
 
     workers: int
     bandwidth: float = float("inf")
-    """speed of each worker's link, in bytes per µs, which equals MB/s"""
+    """speed of each worker's link in bytes per µs, which equals MB/s"""
     latency: float = 0.0
     """latency of a message in µs"""
     overhead: float = 0.0
-    """µs to start work on a worker: for its first task, and for each task that waits for a message"""
+    """µs to start work on a worker: for the worker's first task, and for each task that waits for a message"""
 
 
 class Transfer(NamedTuple):
@@ -60,16 +60,19 @@ class Transfer(NamedTuple):
 
 
 class Assignment(NamedTuple):
-    """Tasks assigned to lanes: lane 0 is the calling process, the others are workers. Columns are indexed by task."""
+    """Assignment of tasks to lanes: lane 0 is the calling process, the other lanes are workers.
+
+    Lists are indexed by task.
+    """
 
     lanes: list[int]
     starts: list[float]
     ends: list[float]
     order: list[int]
-    """tasks in order of start time"""
+    """indices of the tasks in the order of their start"""
     transfers: list[Transfer]
     micros: float
-    """time at which the last result has arrived"""
+    """time in µs at which the last result has arrived"""
 
 
 class _Lanes:
@@ -80,14 +83,16 @@ class _Lanes:
         self.sizes, self.network = sizes, network
         self.free, self.sending, self.receiving = [0.0] * count, [0.0] * count, [0.0] * count
         self.available_at: list[dict[int, float]] = [{} for _ in range(count)]
-        """for each lane: value → time at which it is available"""
+        """for each lane, a dict: value → time at which it is available there"""
         self.holders: dict[int, list[int]] = {}
-        """value → lanes that have a copy, each of which can send it"""
+        """value → lanes that have a copy of it; each of them can send it"""
         self.transfers: list[Transfer] = []
 
     def arrival(self, reads: Sequence[int], lane: int, transfers: list[Transfer] | None = None) -> float:
-        """Return when values are available on a lane; if ``transfers`` is given, also record the transfers in it and in
-        the state of the lanes."""
+        """Return the time at which all values in ``reads`` are available on ``lane``.
+
+        If ``transfers`` is given, the necessary transfers are appended to it and recorded in the state of the lanes.
+        """
         available, network = self.available_at[lane], self.network
         latest, receiving = 0.0, self.receiving[lane]
         missing: dict[int, list[int]] = {}
@@ -109,29 +114,29 @@ class _Lanes:
         return latest
 
     def give(self, lane: int, values: Iterable[int], time: float) -> None:
-        """Record that a lane has values from a given time."""
+        """Record that ``lane`` has ``values`` from ``time`` on."""
         available = self.available_at[lane]
         for value in values:
             available[value] = time
             self.holders.setdefault(value, []).append(lane)
 
     def _source(self, value: int) -> int:
-        """Return the lane that can send a value first."""
+        """Return the lane that can send ``value`` first."""
         return min(
             self.holders[value], key=lambda lane: (max(self.available_at[lane][value], self.sending[lane]), lane)
         )
 
     def micros(self, task: Task, lane: int) -> float:
-        """Return the µs of a task on a lane."""
+        """Return the time in µs that ``task`` takes on ``lane``."""
         is_started = lane == HOME or (
             self.free[lane] > 0 and all(value in self.available_at[lane] for value in task.reads)
         )
         return task.micros + (0.0 if is_started else self.network.overhead)
 
     def choices(self, task: Task) -> list[int]:
-        """Return the lanes that may run a task, with only the first of identical idle lanes."""
+        """Return the lanes that may run ``task``; of several identical idle lanes, only the first is included."""
         lanes = [HOME] if task.at_home or not task.away else []
-        # Of a hundred idle workers only the first is tried, because the others would give the same times.
+        # Of several identical idle workers, only the first is tried, because the others would give the same times.
         seen_states: set[tuple[float, float]] = set()
         for lane in range(1, self.network.workers + 1) if task.away else ():
             if not any(value in self.available_at[lane] for value in task.reads):
@@ -146,8 +151,10 @@ class _Lanes:
 def assign(
     tasks: Sequence[Task], sizes: Mapping[int, int], inputs: Iterable[int], results: Iterable[int], network: Network
 ) -> Assignment:
-    """Assign tasks, given in topological order, to lanes. ``sizes`` maps values to bytes; inputs start and results end
-    on `HOME`."""
+    """Assign tasks, which are in topological order, to lanes.
+
+    ``sizes`` maps values to bytes. The inputs are initially on `HOME`, and the results must arrive there.
+    """
     state = _Lanes(sizes, network)
     state.give(HOME, inputs, 0.0)
     lanes, starts, ends = [HOME] * len(tasks), [0.0] * len(tasks), [0.0] * len(tasks)
@@ -157,26 +164,28 @@ def assign(
         best = (float("inf"), float("inf"), HOME)
         for lane in state.choices(task):
             start = max(state.free[lane], state.arrival(task.reads, lane))
-            # Ties are broken by earlier start, then by smaller lane: the assignment must be the same on every machine.
+            # If times are equal, choose the earlier start, then the smaller lane, so that the assignment is the same on
+            # every machine.
             best = min(best, (start + state.micros(task, lane), start, lane))
         lane = lanes[index] = best[2]
         micros = state.micros(task, lane)
         starts[index] = max(state.free[lane], state.arrival(task.reads, lane, state.transfers))
         ends[index] = state.free[lane] = starts[index] + micros
         state.give(lane, task.outputs, ends[index])
-    # Results are fetched at the very end, in one message per lane. Constant results have no holder and need none.
+    # Results are sent at the very end, in one message from each lane. Constant results are not on any lane and are not
+    # sent.
     last = state.arrival([value for value in results if value in state.holders], HOME, state.transfers)
     order = sorted(range(len(tasks)), key=lambda index: (starts[index], index))
     return Assignment(lanes, starts, ends, order, state.transfers, max([last, *ends], default=0.0))
 
 
 def _ranks(tasks: Sequence[Task]) -> list[float]:
-    """Return the rank of each task: µs of work on the longest path from its start to the end, at most its producers'
-    ranks."""
+    """Return the rank of each task: the µs of work on the longest path from its start to the end of the program."""
     ranks = [0.0] * len(tasks)
     rank_after: dict[int, float] = {}
-    """value → highest rank among the tasks that read it"""
-    # Tasks are in topological order, so in reverse all readers of a value are ranked before it is produced.
+    """value → highest rank of the tasks that read it"""
+    # Tasks are in topological order, so in reverse order all readers of a value are visited before the task that
+    # produces it.
     for index in range(len(tasks) - 1, -1, -1):
         task = tasks[index]
         ranks[index] = task.micros + max([rank_after.get(value, 0.0) for value in task.outputs], default=0.0)
@@ -186,5 +195,5 @@ def _ranks(tasks: Sequence[Task]) -> list[float]:
 
 
 def critical_path(tasks: Sequence[Task]) -> float:
-    """Return the µs of work on the longest path through the tasks, a lower bound for any number of workers."""
+    """Return the µs of work on the longest path through the tasks; no number of workers can be faster."""
     return max(_ranks(tasks), default=0.0)

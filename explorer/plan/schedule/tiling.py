@@ -1,11 +1,12 @@
-"""Tiling: the blocks of a fused reduction's operand, chosen from shapes only.
+"""Tiling: the blocks of a fused reduction's operand. They depend only on shapes.
 
-A row consists of the elements that are reduced to one element of the result. Rows stay whole if possible, and each is
-then summed exactly as NumPy sums it. A contiguous row that exceeds a block is halved where NumPy's pairwise summation
-halves it, so that its sum keeps the same bits. Other rows are cut into parts, whose results are combined.
+A row consists of the elements that are reduced to one element of the result. If possible, rows are not divided, so each
+row is summed exactly as in NumPy. If a contiguous row exceeds a block, it is halved at the same positions as in NumPy's
+pairwise summation, so its sum has the same bits. Other rows are divided into parts, and the results of the parts are
+combined.
 
-The pass `Fuse` requests tilings, and run/kernels/fused_reduction.py runs them. The number of threads has no influence,
-because it would make last digits depend on the machine. Alternatives that were tried are described in
+The pass `Fuse` requests tilings, and run/kernels/fused_reduction.py executes them. Tilings do not depend on the number
+of threads, because the last digits would then depend on the machine. Alternatives that were tried are described in
 assets/decisions/0008-sums-are-split-where-numpy-splits-them.md.
 """
 
@@ -20,18 +21,20 @@ from explorer.core.ir.tiles import Index, count, slices
 from explorer.core.types.tensor_type import Shape
 
 PIXEL_BY_PIXEL = (0, 2, 3, 1)
-"""axis order in memory of images (N, C, H, W) with contiguous channels"""
+"""order of axes in memory for images (N, C, H, W) with contiguous channels"""
 _UNROLLED = 8
-"""NumPy's pairwise summation halves a run at multiples of this many elements"""
+"""NumPy's pairwise summation halves a contiguous run at multiples of this number of elements"""
 _RUN, _LINE = 64, 8192
-"""minimum number of contiguous elements of a block if rows may be cut, and if not: shorter runs waste cache lines """
+"""minimum number of contiguous elements in a block, if rows may be divided and if they may not; shorter runs waste
+cache lines"""
 
 MOST_BLOCKS = 1 << 16
-"""maximum number of blocks of an array, because a program may declare lengths beyond any memory"""
+"""maximum number of blocks of an array; a program may declare lengths that exceed any memory"""
 
 
 class Tiling(NamedTuple):
-    """Blocks of an array that is reduced along ``axes``; ``order`` lists all its axes, outermost first."""
+    """Blocks of an array that is reduced along ``axes``; ``order`` lists all axes from outermost to innermost in
+    memory."""
 
     shape: Shape
     axes: tuple[int, ...]
@@ -41,11 +44,12 @@ class Tiling(NamedTuple):
     counts: tuple[int, ...]
     """number of slices along each axis"""
     halvings: int = 0
-    """number of times that each contiguous row is halved; the axes outside the rows are cut into single indices"""
+    """how many times each contiguous row is halved; if rows are halved, the other axes are divided into single
+    indices"""
 
     @property
     def run(self) -> tuple[int, ...]:
-        """The axes that form one contiguous run in each row, outermost first; () if none is reduced."""
+        """Axes that form one contiguous run in each row, outermost first; () if the innermost axis is not reduced."""
         innermost_first = itertools.dropwhile(lambda axis: self.shape[axis] == 1, reversed(self.order))
         axes_of_run = itertools.takewhile(lambda axis: axis in self.axes or self.shape[axis] == 1, innermost_first)
         return tuple(reversed([axis for axis in axes_of_run if self.shape[axis] != 1]))
@@ -67,35 +71,36 @@ class Tiling(NamedTuple):
 
     @property
     def in_parts(self) -> bool:
-        """Whether rows are cut."""
+        """Whether rows are divided."""
         return self.halvings > 0 or any(self.counts[axis] > 1 for axis in self.axes)
 
     @property
     def parts(self) -> Shape:
-        """Shape of the partial results: along the reduced axes, one for each part."""
+        """Shape of the partial results; along a reduced axis, its size is the number of parts."""
         counts = [self.counts[axis] if axis in self.axes else size for axis, size in enumerate(self.shape)]
         if self.halvings:
             counts[self.run[-1]] = 1 << self.halvings
         return tuple(counts)
 
     def laid(self, order: tuple[int, ...], in_parts: bool) -> Tiling:
-        """Return the blocks of the array if it is stored in another ``order``.
+        """Return the tiling for the array stored in another ``order``.
 
-        ``in_parts`` permits cutting rows; if rows would have to be cut but may not be, the blocks stay as they are.
+        ``in_parts`` permits dividing rows. If rows would have to be divided, but this is not permitted, the tiling is
+        returned unchanged.
         """
         return tiling_of(self.shape, self.axes, self.most, in_parts, order) or self
 
     def indices(self) -> Iterator[tuple[Index, Index]]:
-        """Yield for each block, in memory order, its elements and the index of their partial results.
+        """Yield for each block, in memory order, its index in the array and its index in the partial results.
 
-        Only for tilings without halvings, whose blocks are cut along axes.
+        This is possible only if ``halvings`` is 0, so that blocks are divided along axes.
         """
         cuts_of_axis = [slices(self.shape[axis], self.counts[axis]) for axis in self.order]
         result_cuts = [
             [slice(part, part + 1) for part in range(len(cuts))] if axis in self.axes else cuts
             for axis, cuts in zip(self.order, cuts_of_axis, strict=True)
         ]
-        # Invert the permutation `order`: cuts are made from the outermost axis in memory, while indices follow the
+        # Invert the permutation `order`, because slices are listed in memory order, but indices are in the order of
         # axes.
         position_of_axis = sorted(range(len(self.order)), key=self.order.__getitem__)
         for block, result_block in zip(itertools.product(*cuts_of_axis), itertools.product(*result_cuts), strict=True):
@@ -110,8 +115,9 @@ def tiling_of(
 ) -> Tiling | None:
     """Return blocks of about ``most`` elements of an array that is reduced along ``axes``.
 
-    ``in_parts`` permits cutting rows; ``order`` lists all axes from the outermost in memory, or is () for row-major
-    order. Returns None if rows would have to be cut but may not be, or if there would be too many blocks.
+    ``in_parts`` permits dividing rows. ``order`` lists all axes from outermost to innermost in memory; () means
+    row-major order. Returns None if rows would have to be divided but this is not permitted, or if there would be too
+    many blocks.
 
     Example: ``tiling_of((1024, 4096), (1,), 1 << 18).counts`` is ``(16, 1)``: 16 blocks of 64 whole rows.
     """
@@ -123,8 +129,11 @@ def tiling_of(
 
 
 def _cut(shape: Shape, axes: tuple[int, ...], most: int, in_parts: bool, order: tuple[int, ...]) -> Tiling | None:
-    """Return the tiling of an array of more than ``most`` elements: long runs are halved; else axes that are not
-    reduced are cut first, then the others."""
+    """Return the tiling of an array of more than ``most`` elements.
+
+    If contiguous runs are long, they are halved. Otherwise the axes that are not reduced are divided first, then the
+    other axes.
+    """
     counts = [1] * len(shape)
     size = math.prod(shape)
     run = Tiling(shape, axes, order, most, tuple(counts)).run
@@ -132,8 +141,7 @@ def _cut(shape: Shape, axes: tuple[int, ...], most: int, in_parts: bool, order: 
     if length > most:
         halvings = 0
         while length > most:
-            # Follow the larger half: NumPy rounds the first half down to its unrolling, so the second is at least as
-            # long.
+            # Continue with the larger half. NumPy rounds the first half down, so the second half is at least as long.
             length -= half(length)
             halvings += 1
         counts = [1 if axis in run else size for axis, size in enumerate(shape)]
@@ -141,7 +149,7 @@ def _cut(shape: Shape, axes: tuple[int, ...], most: int, in_parts: bool, order: 
     extents = list(shape)
 
     def cut(axis: int, min_elements: int, indices: int) -> None:
-        """Cut an axis into slices of at least ``min_elements`` elements and at least ``indices`` indices."""
+        """Divide an axis into slices with at least ``min_elements`` elements and at least ``indices`` indices."""
         nonlocal size
         other_elements = size // extents[axis]
         counts[axis] = min(
@@ -150,7 +158,7 @@ def _cut(shape: Shape, axes: tuple[int, ...], most: int, in_parts: bool, order: 
         extents[axis] = -(-shape[axis] // counts[axis])
         size = other_elements * extents[axis]
 
-    # Keep rows whole if possible: first cut the axes that are not reduced, starting from the outermost.
+    # Do not divide rows if possible: first divide the axes that are not reduced, starting with the outermost.
     min_elements = most // (_RUN if in_parts else _LINE)
     inner, is_outermost = math.prod(shape), True
     for axis in order:
@@ -159,9 +167,9 @@ def _cut(shape: Shape, axes: tuple[int, ...], most: int, in_parts: bool, order: 
         if axis not in axes and size > most:
             if is_outermost:
                 cut(axis, 1, 1)
-            else:  # A single index between reduced axes would merge them into one run.
+            else:  # If there were only one index between reduced axes, these would become one contiguous run.
                 cut(axis, -(-min_elements // inner), 2)
-    # If blocks are still too large, rows must be cut: along reduced axes, but not within contiguous runs.
+    # If blocks are still too large, divide rows along reduced axes, but not within contiguous runs.
     if size > most and not in_parts:
         return None
     for axis in order:
@@ -171,12 +179,12 @@ def _cut(shape: Shape, axes: tuple[int, ...], most: int, in_parts: bool, order: 
 
 
 def half(length: int) -> int:
-    """Return where NumPy's pairwise summation halves a run of this length: at a multiple of its unrolling."""
+    """Return the position at which NumPy's pairwise summation halves a run of ``length`` elements."""
     return length // 2 - length // 2 % _UNROLLED
 
 
 def halved(length: int, halvings: int) -> list[tuple[int, int]]:
-    """Return the (start, stop) runs that result from halving a run of ``length`` elements repeatedly."""
+    """Return the runs (start, stop) that result from halving a run of ``length`` elements ``halvings`` times."""
     runs = [(0, length)]
     for _ in range(halvings):
         runs = [
@@ -188,16 +196,18 @@ def halved(length: int, halvings: int) -> list[tuple[int, int]]:
 
 
 def boxes(shape: Sequence[int], start: int, stop: int) -> list[Index]:
-    """Return the elements from ``start`` to ``stop`` of an array, in row-major order, as a few boxes of indices.
+    """Return a few indices (boxes) that together contain the elements ``start`` … ``stop`` − 1 of an array in row-major
+    order.
 
-    Whole rows form one box; the remainders of the first and the last row form separate boxes, in each dimension.
+    Whole rows are one box. The remainders of the first and the last row are separate boxes, and are divided
+    recursively.
     """
     if not shape:
         return [()]
     inner = math.prod(shape[1:])
-    # Whole rows between the two ends: from the first that begins at or after `start` to the last that ends by `stop`.
+    # Whole rows: the first one that begins at or after `start`, up to the last one that ends at or before `stop`.
     first, last = -(-start // inner), stop // inner
-    if first > last:  # within one row
+    if first > last:  # the range is within one row
         return [(slice(last, last + 1), *box) for box in boxes(shape[1:], start - last * inner, stop - last * inner)]
     parts: list[Index] = []
     if start < first * inner:

@@ -1,13 +1,14 @@
 """The simplifying rules, most specific first; importing this package creates the chain.
 
-Each module contains the rules of one theme. The first rule that applies to a node ends the chain, so the order decides
-if several could.
+Each module contains the rules for one subject. Rules are tried until one applies to a node, so their order matters if
+several rules could apply.
 """
 
 # The order of the imports is the order of the chain:
-# - stable forms of several operations first, because a simpler rule would replace log(exp(…)) inside one,
-# - structure of zeros and one-hots, and inverses, before identities, which match only one operation,
-# - declared properties after rules for specific operations, whose reasons are more precise.
+# - Stable forms of several operations come first, because a simpler rule would replace a log(exp(…)) that is a part of
+#   such a form.
+# - Rules for zeros and one-hot vectors, and for inverses, come before identities, which match only one operation.
+# - Rules for declared properties come after rules for specific operations, whose reasons are more precise.
 # isort: off
 from explorer.plan.rewrite.rules import (
     stability,

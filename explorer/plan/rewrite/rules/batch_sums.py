@@ -1,12 +1,13 @@
 """Sums that remain after batching: over all batch elements of a value, and over products of batch elements.
 
-A loop that accumulates a loss is a chain of additions over rows of batched values, and the gradient of a shared
-parameter is a sum of such rows. The first rule turns both into one operation: a chain in row order becomes a cumulative
-sum, which adds in that order, bit for bit; a sum without an order in the program becomes a reduction. The second rule
-turns a reduction of products into one product. Together they turn the gradient of a thousand samples into one
-contraction (assets/decisions/0003-lessons-from-batching-a-thousand-calls.md).
+A loop that accumulates a loss becomes a chain of additions of rows of batched values. The gradient of a shared
+parameter becomes a sum of such rows. The first rule converts both to one operation. A chain in the order of rows
+becomes a cumulative sum, which adds in this order and gives the same bits. A sum whose order the program does not
+specify becomes a reduction. The second rule converts a reduction of products to one product. Together, the rules
+convert the gradient for a thousand samples to one matrix product
+(assets/decisions/0003-lessons-from-batching-a-thousand-calls.md).
 
-The dtype in which terms are added stays the same; otherwise the rules decline.
+If the dtype in which terms are added would change, the rules decline.
 """
 
 # ruff: noqa: D102  # match() is documented once, by Rule
@@ -29,8 +30,8 @@ from explorer.plan.rewrite.matchers import MEMBERS, constant, member, never_minu
 from explorer.plan.rewrite.rule import Answer, Reason, Rule
 
 _MAX_OTHER_TERMS = 64
-"""maximum number of other terms along which a chain of additions is followed: a chain of 100,000 is matched only at its
-top"""
+"""maximum number of other terms up to which a chain of additions is followed; a chain of 100,000 additions is matched
+only at its last addition"""
 
 
 class SumOfMembers(Rule):
@@ -98,16 +99,16 @@ class SumOfMembers(Rule):
             reach = len(terms)
         else:
             last_row = member(terms[-1], graph)
-            # Examining every prefix of a chain of additions is quadratic, so only the addition of the last row is
-            # matched.
+            # Examining every prefix of a chain of additions would take quadratic time, so only the addition of the last
+            # row is matched.
             if last_row is None or last_row[1] != last_row[0].shape[0] - 1:
-                return None  # not the last addition of a chain
+                return None  # not the last addition of the chain
             reach = last_row[0].shape[0]
             ordered = _cumulative(node, graph)
             if ordered is not None:
                 return self.in_order.applied(ordered, found=reach, members=reach, whole=last_row[0])
         sources, other_terms = _terms(node, graph, 2 * reach + _MAX_OTHER_TERMS)
-        if not sources:  # rows that the sum broadcasts
+        if not sources:  # the sum broadcasts the rows
             return None
         sums: list[_Members] = []
         for rows in sources:
@@ -140,9 +141,10 @@ class SumOfMembers(Rule):
 
 
 def _cumulative(node: Expr, graph: PlanGraph) -> Expr | None:
-    """Record ((start + x[0]) + x[1]) + … + x[n − 1] as the last row of a cumulative sum; None for another chain."""
+    """Record ((start + x[0]) + x[1]) + … + x[n − 1] as the last row of a cumulative sum; return None if ``node`` has
+    another form."""
     last_row = member(graph.operands(node)[-1], graph)
-    if last_row is None or node.dtype.kind not in "fciu" or node.dtype.itemsize < 4:  # half precision adds in float32
+    if last_row is None or node.dtype.kind not in "fciu" or node.dtype.itemsize < 4:  # float16 adds in float32
         return None
     source, rows = last_row[0], last_row[0].shape[0]
     start: Expr | None = node
@@ -162,7 +164,7 @@ def _cumulative(node: Expr, graph: PlanGraph) -> Expr | None:
     ):
         return None
     if start is None or constant(start, graph) == 0:
-        # Starting from 0.0 differs if all rows are −0.0; adding 0.0 at the end gives the same 0.0.
+        # If all rows are −0.0, a sum that starts from 0.0 is 0.0. Adding 0.0 at the end gives the same result.
         total = Index0(rows - 1)(CumulativeSum(0)(source))
         if total.type is not node.type:
             return None
@@ -181,16 +183,16 @@ def _is_row(value: Expr, source: Expr, index: int, node: Expr, graph: PlanGraph)
 
 @dataclass(frozen=True, slots=True)
 class _Members:
-    """The rows of one value that are among the terms of a sum, by index."""
+    """Rows of one value that are terms of a sum, by row index."""
 
     whole: Expr
     terms: dict[int, Expr]
 
 
 def _terms(node: Expr, graph: PlanGraph, visits: int) -> tuple[list[_Members], list[Expr]]:
-    """Return the terms of a sum, and of inner sums without other readers: rows by value, and other terms.
+    """Return the terms of a sum: the rows, grouped by value, and the other terms.
 
-    At most ``visits`` sums are expanded.
+    Inner sums that have no other readers are expanded too, at most ``visits`` in all.
     """
     sources: dict[int, _Members] = {}
     other_terms: list[Expr] = []
@@ -215,7 +217,7 @@ def _terms(node: Expr, graph: PlanGraph, visits: int) -> tuple[list[_Members], l
 
 
 class SumOfProducts(Rule):
-    """Σᵢ Aᵢ @ Bᵢ over the first axis is one matrix product, so a shared parameter's gradient is one contraction."""
+    """Σᵢ Aᵢ @ Bᵢ over the first axis is one matrix product; so is the gradient of a shared parameter."""
 
     numerics = "reordering"
     roots = (Sum,)
@@ -259,7 +261,7 @@ class SumOfProducts(Rule):
         if producer(product, Matmul) is None or reduction.axes != (0,) or reduction.keepdims:  # type: ignore[attr-defined]
             return None
         if product.ndim != 3:
-            return None  # adds the rows of one product, or stacks of products
+            return None  # the sum adds the rows of one product, or stacks of products
         a, b = graph.operands(product)
         if a.ndim != 3 or b.ndim != 3 or a.shape[0] != b.shape[0]:
             return self.rank.declined(product=product)

@@ -1,8 +1,9 @@
-"""Rules by declared properties (idempotent, involution, even, monotone), which also apply to custom operations.
+"""Rules that depend on declared properties (idempotent, involution, even, monotone). They also apply to user-defined
+operations.
 
-They refer to no specific operation: a class that declares ``is_even = True`` is simplified like cos. Since a wrong
-declaration would change values, the laws in tests/laws check the declarations of all registered operations against
-their kernels.
+The rules refer to no specific operation: a class that declares ``is_even = True`` is simplified like cos. A wrong
+declaration would change values. The laws in tests/laws therefore check the declarations of all registered operations
+against their kernels.
 """
 
 # ruff: noqa: D102  # match() and takes() are documented once, by Rule
@@ -184,8 +185,8 @@ class EvenOfNegative(Rule):
 class ExtremeBeforeMonotone(Rule):
     """The maximum of f(x) is f of the maximum of x if f never decreases, so f is computed for fewer elements.
 
-    The result is f of one of the elements either way. If several x have equal f(x), another one may be chosen, so that
-    a zero may have the other sign.
+    In both cases the result is f of one of the elements. If several elements have equal f(x), another element may be
+    chosen, so a zero may have the other sign.
     """
 
     numerics = "rounding"

@@ -1,7 +1,7 @@
 """Unnecessary copies between devices: round trips, and copies of constants.
 
-A copy is the most expensive operation of a small program, because it waits for the other device. No rule moves an
-operation to another device, though: the user decides where a program computes.
+A copy is the most expensive operation of a small program, because it waits for the other device. However, no rule moves
+an operation to another device, because the user decides where a program computes.
 """
 
 # ruff: noqa: D102  # match() is documented once, by Rule
@@ -39,7 +39,7 @@ class RoundTripCopy(Rule):
 
 
 class RecreateConstantOnDevice(Rule):
-    """A described constant is created on the target device instead of copied, because its elements are not stored."""
+    """A structured constant is created on the target device instead of copied, because its elements are not stored."""
 
     numerics = "exact"
     roots = (ToDevice,)

@@ -1,8 +1,8 @@
-"""Identity operations, which are replaced by their operand.
+"""Identity operations: they are replaced by their operand.
 
-Results must be identical to the bit, for every operand including zeros, infinities and NaN. Although 0.0 and −0.0 are
-equal, 1 / x distinguishes them, so x + 0.0 is kept (assets/decisions/0010-numbers-follow-ieee-754.md).
-Most such operations are not written by users, but result from gradients, batching and files.
+The result must have the same bits as the operand, for every operand including zeros, infinities and NaN. 0.0 and −0.0
+are equal, but 1 / x distinguishes them, so x + 0.0 is kept (assets/decisions/0010-numbers-follow-ieee-754.md). Most
+identity operations are not written by users; they result from gradients, batching and files.
 """
 
 # ruff: noqa: D102  # match() is documented once, by Rule
@@ -39,8 +39,8 @@ from explorer.plan.rewrite.rule import Answer, Reason, Rule
 class NeutralNumber(Rule):
     """x + (−0.0), x − 0, x · 1, x / 1 and x to the power 1 are x, for every x; for integers, so is x + 0.
 
-    A floating x + 0.0 is kept: for x = −0.0 it is 0.0, which 1 / x distinguishes. So are products and quotients of
-    complex numbers, whose parts are also multiplied by 0. See assets/decisions/0010.
+    A floating x + 0.0 is kept, because for x = −0.0 it is 0.0, and 1 / x distinguishes the two. Products and quotients
+    of complex numbers are kept too, because their parts are also multiplied by 0. See assets/decisions/0010.
     """
 
     numerics = "exact"
@@ -101,8 +101,8 @@ class NoOp(Rule):
     """An identity transpose, a full slice, a reshape to the same shape or a reduction over no axes is its operand.
 
     The same holds for zero-width padding, concatenation of one tensor, limits of −∞ and ∞, a copy to the same device,
-    and adaptive pooling to the images' own size. A reduction over axes of size 1 is its operand, too, except that a
-    floating sum starts from 0.0, so −0.0 becomes 0.0.
+    and adaptive pooling to the images' own size. A reduction over axes of size 1 is its operand too. A floating sum is
+    an exception: it starts from 0.0, so −0.0 becomes 0.0.
     """
 
     numerics = "exact"
@@ -172,7 +172,7 @@ class NoOp(Rule):
 
 
 def _is_unlimited(operation: Clip) -> bool:
-    """Whether every number is between the limits."""
+    """Return whether every number is between the limits of ``operation``."""
     return operation.low in (None, -math.inf) and operation.high in (None, math.inf)
 
 
@@ -198,7 +198,7 @@ class SumOfOne(Rule):
 class RedundantActivation(Rule):
     """relu(x) and |x| are x if x is known to be nonnegative, for example if x is the result of relu.
 
-    √x is excluded: √(−0.0) is −0.0, which |·| turns into 0.0; relu keeps −0.0.
+    √x is excluded for |x|: √(−0.0) is −0.0, and its absolute value is 0.0. Relu keeps −0.0.
     """
 
     numerics = "exact"
@@ -228,7 +228,7 @@ class RedundantActivation(Rule):
 
 
 class IndexOfStack(Rule):
-    """An element of a stack is the operand at its index.
+    """The element of a stack at an index is the operand with this index.
 
     Batching stacks some operands that are later read individually.
     """
@@ -263,7 +263,7 @@ class IndexOfStack(Rule):
 
 
 class StackOfMembers(Rule):
-    """A stack of all rows of one value, in order, is that value."""
+    """A stack of all rows of one value, in order, is this value."""
 
     numerics = "exact"
     roots = (Stack,)

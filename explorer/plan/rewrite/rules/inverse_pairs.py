@@ -1,9 +1,9 @@
 """Pairs of operations in which the outer one inverts the inner one.
 
-In exact arithmetic f⁻¹(f(x)) is x wherever f is defined. In floating point the round trip loses digits, or all of them
-if f overflows (log(exp(1000)) is ∞), so removing both operations makes values more exact. The rules must prove that f
-is defined at x: exp(log(x)) is NaN for a negative x, and removing the pair would hide that. Signs are derived only from
-structure (matchers.py), since no plan depends on values.
+In exact arithmetic f⁻¹(f(x)) is x wherever f is defined. In floating point, some digits are lost, or all of them if f
+overflows (log(exp(1000)) is ∞). Removing both operations therefore makes values more accurate. The rules must prove
+that f is defined at x: for a negative x, exp(log(x)) is NaN, and removing the pair would hide this. Signs are derived
+only from structure (matchers.py), because no plan depends on values.
 """
 
 # ruff: noqa: D102  # match() is documented once, by Rule
@@ -33,11 +33,11 @@ _INVERSES: dict[tuple[type[Operation], type[Operation]], str] = {
     (Arctanh, Tanh): "",
     (Expm1, Log1p): "≥ 0",
 }
-"""(function, function that it inverts) → the numbers for which it does; "" for all numbers"""
+"""(function, function that it inverts) → condition on the operand for which this is true; "" for all numbers"""
 
 
 class InversePair(Rule, abstract=True):
-    """Two operations of which the outer one inverts the inner one."""
+    """Pair of operations in which the outer one inverts the inner one."""
 
     numerics = "rounding"
     undone = Reason(
@@ -243,7 +243,7 @@ class TransposeOfTranspose(Rule):
 class ReshapeOfReshape(Rule):
     """Of two successive reshapes only the last one has an effect.
 
-    A reshape keeps the order of the elements, whatever the intermediate shape.
+    Reshapes keep the order of the elements, so the intermediate shape does not matter.
     """
 
     numerics = "exact"
@@ -308,5 +308,5 @@ class WideningRoundTrip(Rule):
 
 
 def _types(x: Expr, node: Expr, y: Expr) -> dict[str, object]:
-    """Return the facts of a pair that is kept because of its types."""
+    """Return the facts about a pair of operations that is kept because of its types."""
     return {"x": x, "given": repr(x.type), "wanted": repr(node.type), "outer": node, "inner": y}

@@ -1,4 +1,4 @@
-"""Control flow known before the run: conditions with a known branch, loops without iterations."""
+"""Control flow that is known before the run: conditions whose value is known, and loops that have no iterations."""
 
 # ruff: noqa: D102  # match() is documented once, by Rule
 
@@ -17,13 +17,13 @@ from explorer.plan.rewrite.matchers import constant
 from explorer.plan.rewrite.rule import Answer, Reason, Rule
 
 _DEPTH = 16
-"""maximum number of consecutive operations between constants and a condition"""
+"""maximum number of consecutive operations between the constants and the condition"""
 
 
 def known_scalar(node: Expr, graph: PlanGraph, depth: int = _DEPTH) -> Number | None:
-    """Return the value of a scalar computed only from described constants; None for other nodes.
+    """Return the value of a scalar that is computed only from structured constants, or None for other nodes.
 
-    Constants are folded after the rules of a sweep, so a condition is still the comparison as written.
+    Constants are folded only at the end of a sweep, so at this time the condition is still the recorded comparison.
     """
     value = constant(node, graph)
     operands = graph.operands(node)
@@ -41,7 +41,7 @@ def known_scalar(node: Expr, graph: PlanGraph, depth: int = _DEPTH) -> Number | 
 
 
 class KnownCondition(Rule):
-    """ex.cond with a constant condition is a call of the selected function."""
+    """ex.cond with a constant condition becomes a call of the selected function."""
 
     numerics = "exact"
     roots = (Cond,)
@@ -63,7 +63,7 @@ class KnownCondition(Rule):
 
 
 class LoopWithoutTurns(Rule):
-    """The result of a loop without iterations is its initial state."""
+    """The result of a loop that has no iterations is its initial state."""
 
     numerics = "exact"
     roots = (WhileLoop, Scan, Item)
@@ -76,7 +76,7 @@ class LoopWithoutTurns(Rule):
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         is_item = isinstance(node.operation, Item)
-        # an Item has an index
+        # the operation of an Item has an index
         (loop, *_), index = (graph.operands(node), node.operation.index) if is_item else ((node,), 0)  # type: ignore[attr-defined]
         operation = loop.operation
         if isinstance(operation, WhileLoop):
@@ -91,6 +91,6 @@ class LoopWithoutTurns(Rule):
             why = "its sequences have no elements"
         else:
             return None
-        if node.type != state[index].type:  # a loop with several results, read through items
+        if node.type != state[index].type:  # a loop with several results, which are read through Items
             return None
         return self.no_turns.applied(state[index], loop=loop, why=why)

@@ -1,9 +1,10 @@
-"""Norms before a product: per-channel factors and terms of a product's operand move into its weights.
+"""Norms before a product: factors and terms that are applied to each channel of an operand move into the weights of the
+product.
 
 A batch norm with stored statistics, or the scale and shift of a layer norm, thus disappears into the product that
-follows. A factor scales the rows of the weights. A term t becomes t ∗ W, one number per output channel. It cannot move
-if the product pads, because t is not added to the zeros of the padding. All steps around the operand move together,
-because each one may cost more than it saves if weights are scaled in every run.
+follows. A factor scales the rows of the weights. A term t becomes t ∗ W, one number for each output channel. A term
+cannot move if the product pads its operand, because t is not added to the zeros of the padding. All steps are moved
+together: if weights are scaled in every run, a single step may cost more than it saves.
 """
 
 # ruff: noqa: D102  # match() is documented once, by Rule
@@ -26,11 +27,12 @@ from explorer.plan.rewrite.rules.scale_into_weights import DIGITS, IntoWeights, 
 
 _ARITHMETIC = (Add, Subtract, Multiply, Divide, Negative)
 _STEPS = 16
-"""maximum number of factors and terms around one operand that are moved"""
+"""maximum number of factors and terms that are moved for one operand"""
 
 
 class NormIntoWeights(IntoWeights):
-    """(x · s + t) ∗ W is x ∗ (s · W) + t ∗ W if s and t depend only on weights, with one number per row of W."""
+    """(x · s + t) ∗ W is x ∗ (s · W) + t ∗ W if s and t depend only on weights and have one number for each row of
+    W."""
 
     moved = Reason(
         "norm_into_weights",
@@ -74,7 +76,7 @@ class NormIntoWeights(IntoWeights):
         for index, x in enumerate(operands if isinstance(node.operation, Matmul) else operands[:1]):
             if not isinstance(x.operation, _ARITHMETIC) or _never_pays(_STEPS * x.size, graph):
                 continue
-            # The other factor is an input, too: scaling it in each run saves nothing.
+            # If the other factor is an input too, scaling it in each run saves nothing.
             if not _is_weights(operands[1 - index], graph):
                 continue
             answer = self._move(_Product(node, index, operands[1 - index]), x, graph)
@@ -83,14 +85,15 @@ class NormIntoWeights(IntoWeights):
         return None
 
     def _move(self, product: _Product, x: Expr, graph: PlanGraph) -> Answer:
-        """Return the answer for one operand of a product: move all of its per-channel steps, or decline."""
+        """Return the answer for one operand of a product: move all steps that are applied to its channels, or
+        decline."""
         node, weights = product.node, product.weights
         walk = _Walk(x, product, graph)
         steps: list[_Step] = []
         while len(steps) < _STEPS and (step := walk.next()) is not None:
             steps.append(step)
         saved = sum([step.node.size for step in steps])
-        # Report the end of the walk only if moving could have paid off.
+        # Report why no further step can be moved only if moving it could save time.
         if not steps or _never_pays(saved, graph):
             return None if _never_pays(x.size, graph) else walk.declined
         parts = [x, walk.value, weights, *[step.constant for step in steps if step.constant is not None]]
@@ -113,7 +116,8 @@ class NormIntoWeights(IntoWeights):
 
 @dataclass(frozen=True)
 class _Product:
-    """A product, the index of the operand whose channels are scaled, and the weights at the other index."""
+    """Product, with the index of the operand whose channels are scaled, and the weights, which are the other
+    operand."""
 
     node: Expr
     place: int
@@ -121,7 +125,7 @@ class _Product:
 
     @property
     def axis(self) -> int:
-        """Axis of the operand along which the product sums."""
+        """Axis of the operand over which the product sums."""
         x = self.node.operands[self.place]
         if isinstance(self.node.operation, Matmul):
             return x.ndim - 1 if self.place == 0 else max(0, x.ndim - 2)
@@ -129,18 +133,18 @@ class _Product:
 
     @property
     def borders(self) -> bool:
-        """Whether some result elements sum fewer operand elements than others, as next to padding."""
+        """Return whether some elements of the result are sums over fewer elements than others, as next to padding."""
         operation = self.node.operation
         if isinstance(operation, Conv2d):
             return any(count for sides in operation.padding for count in sides)
         return isinstance(operation, Conv2dImageGradient)
 
     def over(self, x: Expr, weights: Expr) -> Expr:
-        """Record the same product with other operands."""
+        """Record the same product of other operands."""
         return self.node.operation(*((x, weights) if self.place == 0 else (weights, x)))
 
     def by_channel(self, channels: Expr) -> Expr:
-        """Return per-channel numbers, or one for all channels, in a shape that broadcasts with the weights."""
+        """Reshape ``channels``, one number for each channel or one for all, so that it broadcasts with the weights."""
         operation, shape = self.node.operation, self.weights.shape
         if channels.size == 1:
             return reshape(channels, ())
@@ -157,7 +161,7 @@ class _Product:
         return reshape(by_group, (shape[0], group_channels, 1, 1))
 
     def of(self, channels: Expr, weights: Expr) -> Expr:
-        """Record the product of an operand whose channels have these values everywhere; the result gains this term."""
+        """Record the product for an operand that has the value ``channels[c]`` everywhere in channel c."""
         if isinstance(self.node.operation, Conv2d):
             return reshape((weights * self.by_channel(channels)).sum(axis=(1, 2, 3)), (weights.shape[0], 1, 1))
         x = self.node.operands[self.place]
@@ -170,7 +174,7 @@ class _Product:
 
 @dataclass(frozen=True)
 class _Step:
-    """One operation on a value: arithmetic with a constant, or negation."""
+    """One operation applied to a value: arithmetic with a constant, or negation."""
 
     node: Expr
     constant: Expr | None
@@ -179,12 +183,14 @@ class _Step:
 
     @property
     def adds(self) -> bool:
-        """Whether the step adds, rather than multiplies."""
+        """Return whether the step adds or subtracts; otherwise it multiplies, divides or negates."""
         return isinstance(self.node.operation, (Add, Subtract))
 
     def into(self, product: _Product, weights: Expr, terms: list[tuple[Expr, bool]]) -> Expr:
-        """Return the weights with this step applied. If the step adds, append its term and whether it is negative to
-        ``terms``."""
+        """Return ``weights`` with this step applied.
+
+        If the step adds, append (term, whether the term is subtracted) to ``terms``.
+        """
         operation = self.node.operation
         if self.constant is None:
             return -weights
@@ -196,15 +202,15 @@ class _Step:
 
 
 class _Walk:
-    """Walk from a product's operand down through the operations that scale or shift it per channel."""
+    """Steps that scale or shift the channels of a product's operand, found from the last step to the first."""
 
     def __init__(self, value: Expr, product: _Product, graph: PlanGraph) -> None:
         self.value, self.product, self.graph = value, product, graph
         self.declined: Declined | None = None
-        """the decision about the end of the walk, if one is recorded"""
+        """the decision why no further step can be moved, if there is one"""
 
     def next(self) -> _Step | None:
-        """Return the outermost remaining step, and continue below it; None if the value is not computed per channel."""
+        """Return the last step that was not returned yet, or None if there is no further step that can be moved."""
         node, graph = self.value, self.graph
         if not isinstance(node.operation, _ARITHMETIC) or (graph.has_parameters and is_constant(node, graph)):
             return None
@@ -224,7 +230,7 @@ class _Walk:
         return None
 
     def _below(self, step: _Step, inner: Expr) -> _Step | None:
-        """Continue below a step and return it; return None if it may not move."""
+        """Return ``step`` and continue before it; return None if the step cannot be moved."""
         if step.adds and self.product.borders:
             self.declined = NormIntoWeights.padding.declined(product=self.product.node, norm=step.node)
             return None
@@ -237,17 +243,18 @@ class _Walk:
 
 
 def _is_weights(value: Expr, graph: PlanGraph) -> bool:
-    """Whether a value depends only on weights; in a run without inputs, whether it is stored."""
+    """Return whether ``value`` depends only on weights; if the program has no inputs, whether it is a stored tensor."""
     return is_constant(value, graph) if graph.has_parameters else not named(value, graph).operands
 
 
 def _never_pays(saved: int, graph: PlanGraph) -> bool:
-    """Whether even a decline is pointless, because scaling the weights takes longer than it can save."""
+    """Return whether scaling the weights certainly takes longer than it saves, so that not even a declined decision is
+    useful."""
     return not graph.has_parameters and saved / REFERENCE_COST_MODEL.flops < REFERENCE_COST_MODEL.call
 
 
 def _decline_if_costly(steps: list[_Step], weights: Expr, saved: int, graph: PlanGraph) -> Declined | None:
-    """Decline if weights would be scaled in every run and that takes longer than it saves."""
+    """Decline if the weights would be scaled in every run, and this takes longer than it saves."""
     if graph.has_parameters:
         return None
     saved_us = saved / REFERENCE_COST_MODEL.flops

@@ -1,7 +1,8 @@
-"""Operations under policies, which are replaced by the operations that implement them.
+"""Operations under policies: they are replaced by the operations that implement the policies.
 
-No other rule matches an operation under policies, because no rule names its class: a rule that does not know policies
-cannot violate one (assets/decisions/0011-an-operation-under-policies-is-another-operation.md).
+No other rule matches an operation under policies, because its class is not among the rule's roots. A rule that does not
+consider policies therefore cannot violate them
+(assets/decisions/0011-an-operation-under-policies-is-another-operation.md).
 """
 
 # ruff: noqa: D102  # match() is documented once, by Rule
@@ -15,7 +16,7 @@ from explorer.plan.rewrite.rule import Answer, Reason, Rule
 
 
 class UnderPolicies(Rule):
-    """An operation under policies is the operation that implements them, such as a product for a sum."""
+    """An operation under policies is the operation that implements them, such as a product in place of a sum."""
 
     numerics = "exact"
     roots = (Adjusted,)

@@ -1,14 +1,15 @@
-"""Factors and terms that depend only on weights, which move into the weights of the product before them.
+"""Factors and terms that depend only on weights: they move into the weights of the preceding product.
 
 A batch norm with stored statistics thus disappears into the preceding convolution or matrix product. The rules do not
-recognise a batch norm as such: they move one factor or term after another, based on shapes, so that they handle any
-affine layer.
+look for batch norms. They move one factor or term after another, based on shapes, so they work for any affine layer.
 
-(x ∗ W) · s and x ∗ (W · s) are equal in exact arithmetic. In floating point W · s may overflow or underflow although
-the program does not, so only ``numerics="fast"`` allows it in general. The plan of a net knows the weights, so their
-values are computed, and the rules apply if the values show that the error is that of a reordered sum, as in every
-inference engine. If a program receives inputs at each run, scaled weights are computed once (the pass `Constants`);
-without parameters they would be computed in every run, and the prices decide whether that pays off.
+(x ∗ W) · s and x ∗ (W · s) are equal in exact arithmetic. In floating point, W · s may overflow or underflow although
+the program as written does not, so in general only ``numerics="fast"`` permits the rewrite. In the plan of a net, the
+weights are known. Their values are then computed, and the rules apply if the values show that the error is no larger
+than for a reordered sum, as in every inference engine.
+
+If a program has inputs, scaled weights are computed once (the pass `Constants`). If it has none, they would be computed
+in every run, and the rules apply only if the estimated cost is lower.
 """
 
 # ruff: noqa: D102  # match() is documented once, by Rule
@@ -36,33 +37,35 @@ from explorer.plan.rewrite.rule import Answer, Declined, Reason, Rule
 _SUMS = (Add, Subtract)
 
 DIGITS = 4
-"""minimum itemsize in bytes whose range leaves room for weights times factors: float16 ends at 65504"""
+"""minimum itemsize in bytes; the range of smaller dtypes is too small for weights times factors (float16 ends at
+65504)"""
 
 
 _LARGE = 2.0**-8
-"""maximum constant next to a product, relative to its largest weight, as a fraction of 1 / eps"""
+"""maximum ratio of a term to the product's largest weight, as a fraction of 1 / eps"""
 _MAX_NODES = 12
-"""maximum number of examined nodes of an operand, such as a number, its zero point, and views of both"""
+"""maximum number of nodes that are examined for one operand, such as a number, its zero point, and views of both"""
 _MAX_EXAMINED = 1 << 22
-"""maximum number of elements computed for examination, unless the weights they depend on have more"""
+"""maximum number of elements of a constant that are computed to examine it, unless its weights have more elements"""
 
 
 class Affine(NamedTuple):
-    """A product with weights, and optionally a constant term: ``value`` is the product, or product ± term."""
+    """Product with weights, and optionally a constant term; ``value`` is the product, or the product plus or minus the
+    term."""
 
     value: Expr
     product: Expr
     term: Expr | None = None
 
     def with_product(self, product: Expr, term: Expr | None) -> Expr:
-        """Record the same form with another product and term."""
+        """Record the same form for another product and term."""
         if term is None:
             return product
         return product - term if isinstance(self.value.operation, Subtract) else product + term
 
 
 class IntoWeights(Rule, abstract=True):
-    """Per-column or per-channel factors and terms move into the weights of a product or convolution."""
+    """Base class: factors and terms for columns or channels move into the weights of a product or convolution."""
 
     numerics = "reassociating"
     other_consumers = Reason(
@@ -108,7 +111,7 @@ class IntoWeights(Rule, abstract=True):
 
 
 class FactorIntoWeights(IntoWeights):
-    """(x ∗ W + b) · s is x ∗ (W · s) + b · s if s depends only on weights, with one number per column of W."""
+    """(x ∗ W + b) · s is x ∗ (W · s) + b · s if s depends only on weights and has one number for each column of W."""
 
     moved = Reason(
         "factor_into_weights",
@@ -162,7 +165,7 @@ class FactorIntoWeights(IntoWeights):
         weights = [operand for operand in graph.operands(product) if is_constant(operand, graph)]
         axes = varying(factor, node)
         constant = is_constant(factor, graph)
-        # A factor with the result's own shape multiplies two values and is no per-column scale: no decision is needed.
+        # If the factor has the shape of the result, it is not a scale for columns, and no decision is needed.
         by_element = len(axes) == node.ndim and (node.ndim > 1 or not constant)
         if not weights or by_element:
             return None
@@ -174,7 +177,7 @@ class FactorIntoWeights(IntoWeights):
                     part=named(part, graph),
                     operation=(affine.value if part is affine.term else node).operation.name,
                 )
-        # With another dtype, or if the factor broadcasts the product, it would be a different product.
+        # If the dtype differs, or the factor broadcasts the product, the new product would have another type.
         if node.type is not product.type or factor.dtype != node.dtype:
             return other_type(product, node, factor)
         placement = _placement(product, axes, graph)
@@ -189,7 +192,7 @@ class FactorIntoWeights(IntoWeights):
         declined = _read_elsewhere(node, affine, graph) or _decline_if_costly([scaled, affine.term], node, graph)
         if declined is not None:
             return declined
-        # The factor may also be a divisor, so the node's own operation is applied to the weights.
+        # Apply the operation of the node to the weights, because it may be a division.
         operands = list(graph.operands(product))
         operands[index] = node.operation(scaled, reshape(factor, shape_in_weights))
         term = None if affine.term is None else node.operation(affine.term, factor)
@@ -279,7 +282,8 @@ class TermsOfWeights(IntoWeights):
 
 
 def _affine(value: Expr, graph: PlanGraph) -> Affine | None:
-    """Return a value as a product with weights and a constant per-channel term, if any; None for other values."""
+    """Return ``value`` as a product with weights and an optional constant term for channels; return None for other
+    values."""
     if _is_linear_product(value):
         return Affine(value, value)
     if not isinstance(value.operation, _SUMS):
@@ -293,7 +297,7 @@ def _affine(value: Expr, graph: PlanGraph) -> Affine | None:
 
 
 def _value(node: Expr, graph: PlanGraph) -> Array:
-    """Return the value of a constant that is computed from known weights."""
+    """Return the value of a constant, computed from known weights."""
     values: dict[int, Array] = {}
     pending = [node]
     while pending:
@@ -314,7 +318,7 @@ def _value(node: Expr, graph: PlanGraph) -> Array:
 
 
 def _why_unknown(product: Expr, constants: Sequence[Expr | None], graph: PlanGraph) -> str:
-    """Return why the values of constants are unknown to a plan; "" if they are known."""
+    """Return why the values of ``constants`` are not known to the plan, or "" if they are known."""
     device = product.type.device
     if device is not cpu:
         return f"nothing is known: they are on the device {device.name}"
@@ -333,15 +337,16 @@ def _why_unknown(product: Expr, constants: Sequence[Expr | None], graph: PlanGra
 
 
 def _overflow(constants: Sequence[Expr | None], graph: PlanGraph) -> str:
-    """Describe which constant of a rewritten program is not finite; "" if all are."""
+    """Return a description of the problem if a constant of the rewritten program is not finite, otherwise ""."""
     finite = all(np.isfinite(_value(each, graph)).all() for each in constants if each is not None)
     return "" if finite else "a constant would be ∞ or NaN"
 
 
 def _factor_harm(weights: Expr, scaled: Expr, channels: Shape, graph: PlanGraph) -> str:
-    """Describe how scaled weights overflow or lose digits, channel by channel; "" if they do not.
+    """Return a description of how scaled weights overflow or lose digits, or "" if they do not.
 
-    Below tiny / eps², small weights of a channel would underflow although they are significant next to its largest one.
+    Each channel is examined: if its largest weight is below tiny / eps², smaller weights would underflow although they
+    are significant.
     """
     limits = np.finfo(weights.dtype)
     axes = tuple([axis for axis, size in enumerate(channels) if size == 1])
@@ -357,9 +362,10 @@ def _factor_harm(weights: Expr, scaled: Expr, channels: Shape, graph: PlanGraph)
 
 
 def _terms_harm(product: Expr, terms: Sequence[Expr], graph: PlanGraph) -> str:
-    """Describe a term so large that the product's digits are lost next to it; "" if there is none.
+    """Return a description of a term that is so large that adding it loses the product's digits, or "" if there is
+    none.
 
-    A program may add and subtract a large number to round to integers.
+    For example, a program may add and subtract a large number to round to integers.
     """
     if product.dtype.kind not in "fc":  # integers wrap around in any order
         return "" if product.dtype.kind in "iu" else f"{product.dtype} has too few digits"
@@ -372,8 +378,8 @@ def _terms_harm(product: Expr, terms: Sequence[Expr], graph: PlanGraph) -> str:
 
 
 def _is_integral(value: Expr, graph: PlanGraph) -> bool:
-    """Whether a value has integer values in a floating dtype: converted integers, possibly minus others, as zero
-    points."""
+    """Return whether a value contains integers in a floating dtype: converted integers, possibly minus other integers
+    (zero points)."""
     remaining = [value]
     for _ in range(_MAX_NODES):
         if not remaining:
@@ -391,23 +397,26 @@ def _is_integral(value: Expr, graph: PlanGraph) -> bool:
 
 
 def _is_linear_product(node: Expr) -> bool:
-    """Whether a node is a product whose result has axes of its operands."""
+    """Return whether ``node`` is a product whose result keeps axes of its operands."""
     return _keeps_axes(type(node.operation))
 
 
 def _keeps_axes(operation_class: type[Operation]) -> bool:
-    """Whether operations of a class are linear and declare which axes of their operands the result has."""
+    """Return whether operations of this class are linear and declare which axes of their operands the result keeps."""
     return operation_class.linear and operation_class.kept_axes is not Operation.kept_axes
 
 
 def varying(factor: Expr, node: Expr) -> list[int]:
-    """Return the axes of the result along which a broadcast factor varies."""
+    """Return the axes of the result along which ``factor`` varies; along the other axes it is broadcast."""
     missing = node.ndim - factor.ndim
     return [missing + axis for axis, size in enumerate(factor.shape) if size != 1]
 
 
 def _placement(product: Expr, axes: list[int], graph: PlanGraph) -> tuple[int, Shape] | None:
-    """Return the index of the smallest constant operand that has the axes, and the factor's shape for it; else None."""
+    """Find the smallest constant operand of ``product`` that has ``axes``; return None if there is none.
+
+    Returns its index, and the shape in which the factor broadcasts with it.
+    """
     fitting: list[tuple[int, int, Shape]] = []
     operands = graph.operands(product)
     for index, operand in enumerate(operands):
@@ -424,7 +433,7 @@ def _placement(product: Expr, axes: list[int], graph: PlanGraph) -> tuple[int, S
 
 
 def _read_elsewhere(node: Expr, affine: Affine, graph: PlanGraph) -> Declined | None:
-    """Decline if another operation reads the product, which would then be computed twice."""
+    """Decline if another operation reads the product, because it would then be computed twice."""
     for read in (affine.value, affine.product):
         consumers = graph.consumers(read)
         if consumers > 1:
@@ -435,17 +444,19 @@ def _read_elsewhere(node: Expr, affine: Affine, graph: PlanGraph) -> Declined | 
 
 
 def _is_prepared(affine: Affine, graph: PlanGraph) -> bool:
-    """Whether the product itself depends only on weights: it is computed once, with everything applied to it."""
+    """Return whether the product itself depends only on weights; it is then computed once, with everything applied to
+    it."""
     return graph.has_parameters and is_constant(affine.product, graph)
 
 
 def _never_pays(node: Expr, graph: PlanGraph) -> bool:
-    """Whether even a decline is pointless, because scaling the weights takes longer than the node."""
+    """Return whether scaling the weights certainly takes longer than ``node``, so that not even a declined decision is
+    useful."""
     return not graph.has_parameters and node.size / REFERENCE_COST_MODEL.flops < REFERENCE_COST_MODEL.call
 
 
 def _decline_if_costly(scaled: list[Expr | None], node: Expr, graph: PlanGraph) -> Declined | None:
-    """Decline if weights would be scaled in every run and that takes longer than the node."""
+    """Decline if the weights would be scaled in every run, and this takes longer than ``node``."""
     if graph.has_parameters:
         return None
     saved_us = node.size / REFERENCE_COST_MODEL.flops
@@ -458,19 +469,23 @@ def _decline_if_costly(scaled: list[Expr | None], node: Expr, graph: PlanGraph) 
 
 
 def other_type(product: Expr, node: Expr, other: Expr) -> Declined:
-    """Decline if the weights, and the values to move into them, do not share one dtype with enough range."""
+    """Return the decision to decline because the weights and the values to move have different dtypes, or too small a
+    range."""
     return IntoWeights.dtype.declined(
         product=product, given=repr(product.type), other=other, beside=repr(other.type), wanted=repr(node.type)
     )
 
 
 def named(value: Expr, graph: PlanGraph) -> Expr:
-    """Return the value below views: a weight has a name that sentences can show, unlike a reshape of it."""
+    """Return the value of which ``value`` is a view.
+
+    Sentences can show the name of a weight, but a reshape of it has no name.
+    """
     while value.operation.view and (operands := graph.operands(value)):
         value = operands[0]
     return value
 
 
 def _size(node: Expr) -> int:
-    """Return the number of elements, as a sort key."""
+    """Return the number of elements, used as a sort key."""
     return node.size

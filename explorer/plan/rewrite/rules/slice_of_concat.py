@@ -1,7 +1,7 @@
 """Slices and concatenations that cancel each other, so that no elements are joined only to be split again.
 
-Gates of a recurrent layer, and heads of attention, are written this way: matrices joined for one product, whose result
-is split again.
+Gates of recurrent layers and heads of attention are written this way: matrices are joined for one product, and the
+result is split again.
 """
 
 # ruff: noqa: D102  # match() is documented once, by Rule
@@ -38,7 +38,7 @@ class SliceOfSlice(Rule):
         (y,) = graph.operands(node)
         inner, outer = producer(y, Slice), producer(node, Slice)
         if inner is None or outer is None or member(node, graph) is not None:
-            return None  # batch elements are recognised as such
+            return None  # other rules recognise the slices of batch elements
         (x,) = graph.operands(y)
         outer_spans = iter(outer.spans)
         spans = tuple([span if isinstance(span, int) else _compose(span, next(outer_spans)) for span in inner.spans])
@@ -46,10 +46,10 @@ class SliceOfSlice(Rule):
 
 
 class SliceOfConcatenation(Rule):
-    """A slice of concatenated tensors that is within one of them is a slice of that tensor.
+    """A slice of concatenated tensors that is within one of them is a slice of this tensor.
 
-    After batching, a thousand slices of one concatenation of a thousand tensors are common. The position of a slice is
-    therefore found by bisection, among starts cached from the previous node.
+    After batching, a concatenation of a thousand tensors with a thousand slices is common. The tensor is therefore
+    found by bisection of the start indices, which are cached from the previous node.
     """
 
     numerics = "exact"
@@ -86,7 +86,7 @@ class SliceOfConcatenation(Rule):
             return None
         axis = concatenate.axis
         uid, starts = self._last
-        # Slices of one concatenation come one after another, so its starts are computed once.
+        # Slices of one concatenation are visited one after another, so the start indices are computed only once.
         if uid != joined.uid:
             starts = [0, *itertools.accumulate([operand.shape[axis] for operand in joined.operands])]
             self._last = joined.uid, starts
@@ -105,7 +105,7 @@ class SliceOfConcatenation(Rule):
 
 
 class ConcatenationOfSlices(Rule):
-    """All slices of a tensor along an axis, concatenated in order, are the tensor."""
+    """All slices of a tensor along an axis, concatenated in order, are the tensor itself."""
 
     numerics = "exact"
     roots = (Concatenate,)
@@ -140,7 +140,8 @@ class ConcatenationOfSlices(Rule):
 
 
 def _compose(inner: tuple[int, int, int], outer: Any) -> Any:
-    """Return a slice of a slice along one axis; a span is (start, stop, step), or an int for one index."""
+    """Return the slice ``outer`` of the slice ``inner`` along one axis; a span is (start, stop, step), or an int for
+    one index."""
     indices = range(*inner)
     if isinstance(outer, int):
         return indices[outer]
@@ -152,5 +153,5 @@ def _compose(inner: tuple[int, int, int], outer: Any) -> Any:
 
 
 def _part(x: Expr, spans: tuple[Any, ...]) -> Expr:
-    """Record a slice, or return the operand if the slice covers it."""
+    """Record the slice of ``x`` given by ``spans``; return ``x`` if the slice contains all of it."""
     return x if spans == tuple([(0, size, 1) for size in x.shape]) else Slice(spans)(x)

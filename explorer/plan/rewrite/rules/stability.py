@@ -1,13 +1,14 @@
 """Compositions that overflow as written, and their stable forms.
 
-Frameworks usually offer a second function for each: log_softmax next to softmax, a loss "with logits" next to the loss.
-Here a user writes the textbook formula, and the plan computes its numerically stable form. Both are equal in exact
-arithmetic; they differ if exp overflows (beyond 709, or 88 in float32) or is rounded to 0, and otherwise in the last
-digits. A rule makes one step, and its result is matched again: the log of a part of a softmax becomes the part of its
-log, which becomes a log-softmax. Structures that no rule recognises are computed as written.
+Frameworks usually have a second function for the stable form: log_softmax in addition to softmax, a loss "with logits"
+in addition to the loss. Here a user writes the textbook formula, and the plan computes its numerically stable form.
+Both are equal in exact arithmetic. They differ if exp overflows (beyond 709, or 88 in float32) or is rounded to 0;
+otherwise only the last digits differ. Each rule makes one step, and its result is matched again. For example, the log
+of a slice of a softmax becomes the slice of the log, and the log becomes a log-softmax. Structures that no rule
+recognises are computed as written.
 
-``ex.grad`` differentiates the program after these rules (plan/stabilise.py), since the gradients of the stable
-operations are stable, too.
+``ex.grad`` applies these rules before it differentiates the program (plan/stabilise.py), because the gradients of the
+stable operations are stable too.
 """
 
 # ruff: noqa: D102  # match() is documented once, by Rule
@@ -50,20 +51,21 @@ from explorer.plan.rewrite.rule import Answer, Reason, Rule
 from explorer.record.dimension_names import shape_text
 
 _TERMS = 16
-"""maximum number of terms of a sum of powers whose log is taken term by term"""
+"""maximum number of terms in a sum of powers for which the log of each term is recorded"""
 
 
 def as_node(value: Expr, node: Expr) -> Expr:
-    """Return a value with the dtype and shape of the node that it will replace."""
+    """Return ``value`` converted and broadcast to the dtype and shape of ``node``, which it will replace."""
     return broadcast_to(cast(value, node.dtype), node.shape)
 
 
 def _is_own_sum(value: Expr, powers: Expr, reduction: Sum, graph: PlanGraph) -> bool:
-    """Whether a value is the sum of powers, in a shape whose axes broadcast against the matching axes of the powers."""
+    """Return whether ``value`` is the sum of ``powers``, in a shape that broadcasts with the matching axes of
+    ``powers``."""
     if isinstance(value.operation, BroadcastTo):
         (value,) = graph.operands(value)
     kept_shape = tuple([1 if axis in reduction.axes else size for axis, size in enumerate(powers.shape)])
-    # exp(x) / exp(x).sum(axis=1) without keepdims divides by sums of other rows if the array is square.
+    # If the array is square, exp(x) / exp(x).sum(axis=1) without keepdims divides by the sums of other rows.
     if (1,) * (
         len(kept_shape) - value.ndim
     ) + value.shape != kept_shape:  # broadcasting inserts missing axes at the front
@@ -77,7 +79,7 @@ def _is_own_sum(value: Expr, powers: Expr, reduction: Sum, graph: PlanGraph) -> 
 class QuotientOfExponentials(Rule):
     """exp(x) / Σ exp(x) is softmax(x), exp(x) / exp(y) is exp(x − y), 1 / exp(x) is exp(−x), without overflow.
 
-    Softmax shifts x by its largest element, so that each power is at most 1 and their sum at least 1.
+    Softmax subtracts the largest element from x, so each power is at most 1, and their sum is at least 1.
     """
 
     numerics = "rounding"
@@ -144,7 +146,7 @@ class QuotientOfExponentials(Rule):
         return self.softmax.applied(as_node(Softmax(reduction.axes)(x), node), powers=powers, axes=list(reduction.axes))
 
     def _of_two(self, node: Expr, powers: Expr, divisor: Expr, graph: PlanGraph) -> Answer:
-        """Return the answer for a quotient of two powers."""
+        """Return the answer for a quotient of two exponentials."""
         (x,), (y,) = graph.operands(powers), graph.operands(divisor)
         if x.dtype != node.dtype or y.dtype != node.dtype:
             facts = {"powers": powers, "divisor": divisor, "wanted": str(node.dtype)}
@@ -156,7 +158,7 @@ class QuotientOfExponentials(Rule):
 class QuotientOfOnePlusExp(Rule):
     """n / (1 + exp(z)) is n · sigmoid(−z), exp(x) / (exp(x) + exp(y)) is sigmoid(x − y), without overflow.
 
-    As written, the second one is ∞ / ∞ for a large x, where the result is 1.
+    As written, the second form is ∞ / ∞ for a large x, although its value is 1.
     """
 
     numerics = "rounding"
@@ -204,7 +206,7 @@ class QuotientOfOnePlusExp(Rule):
 
 
 def _exponent(term: Expr, node: Expr, graph: PlanGraph) -> Any:
-    """Return x for a term exp(x), in a node's dtype, and 0 for the constant 1; None for other terms."""
+    """Return x, in the dtype of ``node``, for a term exp(x), and 0 for the constant 1; return None for other terms."""
     if constant(term, graph) == 1:
         return 0.0
     if producer(term, Exp) is None or term.dtype != node.dtype:
@@ -215,7 +217,7 @@ def _exponent(term: Expr, node: Expr, graph: PlanGraph) -> Any:
 class LogOfSoftmax(Rule):
     """log(softmax(x)) is log_softmax(x), which is finite even if softmax underflows to 0.
 
-    Digits are lost even before that: a float32 probability below 1e−38 has fewer digits.
+    Digits are lost even earlier: a float32 probability below 1e−38 has fewer digits.
     """
 
     numerics = "rounding"
@@ -243,7 +245,8 @@ class LogOfSoftmax(Rule):
 
 
 class LogOfSigmoid(Rule):
-    """log(sigmoid(x)) is −softplus(−x), log(1 − sigmoid(x)) is −softplus(x), finite even after an underflow to 0."""
+    """log(sigmoid(x)) is −softplus(−x), and log(1 − sigmoid(x)) is −softplus(x), finite even if the sigmoid is
+    rounded."""
 
     numerics = "rounding"
     roots = (Log, Log1p)
@@ -286,9 +289,9 @@ class LogOfSigmoid(Rule):
 
 
 class LogSumExponentials(Rule):
-    """log(Σ exp(x)), or of a mean or multiple of exp(x), is logsumexp, which subtracts the largest element first.
+    """log(Σ exp(x)), and the log of a mean or a multiple, is logsumexp, which subtracts the largest element first.
 
-    With the largest of n elements subtracted, the remaining log is between 0 and log(n).
+    If the largest of n elements is subtracted, the remaining log is between 0 and log(n).
     """
 
     numerics = "rounding"
@@ -314,7 +317,7 @@ class LogSumExponentials(Rule):
         if x is None or not is_real(node) or not reduction.axes or total.shape != node.shape:
             return None
         if isinstance(reduction, Mean):
-            if not powers.size:  # the mean of nothing is NaN
+            if not powers.size:  # the mean of no elements is NaN
                 return None
             scale /= powers.size / total.size
         if not 0 < scale < math.inf:
@@ -324,7 +327,8 @@ class LogSumExponentials(Rule):
 
 
 def _below_views(powers: Expr, graph: PlanGraph) -> Expr | None:
-    """Return x for exp(x), and for a view of exp(x) the view of x; None for other values."""
+    """Return x if ``powers`` is exp(x), or the same view of x if it is a view of exp(x); return None for other
+    values."""
     views: list[Expr] = []
     while isinstance(powers.operation, (Reshape, Transpose, BroadcastTo)):
         views.append(powers)
@@ -338,7 +342,8 @@ def _below_views(powers: Expr, graph: PlanGraph) -> Expr | None:
 
 
 def _multiple(value: Expr, graph: PlanGraph) -> tuple[Expr, float]:
-    """Return the value that a positive number multiplies or divides, and the number; 1 for other values."""
+    """If ``value`` is x times or divided by a positive number, return x and the factor; otherwise return ``value`` and
+    1."""
     if isinstance(value.operation, (Multiply, Divide)):
         a, b = graph.operands(value)
         number = constant(b, graph)
@@ -352,7 +357,7 @@ def _multiple(value: Expr, graph: PlanGraph) -> tuple[Expr, float]:
 class LogOfOnePlusExp(Rule):
     """log(1 + exp(x)) is softplus(x), which is x if exp(x) overflows.
 
-    For x below −37, 1 + exp(x) is rounded to 1 in float64 and its log to 0, while softplus returns exp(x).
+    For x below −37, 1 + exp(x) is rounded to 1 in float64, so its log is 0, whereas softplus returns exp(x).
     """
 
     numerics = "rounding"
@@ -387,7 +392,7 @@ class LogOfOnePlusExp(Rule):
         if powers is None or not is_real(node):
             return None
         if producer(powers, Sum) is not None and producer(graph.operands(powers)[0], Exp) is not None:
-            # The log is matched again: it is a logsumexp.
+            # The log is matched again and becomes a logsumexp.
             return self.softplus.applied(softplus(log(powers)), powers=powers) if powers.type is node.type else None
         if producer(powers, Exp) is None:
             return None
@@ -457,7 +462,7 @@ class SoftmaxGradientOfNll(Rule):
 
 
 class LogOfOneMinusExp(Rule):
-    """log(1 − exp(x)) is log1mexp(x), which is accurate both if exp(x) is near 1 and if it is near 0."""
+    """log(1 − exp(x)) is log1mexp(x), which is accurate whether exp(x) is near 1 or near 0."""
 
     numerics = "rounding"
     roots = (Log, Log1p)
@@ -490,7 +495,7 @@ class LogOfOneMinusExp(Rule):
 
 
 class LogOfChosen(Rule):
-    """log Σ h · softmax(x) with one-hot rows h is log_softmax(x) at the positions of their ones."""
+    """log Σ h · softmax(x) with one-hot rows h is log_softmax(x) at the positions of the ones."""
 
     numerics = "rounding"
     roots = (Log,)
@@ -525,7 +530,7 @@ class LogOfChosen(Rule):
 
 
 class LogOfSum(Rule):
-    """log(a + b) of exponentials is logaddexp(log a, log b), without overflow; log(cosh(x)) is such a log, too."""
+    """log(a + b) of exponentials is logaddexp(log a, log b), without overflow; log(cosh(x)) has this form too."""
 
     numerics = "rounding"
     roots = (Log,)
@@ -564,7 +569,8 @@ class LogOfSum(Rule):
         return self.logaddexp.applied(as_node(value, node), y=y)
 
     def _of_weighted(self, y: Expr, graph: PlanGraph) -> Answer:
-        """Decline a sum of powers multiplied by a tensor: plans do not depend on tensor values."""
+        """Decline if powers are multiplied by a tensor before they are summed, because plans do not depend on tensor
+        values."""
         if producer(y, Sum) is None:
             return None
         (product,) = graph.operands(y)
@@ -577,8 +583,11 @@ class LogOfSum(Rule):
 
 
 def _logs(total: Expr, node: Expr, graph: PlanGraph) -> list[Expr]:
-    """Record the logs of a sum's terms if these are exponentials, sums of exponentials and positive constants; return
-    [] for other sums, and for more than 16 terms."""
+    """Record the logs of the terms of a sum and return them.
+
+    The terms must be exponentials, sums of exponentials, or positive constants. For other sums, or if there are more
+    than 16 terms, return [].
+    """
     logs: list[Expr] = []
     powers, pending = 0, [total]
     while pending:
@@ -602,7 +611,7 @@ def _logs(total: Expr, node: Expr, graph: PlanGraph) -> list[Expr]:
 
 
 class LogOfPart(Rule):
-    """The log of a slice, or of another view, of a softmax, sigmoid or exponential is that view of its log."""
+    """The log of a slice, or of another view, of a softmax, a sigmoid or an exponential is the same view of the log."""
 
     numerics = "exact"
     roots = (Log,)
@@ -631,7 +640,7 @@ class LogOfPart(Rule):
 
 
 class OtherLog(Rule):
-    """log10 and log2 of a softmax, a sigmoid or a sum of exponentials are its log times a constant."""
+    """log10 and log2 of a softmax, a sigmoid or a sum of exponentials are the natural log times a constant."""
 
     numerics = "rounding"
     roots = (Log10, Log2)

@@ -1,6 +1,6 @@
 """Strength reduction: powers and quotients computed by a cheaper operation, to the same digits.
 
-The rules keep the type and the special values of the replaced operation; where that is impossible, they decline.
+The rules keep the type and the special values of the replaced operation; if this is impossible, they decline.
 """
 
 # ruff: noqa: D102  # match() is documented once, by Rule
@@ -22,8 +22,8 @@ from explorer.plan.rewrite.rule import Answer, Reason, Rule
 class PowerByProducts(Rule):
     """x², x³ and x⁴ are products, x⁻¹ is a reciprocal and x to the power ½ is a square root, without a logarithm.
 
-    Products round at each step, so x³ and x⁴ may differ from np.power in the last digit. Higher powers are kept,
-    because they would round more often.
+    Each product is rounded, so x³ and x⁴ may differ from np.power in the last digit. Higher powers are kept, because
+    they would round more often.
     """
 
     numerics = "rounding"
@@ -66,7 +66,7 @@ class PowerByProducts(Rule):
         if x.type is not node.type:
             facts = {"x": x, "given": repr(x.type), "wanted": repr(node.type)}
             return self.type.declined(**facts)
-        # Powers of 0.5 differ from roots only at −∞ and −0.0; below 0 both are NaN.
+        # The power 0.5 differs from the square root only at −∞ and −0.0; for other negative numbers both are NaN.
         if exponent == 0.5 and not is_known_nonnegative(x):
             return self.domain.declined(x=x, known=x.operation.range)
         if exponent == 0.5 and not never_minus_zero(x) and isinstance(x.operation, Sqrt):
@@ -85,9 +85,9 @@ class PowerByProducts(Rule):
 
 
 class DivisionByPowerOfTwo(Rule):
-    """x / 2ⁿ is x · 2⁻ⁿ, to the last bit.
+    """x / 2ⁿ is x · 2⁻ⁿ, with the same bits.
 
-    Both are the same real number, rounded once; for other divisors 1 / d is rounded before the product.
+    Both are the same real number, rounded once. For other divisors d, 1 / d would be rounded before the multiplication.
     """
 
     numerics = "exact"
@@ -123,7 +123,8 @@ class DivisionByPowerOfTwo(Rule):
 
 
 def _inverts_exactly(number: float, node: Expr) -> bool:
-    """Whether 1 / number is exact in the node's dtype: a power of two far from the limits of the range."""
+    """Return whether 1 / number is exact in the node's dtype: the number is a power of two, far from the limits of the
+    range."""
     limits = np.finfo(node.dtype)
     if not math.isfinite(number) or not float(limits.tiny) <= abs(number) <= 1 / float(limits.tiny):
         return False

@@ -1,7 +1,7 @@
-"""Sums of slice scatters: gradients of a value from which several operations each read one part.
+"""Sums of slice scatters: the gradient of a value of which several operations each read one slice.
 
-The gradient of a slice is zeros with the part's gradient inserted, and the gradient of several slices is their sum. If
-the parts cover the value exactly once, nothing has to be added.
+The gradient of one slice is zeros into which the slice's gradient is written, and the gradient of several slices is the
+sum of these. If the slices cover the value exactly once, nothing has to be added.
 """
 
 # ruff: noqa: D102  # match() is documented once, by Rule
@@ -19,7 +19,8 @@ from explorer.plan.rewrite.rule import Answer, Reason, Rule
 
 
 class SumOfParts(Rule):
-    """A sum of slice gradients whose slices cover a value exactly once is the concatenation of the slices."""
+    """A sum of slice gradients whose slices cover a value exactly once is the concatenation of the slices'
+    gradients."""
 
     numerics = "rounding"
     roots = (Add, AddN)

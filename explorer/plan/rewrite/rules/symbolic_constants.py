@@ -1,9 +1,9 @@
-"""Rules for the structure of ZeroTensor and of one-hot vectors, which are described, not stored.
+"""Rules for ZeroTensor and one-hot vectors, whose elements are not stored.
 
-Gradients contain many of them: the gradient of a value that does not affect the loss is ZeroTensor, the gradient of a
-lookup is a product with one-hot rows. ZeroTensor is defined as the algebraic zero: its product with ∞ is zero, not NaN,
-and the decision's fact ``instead`` states what the number 0.0 would have given. These rules do not apply to the number
-0.0 (assets/decisions/0010-numbers-follow-ieee-754.md).
+Gradients contain many of them. If a value does not affect the loss, its gradient is ZeroTensor, and the gradient of a
+lookup is a product with one-hot rows. ZeroTensor is defined as the algebraic zero: its product with ∞ is zero, not NaN.
+The fact ``instead`` of the decision states the result that the number 0.0 would have given. These rules do not apply to
+the number 0.0 (assets/decisions/0010-numbers-follow-ieee-754.md).
 """
 
 # ruff: noqa: D102  # match() is documented once, by Rule
@@ -25,7 +25,7 @@ from explorer.plan.rewrite.rule import Answer, Reason, Rule
 
 
 def _zero(node: Expr) -> Expr:
-    """Record a ZeroTensor with a node's type."""
+    """Record a ZeroTensor with the type of ``node``."""
     return Zero(node.shape, node.dtype, "", node.device)()
 
 
@@ -78,7 +78,7 @@ class ProductWithOneHot(Rule):
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         a, b = graph.operands(node)
-        # One one-hot factor is enough: the result is a row of the other factor.
+        # One one-hot factor is enough; the result is a row or a column of the other factor.
         left, right = producer(a, OneHot), producer(b, OneHot)
         hot, other, axis = (left, b, max(0, b.ndim - 2)) if left is not None else (right, a, a.ndim - 1)
         if hot is None:
@@ -179,7 +179,7 @@ class ZeroThroughView(Rule):
 
 
 class SumWithZero(Rule):
-    """A ZeroTensor term is dropped, so that −0.0 keeps its sign, unlike after adding 0.0."""
+    """A ZeroTensor term is removed; unlike after adding 0.0, −0.0 keeps its sign."""
 
     numerics = "exact"
     roots = (Add, Subtract, AddN)
