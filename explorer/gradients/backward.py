@@ -42,10 +42,10 @@ def backward(
     border: Iterable[Expr] = (),
     within: Scope | None = None,
 ) -> list[Expr | None]:
-    """Record the gradients of Σ seed·output with respect to ``inputs``; a gradient is None if no output depends on the
-    input.
+    """Record the gradients of Σ seed·output with respect to ``inputs``.
 
-    Before it is differentiated, the program is rewritten to a numerically stable form (plan/stabilise.py).
+    A gradient is None if no output depends on the input. Before it is differentiated, the program is rewritten to a
+    numerically stable form (plan/stabilise.py).
 
     Gradients are not propagated through piecewise constant operations, such as comparisons. They are not propagated
     through the nodes in ``border`` either. These are the operands of a body; outside the body, one operand may be

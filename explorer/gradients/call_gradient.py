@@ -128,10 +128,10 @@ def _backward_inside(
 def _residuals(
     body: Body, gradients: Sequence[Expr], borders: set[int]
 ) -> tuple[Sequence[Expr], dict[tuple[int, int], list[Expr]]]:
-    """Return the nodes that compute ``gradients``, and the residuals, which are the forward values that these nodes
-    read.
+    """Return the nodes that compute ``gradients``, and the residuals.
 
-    If several Items read the same output of an inner call, they are one residual.
+    Residuals are the forward values that these nodes read. If several Items read the same output of an inner call, they
+    are one residual.
     """
     forward = {node.uid for node in body.nodes}
 
@@ -166,8 +166,10 @@ def _augmented(body: Body, residuals: Mapping[tuple[int, int], Sequence[Expr]]) 
 
 
 def _value(node: Expr) -> tuple[int, int]:
-    """Return a key that identifies the value of ``node``: its uid and −1, or for an Item the uid of the call and the
-    output index."""
+    """Return a key that identifies the value of ``node``.
+
+    It is the uid of the node and −1, or for an Item the uid of the call and the output index.
+    """
     operation = node.operation
     return (node.operands[0].uid, operation.index) if isinstance(operation, Item) else (node.uid, -1)
 
@@ -230,11 +232,11 @@ def _split_gradient(
     operands: tuple[Expr, ...],
     wanted: tuple[bool, ...] | None,
 ) -> list[Expr | None]:
-    """Record the gradients of a mapped call as the gradients of two calls: of the ``invariant`` body and of the
-    ``member`` body.
+    """Record the gradients of a mapped call as the gradients of two calls.
 
-    The gradients of invariants are summed over the batch before they are propagated further. The reason is that a sum
-    of matrix products is one matrix product, but a sum of transposed products is not.
+    One call is of the ``invariant`` body, the other of the ``member`` body. The gradients of invariants are summed over
+    the batch before they are propagated further. The reason is that a sum of matrix products is one matrix product, but
+    a sum of transposed products is not.
     """
     wanted = (True,) * len(operands) if wanted is None else wanted
     values = record(Call(invariant), operands)

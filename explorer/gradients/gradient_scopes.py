@@ -29,12 +29,11 @@ class Origin(NamedTuple):
 def gradient_scopes(
     within: Scope | None = None, origins: Mapping[int, Origin] = MappingProxyType({})
 ) -> Iterator[Callable[[Expr], None]]:
-    """Yield a function to be called with a forward node; nodes recorded after the call belong to the gradient of this
-    node.
+    """Yield a function to be called with a forward node.
 
-    The layer scopes around the forward node, up to ``within``, are repeated inside the current scope. If a rewrite
-    created the forward node, ``origins`` maps its uid to the original node of the program; the scope's type records the
-    rewrite.
+    Nodes recorded after the call belong to the gradient of this node. The layer scopes around the forward node, up to
+    ``within``, are repeated inside the current scope. If a rewrite created the forward node, ``origins`` maps its uid
+    to the original node of the program; the scope's type records the rewrite.
     """
     inside = state.scope
     mirrors: dict[int, Scope | None] = {}

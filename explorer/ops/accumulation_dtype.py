@@ -47,8 +47,7 @@ PAccumulateBySum, PAccumulateByProduct = AccumulationPolicy.by("sum"), Accumulat
 
 
 def PAccumulateIn(dtype: Any) -> Policy:  # noqa: N802  # named like the policies
-    """Return the policy that accumulates in ``dtype``, a floating dtype, or in the result's dtype if the result's is
-    wider.
+    """Return the policy that accumulates in ``dtype``, a floating dtype, or in the result's dtype if that is wider.
 
     >>> ex.PAccumulateIn("float64")
     AccumulationPolicy.dtype = float64

@@ -30,8 +30,7 @@ work"""
 
 
 def _clash(shapes: Sequence[Shape]) -> str:
-    """Return the last axis along which ``shapes`` do not broadcast, with its sizes: ``axis -1 has 47 and 48
-    elements``."""
+    """Return the last axis along which ``shapes`` do not broadcast: ``axis -1 has 47 and 48 elements``."""
     for axis in range(-1, -1 - max(map(len, shapes)), -1):
         sizes = list(dict.fromkeys(shape[axis] for shape in shapes if len(shape) >= -axis and shape[axis] != 1))
         if len(sizes) > 1:
@@ -128,10 +127,10 @@ class Ufunc(Elementwise, abstract=True):
             return as_operands(tuple([number if i == index else value for i, value in enumerate(values)]))
 
     def beyond(self, number: int, computed: np.dtype[Any]) -> np.generic | None:
-        """Convert ``number``, an int that exceeds the other operand's dtype, to the dtype ``computed`` of the ufunc's
-        loop.
+        """Convert ``number`` to the dtype ``computed`` of the ufunc's loop.
 
-        Return None if ``computed`` is an integer dtype, or if the number exceeds ``computed`` too.
+        The number is an int that exceeds the other operand's dtype. Return None if ``computed`` is an integer dtype, or
+        if the number exceeds ``computed`` too.
         """
         if computed.kind in "iu":
             return None
@@ -164,8 +163,7 @@ def float_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def align(batched: tuple[bool, ...], operands: tuple[Expr, ...]) -> list[Expr]:
-    """Insert axes of size 1 after the batch axes of ``operands``, so that broadcasting aligns the operands' other
-    axes."""
+    """Insert axes of size 1 after batch axes, so that broadcasting aligns the operands' other axes."""
     # broadcasting aligns shapes at the last axis, so without these axes a batch axis could meet another operand's own
     # axis
     own_ranks = [node.ndim - is_batched for node, is_batched in zip(operands, batched, strict=True)]
@@ -216,8 +214,10 @@ def sum_to(x: Expr, shape: Shape) -> Expr:
 
 
 def check_axes(function: str, axes: str, **operands: Expr) -> None:
-    """Raise OperandError for the first operand whose number of axes differs from ``axes``, a list such as "N, C, H,
-    W"."""
+    """Raise OperandError for the first operand whose number of axes differs from ``axes``.
+
+    ``axes`` is a list such as "N, C, H, W".
+    """
     count = axes.count(",") + 1
     for name, operand in operands.items():
         if operand.ndim != count:

@@ -74,8 +74,10 @@ class RandomNormal(Operation):
 
 
 class RandomUniformAt(Operation):
-    """Uniformly distributed numbers in [0, 1), determined by a seed and by counters that are operands, such as the step
-    number."""
+    """Uniformly distributed numbers in [0, 1), determined by a seed and counters.
+
+    Counters are operands, such as the step number.
+    """
 
     name = "random_uniform_at"
     shape: Shape

@@ -19,8 +19,10 @@ _latest: tuple[Options | None, tuple[Rule, ...], tuple[Callable[..., Any], ...],
 
 
 def planning_context(options: Options) -> int:
-    """Return the id of the combination of ``options``, registered rules and kernels; equal combinations have equal
-    ids."""
+    """Return the id of the combination of ``options``, registered rules and kernels.
+
+    Equal combinations have equal ids.
+    """
     global _latest
     rules, functions = tuple(Rule.rules), tuple(kernels.values())
     # Read the whole tuple at once, because another thread may replace it.

@@ -104,15 +104,19 @@ class Options:
         raise UnknownNameError(kind.name, kind="pass", known=pass_names(self.passes))
 
     def with_fields(self, kind: type[Pass], **changes: Any) -> Options:
-        """Return options in which fields of the pass of class ``kind`` are changed; if it was excluded, nothing
-        changes."""
+        """Return options in which fields of the pass of class ``kind`` are changed.
+
+        If it was excluded, nothing changes.
+        """
         passes = tuple([_with(step, changes) if isinstance(step, kind) else step for step in self.passes])
         return self if passes == self.passes else replace(self, passes=passes)
 
     @functools.cached_property
     def of_bodies(self) -> Options:
-        """Options for the bodies of calls that are not inlined: one lane, no workers and no updates, because such a
-        call is one kernel."""
+        """Options for the bodies of calls that are not inlined: one lane, no workers and no updates.
+
+        Such a call is one kernel.
+        """
         return self.with_fields(Order, lanes=1).with_fields(Inline, network=None).with_fields(UpdateInPlace, pairs=())
 
 

@@ -1,7 +1,6 @@
-"""The pipeline: which passes run, and in which order. A pipeline is a tuple, so plans can use different pipelines and
-display them.
+"""The pipeline: which passes run, and in which order.
 
-Reasons for this order:
+A pipeline is a tuple, so plans can use different pipelines and display them. Reasons for this order:
 
 - values of earlier plans first (recall), because nothing below them has to be planned;
 - rules before batching, because removed operations are not stacked, and simplified operations with equal shapes batch

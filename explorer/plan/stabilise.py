@@ -122,8 +122,10 @@ class _Program:
         return image
 
     def settled(self, node: Expr, original: Expr) -> Expr:
-        """Apply the rules to ``node``, and then to all nodes that they create, in topological order; return the
-        result."""
+        """Apply the rules to ``node``, and then to all nodes that they create, in topological order.
+
+        Returns the result.
+        """
         for _, rule in self.rules.at(type(node.operation), node.operands):
             first = next_uid()
             with recording_at(node.scope, node.code, node.instruction):

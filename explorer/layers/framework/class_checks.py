@@ -30,8 +30,7 @@ class Field:
 
 
 def fields_of(cls: type[Any], taken: Iterable[str]) -> tuple[Field, ...]:
-    """Return the constructor arguments of ``cls``: first the inherited ones, then those that the class itself
-    annotates.
+    """Return the constructor arguments of ``cls``: first the inherited ones, then the class's own.
 
     Raises DeclarationError if a name is ``taken`` or used by explorer's base classes.
     """
@@ -65,8 +64,10 @@ def fields_of(cls: type[Any], taken: Iterable[str]) -> tuple[Field, ...]:
 
 
 def bind(layer: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
-    """Return the values of a layer's fields by name; raise DeclarationError if the arguments do not match the
-    fields."""
+    """Return the values of a layer's fields by name.
+
+    Raises DeclarationError if the arguments do not match the fields.
+    """
     signature = inspect.Signature(
         [
             inspect.Parameter(field.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=field.default)
@@ -112,8 +113,10 @@ def check_hashable(layer: Any) -> None:
 
 
 def input_types(layer: Any, inputs: Mapping[str, TensorType]) -> dict[str, TensorType]:
-    """Return the types of a layer's inputs by port; raise DeclarationError, or an error of Ports, if ``inputs`` is
-    wrong."""
+    """Return the types of a layer's inputs by port.
+
+    Raises DeclarationError, or an error of Ports, if ``inputs`` is wrong.
+    """
     if not isinstance(inputs, Mapping):
         raise DeclarationError(
             f"inputs={inputs!r} of {layer!r}",
@@ -132,8 +135,7 @@ def input_types(layer: Any, inputs: Mapping[str, TensorType]) -> dict[str, Tenso
 
 
 def check_class(cls: type[Any], base: type[Any]) -> None:
-    """Raise DeclarationError if the constructor, the ports or ``forward`` of ``cls`` are not those of a valid layer
-    class."""
+    """Raise DeclarationError if the constructor, ports or ``forward`` of ``cls`` are not valid."""
     # Copies and sublayers are rebuilt from arguments, so a layer's arguments must determine it completely.
     if "__init__" in vars(cls):
         raise DeclarationError(

@@ -35,11 +35,11 @@ class Feedback:
 
 
 class Composite(Layer):
-    """Layer that consists of sublayers. A subclass sets ``topology``, or defines ``declare`` to choose a topology
-    according to policies.
+    """Layer that consists of sublayers.
 
-    The connection clauses determine the ports. If the class lists ``inputs`` and ``outputs``, the ports are in this
-    order. ``arguments`` returns the constructor arguments of each sublayer.
+    A subclass sets ``topology``, or defines ``declare`` to choose a topology according to policies. The connection
+    clauses determine the ports. If the class lists ``inputs`` and ``outputs``, the ports are in this order.
+    ``arguments`` returns the constructor arguments of each sublayer.
     """
 
     topology: ClassVar[Topology | None] = None
@@ -68,8 +68,10 @@ class Composite(Layer):
         super().__init_subclass__()
 
     def declare(self) -> Topology:
-        """Return the topology for the layer's arguments and policies; the default is the class attribute
-        ``topology``."""
+        """Return the topology for the layer's arguments and policies.
+
+        The default is the class attribute ``topology``.
+        """
         if self.topology is None:
             raise DeclarationError(
                 f"the composite {type(self).__name__} has no topology",
@@ -218,8 +220,10 @@ class Composite(Layer):
         return copy
 
     def grad_collect(self, collector: GradCollector) -> None:
-        """Add the gradients of all parameters to ``collector``, including gradients from sublayers that were fed
-        separately."""
+        """Add the gradients of all parameters to ``collector``.
+
+        This includes gradients from sublayers that were fed separately.
+        """
         super().grad_collect(collector)
         for layer in self.sublayers.values():
             layer.grad_collect(collector)

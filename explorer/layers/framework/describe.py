@@ -92,8 +92,7 @@ def _is_major(value: Any) -> bool:
 
 
 def _feedback(layer: Any) -> Iterator[Feedback]:
-    """Yield, for each sublayer, whether it feeds back, and for a parameter whether its gradient is built, with the
-    reasons."""
+    """Yield whether each sublayer feeds back, or whether a parameter's gradient is built, with the reason."""
     trains = layer.train
     for feedback in vars(layer).get("feedback", ()):
         inside = sublayers(layer).get(feedback.sublayer)

@@ -43,8 +43,10 @@ class Filler:
         return self
 
     def fill(self, shape: Shape, generator: np.random.Generator) -> Array:
-        """Draw an array of ``shape``; raise DeclarationError if ``draw`` returns another shape or elements that are not
-        numeric."""
+        """Draw an array of ``shape``.
+
+        Raises DeclarationError if ``draw`` returns another shape or elements that are not numeric.
+        """
         drawn = np.asarray(self.draw(generator, shape))
         if drawn.shape != shape or drawn.dtype.kind not in "biuf":
             raise DeclarationError(
@@ -106,8 +108,7 @@ class Gaussian(Filler):
 @named_methods
 @dataclass(frozen=True)
 class VarScale(Filler):
-    """Filler with mean 0 and variance ``scale`` / fan, where fan is the number of inputs or outputs connected by a
-    weight.
+    """Filler with mean 0 and variance ``scale`` / fan, where fan is a weight's number of connections.
 
     The fans of a matrix (in, out) are in and out. For filters (out, in, …), in and out are multiplied by the window's
     size. If the parameter has fewer than two axes, both fans are its number of elements. The default is Glorot

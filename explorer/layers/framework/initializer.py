@@ -99,8 +99,10 @@ class Initializer:
         return self.names.get(own, own)
 
     def make(self, own: str, type_: TensorType, policies: Policies, buffer: Buffer) -> Parameter:
-        """Create a parameter from the buffer, the values or a filler; raise StateError if none of them has a value for
-        it."""
+        """Create a parameter from the buffer, the values or a filler.
+
+        Raises StateError if none of them has a value for it.
+        """
         name = self.name(own)
         buffered = buffer.get(name)
         parameter_policies = policies.select(ParameterPolicy, own)
@@ -146,8 +148,10 @@ class Initializer:
         return parameter_class(name, tensor_for(name, drawn, type_, "drawn for"))
 
     def _filler_of(self, name: str | None, own: str) -> Filler | None:
-        """Return the filler ``name``, which a policy set, or the default filler if it is None; raise UnknownNameError
-        if it is unknown."""
+        """Return the filler ``name``, which a policy set, or the default filler if it is None.
+
+        Raises UnknownNameError if it is unknown.
+        """
         if name is not None and name not in self.fillers:
             raise UnknownNameError(
                 name,

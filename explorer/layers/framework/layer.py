@@ -95,8 +95,10 @@ class PendingGradient:
 
 
 def check_same_body(layer: Layer, traces: tuple[int, ...], what: str) -> None:
-    """Raise StateError unless the functions being traced are still ``traces``; the layer was fed forward in these
-    functions."""
+    """Raise StateError unless the functions being traced are still ``traces``.
+
+    The layer was fed forward in these functions.
+    """
     if traces != state.traces:
         raise StateError(
             f"{what} of {layer!r}, which was fed in another function's body",
@@ -169,8 +171,10 @@ class Layer:
         function"""
 
     def prepare(self) -> None:
-        """Finish the layer after its arguments and policies are set; a subclass overrides this method to validate
-        them."""
+        """Finish the layer after its arguments and policies are set.
+
+        A subclass overrides this method to validate them.
+        """
         self.policies.check((), self.name)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -330,12 +334,11 @@ class Layer:
     __call__ = feed_forward
 
     def feed_backward(self, *positional: Any, **named: Any) -> Any:
-        """Record the gradients of the inputs from the gradients of the outputs; return one expression, or Ports if
-        there are several inputs.
+        """Record the gradients of the inputs from the gradients of the outputs.
 
-        A gradient is None if it is not fed back. The gradients of parameters are kept for ``grad_collect``. Arrays and
-        numbers are converted to the output's dtype. Raises StateError if the layer is for inference, or if it was not
-        fed forward.
+        Returns one expression, or Ports if there are several inputs. A gradient is None if it is not fed back. The
+        gradients of parameters are kept for ``grad_collect``. Arrays and numbers are converted to the output's dtype.
+        Raises StateError if the layer is for inference, or if it was not fed forward.
         """
         ports = self._as_ports(self.outputs, "output", positional, named)
         gradients = _feed_backward(self, ports)
@@ -350,8 +353,10 @@ class Layer:
         return layer_row(self)
 
     def describe(self) -> str:
-        """Return a description of the layer and its sublayers: order, topology clauses, policies, gradients, and
-        reasons."""
+        """Return a description of the layer and its sublayers.
+
+        It contains the order, topology clauses, policies, gradients, and reasons.
+        """
         return description(self)
 
     def explore(self, inputs: Any = None, **options: Any) -> View:
@@ -374,8 +379,10 @@ class Layer:
         return bool(self.select(GradPolicy).feedback_output)
 
     def make_blueprint(self) -> Any:
-        """Return a key made of the class, attributes and policies; raise DeclarationError if an argument could
-        change."""
+        """Return a key made of the class, attributes and policies.
+
+        Raises DeclarationError if an argument could change.
+        """
         check_hashable(self)
         attributes = {name: value for name, value in vars(self).items() if name not in self._running}
         return type(self), attribute_key(attributes), self.policies.recorded()
@@ -419,8 +426,10 @@ class Layer:
         return traced
 
     def outputs_of(self, results: Any) -> dict[str, Expr]:
-        """Return ``results``, returned by ``forward``, as a dict by port; raise DeclarationError unless each port has
-        an expression."""
+        """Return ``results``, returned by ``forward``, as a dict by port.
+
+        Raises DeclarationError unless each port has an expression.
+        """
         if isinstance(results, Expr) and len(self.outputs) == 1:
             return {self.outputs[0]: results}
         if not isinstance(results, Mapping) or set(results) != set(self.outputs):

@@ -144,8 +144,10 @@ class Parameter:
 
 
 def tensor_for(name: str, value: Any, type_: TensorType, where: str) -> Tensor:
-    """Copy ``value`` to a tensor of ``type_`` for the parameter ``name``; raise OperandError if shape or dtype do not
-    match."""
+    """Copy ``value`` to a tensor of ``type_`` for the parameter ``name``.
+
+    Raises OperandError if shape or dtype do not match.
+    """
     try:
         array = value.array if isinstance(value, Tensor) else np.asarray(value)
     except ValueError as error:

@@ -58,8 +58,7 @@ class DimensionPolicy(PolicyClass):
 
 
 class RecurrentPolicy(PolicyClass):
-    """Policies for recurrent layers: the class of the step layer, the time axis, and whether gradients flow back
-    through time.
+    """Policies for recurrent layers: step layer, time axis, and whether gradients flow back through time.
 
     ``axis`` is the time axis of every input, or a tuple of pairs (port, axis). In the latter case, inputs at other
     ports are passed whole to each step.
@@ -71,8 +70,7 @@ class RecurrentPolicy(PolicyClass):
 
 
 class GRUPolicy(PolicyClass):
-    """Policies for a GRU: whether biases are added, and whether the reset gate is applied before or after the product
-    with the state.
+    """Policies for a GRU: whether biases are added, and to what the reset gate is applied.
 
     "before" is (r·h) @ U, as originally published; "after" is r·(h @ U), as in PyTorch and cuDNN.
     """

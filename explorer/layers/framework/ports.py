@@ -78,8 +78,10 @@ class Container(dict[Any, Any]):
         )
 
     def get(self, name: Any, default: Any = None) -> Any:
-        """Return the value of the key ``name``, or ``default`` if it is not set; raise UnknownNameError if the key is
-        unknown."""
+        """Return the value of the key ``name``, or ``default`` if it is not set.
+
+        Raises UnknownNameError if the key is unknown.
+        """
         self._check_name(name)
         return super().get(name, default)
 

@@ -199,8 +199,7 @@ class Topology:
             )
 
     def check_made(self, name: str, layer: Layer) -> None:
-        """Raise UnknownNameError if a clause refers to a port that ``layer``, the created sublayer ``name``, does not
-        have."""
+        """Raise UnknownNameError if a clause refers to a port that ``layer``, a created sublayer, does not have."""
         for clause, what, port in self._uses.get(name, ()):
             ports = layer.inputs if what == "input" else layer.outputs
             if port not in ports:
@@ -226,8 +225,10 @@ class Topology:
             ) from None
 
     def feeding(self, name: str) -> list[str]:
-        """Return the names of the sublayers whose outputs the sublayer ``name`` reads; "" represents the composite's
-        inputs."""
+        """Return the names of the sublayers whose outputs the sublayer ``name`` reads.
+
+        "" represents the composite's inputs.
+        """
         ports = [port for _, what, port in self._uses.get(name, ()) if what == "input"]
         return list(_unique(self.sources[name, port][0] for port in ports))
 

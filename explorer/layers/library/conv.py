@@ -16,8 +16,10 @@ from explorer.ops.nn.conv import conv2d
 
 
 class Convolve(Layer):
-    """Layer that convolves images (N, C, H, W) with filters (O, C / groups, h, w) and adds a bias (O,); all three are
-    inputs."""
+    """Layer that convolves images (N, C, H, W) with filters (O, C / groups, h, w) and adds a bias (O,).
+
+    All three are inputs.
+    """
 
     stride: int = 1
     padding: int = 0

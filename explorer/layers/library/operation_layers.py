@@ -24,8 +24,10 @@ from explorer.ops.nn.softmax import softmax
 
 
 class Elementwise(Layer):
-    """Base class of layers that apply ``operation`` elementwise to ``input``, or to several inputs in the order of the
-    ports."""
+    """Base class of layers that apply ``operation`` elementwise to one or several inputs.
+
+    Several inputs are passed in the order of the ports.
+    """
 
     operation: ClassVar[Callable[..., Expr] | None] = None
 
@@ -76,11 +78,10 @@ Interpolate = _layer(
 
 
 class Dot(Layer):
-    """Sum of products over the last ``DimensionPolicy.count`` axes of left and as many first axes of right, by default
-    one.
+    """Sum of products over the last axes of left and the first axes of right.
 
-    With PRowVecInput, ``left`` must be one row or a vector, which is treated as 1×n. If it has more rows, OperandError
-    is raised.
+    ``DimensionPolicy.count`` is the number of these axes, by default one. With PRowVecInput, ``left`` must be one row
+    or a vector, which is treated as 1×n. If it has more rows, OperandError is raised.
     """
 
     inputs: ClassVar[tuple[str, ...]] = ("left", "right")

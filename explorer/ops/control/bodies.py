@@ -39,8 +39,10 @@ def recorded_body(
 
 
 def closed_body(body: Body, captured: tuple[Expr, ...]) -> Body:
-    """Return ``body`` with additional parameters for the values ``captured``, in this order; return an equal earlier
-    body if there is one."""
+    """Return ``body`` with additional parameters for the values ``captured``, in this order.
+
+    Returns an equal earlier body if there is one.
+    """
     inputs, outputs = close_over(body, captured)
     closed = make_body(body.name, inputs, (), outputs, body.scope, body.structure)
     number = {node.uid: index for index, node in enumerate(inputs)}

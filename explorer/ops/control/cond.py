@@ -165,6 +165,5 @@ def _is_real(node: Expr) -> bool:
 
 
 def _or_zeros(gradient: Expr | None, operand: Expr) -> Expr:
-    """Return ``gradient``, or zeros of the operand's type if it is None because the branch does not depend on the
-    operand."""
+    """Return ``gradient``, or zeros if it is None because the branch does not depend on ``operand``."""
     return zeros(operand.shape, operand.dtype, operand.device) if gradient is None else gradient

@@ -82,11 +82,11 @@ CELLS: dict[str, Cell] = {
 
 
 class Recurrence(Scan):
-    """Scan of a cell in ``CELLS``: states, inputs times weights, state weights and bias → last states, output
-    sequence.
+    """Scan of a cell in ``CELLS``.
 
-    If ``has_lengths`` is true, the operand after the inputs contains the step numbers, and the last operand contains
-    the sequences' lengths.
+    The operands are states, inputs times weights, state weights and bias; the results are last states and output
+    sequence. If ``has_lengths`` is true, the operand after the inputs contains the step numbers, and the last operand
+    contains the sequences' lengths.
     """
 
     cell: str

@@ -71,8 +71,7 @@ class Scan(Call):
     def wanted_gradients(
         self, upstream: Any, result: Expr, operands: tuple[Expr, ...], wanted: tuple[bool, ...]
     ) -> list[Expr | None]:
-        """Return the operands' gradients, computed by a scan in the opposite direction over the gradients of each
-        step."""
+        """Return the operands' gradients, computed by a scan in the opposite direction."""
         states, sequences, captured = self.parts(operands)
         step = Call(self.body)
         seeds = [upstream] if isinstance(upstream, Expr) else list(upstream)

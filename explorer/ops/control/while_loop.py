@@ -55,12 +55,11 @@ class WhileLoop(Call):
 def while_loop(
     condition: Callable[..., Any], turn: Callable[..., Any], initial: Any, *, name: str = "while_loop"
 ) -> Any:
-    """Record a loop that computes ``state = turn(state)`` while ``condition(state)`` is true; return the last
-    state.
+    """Record a loop that computes ``state = turn(state)`` while ``condition(state)`` is true.
 
-    The state is a tensor or nested containers of tensors. ``turn`` must keep their shapes and dtypes. ``condition``
-    returns a scalar of dtype bool. Both functions may use tensors from outside, which then become operands. The loop
-    has no gradient. If the number of iterations is known, use ``ex.scan``, which has a gradient.
+    Returns the last state. The state is a tensor or nested containers of tensors. ``turn`` must keep their shapes and
+    dtypes. ``condition`` returns a scalar of dtype bool. Both functions may use tensors from outside, which then become
+    operands. The loop has no gradient. If the number of iterations is known, use ``ex.scan``, which has a gradient.
 
     >>> def collatz(state):
     ...     number, steps = state

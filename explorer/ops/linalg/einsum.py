@@ -124,8 +124,10 @@ def _sum_unneeded(term: _Named, needed: set[str]) -> _Named:
 
 
 def _without_broadcast_axes(term: _Named, sizes: dict[str, int]) -> _Named:
-    """Remove the axes of size 1 whose letter has a larger size in other operands, because the product broadcasts
-    them."""
+    """Remove the axes of size 1 whose letter has a larger size in another operand.
+
+    The product broadcasts these axes.
+    """
     kept = [axis for axis, letter in enumerate(term.letters) if term.x.shape[axis] == sizes[letter]]
     shape = tuple([term.x.shape[axis] for axis in kept])
     return _Named(reshape(term.x, shape), "".join([term.letters[axis] for axis in kept]))

@@ -23,11 +23,11 @@ __all__ = ["dot", "tensordot"]
 
 @public
 def tensordot(a: Any, b: Any, axes: Any = 2, *, policies: Items = ()) -> Expr:
-    """Sum products over ``axes``: either a number k for the last k axes of a and the first k axes of b, or a pair of
-    lists of axes.
+    """Sum products over ``axes``.
 
-    The result has the other axes of a, followed by the other axes of b (MetaNN: Dot). Raises OperandError if the
-    contracted axes have different sizes.
+    ``axes`` is a number k, for the last k axes of a and the first k axes of b, or a pair of lists of axes. The result
+    has the other axes of a, followed by the other axes of b (MetaNN: Dot). Raises OperandError if the contracted axes
+    have different sizes.
 
     >>> ex.tensordot(np.ones((2, 3, 4)), np.ones((3, 4, 5)), 2).shape
     (2, 5)
@@ -52,8 +52,9 @@ def tensordot(a: Any, b: Any, axes: Any = 2, *, policies: Items = ()) -> Expr:
 
 @public
 def dot(a: Any, b: Any, *, policies: Items = ()) -> Expr:
-    """Sum products over the last axis of a and the second-last (or only) axis of b, as in NumPy; scalars are
-    multiplied.
+    """Sum products over the last axis of a and the second-last (or only) axis of b, as in NumPy.
+
+    Scalars are multiplied.
 
     >>> ex.evaluate(ex.dot(np.array([1, 2, 3]), np.array([4, 5, 6])))
     array(32)

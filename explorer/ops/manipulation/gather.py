@@ -75,8 +75,10 @@ def flat_indices_bytes(indices: TensorType) -> int:
 
 
 def take_valid(table: Array, rows: Array, axis: int, out: Array | None) -> Array:
-    """Return the parts of ``table`` at the valid indices ``rows`` along ``axis``; write them into ``out`` unless it is
-    None."""
+    """Return the parts of ``table`` at the valid indices ``rows`` along ``axis``.
+
+    They are written into ``out`` unless it is None.
+    """
     if isinstance(table, np.ndarray):
         return table.take(rows, axis, out, "clip")  # the mode "raise" would buffer the result
     return np.take(table, rows, axis, out)  # GPU arrays do not support modes
@@ -302,8 +304,9 @@ def take(x: Any, indices: Any, axis: int | None = None) -> Expr:
 
 @public
 def take_along_axis(x: Any, indices: Any, axis: int) -> Expr:
-    """Take elements of ``x`` along ``axis``. Each index selects an element along the axis; the positions along the
-    other axes are the index's own.
+    """Take elements of ``x`` along ``axis``.
+
+    Each index selects an element along the axis; the positions along the other axes are the index's own.
 
     >>> x = ex.tensor([[1.0, 2.0], [3.0, 4.0]])
     >>> ex.evaluate(ex.take_along_axis(x, np.array([[1], [0]]), 1))

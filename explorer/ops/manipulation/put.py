@@ -79,12 +79,12 @@ class PutAlong(Movement):
 
 @public
 def put_along_axis(x: Any, indices: Any, values: Any, axis: int) -> Expr:
-    """Replace elements of ``x`` at ``indices`` along ``axis``. The positions along the other axes are the index's
-    own.
+    """Replace elements of ``x`` at ``indices`` along ``axis``.
 
-    Along the other axes ``indices`` may be shorter than ``x``; the indices then refer to the first positions of ``x``.
-    ``values`` is one number or has the indices' shape. Negative indices count from the end. If an index occurs twice,
-    the last value is kept. (ONNX: ScatterElements; PNNX: torch.scatter.)
+    The positions along the other axes are the index's own. Along the other axes ``indices`` may be shorter than ``x``;
+    the indices then refer to the first positions of ``x``. ``values`` is one number or has the indices' shape. Negative
+    indices count from the end. If an index occurs twice, the last value is kept. (ONNX: ScatterElements; PNNX:
+    torch.scatter.)
 
     >>> ex.evaluate(ex.put_along_axis(np.zeros((2, 3)), np.array([[1], [2]]), 5.0, 1))
     array([[0., 5., 0.],
@@ -103,11 +103,10 @@ def put_along_axis(x: Any, indices: Any, values: Any, axis: int) -> Expr:
 
 @public
 def add_along_axis(x: Any, indices: Any, values: Any, axis: int) -> Expr:
-    """Add ``values`` to elements of ``x`` at ``indices`` along ``axis``. The positions along the other axes are the
-    index's own.
+    """Add ``values`` to elements of ``x`` at ``indices`` along ``axis``.
 
-    The operands are the same as in ``put_along_axis``. If an index occurs twice, both values are added. (ONNX:
-    ScatterElements with reduction add; PNNX: torch.scatter_add.)
+    The positions along the other axes are the index's own. The operands are the same as in ``put_along_axis``. If an
+    index occurs twice, both values are added. (ONNX: ScatterElements with reduction add; PNNX: torch.scatter_add.)
 
     >>> ex.evaluate(ex.add_along_axis(np.ones((2, 3)), np.array([[1, 1], [2, 0]]), 5.0, 1))
     array([[ 1., 11.,  1.],
@@ -124,8 +123,10 @@ _KIND_RANKS = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
 
 
 def _converted(values: Any, dtype: np.dtype[Any]) -> Any:
-    """Convert plain ``values`` to ``dtype`` if it can represent them; otherwise return them as an array of their own
-    dtype."""
+    """Convert plain ``values`` to ``dtype`` if it can represent them.
+
+    Otherwise returns them as an array of their own dtype.
+    """
     array = np.asarray(values)
     rank = _KIND_RANKS.get(dtype.kind, 2)
     if _KIND_RANKS.get(array.dtype.kind, len(_KIND_RANKS)) > rank:
@@ -136,8 +137,10 @@ def _converted(values: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def _checked(name: str, x: Any, indices: Any, values: Any, axis: int) -> tuple[Expr, Expr, Expr, int]:
-    """Return x, indices, values with the indices' shape, and the axis; raise OperandError if their shapes do not
-    match."""
+    """Return x, indices, values with the indices' shape, and the axis.
+
+    Raises OperandError if their shapes do not match.
+    """
     x, indices = as_operands((x, np.asarray(indices) if type(indices) is int else indices))
     normalized = normalize_axis(axis, x.ndim, name)
     fits = indices.ndim == x.ndim and all(

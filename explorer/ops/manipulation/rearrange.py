@@ -88,8 +88,9 @@ def _total(shift: Any) -> int:
 
 @public
 def tile(x: Any, reps: int | tuple[int, ...]) -> Expr:
-    """Repeat ``x`` as a whole, ``reps[i]`` times along axis i; if ``reps`` has fewer entries, they apply to the last
-    axes.
+    """Repeat ``x`` as a whole, ``reps[i]`` times along axis i.
+
+    If ``reps`` has fewer entries, they apply to the last axes.
 
     >>> ex.evaluate(ex.tile(np.array([1, 2]), 2))
     array([1, 2, 1, 2])
@@ -264,8 +265,9 @@ def pixel_unshuffle(x: Any, factor: int) -> Expr:
 
 @public
 def channel_shuffle(x: Any, groups: int) -> Expr:
-    """Interleave the channels of ``x`` (N, C, …): the first channel of every group, then the second of every group, and
-    so on.
+    """Interleave the channels of ``x`` (N, C, …).
+
+    The first channel of every group comes first, then the second channel of every group, and so on.
 
     >>> ex.evaluate(ex.channel_shuffle(np.arange(4).reshape(1, 4, 1), 2)).ravel()
     array([0, 2, 1, 3])

@@ -261,8 +261,10 @@ def inverse_transpose(x: Any, axes: tuple[int, ...]) -> Expr:
 
 
 def _order(x: Expr, axes: Any, operation: str) -> tuple[int, ...]:
-    """Return ``axes`` with negative axes counted from the front; raise OperandError unless it is a permutation of all
-    axes."""
+    """Return ``axes`` with negative axes counted from the front.
+
+    Raises OperandError unless it is a permutation of all axes.
+    """
     if not isinstance(axes, (tuple, list)):
         raise OperandError(
             f"{operation} of {x.type} with the axes {axes!r}",

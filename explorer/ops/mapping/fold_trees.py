@@ -33,14 +33,13 @@ __all__ = ["fold_trees"]
 
 @public
 def fold_trees(node: Callable[..., Any], trees: Sequence[Any], leaf: Callable[..., Any] | None = None) -> Any:
-    """Record the values of ``trees``, which are nested tuples or lists; a node's value is ``node(*values of its
-    children)``.
+    """Record the values of ``trees``, which are nested tuples or lists.
 
-    A leaf is an array, expression or number. Its value is ``leaf(it)``, or the leaf itself if ``leaf`` is None. All
-    values must have the same shape and dtype, or be containers with the same structure, such as the state and the
-    memory of a TreeLSTM. All leaves are one mapped call (see ``map``), and so are all nodes of each level, counted from
-    the leaves. Returns a sequence of the trees' values in order. Raises OperandError if the shapes of leaves or results
-    differ.
+    A node's value is ``node(*values of its children)``. A leaf is an array, expression or number. Its value is
+    ``leaf(it)``, or the leaf itself if ``leaf`` is None. All values must have the same shape and dtype, or be
+    containers with the same structure, such as the state and the memory of a TreeLSTM. All leaves are one mapped call
+    (see ``map``), and so are all nodes of each level, counted from the leaves. Returns a sequence of the trees' values
+    in order. Raises OperandError if the shapes of leaves or results differ.
 
     >>> table = ex.tensor([[1.0, 2.0], [10.0, 20.0], [100.0, 200.0]])
     >>> trees = [((0, 1), 2), (1, 1), 2]

@@ -234,8 +234,7 @@ _RULE = (
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Samples of equal shape: their indices among all samples, and for each argument its structure and its stacked
-    leaves."""
+    """Samples of equal shape: their indices, and for each argument its structure and stacked leaves."""
 
     indices: list[int] | range
     arguments: list[tuple[Any, list[Expr]]]
@@ -310,8 +309,10 @@ def groups(columns: list[Column]) -> list[Group]:
 
 
 def _as_array(sample: list[Any]) -> Any:
-    """Convert ``sample`` to an array if it is a nested list of numbers, as ex.tensor does; otherwise return it
-    unchanged."""
+    """Convert ``sample`` to an array if it is a nested list of numbers, as ex.tensor does.
+
+    Otherwise return it unchanged.
+    """
     return np.array(sample) if {type(leaf) for leaf in flatten(sample)[0]} <= {*WEAK} else sample
 
 
@@ -338,8 +339,10 @@ def _leaf_key(leaf: Any, function: str) -> Any:
 
 
 def _stack(leaves: Any) -> Expr:
-    """Return ``leaves``, samples of equal type, as the rows of one expression; arrays are copied together into one
-    tensor."""
+    """Return ``leaves``, samples of equal type, as the rows of one expression.
+
+    Arrays are copied together into one tensor.
+    """
     arrays: Any = leaves
     types = {type(leaf) for leaf in leaves}
     if len(types) == 1 and types <= {*WEAK}:

@@ -260,8 +260,9 @@ def leaky_relu(x: Any, slope: float = 0.01) -> Expr:
 
 @public
 def gelu(x: Any, approximate: bool = False) -> Expr:
-    """Compute x · Φ(x), where Φ is the standard normal distribution function or its tanh approximation; shape as
-    ``x``.
+    """Compute x · Φ(x), where Φ is the standard normal distribution function or its tanh approximation.
+
+    The result has the shape of ``x``.
 
     >>> ex.evaluate(ex.gelu(np.array([-1.0, 0.0, 1.0]))).round(3)
     array([-0.159,  0.   ,  0.841])
@@ -344,10 +345,9 @@ def log_sigmoid(x: Any) -> Expr:
 
 @public
 def prelu(x: Any, slope: Any) -> Expr:
-    """Compute x if it is positive, else slope · x. There is one slope for all channels, or one for each channel (axis
-    1).
+    """Compute x if it is positive, else slope · x.
 
-    The gradient at 0 is slope · g.
+    There is one slope for all channels, or one for each channel (axis 1). The gradient at 0 is slope · g.
 
     >>> ex.evaluate(ex.prelu(np.array([-1.0, 2.0]), 0.25))
     array([-0.25,  2.  ])

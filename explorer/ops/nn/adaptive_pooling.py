@@ -154,11 +154,10 @@ def _apply_merged(operation: Operation, size: int, x: Expr) -> Expr:
 
 @public
 def adaptive_avg_pool2d(x: Any, output: int | Lengths) -> Expr:
-    """Average the pixels of windows that cover each image evenly: (N, C, H, W) → (N, C, *output). ``output`` is the
-    number of windows along each axis.
+    """Average the pixels of windows that cover each image evenly: (N, C, H, W) → (N, C, *output).
 
-    Integers become floating. Each window's gradient is divided equally among its pixels. (PNNX: nn.AdaptiveAvgPool2d,
-    F.adaptive_avg_pool2d.)
+    ``output`` is the number of windows along each axis. Integers become floating. Each window's gradient is divided
+    equally among its pixels. (PNNX: nn.AdaptiveAvgPool2d, F.adaptive_avg_pool2d.)
 
     >>> ex.evaluate(ex.adaptive_avg_pool2d(np.arange(9.0).reshape(1, 1, 3, 3), (1, 2)))
     array([[[[3.5, 4.5]]]])
@@ -187,8 +186,10 @@ def adaptive_avg_pool3d(x: Any, output: int | Lengths, *, policies: Items = ()) 
 
 
 def adaptive_avg_pool(x: Any, axes: int, output: int | Lengths) -> Expr:
-    """Average the elements of windows that cover the last ``axes`` axes (1 to 3) evenly; sequences (N, C, L) are
-    treated as images of height 1."""
+    """Average the elements of windows that cover the last ``axes`` axes (1 to 3) evenly.
+
+    Sequences (N, C, L) are treated as images of height 1.
+    """
     if axes == 1:
         return squeeze(adaptive_avg_pool2d(expand_dims(x, 2), (1, *for_each(output, 1, "output size"))), 2)
     return adaptive_avg_pool2d(x, output) if axes == 2 else adaptive_avg_pool3d(x, output)
@@ -216,8 +217,10 @@ def _first_max(x: Expr, axis: int, keepdims: bool) -> Expr:
 
 
 def _axis_by_axis(name: str, x: Expr, sizes: Sequence[Any], reduce: Callable[..., Expr]) -> Expr:
-    """Apply ``reduce`` to the windows along each of the last axes; ``sizes`` are the numbers of windows along these
-    axes."""
+    """Apply ``reduce`` to the windows along each of the last axes.
+
+    ``sizes`` are the numbers of windows along these axes.
+    """
     counts = [whole(count, f"{name}: a number of windows") for count in sizes]
     if len(counts) > x.ndim or any(count < 1 for count in counts) or 0 in x.shape[x.ndim - len(counts) :]:
         raise OperandError(

@@ -329,11 +329,11 @@ def conv2d(
     groups: int = 1,
     policies: Items = (),
 ) -> Expr:
-    """Convolve ``x`` (N, C, H, W) with filters (O, C / groups, h, w) and add a bias (O,); the result is (N, O, H′,
-    W′).
+    """Convolve ``x`` (N, C, H, W) with filters (O, C / groups, h, w) and add a bias (O,).
 
-    The filters are not flipped (cross-correlation). H′ = ⌊(H + padding − dilation · (h − 1) − 1) / stride⌋ + 1, where
-    padding is the sum of both sides; W′ is computed likewise. Raises OperandError if the shapes do not match.
+    The result is (N, O, H′, W′). The filters are not flipped (cross-correlation). H′ = ⌊(H + padding − dilation · (h −
+    1) − 1) / stride⌋ + 1, where padding is the sum of both sides; W′ is computed likewise. Raises OperandError if the
+    shapes do not match.
 
     >>> x, filters = ex.tensor(np.ones((1, 1, 4, 4))), ex.tensor(np.ones((1, 1, 3, 3)))
     >>> ex.evaluate(ex.conv2d(x, filters))
@@ -358,11 +358,11 @@ def conv3d(
     groups: int = 1,
     policies: Items = (),
 ) -> Expr:
-    """Convolve volumes ``x`` (N, C, D, H, W) with filters (O, C / groups, d, h, w); the result is (N, O, D′, H′,
-    W′).
+    """Convolve volumes ``x`` (N, C, D, H, W) with filters (O, C / groups, d, h, w).
 
-    One 2D convolution is recorded for each plane of the filters. Strides, padding and dilation are one number for all
-    three axes or one number for each axis; padding may also be one pair (before, after) for each axis.
+    The result is (N, O, D′, H′, W′). One 2D convolution is recorded for each plane of the filters. Strides, padding and
+    dilation are one number for all three axes or one number for each axis; padding may also be one pair (before, after)
+    for each axis.
 
     >>> ex.conv3d(np.ones((1, 2, 5, 6, 7)), np.ones((4, 2, 3, 3, 3)), padding=1).shape
     (1, 4, 5, 6, 7)
@@ -381,8 +381,7 @@ def conv(
     groups: int = 1,
     policies: Items = (),
 ) -> Expr:
-    """Convolve ``x`` (N, C, …) with filters (O, C / groups, …) along ``axes`` axes, one to three, and add a bias
-    (O,).
+    """Convolve ``x`` (N, C, …) with filters (O, C / groups, …) along one to three axes and add a bias (O,).
 
     Strides, padding and dilation are one number for all axes or one number for each axis; padding may also be one pair
     (before, after) for each axis. The kernel convolves images. A sequence is treated as an image of height 1. The
@@ -463,7 +462,6 @@ def as_images(x: Expr, filters: Expr) -> tuple[Expr, Expr]:
 
 
 def check_ranks(function: str, x: Expr, filters: Expr, axes: int, channels: str) -> None:
-    """Raise OperandError unless ``x`` has ``axes`` axes after N and C, and ``filters`` has as many after
-    ``channels``."""
+    """Raise OperandError unless ``x`` has ``axes`` axes after N and C, and ``filters`` as many after ``channels``."""
     check_axes(function, f"N, C, {_SPATIAL[axes]}", x=x)
     check_axes(function, f"{channels}, {_SPATIAL[axes].lower()}", filters=filters)

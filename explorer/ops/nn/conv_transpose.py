@@ -193,11 +193,10 @@ def _transposed(x: Expr, filters: Expr, window: Window, extra: Lengths, size: li
 def _transposed_by_planes(
     x: Expr, filters: Expr, bias: Any, *, window: Window, extra: Lengths, length: int, groups: int
 ) -> Expr:
-    """Compute the adjoint of a volume convolution as a sum over the planes of the filters; the result has ``length``
-    planes.
+    """Compute the adjoint of a volume convolution as a sum over the planes of the filters.
 
-    For each plane of the filters, the resulting planes are placed ``strides`` apart along the depth, and shifted by the
-    plane's index. Their sum is cropped to the depth of the result.
+    The result has ``length`` planes. For each plane of the filters, the resulting planes are placed ``strides`` apart
+    along the depth, and shifted by the plane's index. Their sum is cropped to the depth of the result.
     """
     batch_size, channels, depth = x.shape[:3]
     step, (low, high), gap, plane = window.strides[0], window.padding[0], window.dilation[0], window.plane()

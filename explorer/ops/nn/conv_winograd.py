@@ -118,8 +118,7 @@ def _indices(shape: Shape, channels: int, itemsize: int) -> list[Index]:
 
 
 def _counts(shape: Shape, channels: int, itemsize: int) -> tuple[int, int]:
-    """Return the number of parts into which the images are divided, and the number into which rows of tiles are
-    divided."""
+    """Return the numbers of parts into which the images and the rows of tiles are divided."""
     n, o, rows, width = shape
     tile_rows, row_bytes = _tiles(rows), 16 * _tiles(width) * (channels + o) * itemsize
     # number of tile rows in a part; a part consists of whole images if they fit, otherwise of rows of one image

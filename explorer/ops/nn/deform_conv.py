@@ -44,13 +44,12 @@ def deform_conv2d(
     groups: int = 1,
     policies: Items = (),
 ) -> Expr:
-    """Convolve ``x`` (N, C, H, W) with filters (O, C / groups, h, w) whose taps are shifted; the result is (N, O, H′,
-    W′).
+    """Convolve ``x`` (N, C, H, W) with filters (O, C / groups, h, w) whose taps are shifted.
 
-    ``offset`` (N, G · h · w · 2, H′, W′) contains the rows and columns by which each tap is shifted, for each of G
-    groups of channels. ``mask`` (N, G · h · w, H′, W′) contains a factor for each tap; if it is None, all factors are
-    1. Positions between pixels are interpolated bilinearly; pixels outside the image are 0. Raises OperandError if the
-    shapes do not match. (ONNX: DeformConv; PNNX: torchvision.ops.DeformConv2d.)
+    The result is (N, O, H′, W′). ``offset`` (N, G · h · w · 2, H′, W′) contains the rows and columns by which each tap
+    is shifted, for each of G groups of channels. ``mask`` (N, G · h · w, H′, W′) contains a factor for each tap; if it
+    is None, all factors are 1. Positions between pixels are interpolated bilinearly; pixels outside the image are 0.
+    Raises OperandError if the shapes do not match. (ONNX: DeformConv; PNNX: torchvision.ops.DeformConv2d.)
 
     >>> x, filters = ex.tensor(np.ones((1, 1, 4, 4))), ex.tensor(np.ones((1, 1, 2, 2)))
     >>> ex.evaluate(ex.deform_conv2d(x, filters, np.full((1, 8, 3, 3), 0.5)))[0, 0, 0]

@@ -34,8 +34,7 @@ Sides: TypeAlias = "int | tuple[int | tuple[int, int], ...]"
 
 
 class _Axis(NamedTuple):
-    """Windows along one axis: the axis length, the number of windows, taps, stride, dilation, and the padding at both
-    ends."""
+    """Windows along one axis: axis length, number of windows, taps, stride, dilation, and padding at both ends."""
 
     length: int
     windows: int

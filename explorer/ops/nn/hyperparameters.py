@@ -43,8 +43,7 @@ FIELDS: dict[str, tuple[tuple[type, ...], str, str]] = {
 
 
 def check_numbers(owner: Any, name: str = "") -> None:
-    """Raise DeclarationError unless each field of ``owner`` is a finite number of the annotated type within its
-    range.
+    """Raise DeclarationError unless each field is a finite number of the annotated type within its range.
 
     ``name`` is the name of the class that the user called, if it is not the owner's class.
     """

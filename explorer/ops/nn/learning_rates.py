@@ -131,8 +131,10 @@ class Poly(LearningRate):
 @named_methods
 @dataclass(frozen=True)
 class Cosine(LearningRate):
-    """end + (base − end) · (1 + cos(π · t / steps)) / 2, and ``end`` for t > ``steps`` (Loshchilov and Hutter,
-    2017)."""
+    """end + (base − end) · (1 + cos(π · t / steps)) / 2, and ``end`` for t > ``steps``.
+
+    (Loshchilov and Hutter, 2017.)
+    """
 
     ranges: ClassVar[Mapping[str, Range]] = {"end": NOT_NEGATIVE}
     base: float
@@ -148,8 +150,7 @@ class Cosine(LearningRate):
 @named_methods
 @dataclass(frozen=True)
 class LinearWarmup(LearningRate):
-    """Rate of ``then``, multiplied by start + (1 − start) · t / steps during the first ``steps`` steps (Caffe2:
-    linearWarmup)."""
+    """Rate of ``then``, multiplied by start + (1 − start) · t / steps for t < ``steps`` (Caffe2: linearWarmup)."""
 
     ranges: ClassVar[Mapping[str, Range]] = {"start": NOT_NEGATIVE}
     then: LearningRate

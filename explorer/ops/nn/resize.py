@@ -46,11 +46,11 @@ COORDINATES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners"
 
 
 class Resample(Operation):
-    """Resampling of one axis to another length. As in ONNX, ``coordinates`` determine the positions of new
-    elements.
+    """Resampling of one axis to another length.
 
-    ``step`` is the distance between new elements in units of old elements. Methods are "linear", "cubic" with
-    ``coefficient``, and rounding to the nearest element. Beyond the ends, the outermost elements are repeated.
+    As in ONNX, ``coordinates`` determine the positions of new elements. ``step`` is the distance between new elements
+    in units of old elements. Methods are "linear", "cubic" with ``coefficient``, and rounding to the nearest element.
+    Beyond the ends, the outermost elements are repeated.
     """
 
     axis: int
@@ -75,8 +75,7 @@ class Resample(Operation):
         return type_.with_shape((*x.shape[: self.axis], self.length, *x.shape[self.axis + 1 :]))
 
     def taps(self, length: int) -> tuple[Array, Array]:
-        """Return the indices (taps, new length) and the weights of old elements, for an axis of ``length`` old
-        elements."""
+        """Return indices and weights (taps, new length) of old elements, for an axis of ``length`` old elements."""
         return _taps(length, self.length, self.method, self.coordinates, self.step, self.coefficient)
 
     def kernel(self, out: Array, x: Array) -> Array:
@@ -159,8 +158,10 @@ class Resample(Operation):
 
 
 class ResampleGradient(Operation):
-    """Adjoint of resampling an axis of ``old`` elements: distributes each new element's gradient to the old elements it
-    was computed from."""
+    """Adjoint of resampling an axis of ``old`` elements.
+
+    The gradient of each new element is distributed to the old elements from which it was computed.
+    """
 
     axis: int
     length: int

@@ -14,8 +14,9 @@ __all__ = ["hardshrink", "softshrink", "tanhshrink", "threshold"]
 
 @public
 def threshold(x: Any, limit: float, value: float) -> Expr:
-    """Keep the elements above ``limit`` and replace the others with ``value``; NaN stays NaN. The gradient at the limit
-    is 0.
+    """Keep the elements above ``limit`` and replace the others with ``value``; NaN stays NaN.
+
+    The gradient at the limit is 0.
 
     >>> ex.evaluate(ex.threshold(np.array([-1.0, 0.5, 2.0]), 0.6, 0.0))
     array([0., 0., 2.])

@@ -189,8 +189,7 @@ def _bound_log_softmax(out: Array, x: Array, axes: tuple[int, ...]) -> Callable[
 
 
 def _bound_shift(out: Array, x: Array, axes: tuple[int, ...]) -> Callable[[], None]:
-    """Return a function that subtracts the finite maximum over ``axes`` from ``x`` and writes the result into
-    ``out``."""
+    """Return a function that writes ``x`` minus its finite maximum over ``axes`` into ``out``."""
     largest_finite, largest = _largest_finite(x.dtype), np.empty(_keepdims_shape(x, axes), x.dtype)
     limit = np.array(largest_finite)
     find_largest = row_extremes(np.maximum, x, axes, largest, -largest_finite)
@@ -291,8 +290,9 @@ def softmax(x: Any, axis: int | tuple[int, ...] = -1) -> Expr:
 
 @public
 def softmax_gradient(g: Any, y: Any, axis: int | tuple[int, ...] = -1) -> Expr:
-    """Compute y·(g − Σ g·y) over axes for the result ``y`` of a softmax and its upstream gradient ``g``; shape as
-    ``y``.
+    """Compute y·(g − Σ g·y) over axes for the result ``y`` of a softmax and its upstream gradient ``g``.
+
+    The result has the shape of ``y``.
 
     >>> ex.evaluate(ex.softmax_gradient(np.array([1.0, 0.0]), np.array([0.5, 0.5])))
     array([ 0.25, -0.25])

@@ -131,8 +131,7 @@ class Adam(UpdateRule):
         return {"mean": mean, "squares": squares}
 
     def moved(self, parameter: Expr, length: Expr, mean: Expr, squares: Expr) -> Expr:
-        """Record the new value of ``parameter`` from ``mean`` (m) and ``squares`` (v, or the value that replaces
-        it)."""
+        """Record the new value of ``parameter`` from ``mean`` (m) and ``squares`` (v, or its replacement)."""
         return parameter - length * mean / (sqrt(squares) + self.epsilon)
 
 

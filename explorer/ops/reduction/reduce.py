@@ -51,8 +51,10 @@ def reduce_array(
     keepdims: bool = False,
     initial: Any = None,
 ) -> Array:
-    """Combine the elements of ``x`` along ``axes`` with ``ufunc``, on any device; start from ``initial`` unless it is
-    None."""
+    """Combine the elements of ``x`` along ``axes`` with ``ufunc``, on any device.
+
+    Start from ``initial`` unless it is None.
+    """
     result: Array
     options: dict[str, Any] = {"axis": axes, "keepdims": keepdims}
     method = _METHODS.get(ufunc)

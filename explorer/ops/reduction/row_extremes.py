@@ -34,11 +34,10 @@ _LANES = 16
 def row_extremes(
     ufunc: np.ufunc, x: Array, axes: tuple[int, ...], out: Array, initial: float | None = None
 ) -> Callable[[], Array] | None:
-    """Return a function that writes the extrema of ``x`` along ``axes`` into ``out``, or None if ``ufunc.reduce``
-    should be used.
+    """Return a function that writes the extrema of ``x`` along ``axes`` into ``out``.
 
-    It should be used for a single row, for rows that are not contiguous or have fewer than two elements, and for dtypes
-    other than float32 and float64.
+    Returns None if ``ufunc.reduce`` should be used. It should be used for a single row, for rows that are not
+    contiguous or have fewer than two elements, and for dtypes other than float32 and float64.
     """
     if ufunc not in _FINDERS or not isinstance(x, np.ndarray) or x.dtype.char not in "fd" or x.dtype != out.dtype:
         return None

@@ -33,8 +33,10 @@ _EXAMPLES = (Example(real(2, 3, 4), axis=1), Example(real(5), axis=0))
 
 
 class ArgExtreme(Operation, abstract=True):
-    """Base class of operations that return the position of the first extremum along an axis; NaN counts as the
-    extremum."""
+    """Base class of operations that return the position of the first extremum along an axis.
+
+    NaN counts as the extremum.
+    """
 
     axis: int
     keepdims: bool = False
@@ -140,11 +142,10 @@ class ArgSort(Operation):
 
 
 def _first_positions(x: Array, count: int, descending: bool) -> Array | None:
-    """Return the positions of the elements that are the first ``count`` after sorting; return None if a row contains
-    NaN.
+    """Return the positions of the elements that are the first ``count`` after sorting.
 
-    Each row is partitioned at the ``count``-th element. Among elements that are equal to this element, the first ones
-    are selected.
+    Returns None if a row contains NaN. Each row is partitioned at the ``count``-th element. Among elements that are
+    equal to this element, the first ones are selected.
     """
     # The maximum of a row with NaN is NaN.
     if x.dtype.kind not in "iub" and np.isnan(np.maximum.reduce(x, axis=-1)).any():

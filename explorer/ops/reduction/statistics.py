@@ -62,11 +62,11 @@ def std(
 
 
 def centre(x: Expr, axes: tuple[int, ...], keepdims: bool = False) -> Expr:
-    """Record the mean from which deviations are computed; float32 is accumulated in float64 if the last axis is not
-    reduced.
+    """Record the mean from which deviations are computed.
 
-    In that case NumPy adds rows one by one. For 20,000 rows of values around 1e5, the error of the mean would be 15,
-    and the error of the variance 221. If the last axis is reduced, NumPy uses pairwise summation.
+    Float32 is accumulated in float64 if the last axis is not reduced. In that case NumPy adds rows one by one. For
+    20,000 rows of values around 1e5, the error of the mean would be 15, and the error of the variance 221. If the last
+    axis is reduced, NumPy uses pairwise summation.
     """
     is_sequential = x.dtype == np.float32 and x.ndim - 1 not in axes and axes
     return mean(x, axes, keepdims, policies=[PAccumulateIn(np.float64)] if is_sequential else ())

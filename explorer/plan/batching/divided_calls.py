@@ -51,10 +51,10 @@ def part_count(call: MappedCall, network: Network) -> int:
 
 
 def divided_body(call: MappedCall, parts: int) -> Body:
-    """Return a body that computes ``call`` in parts: it slices the operands, calls a PartCall for each part, and joins
-    the results.
+    """Return a body that computes ``call`` in parts.
 
-    The result is cached in the mapped body for each number of parts. Parts of equal size share one body.
+    The body slices the operands, calls a PartCall for each part, and joins the results. The result is cached in the
+    mapped body for each number of parts. Parts of equal size share one body.
     """
     key = ("divided", call.size, call.batched, parts)
     cached: Body | None = call.body.derived.get(key)

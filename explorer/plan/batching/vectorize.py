@@ -29,11 +29,10 @@ def batched_type(type_: TensorType, size: int) -> TensorType:
 
 
 def batch_body(body: Body, size: int, batched: tuple[bool, ...]) -> Body:
-    """Return ``body`` vectorized over ``size`` batch elements; ``batched`` states which operands differ between
-    elements.
+    """Return ``body`` vectorized over ``size`` batch elements.
 
-    The result is cached in the body. Every output has the leading axis. Raises NotBatchableError if an operation cannot
-    be batched.
+    ``batched`` states which operands differ between elements. The result is cached in the body. Every output has the
+    leading axis. Raises NotBatchableError if an operation cannot be batched.
     """
     key = ("batch", size, batched)
     cached: Body | None = body.derived.get(key)

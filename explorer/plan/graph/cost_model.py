@@ -61,18 +61,17 @@ def kernel_cost(
 
 
 def call_cost(operation: Call, cost_model: CostModel) -> float:
-    """Return the time in µs of a call: of all iterations of a loop, or of the more expensive branch of a
-    conditional."""
+    """Return the time in µs of all iterations of a loop, or of the more expensive branch of a conditional."""
     # The branch is known only when the plan runs, so the estimate uses the more expensive branch.
     return operation.turns * max([body_cost(body, cost_model) for body in operation.planned_bodies])
 
 
 def body_cost(body: Body, cost_model: CostModel) -> float:
-    """Return the time in µs of ``body`` if its operations run as separate kernels; cached in the body for each cost
-    model.
+    """Return the time in µs of ``body`` if its operations run as separate kernels.
 
-    The body's ``derived`` caches everything that is computed once for a body. The cost model is part of the key,
-    because plans with measured and with reference costs may share a body.
+    The time is cached in the body for each cost model. The body's ``derived`` caches everything that is computed once
+    for a body. The cost model is part of the key, because plans with measured and with reference costs may share a
+    body.
     """
     key = "cost", cost_model
     cached: float | None = body.derived.get(key)
@@ -117,8 +116,7 @@ def split_cost(operand: Expr, reader: Expr, cost_model: CostModel = REFERENCE_CO
 
 
 def result_bytes(node: Expr) -> int:
-    """Return the number of bytes that must be allocated for a node's result: 0 for views, including leaves and
-    Items."""
+    """Return the bytes that must be allocated for a node's result: 0 for views, including leaves and Items."""
     return 0 if node.operation.view else node.type.nbytes
 
 

@@ -24,16 +24,18 @@ at equal positions"""
 
 
 class BodySchedules(dict[int, Schedule]):
-    """Map from the id of a body to its schedule, for calls that are not inlined; the planner fills it before
-    `order`."""
+    """Map from the id of a body to its schedule, for calls that are not inlined.
+
+    The planner fills it before `order`.
+    """
 
 
 def kernels_of(graph: PlanGraph, cost_model: CostModel) -> tuple[list[Expr], list[Kernel], dict[int, int]]:
-    """Return the leaves of a graph, its kernels in topological order, and a map from the uid of a result to the index
-    of its kernel.
+    """Return the leaves of a graph, its kernels, and a map from the uid of a result to its kernel's index.
 
-    Each group of kind "kernel" becomes one kernel, and every other live node with operands becomes its own kernel.
-    Nodes whose values exist before the run are leaves: tensors, parameters, and views of tensors and parameters.
+    Kernels are in topological order. Each group of kind "kernel" becomes one kernel, and every other live node with
+    operands becomes its own kernel. Nodes whose values exist before the run are leaves: tensors, parameters, and views
+    of tensors and parameters.
     """
     members_of: dict[int, list[Expr]] = {}
     inner: set[int] = set()
@@ -84,8 +86,10 @@ def kernels_of(graph: PlanGraph, cost_model: CostModel) -> tuple[list[Expr], lis
 
 
 def _cost_of_one(node: Expr, operands: tuple[Expr, ...], graph: PlanGraph, cost_model: CostModel) -> KernelCost:
-    """Return the cost of ``node`` as its own kernel; it is a view, a call that was not inlined, or another
-    operation."""
+    """Return the cost of ``node`` as its own kernel.
+
+    It is a view, a call that was not inlined, or another operation.
+    """
     size = result_bytes(node)
     if node.operation.view and operands:
         return KernelCost(0, size, cost_model.view, 0, 0)

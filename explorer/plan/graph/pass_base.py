@@ -97,8 +97,10 @@ class Pass(ABC):
         """Record decisions, and substitute nodes or replace ``graph.schedule``."""
 
     def counts(self, graph: PlanGraph) -> Mapping[str, int]:
-        """Return statistics of the graph after the pass; its stage shows them next to nodes, operations, flops and
-        bytes."""
+        """Return statistics of the graph after the pass.
+
+        Its stage shows them next to nodes, operations, flops and bytes.
+        """
         return {}
 
 

@@ -172,11 +172,10 @@ class PlanGraph:
         return self.resolve(node.operands[index])
 
     def consumers(self, node: Expr) -> int:
-        """Return the number of operand slots and roots that read ``node``; exact after a refresh, otherwise an upper
-        bound.
+        """Return the number of operand slots and roots that read ``node``.
 
-        If a rule calls this method, the current node is remembered. Only at such nodes can the rule's answer change in
-        the next sweep of the pass `Simplify`.
+        The number is exact after a refresh, otherwise an upper bound. If a rule calls this method, the current node is
+        remembered. Only at such nodes can the rule's answer change in the next sweep of the pass `Simplify`.
         """
         if self.current_node is not None:
             self.consumer_queries.add(self.current_node.uid)
@@ -192,8 +191,7 @@ class PlanGraph:
         return self._readers.get(node.uid, [])
 
     def available_before_run(self) -> set[int]:
-        """Return the uids of the live nodes whose values exist before the first kernel runs: leaves, and views of
-        leaves."""
+        """Return the uids of the live nodes whose values exist before the first kernel: leaves and views of leaves."""
         available: set[int] = set()
         for node in self.live:
             operation = node.operation
@@ -281,8 +279,10 @@ class PlanGraph:
         return len(self.decisions) - 1
 
     def decider(self, decision: int) -> RuleInfo:
-        """Return the rule or pass that made the decision with index ``decision``; raise DeclarationError if there is
-        none."""
+        """Return the rule or pass that made the decision with index ``decision``.
+
+        Raises DeclarationError if there is none.
+        """
         if type(decision) is not int or not 0 <= decision < len(self.decisions):
             raise DeclarationError(
                 f"a change of the graph by the decision {decision!r}",
@@ -294,10 +294,10 @@ class PlanGraph:
     def decline(
         self, rule: Decider, reason: Reason, facts: Facts, *subjects: Expr, estimated_cost_us: float | None = None
     ) -> PlanDecision:
-        """Record a declined decision about ``subjects``, or add them to an equal decision of this stage; return the
-        decision.
+        """Record a declined decision about ``subjects``, or add them to an equal decision of this stage.
 
-        ``estimated_cost_us`` is the estimated cost of declining in µs, summed over these subjects.
+        Returns the decision. ``estimated_cost_us`` is the estimated cost of declining in µs, summed over these
+        subjects.
         """
         values = [_key(value) for value in facts.values()]
         info = rule.info
@@ -371,10 +371,10 @@ class PlanGraph:
         self._transfer_readers(old, new)
 
     def _transfer_readers(self, old: Expr, new: Expr) -> None:
-        """Add the reader count of ``old`` to that of ``new``, and decrement the counts of the operands of nodes without
-        readers.
+        """Add the reader count of ``old`` to that of ``new``, and update the counts of operands.
 
-        Without this update, a rule that requires a value with a single reader could apply only after the next refresh.
+        If a node has no readers any more, the counts of its operands are decremented. Without this update, a rule that
+        requires a value with a single reader could apply only after the next refresh.
         """
         users, dead = self.users, self._dead
         users[new.uid] = users.get(new.uid, 0) + users.pop(old.uid, 0)
@@ -412,20 +412,21 @@ class PlanGraph:
         self._dead.update(old_uids)
 
     def fuse(self, decision: int, members: Sequence[Expr], label: str = "") -> None:
-        """Make ``members``, live nodes in topological order, run as one kernel; its result is the value of the last
-        node.
+        """Make ``members``, live nodes in topological order, run as one kernel.
 
-        Only nodes in the kernel may read the values of the other members, because these are never written to memory.
-        The members are elementwise operations of one shape; a product may come before them, and a reduction after them.
-        Raises DeclarationError for other nodes.
+        Its result is the value of the last node. Only nodes in the kernel may read the values of the other members,
+        because these are never written to memory. The members are elementwise operations of one shape; a product may
+        come before them, and a reduction after them. Raises DeclarationError for other nodes.
         """
         _check_kernel(self, decision, members)
         self.fused.update(dict.fromkeys([node.uid for node in members], decision))
         self.groups.append(NodeGroup(decision, "kernel", label or " · ".join([n.label for n in members]), [*members]))
 
     def add_nodes(self, decision: int, nodes: Iterable[Expr], subject: Expr) -> None:
-        """Add new nodes of a decision; their kernels are ordered as if the nodes were at the position of
-        ``subject``."""
+        """Add new nodes of a decision.
+
+        Their kernels are ordered as if the nodes were at the position of ``subject``.
+        """
         self._changed = True
         # uids increase in the order of recording. A new node has a large uid, but belongs at the position of its
         # subject. Without the rank, a simplified program would run in another order than the program as written.

@@ -55,8 +55,10 @@ class RuleInfo:
 
     @functools.cached_property
     def location(self) -> str:
-        """Location of the owner, such as "plan/rewrite/rules/stability.py:12" or "cell.py:3"; in a console, its
-        name."""
+        """Location of the owner, such as "plan/rewrite/rules/stability.py:12" or "cell.py:3".
+
+        In a console, it is the name of the owner.
+        """
         owner = self.owner or type(self)
         try:
             path, line = inspect.getsourcefile(owner) or "", inspect.findsource(owner)[1] + 1
@@ -72,8 +74,7 @@ class RuleInfo:
 
 
 def shortened(names: Sequence[Any]) -> list[Any]:
-    """Return the names to list in a sentence: all if they are few, otherwise the first ones and how many more there
-    are."""
+    """Return the names to list in a sentence: all if they are few, else the first ones and how many more."""
     return [*names] if len(names) <= _LISTED else [*names[: _LISTED - 1], f"{len(names) - _LISTED + 1:,} more"]
 
 
@@ -135,8 +136,10 @@ class Reason:
 
     @property
     def effect(self) -> Numerics:
-        """Class of the changes to numbers (plan/graph/numerics.py): the reason's own, or the class that the rule or
-        pass declares."""
+        """Class of the changes to numbers (plan/graph/numerics.py).
+
+        It is the reason's own class, or the class that the rule or pass declares.
+        """
         declared: Numerics = self.numerics or getattr(self.owner, "numerics", None) or "exact"
         return declared
 

@@ -1,8 +1,8 @@
-"""The passes, each in a file with its name. They are available as ``ex.passes``, to change options or to build other
-pipelines.
+"""The passes, each in a file with its name.
 
-The fields of a pass are its options: ``ex.EvalPlan(inline=ex.passes.Inline(limit=1000))``. A pipeline is an ordered
-list of passes: ``ex.EvalPlan(passes=[ex.passes.Simplify(), *ex.default_passes()[2:]])``.
+They are available as ``ex.passes``, to change options or to build other pipelines. The fields of a pass are its
+options: ``ex.EvalPlan(inline=ex.passes.Inline(limit=1000))``. A pipeline is an ordered list of passes:
+``ex.EvalPlan(passes=[ex.passes.Simplify(), *ex.default_passes()[2:]])``.
 """
 
 from explorer.plan.passes.algorithms import Algorithms

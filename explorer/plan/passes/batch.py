@@ -214,8 +214,10 @@ class _Batching:
             self._keep(bucket, self.rule.dear_calls, self.rule.dear_operations, (batched_us, separate_us))
 
     def close(self) -> None:
-        """Replace batched nodes that are read outside of batches by rows; record declined decisions for nodes that were
-        not batched."""
+        """Replace batched nodes that are read outside of batches by rows.
+
+        Records declined decisions for nodes that were not batched.
+        """
         self.rows.finish()
         for (name, reason), (members, prices) in self._kept.items():
             self._refuse(members, name, reason, prices)
@@ -249,8 +251,10 @@ class _Batching:
         prices: Sequence[float],
         extra_facts: Facts | None = None,
     ) -> None:
-        """Record that nodes of one function or operation are not batched; ``extra_facts`` are additional facts for the
-        reason."""
+        """Record that nodes of one function or operation are not batched.
+
+        ``extra_facts`` are additional facts for the reason.
+        """
         facts: Facts = {"name": name, "count": len(members), **(extra_facts or {})}
         if prices:
             batched, separate = prices
@@ -326,10 +330,10 @@ def _shapes(operands: Sequence[Expr], result: Expr) -> str:
 
 
 def _without_kernel(body: Body) -> Facts | None:
-    """Return facts about the first operation of a batch that has no kernel on its device; return None if all have
-    kernels.
+    """Return facts about the first operation of a batch that has no kernel on its device.
 
-    A batch stacks its operands, computes the vectorized body ``body``, and returns rows.
+    Returns None if all have kernels. A batch stacks its operands, computes the vectorized body ``body``, and returns
+    rows.
     """
     devices = dict.fromkeys([node.type.device for node in body.nodes])
     required = [(node.operation, node.type.device) for node in body.nodes]
@@ -428,8 +432,10 @@ class BatchMembers:
         return first[0]
 
     def stack(self, column: Sequence[Expr]) -> Expr:
-        """Return a value whose rows are the nodes in ``column``: an existing value, otherwise a gather of rows or a
-        stack."""
+        """Return a value whose rows are the nodes in ``column``.
+
+        It is an existing value, a gather of rows or a stack.
+        """
         batched_value = self.as_whole(column)
         if batched_value is not None:
             return batched_value

@@ -222,8 +222,10 @@ class LiveBytes(NamedTuple):
 
 
 def live_bytes(ordered: OrderedKernels, kernel_of: Mapping[int, int], assignment: BufferAssignment) -> LiveBytes:
-    """Return the live bytes at each kernel; ``kernel_of`` contains the results that own memory, as in
-    `assign_buffers`."""
+    """Return the live bytes at each kernel.
+
+    ``kernel_of`` contains the results that own memory, as in `assign_buffers`.
+    """
     kernels, buffers, needs = ordered.kernels, assignment.buffers, assignment.needs
     live_at: list[int] = []
     live = in_arena = own_results = all_results = working = 0
@@ -272,8 +274,7 @@ could be an effect of different block shapes"""
 
 
 def record_blocks(rule: RuleInfo, graph: PlanGraph, schedule: Schedule, kernel_of: Mapping[int, int]) -> None:
-    """Record a decision if the peak occurs in fused kernels whose operations would need less memory as separate
-    kernels.
+    """Record a decision if separate operations would lower the peak of fused kernels.
 
     ``kernel_of`` maps the uids of results that own memory to the indices of their kernels.
     """
@@ -304,8 +305,7 @@ def record_blocks(rule: RuleInfo, graph: PlanGraph, schedule: Schedule, kernel_o
 
 
 def _peak_key(kernel: Kernel, placement: Placement) -> tuple[Any, ...]:
-    """Return a key: if two kernels with equally many live bytes have equal keys, ``_separate_peak`` is equal for
-    both.
+    """Return a key that determines the result of ``_separate_peak`` for kernels with equally many live bytes.
 
     Kernels with the same pattern have the same cost object.
     """
@@ -316,11 +316,10 @@ def _peak_key(kernel: Kernel, placement: Placement) -> tuple[Any, ...]:
 
 
 def _separate_peak(index: int, graph: PlanGraph, schedule: Schedule, kernel_of: Mapping[int, int]) -> int:
-    """Return the maximum of live bytes if each operation of a kernel were a separate kernel that works in place if
-    possible.
+    """Return the maximum of live bytes if each operation of a kernel were a separate kernel.
 
-    Operations are visited from last to first, so an operand is first encountered where it is read for the last time.
-    ``live`` is counted backwards from the live bytes at the end.
+    Separate kernels work in place if possible. Operations are visited from last to first, so an operand is first
+    encountered where it is read for the last time. ``live`` is counted backwards from the live bytes at the end.
     """
     kernel, placement = schedule.kernels[index], schedule.placements[index]
     inputs, result, cost = graph.inputs, kernel.result, kernel.cost

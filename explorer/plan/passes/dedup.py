@@ -118,8 +118,7 @@ class Dedup(Pass):
         survivor: Mapping[int, int],
         graph: PlanGraph,
     ) -> None:
-        """Record why nodes are kept whose operation equals another node's, but with the operands in a different
-        order."""
+        """Record why a node is kept that equals another node except for the order of operands."""
         explained = {decision.subjects[0].uid for decision in graph.decisions if decision.code == "order_of_zeros"}
         # A decision about 0.0 and −0.0 is useful only if there is a node with swapped operands.
         for node, left, right in swapped:
@@ -129,11 +128,10 @@ class Dedup(Pass):
                 graph.decline(self, self.order_of_zeros, facts, node)
 
     def _merge(self, merged: dict[int, list[Expr]], survivor: dict[int, int], graph: PlanGraph) -> None:
-        """Replace equal nodes by the first of them; there is only one decision for all constants, because they are
-        many.
+        """Replace equal nodes by the first of them.
 
-        ``merged`` maps the uid of the first node to the other equal nodes. ``survivor`` maps each uid to the uid of the
-        first equal node.
+        There is only one decision for all constants, because they are many. ``merged`` maps the uid of the first node
+        to the other equal nodes. ``survivor`` maps each uid to the uid of the first equal node.
         """
         by_uid = {node.uid: node for node in graph.live}
         constants: list[tuple[Expr, list[Expr]]] = []
@@ -215,8 +213,10 @@ class Dedup(Pass):
     def _read_from(
         self, pairs: list[tuple[Expr, Expr]], items: dict[int, list[Expr]], first_of: dict[Any, Expr], graph: PlanGraph
     ) -> None:
-        """Make the readers of the first call of each pair read the second call; ``items`` maps calls to their
-        outputs."""
+        """Make the readers of the first call of each pair read the second call.
+
+        ``items`` maps calls to their outputs.
+        """
         decision = graph.decide(
             self,
             self.augmented,

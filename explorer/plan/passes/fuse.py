@@ -312,10 +312,10 @@ class Fuse(Pass):
         roots: set[int],
         graph: PlanGraph,
     ) -> bool:
-        """Return whether an elementwise node joins ``group``, the group of ``operand``; if not, record a declined
-        decision.
+        """Return whether an elementwise node joins ``group``, the group of ``operand``.
 
-        ``base`` is the group that the node has already joined because of earlier operands, or None.
+        If not, a declined decision is recorded. ``base`` is the group that the node has already joined because of
+        earlier operands, or None.
         """
         facts: Facts = {"operand": operand, "reader": node.operation.label}
         # The first condition that applies is the reason. For example, a requested result is written to memory in any
@@ -376,8 +376,10 @@ class Fuse(Pass):
     def _tiling_with(
         self, node: Expr, operand: Expr, group: FusionGroup, members: list[Expr], roots: set[int], graph: PlanGraph
     ) -> Tiling | None:
-        """Return the tiling of a reduction fused with ``members``, or None if there is none; record the reason if it is
-        declined."""
+        """Return the tiling of a reduction fused with ``members``, or None if there is none.
+
+        Records the reason if it is declined.
+        """
         operation = node.operation
         facts: Facts = {"operand": operand, "reader": operation.label}
         prepared = graph.notes(Prepared)

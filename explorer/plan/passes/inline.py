@@ -194,8 +194,10 @@ class Inline(Pass):
             pending.extendleft(reversed(copies))
 
     def _vectorized(self, call: MappedCall, node: Expr, graph: PlanGraph) -> tuple[Reason, Body, Facts] | None:
-        """Return (reason, body, facts) for a mapped call, where the body computes all elements; or decline and return
-        None."""
+        """Return (reason, body, facts) for a mapped call, where the body computes all elements.
+
+        If it declines, returns None.
+        """
         facts: Facts = {"name": call.body.name, "count": call.size}
         if not self.vectorize:
             graph.decline(self, self.not_asked, facts, node)
@@ -252,18 +254,19 @@ def _index_items(nodes: Iterable[Expr], items: dict[int, list[Expr]], graph: Pla
 
 
 def _boundary_us(call: Expr, graph: PlanGraph) -> float:
-    """Return the time in µs to write and read the operands and results of a call; fusion could save it if the call were
-    inlined."""
+    """Return the time in µs to write and read the operands and results of a call.
+
+    Fusion could save it if the call were inlined.
+    """
     transferred = [call.type.nbytes, *[operand.type.nbytes for operand in graph.operands(call) if operand.operands]]
     return 2 * sum(transferred) / REFERENCE_COST_MODEL.bandwidth
 
 
 def inline(body: Body, call: Expr, operands: tuple[Expr, ...]) -> tuple[list[Expr], tuple[Expr, ...]]:
-    """Copy the nodes of ``body`` with ``operands`` in place of its parameters; return the copies, in the order of
-    `own`, and the outputs.
+    """Copy the nodes of ``body`` with ``operands`` in place of its parameters.
 
-    The copies get a new scope inside the scope of ``call``. If the body is a layer's, the copies get the scope of the
-    layer, in which the call was recorded.
+    Returns the copies, in the order of `own`, and the outputs. The copies get a new scope inside the scope of ``call``.
+    If the body is a layer's, the copies get the scope of the layer, in which the call was recorded.
     """
     inputs = (*body.parameters, *body.captured)
     images = {node.uid: operand for node, operand in zip(inputs, operands, strict=True)}

@@ -118,8 +118,10 @@ class JoinProducts(Pass):
 
 
 def _joinable(graph: PlanGraph) -> list[list[Expr]]:
-    """Return, for each value, its products with several constant matrices; products that are requested results are
-    excluded."""
+    """Return, for each value, its products with several constant matrices.
+
+    Products that are requested results are excluded.
+    """
     products: dict[int, list[Expr]] = {}
     for node in graph.live if graph.has_parameters else ():
         if type(node.operation) is Matmul:
@@ -139,8 +141,10 @@ def _is_weighted(node: Expr, graph: PlanGraph) -> bool:
 
 
 def _term(product: Expr, graph: PlanGraph) -> tuple[Expr, Expr] | None:
-    """Return (sum, vector) if the only reader of ``product`` is a sum that adds a constant vector; otherwise return
-    None."""
+    """Return (sum, vector) if the only reader of ``product`` is a sum that adds a constant vector.
+
+    Otherwise returns None.
+    """
     if graph.users[product.uid] != 1:
         return None
     (sum_node,) = graph.readers(product)

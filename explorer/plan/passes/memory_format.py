@@ -1,9 +1,8 @@
-"""Memory format: chooses the results in which the channels of a pixel are contiguous in memory; shapes stay (N, C, H,
-W).
+"""Memory format: chooses the results in which the channels of a pixel are contiguous in memory.
 
-PyTorch calls this format channels_last. It is not visible to users: returned results are row-major, and only internal
-strides differ. The format is chosen after ordering, for kernels instead of operations, because a fused kernel reads and
-writes its images in one format.
+Shapes stay (N, C, H, W). PyTorch calls this format channels_last. It is not visible to users: returned results are
+row-major, and only internal strides differ. The format is chosen after ordering, for kernels instead of operations,
+because a fused kernel reads and writes its images in one format.
 """
 
 from __future__ import annotations
@@ -101,8 +100,7 @@ class MemoryFormat(Pass):
 
 
 def _reading_pixels(kernel: Kernel, pixel_by_pixel: set[int]) -> Kernel:
-    """Return ``kernel``; if it is a fused reduction, its blocks are divided in the memory order of its input
-    images.
+    """Return ``kernel``, with blocks in the memory order of its images if it is a fused reduction of images.
 
     Blocks in memory order read a few contiguous ranges.
     """

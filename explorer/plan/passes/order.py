@@ -1,11 +1,10 @@
-"""Order: list scheduling of kernels. Among the kernels that are ready, constants come first, then the earliest
-recorded.
+"""Order: list scheduling of kernels.
 
-This is Kahn's algorithm: a kernel is ready when the values that it reads exist. If several kernels may run at a time, a
-run is simulated with the estimates of the cost model, and the order is the order in which kernels begin in the
-simulation. A value exists when its kernel has ended in the simulation. Each pick records the kernels that were ready,
-and the kernels that waited for a running kernel. The pass `Buffers` uses the same simulation to find which kernels run
-concurrently.
+Among the kernels that are ready, constants come first, then the earliest recorded. This is Kahn's algorithm: a kernel
+is ready when the values that it reads exist. If several kernels may run at a time, a run is simulated with the
+estimates of the cost model, and the order is the order in which kernels begin in the simulation. A value exists when
+its kernel has ended in the simulation. Each pick records the kernels that were ready, and the kernels that waited for a
+running kernel. The pass `Buffers` uses the same simulation to find which kernels run concurrently.
 
 By default the simulation uses the reference costs, so the order is the same on every machine. With measured costs, the
 order and the memory offsets would differ between machines. Executors (run/execution/executors) may begin kernels in any
@@ -211,17 +210,18 @@ class Order(Pass):
         return begin_order, picks, runs_until, now
 
     def sequence(self, kernels: Sequence[Kernel], producers: Sequence[Sequence[int]]) -> Sequence[int]:
-        """Return the kernel indices in the order to run, each after its producers; subclasses may define this
-        method.
+        """Return the kernel indices in the order to run, each after its producers.
 
-        ``producers[index]`` are the kernels whose results the kernel reads. If several kernels run at a time, kernels
-        that are earlier in this order are preferred.
+        Subclasses may define this method. ``producers[index]`` are the kernels whose results the kernel reads. If
+        several kernels run at a time, kernels that are earlier in this order are preferred.
         """
         raise NotImplementedError
 
     def _positions(self, kernels: Sequence[Kernel], producers: Sequence[Sequence[int]]) -> list[int]:
-        """Return the position of each kernel in the subclass's order; raise DeclarationError if the order is
-        invalid."""
+        """Return the position of each kernel in the subclass's order.
+
+        Raises DeclarationError if the order is invalid.
+        """
         sequence = [*self.sequence(kernels, producers)]
         position_of = {index: position for position, index in enumerate(sequence)}
         fault, too_early = "", []
@@ -251,8 +251,10 @@ class Order(Pass):
     def _record(
         self, graph: PlanGraph, ordered: OrderedKernels, chains: int, concurrent_us: float, sequential_us: float
     ) -> None:
-        """Record whether kernels run concurrently; ``concurrent_us`` and ``sequential_us`` are the times with and
-        without."""
+        """Record whether kernels run concurrently.
+
+        ``concurrent_us`` and ``sequential_us`` are the times with and without.
+        """
         kernels = ordered.kernels
         facts = {
             "count": len(kernels),
@@ -380,8 +382,10 @@ def _with_update_order(
     producers: list[list[int]],
     users: list[list[int]],
 ) -> tuple[list[list[int]], list[list[int]]]:
-    """Return the kernels that must precede, and those that must follow, each kernel because of values and updates in
-    place."""
+    """Return the kernels that must run before, and those that must run after, each kernel.
+
+    The order depends on values and on updates in place.
+    """
     updates_in_place = graph.notes(Updates)
     if not updates_in_place.parameters:
         return producers, users

@@ -26,8 +26,10 @@ _RISKY = (*POWERS, Power, Square)
 
 @dataclass(frozen=True)
 class ReusableValues:
-    """Values that earlier evaluations computed and that are still available; the planner stores them as notes of a
-    graph."""
+    """Values that earlier evaluations computed and that are still available.
+
+    The planner stores them as notes of a graph.
+    """
 
     tensors: Mapping[int, Tensor] = field(default_factory=dict)
     """uid of an expression → its value"""
@@ -97,8 +99,10 @@ class Recall(Pass):
         return bool(graph.notes(ReusableValues).tensors) and (not self.simplified or bool(self._simplified(graph)))
 
     def _recorded(self, graph: PlanGraph) -> dict[Expr, Tensor]:
-        """Return the nodes whose values are reused before simplify: all whose values are known, or none if a node may
-        overflow."""
+        """Return the nodes whose values are reused before simplify.
+
+        These are all nodes whose values are known, or none if a node may overflow.
+        """
         # If only some values were reused, and others simplified, the result would depend on which values are available.
         if any(isinstance(node.operation, _RISKY) or _calls_risky(node) for node in graph.live):
             return {}
@@ -113,8 +117,10 @@ class Recall(Pass):
 
 
 def _calls_risky(node: Expr) -> bool:
-    """Return whether ``node`` calls a body that contains, at any depth, an operation that may overflow; cached in the
-    body."""
+    """Return whether ``node`` calls a body that contains, at any depth, an operation that may overflow.
+
+    Cached in the body.
+    """
     if not isinstance(node.operation, Call):
         return False
     body = node.operation.body

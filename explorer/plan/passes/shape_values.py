@@ -15,8 +15,10 @@ from explorer.plan.graph.reasons import Reason
 
 
 class ComputedFirst(NamedTuple):
-    """Value that determines shapes: the operator that reads it, the name and text of the value in this operator, and
-    how it was computed."""
+    """Value that determines shapes.
+
+    The fields are the operator that reads it, its name and text there, and how it was computed.
+    """
 
     operator: str
     name: str

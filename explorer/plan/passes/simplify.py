@@ -166,8 +166,10 @@ class Simplify(Pass):
         return set(graph.consumer_queries) if len(graph.substitutions) == rules_applied else None
 
     def _settle(self, node: Expr, pending: list[Expr], chains: ApplicableRules, graph: PlanGraph) -> None:
-        """Apply the rules to ``pending``, the nodes that replaced ``node``, and to their replacements, until no rule
-        applies."""
+        """Apply the rules to ``pending`` and to their replacements, until no rule applies.
+
+        ``pending`` are the nodes that replaced ``node``.
+        """
         # Visit operands before their readers, as in the sweep; the last node in the list is visited first.
         pending.reverse()
         for _ in range(_ENDLESS):
@@ -241,8 +243,10 @@ class Simplify(Pass):
     def _decline_forbidden(
         self, rule: Rule, answer: Applied, node: Expr, fresh: Sequence[Expr], graph: PlanGraph
     ) -> PlanDecision | None:
-        """Record a declined decision if the device or the plan's numerics does not permit the answer; otherwise return
-        None."""
+        """Record a declined decision if the device or the plan's numerics does not permit the answer.
+
+        Otherwise returns None.
+        """
         missing = next((part for part in fresh if not runs_on(part.operation, part.type.device)), None)
         facts: Facts
         if missing is not None:
@@ -280,8 +284,10 @@ def _keep_products_in_place(node: Expr, fresh: Sequence[Expr], graph: PlanGraph)
 
 
 def _saved_us(node: Expr, fresh: Sequence[Expr], graph: PlanGraph) -> float:
-    """Return the time in µs that a replacement saves: the cost of nodes not needed any more, minus the cost of the new
-    nodes."""
+    """Return the time in µs that a replacement saves.
+
+    It is the cost of nodes that are not needed any more, minus the cost of the new nodes.
+    """
     fresh_uids = {part.uid for part in fresh}
     read_uids = {operand.uid for part in fresh for operand in graph.operands(part)} - fresh_uids
     removed, pending = [], [node]

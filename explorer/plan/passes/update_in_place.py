@@ -189,8 +189,10 @@ class UpdateInPlace(Pass):
         graph: PlanGraph,
         base: dict[int, Expr],
     ) -> _Refusal | None:
-        """Return why a new value can never overwrite its parameter, whatever other kernels there are; None if it
-        can."""
+        """Return why a new value can never overwrite its parameter, whatever other kernels there are.
+
+        None if it can.
+        """
         if kernel is None or result.uid in graph.notes(Prepared) or result.type != parameter.type:
             return _Refusal(self.not_computed, {"type": str(result.type)})
         # The value is one root because of the pair. If it is a root twice, the caller also requests it.
@@ -217,8 +219,10 @@ class UpdateInPlace(Pass):
         users: dict[int, list[Expr]],
         readers: dict[int, list[Expr]],
     ) -> tuple[int, _Refusal] | None:
-        """Return (uid of the result, reason) for the first update that violates a condition; return None if all are
-        valid."""
+        """Return (uid of the result, reason) for the first update that violates a condition.
+
+        Returns None if all are valid.
+        """
         for uid in accepted:
             for user in users.get(uid, ()):
                 if user.uid not in accepted:
@@ -241,8 +245,10 @@ class UpdateInPlace(Pass):
 
 
 def _first_step(before: dict[int, set[int]], start: int, goal: int) -> int | None:
-    """Return the first step on a path from the update ``start`` to ``goal``, along updates that must run before; None
-    if there is no path."""
+    """Return the first step on a path from the update ``start`` to ``goal``, along updates that must run before.
+
+    None if there is no path.
+    """
     for first in sorted(before[start]):
         visited, pending = {first}, [first]
         while pending:

@@ -171,10 +171,10 @@ class Folding:
             graph.substitute(decision, node, constant)
 
     def _no_longer_needed(self, nodes: Sequence[Expr], explained: set[int], graph: PlanGraph) -> list[Expr]:
-        """Return ``nodes`` and all nodes that they are computed from, without leaves and without nodes in
-        ``explained``.
+        """Return ``nodes`` and all nodes that they are computed from.
 
-        The returned nodes are added to ``explained``, so a node below two constants counts only once as saved.
+        Leaves and nodes in ``explained`` are excluded. The returned nodes are added to ``explained``, so a node below
+        two constants counts only once as saved.
         """
         replaced: list[Expr] = []
         pending = [*nodes]
@@ -274,8 +274,10 @@ def _reduce_equal(operation: Sum | Mean, element: Array, operand_type: AnyType, 
 
 
 def _listed(operation: Operation, type_: TensorType, operands: Sequence[Structured]) -> Structured | Declined:
-    """Return the result as a list of elements, or as a shorter structured constant if possible; decline if it is too
-    large."""
+    """Return the result as a list of elements, or as a shorter structured constant if possible.
+
+    Decline if it is too large.
+    """
     types = [operand.type_of(()) for operand in operands]
     largest = max([operand_type.size for operand_type in types if isinstance(operand_type, TensorType)], default=0)
     if type_.size > _MAX_LISTED or largest > _MAX_READ or operation.flops(type_, *types) > _MAX_FLOPS:

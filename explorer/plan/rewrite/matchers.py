@@ -128,11 +128,10 @@ def keeps_digits(narrow: np.dtype[Any], wide: np.dtype[Any]) -> bool:
 
 
 def same(a: Expr, b: Expr, graph: PlanGraph) -> bool:
-    """Return whether two nodes have the same value according to their structure: they are the same node, or apply the
-    same operation to the same operands.
+    """Return whether two nodes have the same value according to their structure.
 
-    At most 64 pairs of nodes are compared; if this is not enough, the result is False. Dedup would merge larger equal
-    structures, but a rule may run before dedup.
+    They are the same node, or apply the same operation to the same operands. At most 64 pairs of nodes are compared; if
+    this is not enough, the result is False. Dedup would merge larger equal structures, but a rule may run before dedup.
     """
     pending = [(a, b)]
     budget = 64

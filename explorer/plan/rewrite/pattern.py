@@ -109,14 +109,18 @@ class Pattern:
         return [answer for answer in self._results(roots) if isinstance(answer, Match)]
 
     def near_misses(self, *roots: Expr | Searchable) -> list[NearMiss]:
-        """Return the nodes that have the pattern's last operation, but fail a condition; the nearest misses come
-        first."""
+        """Return the nodes that have the pattern's last operation, but fail a condition.
+
+        The nearest misses come first.
+        """
         misses = [answer for answer in self._results(roots) if isinstance(answer, NearMiss)]
         return sorted(misses, key=lambda miss: -miss.matched)
 
     def overlay(self, *roots: Expr | Searchable) -> dict[Expr, float]:
-        """Return a dict from each node in a match to the number of the match, from 1; ``view.overlay(pattern)`` shows
-        it."""
+        """Return a dict from each node in a match to the number of the match, from 1.
+
+        ``view.overlay(pattern)`` shows it.
+        """
         return {node: number for number, match in enumerate(self.find(*roots), 1) for node in match.nodes}
 
     @overload
@@ -126,14 +130,14 @@ class Pattern:
     def replace(self, root: _Searchable, formula: str) -> _Searchable: ...
 
     def replace(self, root: Expr | Searchable, formula: str | Callable[..., Expr]) -> Expr | Searchable:
-        """Return a copy of ``root``, an expression or a net, in which every match is replaced; ``root`` does not
-        change.
+        """Return a copy of ``root``, an expression or a net, in which every match is replaced.
 
-        In an expression, the replacement is a formula of the variables, or a function that gets the variables as
-        keyword arguments. In a net, the replacement is a formula of operator types: ``silu.replace(net,
-        "nn.SiLU(x)")``. The result and the last operator then keep their names, and operators that nothing reads any
-        more are removed. If matches share a node, only the last recorded match is replaced. Raises OperandError if a
-        replacement has another type than the replaced value, or if a variable is not a blob of the net.
+        ``root`` does not change. In an expression, the replacement is a formula of the variables, or a function that
+        gets the variables as keyword arguments. In a net, the replacement is a formula of operator types:
+        ``silu.replace(net, "nn.SiLU(x)")``. The result and the last operator then keep their names, and operators that
+        nothing reads any more are removed. If matches share a node, only the last recorded match is replaced. Raises
+        OperandError if a replacement has another type than the replaced value, or if a variable is not a blob of the
+        net.
         """
         replaced_uids: set[int] = set()
         chosen: list[Match] = []

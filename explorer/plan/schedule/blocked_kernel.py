@@ -78,19 +78,21 @@ class Blocks:
         return Blocks(anchor, tuple(steps), self.registers, self.targets, self.shares, self.tiling)
 
     def laid(self, order: tuple[int, ...]) -> Blocks:
-        """Return the blocks for an operand of the reduction that is stored in ``order``, a list of its axes from
-        outermost to innermost."""
+        """Return the blocks for an operand of the reduction that is stored in ``order``.
+
+        ``order`` lists its axes from outermost to innermost.
+        """
         assert self.tiling is not None
         joins = self.steps[-1].operation.combine_ufunc is not None
         return replace(self, tiling=self.tiling.laid(order, joins))
 
 
 def tiling_for(steps: Sequence[Expr], operands: Callable[[Expr], tuple[Expr, ...]]) -> Tiling | None:
-    """Return the tiling of elementwise steps and a final reduction, or None if it needs whole rows and a row exceeds a
-    block.
+    """Return the tiling of elementwise steps and a final reduction.
 
-    ``operands`` returns the current operands of a step in the graph. If there are more registers, blocks are smaller,
-    because each thread keeps its registers between runs.
+    Returns None if the reduction needs whole rows, and a row exceeds a block. ``operands`` returns the current operands
+    of a step in the graph. If there are more registers, blocks are smaller, because each thread keeps its registers
+    between runs.
     """
     operation, shape = steps[-1].operation, operands(steps[-1])[0].shape
     assert operation.reduced_axes is not None
@@ -104,8 +106,10 @@ def tiling_for(steps: Sequence[Expr], operands: Callable[[Expr], tuple[Expr, ...
 
 
 def blocks_of(nodes: Sequence[Expr], operands: Callable[[Expr], tuple[Expr, ...]]) -> Blocks:
-    """Return the blocks of a fused kernel; ``nodes`` are in topological order, and start with the product if there is
-    one."""
+    """Return the blocks of a fused kernel.
+
+    ``nodes`` are in topological order, and start with the product if there is one.
+    """
     if not nodes[-1].operation.elementwise and len(nodes) > 1:
         steps = tuple(nodes)
         return Blocks(None, steps, *_assign(steps, operands), False, tiling_for(steps, operands))
@@ -117,10 +121,10 @@ def blocks_of(nodes: Sequence[Expr], operands: Callable[[Expr], tuple[Expr, ...]
 
 
 def made_in_result(product: Expr, last: Expr, operands: tuple[Expr, ...]) -> bool:
-    """Return whether a product can be computed in the memory of the kernel's result; ``last`` is the kernel's last
-    step.
+    """Return whether a product can be computed in the memory of the kernel's result.
 
-    This is impossible if the last step would overwrite an operand that it still reads.
+    ``last`` is the kernel's last step. This is impossible if the last step would overwrite an operand that it still
+    reads.
     """
     if product.type is not last.type and product.dtype != last.dtype:
         return False
@@ -130,12 +134,11 @@ def made_in_result(product: Expr, last: Expr, operands: tuple[Expr, ...]) -> boo
 def _assign(
     steps: tuple[Expr, ...], operands: Callable[[Expr], tuple[Expr, ...]]
 ) -> tuple[tuple[np.dtype[Any], ...], tuple[int, ...]]:
-    """Assign a register to every value between steps; return the dtypes of the registers and the target of each
-    step.
+    """Assign a register to every value between steps.
 
-    The algorithm is linear scan, as in compilers, with a free list for each dtype. If an operand is read for the last
-    time, the step overwrites it if its operation permits this. The registers of other such operands become free after
-    the step.
+    Returns the dtypes of the registers and the target of each step. The algorithm is linear scan, as in compilers, with
+    a free list for each dtype. If an operand is read for the last time, the step overwrites it if its operation permits
+    this. The registers of other such operands become free after the step.
     """
     last: dict[int, int] = {}
     for index, step in enumerate(steps):

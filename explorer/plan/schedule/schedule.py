@@ -40,8 +40,10 @@ def align_up(size: int) -> int:
 
 
 def aligned_size(type_: AnyType) -> int:
-    """Return the number of bytes that a result of ``type_`` needs in the arena; several outputs are stored one after
-    another."""
+    """Return the number of bytes that a result of ``type_`` needs in the arena.
+
+    Several outputs are stored one after another.
+    """
     return (
         sum([align_up(part.nbytes) for part in type_.parts]) if isinstance(type_, TupleType) else align_up(type_.nbytes)
     )
@@ -167,6 +169,8 @@ class Schedule(OrderedKernels):
 
     @property
     def peak(self) -> int:
-        """Bytes that a run allocates: the arena, results outside it, and working memory, which threads keep for later
-        kernels."""
+        """Bytes that a run allocates: the arena, results outside it, and working memory.
+
+        Threads keep working memory for later kernels.
+        """
         return self.arena + self.results + self.working

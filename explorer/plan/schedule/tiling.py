@@ -33,8 +33,10 @@ MOST_BLOCKS = 1 << 16
 
 
 class Tiling(NamedTuple):
-    """Blocks of an array that is reduced along ``axes``; ``order`` lists all axes from outermost to innermost in
-    memory."""
+    """Blocks of an array that is reduced along ``axes``.
+
+    ``order`` lists all axes from outermost to innermost in memory.
+    """
 
     shape: Shape
     axes: tuple[int, ...]
@@ -196,8 +198,7 @@ def halved(length: int, halvings: int) -> list[tuple[int, int]]:
 
 
 def boxes(shape: Sequence[int], start: int, stop: int) -> list[Index]:
-    """Return a few indices (boxes) that together contain the elements ``start`` … ``stop`` − 1 of an array in row-major
-    order.
+    """Return boxes of indices that contain the elements ``start`` … ``stop`` − 1 in row-major order.
 
     Whole rows are one box. The remainders of the first and the last row are separate boxes, and are divided
     recursively.

@@ -26,8 +26,10 @@ def forward(out: Array, images: Array, filters: Array, window: Window, groups: i
 
 
 def image_gradient(out: Array, g: Array, filters: Array, window: Window, groups: int) -> Array:
-    """Compute the gradient ``out`` (N, C, H, W) of the images from the upstream gradient ``g`` (N, O, H′, W′) and the
-    filters."""
+    """Compute the images' gradient ``out`` (N, C, H, W) from the upstream gradient ``g`` and the filters.
+
+    ``g`` is (N, O, H′, W′).
+    """
     weights = filters.reshape(groups, filters.shape[0] // groups, math.prod(filters.shape[1:]))
     product = weights.swapaxes(1, 2) @ _by_group(g, groups)
     unfolded = product.reshape(*out.shape[:2], *window.size, *g.shape[2:])
@@ -38,8 +40,10 @@ def image_gradient(out: Array, g: Array, filters: Array, window: Window, groups:
 
 
 def filter_gradient(out: Array, g: Array, images: Array, window: Window, groups: int) -> Array:
-    """Compute the gradient ``out`` (O, C / groups, h, w) of the filters from the upstream gradient ``g`` (N, O, H′, W′)
-    and the images."""
+    """Compute the filters' gradient ``out`` (O, C / groups, h, w) from the upstream gradient ``g`` and the images.
+
+    ``g`` is (N, O, H′, W′).
+    """
     unfolded = _unfolded(images, window, g.shape[2:], groups)
     product = _by_group(g, groups) @ unfolded.swapaxes(2, 3)
     np.copyto(out, product.sum(axis=0).reshape(out.shape))
@@ -63,7 +67,9 @@ def _unfolded(images: Array, window: Window, windows: Shape, groups: int) -> Arr
 
 
 def _taps(window: Window, images: Shape, windows: Shape) -> Iterator[tuple[int, int, Any, Any]]:
-    """Yield, for each tap, its row and column, the windows whose pixel at this tap is inside the image, and these
-    pixels."""
+    """Yield (row, column, windows, pixels) for each tap.
+
+    ``windows`` are the windows whose pixel at this tap is inside the image, and ``pixels`` are these pixels.
+    """
     for row, column in itertools.product(range(window.size[0]), range(window.size[1])):
         yield row, column, *window.overlap(row, column, (images[2], images[3]), slice(0, windows[2]), windows[3])

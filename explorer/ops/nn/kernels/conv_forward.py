@@ -144,10 +144,10 @@ class ConvForwardPlan(NamedTuple):
         return elements * itemsize
 
     def tiles(self, out: Array, images: Array, packed: Array) -> list[Tile]:
-        """Return the tiles that compute the convolution and write it into ``out``; ``packed`` is the result of
-        ``pack``.
+        """Return the tiles that compute the convolution and write it into ``out``.
 
-        All views are created here, so that running a tile takes little time in the interpreter.
+        ``packed`` is the result of ``pack``. All views are created here, so that running a tile takes little time in
+        the interpreter.
         """
         if not (images.size and packed.size):  # the result is the value of an empty sum
             return [Tile(tuple([slice(0, size) for size in out.shape]), lambda: out.fill(0))]
@@ -213,8 +213,7 @@ class ConvForwardPlan(NamedTuple):
         return compute
 
     def _shifted(self, out: Array, images: Array, packed: Array, index: Index) -> Callable[[], None]:
-        """Return a function that multiplies every pixel by every tap, and sums the products shifted by the taps'
-        positions."""
+        """Return a function that multiplies every pixel by every tap and sums the shifted products."""
         n, _, rows, _ = index
         (h, w), (row_step, column_step) = self.window.size, self.window.dilation
         o, c = self.filters[:2]

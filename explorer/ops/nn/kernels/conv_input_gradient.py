@@ -105,8 +105,10 @@ class ImageGradient(NamedTuple):
         return phases
 
     def pack(self, filters: Array) -> list[Array]:
-        """Pack filters (O, C / groups, h, w) as one matrix (groups, h′ · w′ · O / groups, C / groups) for each
-        phase."""
+        """Pack filters (O, C / groups, h, w) as one matrix for each phase.
+
+        The matrices are (groups, h′ · w′ · O / groups, C / groups).
+        """
         o, c, h, w = filters.shape
         spacing = filters.reshape(self.groups, o // self.groups, c, h, w).transpose(0, 3, 4, 1, 2)
         parts = [np.ascontiguousarray(spacing[:, i, j]) for _, (i, j), _ in self.phases()]
@@ -119,8 +121,10 @@ class ImageGradient(NamedTuple):
         return max([phase.convolving.workspace(itemsize, spread) for phase in self.phases() if phase.convolving] or [0])
 
     def pieces(self, out: Array, upstream: Array, packed: list[Array]) -> list[Tile]:
-        """Return the tiles that compute the gradient and write it into ``out``; ``packed`` is the result of
-        ``pack``."""
+        """Return the tiles that compute the gradient and write it into ``out``.
+
+        ``packed`` is the result of ``pack``.
+        """
         tiles = []
         for (pixels, _, convolving), matrices in zip(self.phases(), packed, strict=True):
             part = out[pixels]

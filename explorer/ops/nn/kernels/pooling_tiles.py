@@ -52,10 +52,10 @@ class WindowOperation(Operation, abstract=True):
         return list(itertools.product(range(self.size[0]), range(self.size[1])))
 
     def first_largest(self, images: Array, largest: Array, rows: slice) -> Iterator[tuple[int, int, Any, Array]]:
-        """Yield (row, column, windows, mask) for each tap; the mask is True for windows whose first maximum is at this
-        tap.
+        """Yield (row, column, windows, mask) for each tap.
 
-        ``largest`` contains the maxima of the windows in ``rows``.
+        The mask is True for windows whose first maximum is at this tap. ``largest`` contains the maxima of the windows
+        in ``rows``.
         """
         # ``free`` is True for windows whose maximum was not found yet. If a window's maximum is NaN, which does not
         # equal itself, the first NaN is selected.
@@ -120,8 +120,10 @@ class PoolingForward(Pooling, abstract=True):
         return [Tile(index, partial(self.make, out, x, index)) for index in _bands(out.shape, out.itemsize)]
 
     def gather(self, combine: np.ufunc, out: Array, x: Array, index: Index) -> None:
-        """Combine the pixels of each window with ``combine``, and write the results into the tile of ``out``; ignore
-        padding."""
+        """Combine the pixels of each window with ``combine``, and write the results into the tile of ``out``.
+
+        Padding is ignored.
+        """
         part, images = out[index], x[index[0]]
         for row, column in self.taps:
             windows, pixels = self.window.overlap(row, column, (x.shape[2], x.shape[3]), index[2], out.shape[3])
@@ -238,8 +240,7 @@ class PoolingBackward(WindowOperation, abstract=True):
 
 
 def _bands(shape: Shape, itemsize: int) -> list[Index]:
-    """Divide images of ``shape`` (N, C, H, W) into groups of whole images, or else into bands of rows of single
-    images."""
+    """Divide images of ``shape`` (N, C, H, W) into groups of whole images, or into bands of rows of single images."""
     n, c, rows, columns = shape
     block = max(1, TILE_BYTES // max(1, c * columns * itemsize))
     return [

@@ -23,10 +23,9 @@ pixel positions"""
 
 
 class Window(NamedTuple):
-    """Size, stride, padding and dilation of a window along one to three axes; padding is (before, after) for each
-    axis.
+    """Size, stride, padding and dilation of a window along one to three axes.
 
-    Kernels use windows along two axes, rows and columns.
+    Padding is (before, after) for each axis. Kernels use windows along two axes, rows and columns.
     """
 
     size: Lengths
@@ -113,18 +112,20 @@ def window_of(size: Any, axes: int, strides: Any, padding: Any, dilation: Any, c
 
 
 def for_each(value: Any, axes: int, what: str) -> Lengths:
-    """Return one integer for each axis; ``value`` is one number for all axes, or a tuple with one number for each
-    axis."""
+    """Return one integer for each axis.
+
+    ``value`` is one number for all axes, or a tuple with one number for each axis.
+    """
     if type(value) is int:  # fast path for the frequent case
         return (value,) * axes
     return tuple([whole(number, what) for number in _one_per_axis(value, axes, what)])
 
 
 def both_sides(padding: Any, axes: int) -> Padding:
-    """Return padding as (before, after) for each axis; ``padding`` is one number, one number for each axis, or one pair
-    for each axis.
+    """Return padding as (before, after) for each axis.
 
-    For a single axis, (1, 2) is also accepted for ((1, 2),).
+    ``padding`` is one number, one number for each axis, or one pair for each axis. For a single axis, (1, 2) is also
+    accepted for ((1, 2),).
     """
     if type(padding) is int:
         return ((padding, padding),) * axes

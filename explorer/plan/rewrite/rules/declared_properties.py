@@ -1,9 +1,8 @@
-"""Rules that depend on declared properties (idempotent, involution, even, monotone). They also apply to user-defined
-operations.
+"""Rules that depend on declared properties (idempotent, involution, even, monotone).
 
-The rules refer to no specific operation: a class that declares ``is_even = True`` is simplified like cos. A wrong
-declaration would change values. The laws in tests/laws therefore check the declarations of all registered operations
-against their kernels.
+They also apply to user-defined operations. The rules refer to no specific operation: a class that declares ``is_even =
+True`` is simplified like cos. A wrong declaration would change values. The laws in tests/laws therefore check the
+declarations of all registered operations against their kernels.
 """
 
 # ruff: noqa: D102  # match() and takes() are documented once, by Rule

@@ -31,8 +31,7 @@ _STEPS = 16
 
 
 class NormIntoWeights(IntoWeights):
-    """(x · s + t) ∗ W is x ∗ (s · W) + t ∗ W if s and t depend only on weights and have one number for each row of
-    W."""
+    """(x · s + t) ∗ W is x ∗ (s · W) + t ∗ W if s and t are weights with one number for each row of W."""
 
     moved = Reason(
         "norm_into_weights",
@@ -85,8 +84,7 @@ class NormIntoWeights(IntoWeights):
         return None
 
     def _move(self, product: _Product, x: Expr, graph: PlanGraph) -> Answer:
-        """Return the answer for one operand of a product: move all steps that are applied to its channels, or
-        decline."""
+        """Return the answer for one operand of a product: move all steps applied to its channels, or decline."""
         node, weights = product.node, product.weights
         walk = _Walk(x, product, graph)
         steps: list[_Step] = []
@@ -116,8 +114,7 @@ class NormIntoWeights(IntoWeights):
 
 @dataclass(frozen=True)
 class _Product:
-    """Product, with the index of the operand whose channels are scaled, and the weights, which are the other
-    operand."""
+    """Product, the index of the operand whose channels are scaled, and the weights, which are the other operand."""
 
     node: Expr
     place: int
@@ -248,8 +245,10 @@ def _is_weights(value: Expr, graph: PlanGraph) -> bool:
 
 
 def _never_pays(saved: int, graph: PlanGraph) -> bool:
-    """Return whether scaling the weights certainly takes longer than it saves, so that not even a declined decision is
-    useful."""
+    """Return whether scaling the weights certainly takes longer than it saves.
+
+    In this case not even a declined decision is useful.
+    """
     return not graph.has_parameters and saved / REFERENCE_COST_MODEL.flops < REFERENCE_COST_MODEL.call
 
 

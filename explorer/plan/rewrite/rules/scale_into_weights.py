@@ -50,8 +50,10 @@ _MAX_EXAMINED = 1 << 22
 
 
 class Affine(NamedTuple):
-    """Product with weights, and optionally a constant term; ``value`` is the product, or the product plus or minus the
-    term."""
+    """Product with weights, and optionally a constant term.
+
+    ``value`` is the product, or the product plus or minus the term.
+    """
 
     value: Expr
     product: Expr
@@ -282,8 +284,10 @@ class TermsOfWeights(IntoWeights):
 
 
 def _affine(value: Expr, graph: PlanGraph) -> Affine | None:
-    """Return ``value`` as a product with weights and an optional constant term for channels; return None for other
-    values."""
+    """Return ``value`` as a product with weights and an optional constant term for channels.
+
+    Returns None for other values.
+    """
     if _is_linear_product(value):
         return Affine(value, value)
     if not isinstance(value.operation, _SUMS):
@@ -362,8 +366,7 @@ def _factor_harm(weights: Expr, scaled: Expr, channels: Shape, graph: PlanGraph)
 
 
 def _terms_harm(product: Expr, terms: Sequence[Expr], graph: PlanGraph) -> str:
-    """Return a description of a term that is so large that adding it loses the product's digits, or "" if there is
-    none.
+    """Return a description of a term so large that adding it loses the product's digits, or "".
 
     For example, a program may add and subtract a large number to round to integers.
     """
@@ -378,8 +381,10 @@ def _terms_harm(product: Expr, terms: Sequence[Expr], graph: PlanGraph) -> str:
 
 
 def _is_integral(value: Expr, graph: PlanGraph) -> bool:
-    """Return whether a value contains integers in a floating dtype: converted integers, possibly minus other integers
-    (zero points)."""
+    """Return whether a value contains integers in a floating dtype.
+
+    They are converted integers, possibly minus other integers (zero points).
+    """
     remaining = [value]
     for _ in range(_MAX_NODES):
         if not remaining:
@@ -444,14 +449,18 @@ def _read_elsewhere(node: Expr, affine: Affine, graph: PlanGraph) -> Declined | 
 
 
 def _is_prepared(affine: Affine, graph: PlanGraph) -> bool:
-    """Return whether the product itself depends only on weights; it is then computed once, with everything applied to
-    it."""
+    """Return whether the product itself depends only on weights.
+
+    It is then computed once, with everything applied to it.
+    """
     return graph.has_parameters and is_constant(affine.product, graph)
 
 
 def _never_pays(node: Expr, graph: PlanGraph) -> bool:
-    """Return whether scaling the weights certainly takes longer than ``node``, so that not even a declined decision is
-    useful."""
+    """Return whether scaling the weights certainly takes longer than it saves.
+
+    In this case not even a declined decision is useful.
+    """
     return not graph.has_parameters and node.size / REFERENCE_COST_MODEL.flops < REFERENCE_COST_MODEL.call
 
 
@@ -469,8 +478,7 @@ def _decline_if_costly(scaled: list[Expr | None], node: Expr, graph: PlanGraph) 
 
 
 def other_type(product: Expr, node: Expr, other: Expr) -> Declined:
-    """Return the decision to decline because the weights and the values to move have different dtypes, or too small a
-    range."""
+    """Return the decision to decline because dtypes differ, or have too small a range."""
     return IntoWeights.dtype.declined(
         product=product, given=repr(product.type), other=other, beside=repr(other.type), wanted=repr(node.type)
     )

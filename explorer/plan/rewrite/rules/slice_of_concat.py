@@ -140,8 +140,10 @@ class ConcatenationOfSlices(Rule):
 
 
 def _compose(inner: tuple[int, int, int], outer: Any) -> Any:
-    """Return the slice ``outer`` of the slice ``inner`` along one axis; a span is (start, stop, step), or an int for
-    one index."""
+    """Return the slice ``outer`` of the slice ``inner`` along one axis.
+
+    A span is (start, stop, step), or an int for one index.
+    """
     indices = range(*inner)
     if isinstance(outer, int):
         return indices[outer]

@@ -60,8 +60,7 @@ def as_node(value: Expr, node: Expr) -> Expr:
 
 
 def _is_own_sum(value: Expr, powers: Expr, reduction: Sum, graph: PlanGraph) -> bool:
-    """Return whether ``value`` is the sum of ``powers``, in a shape that broadcasts with the matching axes of
-    ``powers``."""
+    """Return whether ``value`` is the sum of ``powers``, in a shape that broadcasts with ``powers``."""
     if isinstance(value.operation, BroadcastTo):
         (value,) = graph.operands(value)
     kept_shape = tuple([1 if axis in reduction.axes else size for axis, size in enumerate(powers.shape)])
@@ -245,8 +244,7 @@ class LogOfSoftmax(Rule):
 
 
 class LogOfSigmoid(Rule):
-    """log(sigmoid(x)) is −softplus(−x), and log(1 − sigmoid(x)) is −softplus(x), finite even if the sigmoid is
-    rounded."""
+    """log(sigmoid(x)) is −softplus(−x), and log(1 − sigmoid(x)) is −softplus(x), even after rounding to 0."""
 
     numerics = "rounding"
     roots = (Log, Log1p)
@@ -327,8 +325,10 @@ class LogSumExponentials(Rule):
 
 
 def _below_views(powers: Expr, graph: PlanGraph) -> Expr | None:
-    """Return x if ``powers`` is exp(x), or the same view of x if it is a view of exp(x); return None for other
-    values."""
+    """Return x if ``powers`` is exp(x), or the same view of x if it is a view of exp(x).
+
+    Returns None for other values.
+    """
     views: list[Expr] = []
     while isinstance(powers.operation, (Reshape, Transpose, BroadcastTo)):
         views.append(powers)
@@ -342,8 +342,10 @@ def _below_views(powers: Expr, graph: PlanGraph) -> Expr | None:
 
 
 def _multiple(value: Expr, graph: PlanGraph) -> tuple[Expr, float]:
-    """If ``value`` is x times or divided by a positive number, return x and the factor; otherwise return ``value`` and
-    1."""
+    """If ``value`` is x times or divided by a positive number, return x and the factor.
+
+    Otherwise return ``value`` and 1.
+    """
     if isinstance(value.operation, (Multiply, Divide)):
         a, b = graph.operands(value)
         number = constant(b, graph)
@@ -569,8 +571,10 @@ class LogOfSum(Rule):
         return self.logaddexp.applied(as_node(value, node), y=y)
 
     def _of_weighted(self, y: Expr, graph: PlanGraph) -> Answer:
-        """Decline if powers are multiplied by a tensor before they are summed, because plans do not depend on tensor
-        values."""
+        """Decline if powers are multiplied by a tensor before they are summed.
+
+        Plans do not depend on the values of tensors.
+        """
         if producer(y, Sum) is None:
             return None
         (product,) = graph.operands(y)

@@ -19,8 +19,7 @@ from explorer.plan.rewrite.rule import Answer, Reason, Rule
 
 
 class SumOfParts(Rule):
-    """A sum of slice gradients whose slices cover a value exactly once is the concatenation of the slices'
-    gradients."""
+    """A sum of slice gradients is their concatenation if the slices cover a value exactly once."""
 
     numerics = "rounding"
     roots = (Add, AddN)
