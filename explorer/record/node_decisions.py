@@ -37,8 +37,8 @@ _MAX_DECLINED = 40
 def declined_before(recording: Recording) -> list[tuple[int, ...]]:
     """Return, for each decision, the preceding declined decisions about the nodes that the decision changed.
 
-    Declined decisions belong to the same stage. Only applied decisions have any, and at most the last 40 are returned:
-    a value with thousands of readers is the subject of thousands of decisions.
+    The declined decisions belong to the same stage, and the list of a decision that was itself declined is empty. At
+    most the last 40 are returned, because a value with thousands of readers is the subject of thousands of decisions.
     """
     preceding: list[tuple[int, ...]] = [()] * len(recording.decisions)
     for stage in recording.stages:

@@ -233,9 +233,9 @@ class Kernel:
     At this point, ``ready_count`` kernels were ready to run. ``ready_candidates`` lists the results of up to eight of
     them, including this kernel's result. ``pick_reason`` is the criterion for the choice: "only", "constant",
     "ready_first", "own_order" of a user's pass, or the heuristic of the order. With several lanes, ``waiting_count``
-    kernels are waiting: by the estimates, all their operands have begun, but not all have ended. ``waiting`` lists the
-    results of up to eight of them. ``buffer`` is a row of ``Schedule.buffers``; −1 for a view or for a result returned
-    to the user.
+    kernels wait for operands: all kernels that compute these operands have started, but by the estimates some have not
+    ended. ``waiting`` lists the results of up to eight waiting kernels. ``buffer`` is a row of ``Schedule.buffers``; −1
+    for a view or for a result returned to the user.
     """
 
     nodes: tuple[int, ...]
@@ -326,8 +326,8 @@ class Run:
 class InterfaceRow:
     """Input or output of a model. Each member of a sequence has its own row, named ``x[0]``, ``x[1]``, …
 
-    Leaves of a recording are in the order of their first use, and results are named after operations. Neither is the
-    order or the name in the file.
+    Leaves of a recording are in the order of their first use, and results are named after operations. These rows
+    contain the order and the names of the file, which its users know.
     """
 
     direction: Literal["input", "output"]

@@ -1,7 +1,8 @@
 """EvalPlan: register expressions, inspect the plan, evaluate them together, and read their values.
 
-Users and the default plans of a thread use this class. It plans only if neither the result cache nor the plan cache has
-an answer. It creates the recording and the views only on request, so evaluating a small expression is fast.
+Users and the default plans of a thread use this class. It builds a plan only if the result cache does not contain the
+values and the plan cache contains no program for the graph. It creates the recording and the views only on request, so
+evaluating a small expression is fast.
 """
 
 from __future__ import annotations

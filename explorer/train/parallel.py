@@ -90,12 +90,13 @@ class Parallel:
 def parallelize(
     module: Module, workers: Workers | int | str | None = None, *, shards: int | None = None, **settings: Any
 ) -> Parallel:
-    """Train a module on several workers: ``train_on`` and ``fit`` distribute each batch until the result is closed.
+    """Train a module on several workers: ``train_on`` and ``fit`` distribute each batch, until the returned object is
+    closed.
 
     ``workers`` is a number of processes on this machine, the address of a Dask scheduler, or open ``ex.Workers``;
     ``settings`` are options of ``ex.Workers``. Each batch is split into ``shards`` parts, by default one per worker. If
     ``shards`` is equal, the weights are bitwise equal for any number of workers. If workers are lost, the remaining
-    workers do their work.
+    workers take over the work.
 
     The batch loss must be the mean or the sum of its samples' losses, as in ``ex.train``, including losses with weights
     and ignored samples. The first step for each batch type checks this. Raises StateError for a module that is not

@@ -397,8 +397,8 @@ def tensor(
     """Create a tensor from an array, a nested list or a number, with the shape and dtype that NumPy infers.
 
     The value is copied. With ``copy=False``, the tensor uses the array itself, which becomes read-only. Elements may be
-    assigned (t[i] = v) until an expression uses the tensor. Raises OperandError if the value is not a regular array of
-    numbers.
+    assigned (t[i] = v) until an expression uses the tensor. Raises OperandError if the value cannot be converted to a
+    regular array of numbers.
 
     >>> x = ex.tensor([[1.0, 2.0]], dtype="float32", name="x")
     >>> x.label, x.shape

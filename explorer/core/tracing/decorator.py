@@ -171,12 +171,13 @@ def function(body: Callable[_Parameters, _Result]) -> Function[_Parameters, _Res
     code reads by name are compared, and the body is traced again if a value has changed. These values are: variables
     and attributes named in the body, or in a function, method or class that the body uses outside installed packages;
     items of such containers and elements of such arrays; parameters, nets, blobs and learning rates of Explorer. A name
-    is looked up as variable, attribute and module; a class is assumed to use its operators, comparisons and
-    ``__hash__``. Tracing raises DeclarationError for values that cannot be compared: a writable array of more than 64
-    KB, a container of more than 10,000 items, an iterator, a random generator, and variables that are not read by name
-    (``globals()``, ``eval``, ``sys.modules``). Everything else is read only while the body is traced, and again after
-    ``retrace()``: the state of Python and of installed packages (settings, registries, files, clocks, random numbers).
-    Draws from the global generators of ``random`` and NumPy cause the warning ``RandomTraced``.
+    is looked up as variable, attribute and module. If the body uses a class, it is assumed to use the operators, the
+    comparisons and the ``__hash__`` of the class. Tracing raises DeclarationError for values that cannot be compared: a
+    writable array of more than 64 KB, a container of more than 10,000 items, an iterator, a random generator, and
+    variables that are not read by name (``globals()``, ``eval``, ``sys.modules``). Everything else is read only while
+    the body is traced, and again after ``retrace()``: the state of Python and of installed packages (settings,
+    registries, files, clocks, random numbers). Draws from the global generators of ``random`` and NumPy cause the
+    warning ``RandomTraced``.
 
     >>> @ex.function
     ... def norm(x):

@@ -198,7 +198,7 @@ class Cuda(Device):
     """NVIDIA GPU: ``ex.device("cuda")``, or ``ex.device("cuda:1")``; uses CuPy, which is imported on first use.
 
     Arrays are CuPy arrays. NumPy's functions accept them, so operations need no second kernel. Memory comes from CuPy's
-    pool. The only other GPU code is the kernels of fused chains (run/kernels/device_chain.py).
+    pool. The only other code for GPUs is in run/kernels/device_chain.py, for fused chains.
     """
 
     __slots__ = ("_cupy", "number")

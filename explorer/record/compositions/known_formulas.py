@@ -1,8 +1,8 @@
 """Table of known functions with their formulas, the largest formulas first.
 
 In a formula, ``x`` is any value and ``eps`` any small positive number. All reductions use the same axes and keep them.
-Only ``any_sum`` and ``any_max`` may drop the axes; if one of them does, all do. A formula represents all forms that are
-equal in the algebra.
+Only ``any_sum`` and ``any_max`` may drop the axes; in this case, all reductions of the formula drop them. A formula
+represents all forms that are equal in the algebra.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Values of leaves before a run, to inspect the weights of a model without an input.
 
 A recording that is made to inspect a file reads no weights. The view requests a weight when the user selects it.
-``explorer show --weights`` requests all weights, because a static page cannot request any later.
+``explorer show --weights`` requests all weights, because a static page cannot request weights later.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Reproducers: notebook cells that reproduce a decision on the smallest part of the graph that leads to it.
 
-Parts of the graph around the nodes of the decision are tried, smallest first: the generated source is run, and the
-decision is searched in its plan. Therefore rules need not report the facts on which they depend, and every returned
-cell is known to work.
+Parts of the graph around the nodes of the decision are tried, smallest first: the generated source is run, and its plan
+is searched for the decision. Therefore rules need not report the facts on which they depend, and every returned cell is
+known to work.
 """
 
 from __future__ import annotations

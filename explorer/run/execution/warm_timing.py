@@ -1,4 +1,4 @@
-"""Warm runs: a program that has run before runs again, only to be measured, when a user looks at its times.
+"""Warm runs: a program that has already run is run again when a user looks at its times, only to measure them.
 
 A first run also requests memory pages, packs weights and computes constants, which takes several times as long as small
 kernels. A run that summarizes values has more cache misses. Neither shows how long the program usually takes. A short
