@@ -41,7 +41,7 @@ class Format:
     endings: tuple[str, ...]
     """file extensions; ``save`` proposes the first one"""
     read: Callable[..., NetDefinition]
-    """path → definition; if ``weights_ending`` is not empty, the second argument is the path of the weights or None"""
+    """path → definition; if ``weights_ending`` is given, a second argument is the path of the weights or None"""
     write: Callable[[NetDefinition, Path], None] | None
     """writes a definition and its weights to a path; None for a read-only format"""
     types: OperatorTable | str

@@ -30,7 +30,7 @@ _SCALE = "scale"
 def register() -> bool:
     """Register the operators of quantised programs in torch, which needs them to read files with such programs.
 
-    Return False if torch lacks these operators, which may happen because they are moving to the package torchao.
+    Return False if torch lacks these operators; they are moving to the package torchao.
     """
     try:
         import_module("torch.ao.quantization.fx._decomposed")

@@ -187,7 +187,7 @@ def _opsets(owner: ModelProto | FunctionProto) -> dict[str, int]:
 
 
 def _body(function: FunctionProto, call: NodeProto, prefix: str) -> list[NodeProto]:
-    """Return the nodes of ``function`` with the operands of ``call``; all other names get the prefix ``prefix``."""
+    """Return the nodes of ``function`` with the operands of ``call``; ``prefix`` is added to all other names."""
     names = dict(zip(function.input, call.input, strict=False))
     names.update(dict.fromkeys(function.input[len(call.input) :], ""))
     # An output that the call omits keeps its prefixed name, because other nodes of the body may read it.

@@ -19,7 +19,7 @@ from explorer.formats.onnx.operators.base.opsets import OLDEST, newest
 from explorer.net.definition.definition import Plain
 
 _UNCHANGED = {"If": 1, "Loop": 1, "ReduceMean": 1, "Scan": 9}
-"""operator type → version before the oldest supported opset that has another signature, but the same meaning"""
+"""operator type → an older version than the oldest supported opset, with another signature but the same meaning"""
 _GRID_SAMPLE_MODES = {"bilinear": "linear", "bicubic": "cubic"}
 """GridSample's mode before opset 20 → its mode since then"""
 

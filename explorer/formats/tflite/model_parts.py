@@ -32,9 +32,9 @@ class ByteRange:
 class Quantization:
     """Mapping from stored integers to real numbers: ``scale · (q − zero_point)``.
 
-    A tensor has one scale and zero point, or one for each channel along ``axis``. ``scale`` and ``zero_point`` are byte
-    ranges in the file, of float32 and int64 elements. If there are few scales, ``scales`` and ``zero_points`` contain
-    the values.
+    A tensor has one scale and zero point, or one for each channel along ``axis``. ``scale`` is the byte range of the
+    float32 scales in the file, and ``zero_point`` of the int64 zero points. If there are few scales, ``scales`` and
+    ``zero_points`` contain the values.
     """
 
     scale: ByteRange

@@ -47,7 +47,7 @@ def top_k(
 
 @operator("CumSum")
 def cumulative_sum(x: Expr, axis: Known[int], *, exclusive: int = 0, reverse: int = 0) -> Expr:
-    """Return cumulative sums along an axis, from either end, including or excluding each element."""
+    """Return cumulative sums along an axis; ``reverse`` starts at the end, ``exclusive`` omits the element itself."""
     axis = normalize_axis(axis, x.ndim, "CumSum")
     return cast(cumsum(x, axis, exclusive=bool(exclusive), reverse=bool(reverse)), x.dtype)
 

@@ -1,8 +1,8 @@
 """Writers of operations that move, reduce and multiply arrays.
 
-Shapes, ranges and counts are attributes in explorer, and inputs in ONNX. If such an input of an ONNX operator depends
-on an unknown length of the net's inputs, it is computed from their shapes. If that is impossible, the operation is
-rejected.
+Shapes, ranges and counts are attributes in explorer, and inputs in ONNX. If such a value depends on an unknown length
+of the net's inputs, nodes are written that compute the value from the shapes of these inputs. If that is impossible,
+the operation is rejected.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ def inverse_(input: Annotated[Expr, Names("input", "A")]) -> Expr:
 
 @file_operator("aten::tensordot", "torch.tensordot")
 def tensordot_(input: Expr, other: Expr, dims_self: Ints, dims_other: Ints) -> Expr:
-    """Sum the products of both operands over ``dims_self`` of the first and ``dims_other`` of the second."""
+    """Sum products over the axes ``dims_self`` of the first operand and ``dims_other`` of the second operand."""
     return tensordot(input, other, (dims_self, dims_other))
 
 

@@ -28,9 +28,10 @@ Statistics = Annotated[Unused, Names("num_features", "num_channels", "momentum",
 def _affine(
     flag: bool | None, weight: Expr | None, bias: Expr | None, shifted: bool = False
 ) -> tuple[Expr | None, Expr | None]:
-    """Return a module's scale and shift; raise OperandError unless they are present if and only if ``flag`` is True.
+    """Return a module's scale and shift; raise OperandError if their presence contradicts ``flag``.
 
-    The shift is optional unless ``shifted`` is True. If ``flag`` is None, no error is raised.
+    If ``flag`` is True, the scale must be present, and if ``shifted`` is True, the shift must also be present. If
+    ``flag`` is False, both must be absent. If it is None, no error is raised.
     """
     missing = "weight" if weight is None else "bias" if bias is None and shifted else None
     if flag and missing:

@@ -1,4 +1,4 @@
-"""Evaluation of ensembles of decision trees, which aggregates the weights of the leaves that each row reaches.
+"""Evaluation of ensembles of decision trees: each row reaches a leaf in every tree, and their weights are aggregated.
 
 All trees share one table of nodes. A node compares a feature with a limit, either with ≤ or with =. Other comparisons
 are converted to these two by exchanging branches (tree_ensembles.py). Both branches of a leaf lead to the leaf itself.
@@ -14,7 +14,7 @@ from explorer.core.ir.operation_examples import Example, integers, real
 from explorer.core.types.tensor_type import AnyType, Array, TensorType
 
 EQUAL, NAN_GOES_TRUE = 1, 2
-"""bits of a node's flags: the node tests equality, and NaN takes the true branch"""
+"""bits of a node's flags; EQUAL: the node tests equality; NAN_GOES_TRUE: NaN takes the true branch"""
 _BLOCK = 1 << 14
 """number of rows × trees processed together, so that their table entries stay in the cache"""
 _REMOVAL_INTERVAL = 4
@@ -111,7 +111,7 @@ class _Traversal:
         self.nan_is_true = nan_is_true.astype(bool) if np.any(nan_is_true) and np.isnan(x).any() else None
 
     def leaves(self, first: int, count: int, roots: Array, depth: int) -> Array:
-        """Return the node indices of the leaves that rows from ``first`` on reach: (trees, rows)."""
+        """Return the node indices of the leaves that the rows from index ``first`` on reach: (trees, rows)."""
         nodes = np.repeat(roots.astype(np.intp), count)
         starts = np.tile(np.arange(first, first + count) * self.width, len(roots))
         return self._descend(nodes, starts, depth).reshape(len(roots), count)

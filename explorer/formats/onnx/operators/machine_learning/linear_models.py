@@ -68,8 +68,8 @@ def linear_classifier(
 ) -> tuple[Expr, Expr]:
     """Return the label of the largest score, and the transformed scores x · coefficientsᵀ + intercepts.
 
-    If there are two classes and a single row of coefficients, its score belongs to the second class. This class is
-    chosen if the score is above zero.
+    If there are two classes and a single row of coefficients, this row gives the score of the second class. The second
+    class is chosen if its score is above zero.
     """
     x, names = cast(rows(X), _FLOAT32), labels(classlabels)
     count = coefficients.size // x.shape[1] if x.shape[1] else 0

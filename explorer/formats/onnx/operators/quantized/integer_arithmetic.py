@@ -1,4 +1,4 @@
-"""Quantised tensors: integers with a scale and a zero point for each tensor, index of an axis, or block.
+"""Quantised tensors: integers with a scale and a zero point, for the whole tensor, along an axis, or by blocks.
 
 There are no quantised operations. A quantised product is recorded as its arithmetic, so that rules, fusion and values
 show where numbers are rounded. Products of 8-bit integers are computed as floating-point numbers, whose matrix products

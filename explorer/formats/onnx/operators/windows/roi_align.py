@@ -127,7 +127,7 @@ class RoiAlign(Operation):
         return best
 
     def flops(self, result: AnyType, *types: TensorType) -> int:
-        """Return the cost of four products for each bin: one sample is assumed, since the number is unknown."""
+        """Return four products for each bin, as for one sample, since the number of samples is unknown."""
         return 8 * types[1].shape[0] * types[0].shape[1] * self.size[0] * self.size[1]
 
 
