@@ -358,7 +358,8 @@ Substitution = tuple[int, int, int]
 
 
 def in_order(rows: Sequence[Substitution]) -> list[Substitution]:
-    """Return rows in the order of their decisions; no row has a replacement that an earlier row replaces.
+    """Return rows in the order of their decisions. The replacement in a row is never a node that an earlier row
+    replaces.
 
     The planner may record a replacement late, with the index of an earlier decision, because the body of a nested call
     belongs to the decision that inlined the outer call. Readers of the replaced node then read its current replacement.

@@ -128,8 +128,8 @@ def entry(program: Program, graph: Structure) -> Entry:
 
 
 class PlanCache:
-    """Programs keyed by structure, the most recently used last. A program belongs to the run that takes it, until
-    returned.
+    """Programs keyed by structure, the most recently used last. A run that takes a program is its only user, until the
+    program is put back.
     """
 
     def __init__(self) -> None:

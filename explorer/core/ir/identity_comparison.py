@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 Read: TypeAlias = Callable[[], Any]
 Watched: TypeAlias = tuple[tuple[Read, Any], ...]
-"""pairs of a reader and the object that the reader returns as long as nothing has changed"""
+"""(reader, object) pairs; the reader returns the object as long as nothing has changed"""
 
 
 def unchanged(watched: Watched) -> bool:

@@ -146,7 +146,7 @@ class Device:
     def copy_bytes(self, source: Any, target: Any, nbytes: int, to: Device | None = None) -> None:
         """Copy the first ``nbytes`` bytes of ``source``, this device's memory, to ``target``, memory of device ``to``.
 
-        ``to`` is this device by default. Raises OperandError if either memory has fewer bytes.
+        ``to`` is this device by default. Raises OperandError if either memory has fewer than ``nbytes`` bytes.
         """
         for role, memory in (("source", source), ("target", target)):
             if not 0 <= nbytes <= memory.nbytes:

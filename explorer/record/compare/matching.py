@@ -361,8 +361,8 @@ def _increasing(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
             last_values.append(position)
             last.append(index)
         else:
-            # Patience sorting: `last_values` has, for each length, the smallest last element of an increasing run. It
-            # stays sorted.
+            # Patience sorting: for each length, `last_values` contains the smallest last element of the increasing runs
+            # of this length. The list stays sorted.
             last_values[length], last[length] = position, index
     longest: list[tuple[int, int]] = []
     index = last[-1] if last else -1

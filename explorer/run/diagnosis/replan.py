@@ -108,8 +108,9 @@ def _operands_first(node: Expr, operands: Callable[[Expr], Sequence[Expr]]) -> l
 
 
 def placeholder(original: Expr, graph: PlanGraph, type_: TensorType | None = None) -> Expr:
-    """Return a leaf with the type of ``original``, or ``type_``: a parameter if ``original`` depends on one, else a
-    tensor.
+    """Return a leaf of type ``type_``, by default the type of ``original``.
+
+    The leaf is a parameter if ``original`` depends on a parameter, else a tensor.
     """
     type_ = type_ or original.tensor_type
     if graph.has_parameters and not is_constant(original, graph):

@@ -13,7 +13,7 @@ class Observer(Protocol):
     """Observer of kernels; both methods are called on the thread that runs the kernel."""
 
     def before_kernel(self, index: int) -> None:
-        """Called before a kernel runs. Its operands are valid now, and the kernel may overwrite them."""
+        """Called before a kernel runs. The kernel's operands are valid now, and the kernel may overwrite them."""
 
     def after_kernel(self, index: int) -> None:
-        """Called after a kernel has run. Its result is valid now."""
+        """Called after a kernel has run. The kernel's result is valid now."""

@@ -70,7 +70,7 @@ def _name(value: WholeValue, code: CodeType | CalledCode) -> str:
         if value.variable:
             break
         call = whole_value(caller, instruction)
-        # If the name differs, the caller is a function in between, and it is unknown how it uses the value.
+        # If the caller calls another name, its use of the value is unknown: for example, a library called the function.
         if call is None or call.callee != callee.co_name or callee.co_flags & _LATE:
             return ""
         value, callee = call, caller

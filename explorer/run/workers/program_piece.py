@@ -77,7 +77,7 @@ class PieceRunner:
     def run(self, piece: Piece, sources: Iterable[Mapping[int, Any]], worker: str = "") -> Outcome:
         """Run the kernels of a piece and return its outcome, which includes a failure instead of raising it.
 
-        ``sources`` contain the values that the piece reads, by uid.
+        ``sources`` are mappings from uids to the values that the piece reads.
         """
         program, kernels = self.program, self.program.planned.schedule.kernels
         received = {uid: value for source in sources for uid, value in source.items()}
