@@ -139,7 +139,7 @@ def _stated(version: tuple[int, int], header: bytes) -> tuple[tuple[int, ...], n
 
 
 def read_array(file: IO[bytes], name: str, size: int) -> NDArray[Any]:
-    """Read the array in a file of ``size`` bytes, after comparing the array's header with ``size``.
+    """Read the array in ``file``, after comparing its header with ``size``, the number of bytes in the file.
 
     Raise BudgetError if the array is larger than the memory budget. Raise ValueError or another error of ``UNREADABLE``
     if the file contains no valid array.

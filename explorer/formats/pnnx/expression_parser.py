@@ -1,9 +1,9 @@
 """Parser of ``pnnx.Expression``: calls of functions with known arity on operands ``@n``, literals and lists.
 
 pnnx writes some expressions with misplaced brackets, such as ``add(add(@1,log10(@0)),log1p),@0)``, but always in prefix
-order. An expression is therefore first parsed as nested calls. If that fails, it is parsed as prefix notation, in which
-round brackets and commas are ignored. No parser generator supports this fallback. Python's ``ast`` is recursive and
-therefore fails for expressions that are nested 100,000 levels deep.
+order. An expression is therefore first parsed as nested calls. If this fails, the expression is parsed as prefix
+notation, and round brackets and commas are ignored. No parser generator supports this fallback. Python's ``ast`` is
+recursive and therefore fails for expressions that are nested 100,000 levels deep.
 """
 
 from __future__ import annotations

@@ -36,8 +36,8 @@ _NARROW = {
 def dtype_by(code: int, name: str, *, narrow: bool = False) -> np.dtype[Any]:
     """Return the dtype with the code ``code``.
 
-    Raise OperandError, with ``name``, if explorer does not compute with the dtype. ``narrow`` also allows dtypes whose
-    elements are only stored.
+    If explorer does not compute with the dtype, raise OperandError, in which ``name`` names the dtype's attribute.
+    ``narrow`` also allows dtypes whose elements are only stored.
     """
     if narrow and code in _NARROW:
         return memory_dtype(_NARROW[code])

@@ -17,7 +17,7 @@ FLOAT = 1
 
 
 def in_stash_dtype(x: Expr, stash_type: int) -> Expr:
-    """Return ``x`` in the dtype with the code ``stash_type``, or unchanged if its own dtype is wider."""
+    """Cast ``x`` to the dtype with the code ``stash_type``; return it unchanged if its own dtype is wider."""
     return cast(x, np.result_type(accumulator_dtype(x.dtype), _memory_dtype(stash_type)))
 
 

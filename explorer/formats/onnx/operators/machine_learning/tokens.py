@@ -1,4 +1,4 @@
-"""Tokenizer and MurmurHash3 of com.microsoft, used by exported vectorizers of strings."""
+"""Tokenizer and MurmurHash3 of com.microsoft, which exporters write for vectorizers of strings."""
 
 from __future__ import annotations
 

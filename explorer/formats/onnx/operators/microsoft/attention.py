@@ -60,7 +60,7 @@ def rotary_embedding(
 ) -> Expr:
     """Rotate pairs of features by angles that increase with the position.
 
-    Pairs are adjacent features if ``interleaved`` is set.
+    If ``interleaved`` is set, a pair consists of adjacent features.
     """
     if scale != 1:
         raise OperandError(f"scale={scale}", rule="RotaryEmbedding: scale must be 1.0")

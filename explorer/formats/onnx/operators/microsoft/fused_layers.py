@@ -69,7 +69,8 @@ def fused_product(
 ) -> Expr:
     """Return ``alpha`` · A · B.
 
-    In each operand, the first axis may be moved before the last axis, and the last two axes may then be swapped.
+    ``transBatchA`` and ``transBatchB`` move the first axis of an operand before the last axis. Then ``transA`` and
+    ``transB`` swap the last two axes.
     """
     product = _transposed(A, transA, transBatchA) @ _transposed(B, transB, transBatchB)
     return product if alpha == 1 else alpha * product

@@ -181,7 +181,7 @@ def dynamically_quantized_product(
 def dynamic_product(a: Expr, b: Expr, scale: Expr, zero: Expr | None, extent: Expr | None = None) -> Expr:
     """Return A · B in float32; A is quantised dynamically to 8 bits, B has the given scale and zero point.
 
-    ``extent`` is the array whose minimum and maximum determine A's scale, by default A.
+    The minimum and maximum of ``extent`` determine the scale of A. By default, ``extent`` is A.
     """
     extent = a if extent is None else extent
     # 0 must be represented exactly, because padding and activations often produce it.

@@ -1,7 +1,8 @@
 """Convolution of signals, images and volumes, transposed convolution, and deformable convolution.
 
 (Conv and ConvTranspose since opset 1, DeformConv since 19; opset 22 only added dtypes.) In ConvTranspose,
-``output_shape`` and ``auto_pad`` determine the size of the result. ``_cut`` computes from it the pixels to cut off.
+``output_shape`` and ``auto_pad`` determine the size of the result. ``_cut`` computes how many pixels must be cut off to
+get this size.
 """
 
 from __future__ import annotations

@@ -191,7 +191,7 @@ def _tap(position: int, axis: tuple[int, int, int]) -> slice:
 
 @rounded_once
 def averages(x: Expr, windows: Windows, counted: bool) -> Expr:
-    """Return the mean of each window's taps inside the operand, also inside its padding if ``counted``."""
+    """Return the mean of each window's taps inside the operand; if ``counted``, taps in the padding also count."""
     return add_n(*windows.taps(x, 0)) / np.asarray(windows.inside(x, counted), x.dtype)
 
 

@@ -21,7 +21,7 @@ from explorer.net.operators.signature import Ints
 from explorer.ops.nn.kernels.window import Pair
 
 _MAX_SAMPLES = 2**20
-"""maximum number of samples of a region along an axis, unless bins have one sample"""
+"""maximum number of samples of a region along an axis; there is no maximum if each bin has one sample"""
 _MAX_ELEMENTS = 2**26
 """maximum number of elements read for one region, since a hostile file may request more than fits in memory"""
 

@@ -32,7 +32,7 @@ def _check_filters(filters: Expr, axes: int, kernel_size: Ints | None) -> None:
 
 
 def _sides(padding: Padding, size: Ints, dilation: Ints) -> tuple[tuple[int, int], ...]:
-    """Return the padding (before, after) of each axis; if "same" padding is odd, the end is padded more."""
+    """Return the padding (before, after) of each axis; if the padding "same" is odd, the end gets the odd pixel."""
     if padding == "valid":
         return ((0, 0),) * len(size)
     if padding == "same":
