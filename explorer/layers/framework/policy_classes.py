@@ -60,8 +60,8 @@ class DimensionPolicy(PolicyClass):
 class RecurrentPolicy(PolicyClass):
     """Policies for recurrent layers: step layer, time axis, and whether gradients flow back through time.
 
-    ``axis`` is the time axis of every input, or a tuple of pairs (port, axis). In the latter case, inputs at other
-    ports are passed whole to each step.
+    ``axis`` is the time axis of every input, or a tuple of pairs (port, axis). If it is pairs, inputs at other ports
+    are passed whole to each step.
     """
 
     step = Minor(kind=type)

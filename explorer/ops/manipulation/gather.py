@@ -126,7 +126,7 @@ class Take(Operation):
 
 
 class TakeGradient(Operation):
-    """Adjoint of Take: adds each part of g to zeros, at the index from which Take read this part."""
+    """Adjoint of Take: adds each part of g to zeros, at the index that selected it in Take."""
 
     axis: int
     shape: Shape
@@ -219,7 +219,7 @@ class TakeAlong(Movement):
 
 
 class TakeAlongGradient(Movement):
-    """Adjoint of TakeAlong: adds each element of g to zeros, at the index from which TakeAlong read this element."""
+    """Adjoint of TakeAlong: adds each element of g to zeros, at the index that selected it in TakeAlong."""
 
     axis: int
     length: int

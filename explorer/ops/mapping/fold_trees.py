@@ -60,7 +60,7 @@ def fold_trees(node: Callable[..., Any], trees: Sequence[Any], leaf: Callable[..
         structure, values = _leaves(steps_of_trees, leaf)
         leaves = [_rows(value, steps_of_trees.order) for value in values]
         pool: list[list[Expr]] = [[] for _ in leaves]
-        """for each tensor of a value, the parts of the pool, whose rows later steps read"""
+        """for each tensor of a value: tensors whose rows later steps read"""
         finished = [[_part(value, len(steps_of_trees.order) - steps_of_trees.single, None)] for value in leaves]
         for step in steps_of_trees.steps:
             _compute(node, step, structure, leaves, pool, finished)
@@ -92,10 +92,9 @@ def _compute(
     pool: list[list[Expr]],
     finished: list[list[Expr]],
 ) -> None:
-    """Record one step; append its results to ``pool`` and ``finished``.
+    """Record one step; replace the contents of ``pool``, and append the roots to ``finished``.
 
-    The new pool contains the step's results except for roots, followed by the rows that the step did not read. The
-    roots are appended to ``finished``.
+    The new pool contains the step's results except for roots, followed by the rows that the step did not read.
     """
     ordered_values = [
         _rows(_joined([*parts, _part(value, *step.leaves)]), step.rows)

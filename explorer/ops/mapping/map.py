@@ -37,8 +37,8 @@ __all__ = ["map"]
 def map(function: Callable[..., Any], *samples: Any) -> Any:
     """Map ``function`` over many samples, recorded as one node that computes all samples at once.
 
-    Samples have one of two forms. If they are the rows of an array or expression (n, …), each output of the function is
-    stacked to (n, …) too. Otherwise they are a sequence of arrays, expressions, numbers, lists of numbers, or nested
+    There are two forms of samples. If they are the rows of an array or expression (n, …), each output of the function
+    is stacked to (n, …) too. Otherwise they are a sequence of arrays, expressions, numbers, lists of numbers, or nested
     tuples, lists and dicts of these. The result is then a sequence of expressions in the same order, which ``evaluate``
     returns as a list, and one node is recorded for each shape of samples. If several ``samples`` are given, they must
     have equal lengths, and the function receives one argument from each. Values captured by the function are shared by

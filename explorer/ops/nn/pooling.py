@@ -86,8 +86,7 @@ class MaxPool2dGradient(PoolingBackward):
         part.fill(0)
         for row, column, windows, chosen in self.first_largest(images, largest, rows):
             inside, into = within.overlap(row, column, (part.shape[2], part.shape[3]), rows, columns)
-            # ``chosen`` contains the windows of the whole image, and ``inside`` only those of this band, so select the
-            # latter
+            # ``chosen`` covers the windows of the whole image, so select the windows of this band (``inside``)
             first = inside[1].start - windows[1].start
             selected = chosen[:, :, first : first + inside[1].stop - inside[1].start]
             part[into] += np.where(selected, upstream[inside], zero)

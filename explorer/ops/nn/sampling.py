@@ -196,7 +196,7 @@ def _taps(position: Expr, length: int, ring: int, method: str, padding: str, ali
 
 
 def _near(position: Expr, length: int, ring: int) -> Expr:
-    """Limit positions to one element beyond the ring, where values are zero too."""
+    """Limit positions to at most one element beyond the ring, where sampled values are zero too."""
     return minimum(maximum(position, -ring - 1), length + ring) if ring else position
 
 

@@ -420,7 +420,7 @@ def min(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = Fals
 def prod(
     x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, *, policies: Items = NO_POLICIES
 ) -> Expr:
-    """Multiply the elements over axes, or over all axes if ``axis`` is None.
+    """Multiply the elements along axes, or along all axes if ``axis`` is None.
 
     The gradient of an element is the product of the other elements; it is correct even if some of them are 0.
 

@@ -46,7 +46,7 @@ def batch_body(body: Body, size: int, batched: tuple[bool, ...]) -> Body:
 def _batch(body: Body, size: int, batched: tuple[bool, ...]) -> Body:
     """Record the vectorized body.
 
-    ``images`` maps each node to the node that replaces it, and whether the latter has the batch axis.
+    ``images`` maps the uid of each node to (the node that replaces it, whether this node has the batch axis).
     """
     inputs = (*body.parameters, *body.captured)
     batch_scope = Scope(f"{body.name} ×{size}", "batch", None)

@@ -174,8 +174,9 @@ class PlanGraph:
     def consumers(self, node: Expr) -> int:
         """Return the number of operand slots and roots that read ``node``.
 
-        The number is exact after a refresh, otherwise an upper bound. If a rule calls this method, the current node is
-        remembered. Only at such nodes can the rule's answer change in the next sweep of the pass `Simplify`.
+        The number is exact after a refresh, otherwise an upper bound. If a rule calls this method, the node at which it
+        is matched is remembered. The next sweep of the pass `Simplify` revisits only such nodes, because only there the
+        rule's answer can change.
         """
         if self.current_node is not None:
             self.consumer_queries.add(self.current_node.uid)

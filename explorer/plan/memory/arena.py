@@ -102,9 +102,10 @@ def pack(spans: Sequence[Span], limit: int) -> tuple[list[int], int] | None:
     """Return the offset of each span, and the size of the smallest arena that was found.
 
     Spans that are in use simultaneously do not overlap. Returns None if more than ``limit`` pairs of spans are in use
-    simultaneously. The result is the best of three greedy orders: each span is placed in the smallest gap between
-    already placed spans that are in use at the same time (Pisarchyk and Lee, Efficient Memory Management for Deep
-    Neural Net Inference, 2020). The search stops at the lower bound, or near it if many spans overlap.
+    simultaneously. The result is the best of three greedy layouts. In each layout, spans are placed one after another;
+    each span is placed in the smallest gap between already placed spans that are in use at the same time (Pisarchyk and
+    Lee, Efficient Memory Management for Deep Neural Net Inference, 2020). The search stops at the lower bound, or near
+    it if many spans overlap.
 
     Example: ``pack([Span(64, 0, 1), Span(128, 1, 2), Span(64, 2, 3)], 100)`` is ``([128, 0, 128], 192)``.
     """

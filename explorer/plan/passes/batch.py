@@ -233,8 +233,8 @@ class _Batching:
         """Keep the nodes of a bucket unbatched, for the reason ``of_calls`` or ``of_operations``.
 
         Calls are declined immediately. Operations with the same name are declined together later, with the sum of their
-        costs. ``prices`` are the costs in µs with and without batching. If there is no reason for operations, fusion
-        decides about them.
+        costs. ``prices`` contains the costs in µs with and without batching. If there is no reason for operations,
+        fusion decides about them.
         """
         if bucket.called:
             self._refuse(bucket.members, bucket.body.name, of_calls, prices, extra_facts)

@@ -192,7 +192,7 @@ class Buffers(Pass):
         """Return memory statistics; all are in bytes except the number of buffers."""
         schedule = graph.scheduled
         return {
-            # Bytes of all results, including those of reshapes that copy.
+            # Bytes of all results, including the results of reshapes that copy.
             "bytes": sum([kernel.cost.bytes for kernel in schedule.kernels]),
             "buffers": len(schedule.buffers),
             "peak": schedule.peak,

@@ -484,7 +484,7 @@ class FusionGroup:
 
 
 def merged(a: FusionGroup, b: FusionGroup, larger: dict[int, FusionGroup]) -> FusionGroup:
-    """Merge two independent groups, the shorter one into the longer one; return the latter.
+    """Merge the shorter of two independent groups into the longer one; return the longer one.
 
     If many short groups are merged into a long chain, the time is therefore proportional to the lengths of the short
     groups.

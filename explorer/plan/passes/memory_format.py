@@ -77,7 +77,7 @@ class MemoryFormat(Pass):
         if reformatted:
             graph.decide(self.rule, self.pixel_by_pixel, {"count": len(reformatted)}, reformatted)
         for node in requested:
-            # The cost is that of a conversion: the result is read once and written once.
+            # The cost is the time of a conversion, in which the result is read once and written once.
             cost = 2 * node.type.nbytes / REFERENCE_COST_MODEL.bandwidth
             graph.decline(self.rule, self.asked_for, {"operand": node}, node, estimated_cost_us=cost)
 

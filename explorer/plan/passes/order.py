@@ -113,9 +113,8 @@ class Order(Pass):
     lanes: int = 1
     """maximum number of kernels that run at the same time"""
     heuristic: str = "earliest"
-    """one of HEURISTICS: among the ready kernels, "earliest" picks the one that was recorded first, and "depth_first"
-    the first one in reverse depth-first order; "depth_first" starts with the branch whose name sorts last and follows
-    it to its end"""
+    """one of HEURISTICS: among the ready kernels, "earliest" picks the kernel that was recorded first; "depth_first"
+    starts with the branch whose name sorts last and follows it to its end"""
     name = "order"
     rule = RuleInfo("Lanes", "Independent kernels run concurrently, on as many threads as there are lanes.")
     together = Reason(
@@ -309,7 +308,7 @@ def _depth_first(leaves: Sequence[Expr], kernels: Sequence[Kernel], users: Seque
     finished: list[int] = []
     visited = [False] * len(kernels)
     for start in starts:
-        # −1 represents the inputs, which are no kernels. The stack is explicit, because a deep net would exceed
+        # −1 represents the inputs, which are not kernels. The stack is explicit, because a deep net would exceed
         # Python's stack.
         stack = [(-1, iter(start))]
         while stack:
@@ -396,7 +395,7 @@ def _with_update_order(
         for uid, earlier_uids in updates_in_place.after.items()
         for earlier in earlier_uids
     ]
-    # Kernels whose results only updates read must also end before all updates.
+    # Kernels whose results are read by no kernel, or only by updates, must also end before all updates.
     last = [index for index in range(len(kernels)) if index not in updates and updates.issuperset(users[index])]
     edges += [(earlier, update) for earlier in last for update in updates]
     for earlier, later in dict.fromkeys(edges):

@@ -49,7 +49,7 @@ class ShapeValues(Pass):
     )
 
     def has_work(self, graph: PlanGraph) -> bool:
-        """Return whether there are such values."""
+        """Return whether there are values to report."""
         return bool(self.values)
 
     def run(self, graph: PlanGraph) -> None:

@@ -219,7 +219,7 @@ def _terms(node: Expr, graph: PlanGraph, visits: int) -> tuple[list[_Members], l
 
 
 class SumOfProducts(Rule):
-    """Σᵢ Aᵢ @ Bᵢ over the first axis is one matrix product; so is the gradient of a shared parameter."""
+    """Σᵢ Aᵢ @ Bᵢ over the first axis is one matrix product, for example in the gradient of a shared parameter."""
 
     numerics = "reordering"
     roots = (Sum,)
