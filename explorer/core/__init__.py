@@ -1,3 +1,1 @@
-"""The foundation of the engine: errors, argument checks, policies, the registry, the memory budget and progress
-bars.
-"""
+"""The foundation of the engine: errors, argument checks, policies, registry, memory budget and progress bars."""

@@ -104,8 +104,9 @@ def checked(function: _Function) -> _Function:
 
 
 def named_methods(declared: _Class) -> _Class:
-    """Decorate a class: its constructor and all public methods, including inherited methods, then reject unknown
-    options.
+    """Decorate a class to reject unknown options in its constructor and all public methods.
+
+    Inherited methods are included.
     """
     explorer_bases = [base for base in reversed(declared.__mro__) if base.__module__.startswith("explorer.")]
     for name, method in {name: method for base in explorer_bases for name, method in vars(base).items()}.items():
@@ -143,16 +144,18 @@ def check_name(value: Any, argument: str, known: Collection[str]) -> None:
 
 
 def check_type(value: Any, argument: str, type_: type | tuple[type, ...], rule: str, fix: str) -> None:
-    """Raise OperandError unless ``value`` is an instance of ``type_``. ``rule`` completes the sentence "argument must
-    be …".
+    """Raise OperandError unless ``value`` is an instance of ``type_``.
+
+    ``rule`` completes the sentence "argument must be …".
     """
     if not isinstance(value, type_):
         raise OperandError(f"{argument}={value!r}", rule=f"{argument} must be {rule}", fix=fix)
 
 
 def check_integer(value: Any, argument: str, fix: str, minimum: int | None = None) -> int:
-    """Return ``value`` as an int if it is a Python or NumPy integer; raise OperandError for anything else, including
-    True.
+    """Return ``value`` as an int if it is a Python or NumPy integer.
+
+    Raises OperandError for anything else, including True.
     """
     is_integer = isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_))
     if not is_integer or (minimum is not None and value < minimum):

@@ -50,8 +50,9 @@ class DeclarationError(ExplorerError, TypeError):
 
 
 class StateError(ExplorerError, RuntimeError):
-    """A call in the wrong state: reading a value before its evaluation, or writing to a tensor that expressions already
-    use.
+    """A call in the wrong state.
+
+    For example, a value is read before its evaluation, or a tensor is written that expressions already use.
     """
 
 

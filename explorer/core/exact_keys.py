@@ -26,8 +26,9 @@ _bits = struct.Struct("<d").pack
 
 
 def exact(value: Any) -> Any:
-    """Return a key for an attribute or argument. The key is hashable if the value is, and NaN equals NaN with the same
-    bits.
+    """Return a key for an attribute or argument.
+
+    The key is hashable if the value is, and NaN equals NaN with the same bits.
     """
     cls = type(value)
     if cls in _COMPARED_BY_BITS:
@@ -60,8 +61,9 @@ def exact(value: Any) -> Any:
 
 
 def attribute_key(value: Any) -> Any:
-    """Return a key for an attribute. Hashable values, lists and dicts are compared by content, other objects by
-    identity.
+    """Return a key for an attribute.
+
+    Hashable values, lists and dicts are compared by content, other objects by identity.
     """
     if isinstance(value, Mapping):
         return type(value), tuple([(name, attribute_key(item)) for name, item in value.items()])

@@ -200,8 +200,9 @@ def size_text(size: int) -> str:
 
 
 def size_of(text: str) -> int:
-    """Return the number of bytes in a string such as ``8GB``, ``500 MiB`` or ``1000``; raise ValueError for other
-    strings.
+    """Return the number of bytes in a string such as ``8GB``, ``500 MiB`` or ``1000``.
+
+    Raises ValueError for other strings.
     """
     normalized = text.strip().lower().removesuffix("b").removesuffix("i").strip()
     power = " kmgtpe".index(normalized[-1]) if normalized[-1:] in tuple("kmgtpe") else 0

@@ -80,8 +80,9 @@ class Minor:
         return self if instance is None else instance.read(self)
 
     def __call__(self, value: Any) -> Policy:
-        """Return the policy object for ``value``; raise DeclarationError if the minor class does not allow the
-        value.
+        """Return the policy object for ``value``.
+
+        Raises DeclarationError if the minor class does not allow the value.
         """
         allowed = ""
         if self.convert is not None:
@@ -122,8 +123,9 @@ class Minor:
         return (self.major.__module__, self.major.__qualname__, self.name) if self.major is not None else None
 
     def __eq__(self, other: object) -> bool:
-        """Compare by name: if a notebook cell declares a major class again, its minor classes must equal the previous
-        ones.
+        """Compare by name.
+
+        If a notebook cell declares a major class again, its minor classes must equal the previous minor classes.
         """
         return self is other or (isinstance(other, Minor) and self.major is not None and self._key() == other._key())
 

@@ -44,8 +44,9 @@ ProgressCallback: TypeAlias = Callable[[Progress], None]
 
 
 class Cancelled(KeyboardInterrupt):
-    """Raised by a progress callback to cancel the work. As after an interrupt, plans, programs and nets remain
-    usable.
+    """Raised by a progress callback to cancel the work.
+
+    As after an interrupt, plans, programs and nets remain usable.
     """
 
     def _render_traceback_(self) -> list[str]:
@@ -120,8 +121,9 @@ def progress(report: ProgressCallback) -> Iterator[None]:
 
 
 def long_running(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a long-running function to report to the current callback, or to a notebook's progress bar if there is
-    none.
+    """Decorate a long-running function to report to the current callback.
+
+    Without a callback, it reports to a notebook's progress bar.
     """
 
     @functools.wraps(function)
@@ -139,8 +141,7 @@ def long_running(function: Callable[P, R]) -> Callable[P, R]:
 def delayed(
     make: Callable[[], AbstractContextManager[ProgressCallback]], after: float = 1.0, every: float = 0.1
 ) -> Iterator[ProgressCallback]:
-    """Yield a callback that waits until ``after`` seconds have passed, and then reports at most every ``every``
-    seconds.
+    """Yield a callback that reports nothing for ``after`` seconds, and then at most every ``every`` seconds.
 
     ``make`` creates the underlying callback.
     """

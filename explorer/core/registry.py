@@ -104,8 +104,9 @@ class Registry(dict[Key, Value]):
             self._help.pop(key, None)
 
     def find(self, key: Key, fix: str = "") -> Value:
-        """Return the object registered under ``key``; raise UnknownNameError with the most similar keys if there is
-        none.
+        """Return the object registered under ``key``.
+
+        Raises UnknownNameError with the most similar keys if there is none.
         """
         value: Value = self.get(key, _MISSING)
         if value is _MISSING:
@@ -199,7 +200,8 @@ def public(function: _Function) -> _Function:
 
 
 def function(name: str) -> Callable[..., Any]:
-    """Return the recording function called ``name``; raise UnknownNameError with the most similar names if there is
-    none.
+    """Return the recording function called ``name``.
+
+    Raises UnknownNameError with the most similar names if there is none.
     """
     return functions.find(name)

@@ -12,8 +12,9 @@ CATEGORIES = ("scalar", "vector", "matrix", "three-d array")
 
 
 def category_of(rank: int) -> str:
-    """Return MetaNN's name for a number of dimensions: scalar, vector, matrix, three-d array, then "4-d array" and so
-    on.
+    """Return MetaNN's name for a number of dimensions.
+
+    Names are: scalar, vector, matrix, three-d array, then "4-d array" and so on.
     """
     return CATEGORIES[rank] if rank < len(CATEGORIES) else f"{rank}-d array"
 

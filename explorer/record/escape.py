@@ -24,7 +24,5 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def visible(text: str) -> str:
-    r"""Return ``text`` as one line, in which each hidden or control character is escaped (``\n``, ``\x1b``,
-    ``\u202e``).
-    """
+    r"""Return ``text`` as one line, with hidden and control characters escaped (``\n``, ``\x1b``, ``\u202e``)."""
     return text if text.isprintable() else _HIDDEN.sub(_escape, text)

@@ -14,8 +14,9 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Value of a policy for a layer. ``by`` is the layer that set the value, "default", or how the value was
-    inferred.
+    """Value of a policy for a layer.
+
+    ``by`` is the layer that set the value, "default", or how the value was inferred.
     """
 
     name: str
@@ -49,8 +50,9 @@ class Feedback:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """Layer: full name ("root/linear"), class, inputs and outputs, and decisions. A layer without sublayers has no
-    clauses.
+    """Layer: full name ("root/linear"), class, inputs and outputs, and decisions.
+
+    A layer without sublayers has no clauses.
 
     ``scopes`` are the scope rows of its boxes, including the box of its gradient.
     """

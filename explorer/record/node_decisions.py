@@ -104,9 +104,7 @@ def _on_both_sides(nodes: set[int], first: set[int], second: set[int]) -> bool:
 
 
 def accounts(recording: Recording, nodes: Collection[int], others: Collection[int]) -> list[str]:
-    """Return sentences that explain whether two nodes run in one kernel, why they do not, and which kernels compute
-    them.
-    """
+    """Return sentences about whether two nodes run in one kernel, why they do not, and in which kernels they run."""
     final, kernel_of = recording.resolver(recording.end), _kernel_of(recording)
     node_sentences = dict.fromkeys(_node_sentence(recording, node, final, kernel_of) for node in (*nodes, *others))
     answers = kernel_answers(recording, nodes, others)
@@ -147,8 +145,9 @@ def _same(
     final: Mapping[int, int],
     kernel_of: Mapping[int, int],
 ) -> str:
-    """Return a sentence about the first two nodes, one from each side, that run in the same kernel; "" if there are
-    none.
+    """Return a sentence about the first two nodes, one from each side, that run in the same kernel.
+
+    Returns "" if there are none.
     """
     first: dict[int, int] = {}
     for node in nodes:

@@ -61,8 +61,9 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Map between kernels, given by their index in the schedule, and the recorded nodes of the top graph that they
-    compute.
+    """Map between kernels and the recorded nodes of the top graph that they compute.
+
+    A kernel is given by its index in the schedule.
     """
 
     kernels: tuple[Origin, ...]
@@ -178,8 +179,9 @@ def _live(recording: Tables) -> set[int]:
 def _accounts(
     recording: Tables, recorded: list[int], made_by: Mapping[int, list[int]], live: set[int]
 ) -> dict[int, Account]:
-    """Return the fate of each recorded node. Readers are visited first, because an absorbed node is in its readers'
-    kernels.
+    """Return the fate of each recorded node.
+
+    Readers are visited first, because an absorbed node is in its readers' kernels.
     """
     rows = recording.nodes
     final = recording.resolver(recording.end)

@@ -163,9 +163,7 @@ class Recording:
         return f"{count:,} values were assigned to a variable {variable}; this is one of them" if count > 1 else ""
 
     def reason(self, decision: Decision) -> str:
-        """Return the sentence of a decision, with suffixes that distinguish nodes with equal names: ``add (line
-        2)``.
-        """
+        """Return the sentence of a decision; suffixes distinguish nodes with equal names: ``add (line 2)``."""
         marks = self.marks(decision)
         return render(decision.reason, decision.facts, lambda node: self.label(node) + marks.get(node, ""))
 

@@ -158,8 +158,9 @@ class Nodes:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Stage of a plan, usually one pass. Its decisions are ``first … last-1``, and ``counts`` describes the resulting
-    graph.
+    """Stage of a plan, usually one pass.
+
+    Its decisions are ``first … last-1``, and ``counts`` describes the resulting graph.
 
     ``kind`` is "record" (stage 0, without decisions), "rewrite" (changes the graph), "order" (picks kernels), "format"
     (memory formats of results), "memory" (their offsets) or "run". ``counts`` has "nodes", "operations", "flops",
@@ -296,8 +297,9 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Measured run of one kernel, in µs from the start of the run. ``live`` is the number of bytes planned for the
-    kernel.
+    """Measured run of one kernel, in µs from the start of the run.
+
+    ``live`` is the number of bytes planned for the kernel.
     """
 
     kernel: int
@@ -358,8 +360,9 @@ Substitution = tuple[int, int, int]
 
 
 def in_order(rows: Sequence[Substitution]) -> list[Substitution]:
-    """Return rows in the order of their decisions. The replacement in a row is never a node that an earlier row
-    replaces.
+    """Return rows in the order of their decisions.
+
+    The replacement in a row is never a node that an earlier row replaces.
 
     The planner may record a replacement late, with the index of an earlier decision, because the body of a nested call
     belongs to the decision that inlined the outer call. Readers of the replaced node then read its current replacement.

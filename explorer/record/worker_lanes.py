@@ -36,8 +36,9 @@ class Lane(NamedTuple):
 
 
 def lanes_text(lanes: Sequence[Lane], micros: float, width: int = 60, most: int = 16) -> str:
-    """Return lanes as lines of text: █ for computing, ▒ for only receiving, · for waiting. At most ``most`` lanes are
-    shown.
+    """Return lanes as lines of text: █ for computing, ▒ for only receiving, · for waiting.
+
+    At most ``most`` lanes are shown.
     """
     name_width = max([len(lane.name) for lane in lanes], default=0)
     lines = []

@@ -32,8 +32,9 @@ _default = _Default()
 
 @named
 def default_plan(device: Device = cpu) -> EvalPlan:
-    """Return the current thread's plan for ``device``; ``expression.eval_register()`` registers expressions in this
-    plan.
+    """Return the current thread's plan for ``device``.
+
+    ``expression.eval_register()`` registers expressions in this plan.
 
     >>> ex.default_plan() is ex.default_plan()
     True
@@ -106,8 +107,9 @@ def _evaluated(leaves: list[Any], expressions: dict[int, Expr], plan: EvalPlan) 
 
 
 def _idle_plan(device: Device) -> EvalPlan:
-    """Return the thread's default plan, or a new plan if the default plan is running and one of its kernels
-    evaluates.
+    """Return the thread's default plan.
+
+    Returns a new plan if the default plan is running, because one of its kernels evaluates an expression.
     """
     default = default_plan(device)
     return EvalPlan(device=device, recall=True) if default.running else default

@@ -294,8 +294,9 @@ class EvalPlan:
     def _run_cached(
         self, roots: list[Expr], graph_structure: Structure, inputs: Mapping[Expr, Array]
     ) -> tuple[list[Any], PlanRun] | None:
-        """Return the results of a cached program for a graph of the same structure; None if there is none, or if it
-        fails.
+        """Return the results of a cached program for a graph of the same structure.
+
+        Returns None if there is none, or if it fails.
         """
         cached = cache.take(graph_structure)
         if cached is None:
@@ -409,8 +410,9 @@ class EvalPlan:
         return hooks.why(self, one, other)
 
     def explain(self, what: Expr | str | None = None) -> str:
-        """Return all decisions as text, or the decisions about ``what``; after a run, the text contains each batch's
-        time.
+        """Return all decisions as text, or the decisions about ``what``.
+
+        After a run, the text contains each batch's time.
 
         ``what`` is an expression or a name: the name of an operator in a file, of a layer, a scope, a variable, or an
         operation.
@@ -425,9 +427,7 @@ class EvalPlan:
         return hooks.to_graphviz(self, stage)
 
     def compare(self, other: EvalPlan | Recording) -> ComparedPlans:
-        """Compare this plan with another plan, for the same or another graph: as text, pictures and side-by-side
-        views.
-        """
+        """Compare this plan with another plan of any graph, as text, pictures and side-by-side views."""
         return hooks.compare(self, other)
 
     def what_if(self, what: Decision | Expr) -> WhatIf:
@@ -441,8 +441,9 @@ class EvalPlan:
     def estimate(
         self, workers: int, bandwidth: float = BANDWIDTH, latency: float = LATENCY, overhead: float = OVERHEAD
     ) -> ScaleEstimate:
-        """Estimate a run of the plan on several workers, without running it: time, critical path, bytes sent and idle
-        times.
+        """Estimate a run of the plan on several workers, without running it.
+
+        The estimate contains the time, the critical path, the bytes sent and the idle times.
 
         ``bandwidth`` of each worker's connection is in MB/s; ``latency`` of a message and ``overhead`` of a task are in
         µs. The defaults are measured for Dask between processes on one machine. A chain of kernels is assigned to the

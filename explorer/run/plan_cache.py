@@ -128,8 +128,9 @@ def entry(program: Program, graph: Structure) -> Entry:
 
 
 class PlanCache:
-    """Programs keyed by structure, the most recently used last. A run that takes a program is its only user, until the
-    program is put back.
+    """Programs keyed by structure, the most recently used last.
+
+    A run that takes a program is its only user, until the program is put back.
     """
 
     def __init__(self) -> None:
@@ -139,15 +140,17 @@ class PlanCache:
         renew_in_children(self)
 
     def renew(self) -> None:
-        """Create empty tables in a forked process, since a thread of the parent may have been changing the old
-        tables.
+        """Create empty tables in a forked process.
+
+        A thread of the parent may have been changing the old tables.
         """
         self._entries, self._nbytes = OrderedDict(), 0
         self._lock = threading.Lock()
 
     def take(self, graph: Structure) -> Entry | None:
-        """Take the program for a structure from the cache, and bind the values of the tensors; return None if there is
-        none.
+        """Take the program for a structure from the cache, and bind the values of the tensors.
+
+        Returns None if there is none.
         """
         with self._lock:
             # Removed while the program runs: another thread with the same structure builds another program.

@@ -130,8 +130,9 @@ class _Waiting:
         self._several: deque[_Evaluation] = deque()
 
     def add(self, evaluation: _Evaluation) -> None:
-        """Add an evaluation. If a limit is exceeded, number the oldest evaluation with several roots, or all with a
-        single root.
+        """Add an evaluation.
+
+        If a limit is exceeded, number the oldest evaluation with several roots, or all with a single root.
         """
         if len(evaluation.values) > 1:
             self._several.append(evaluation)
@@ -179,8 +180,9 @@ renew_in_children(_tables)
 
 
 def remember(graph: Structure | None, values: Sequence[Any]) -> None:
-    """Keep weak references to the results of the roots of ``graph``; a value of None marks a result that was
-    recalled.
+    """Keep weak references to the results of the roots of ``graph``.
+
+    A value of None marks a result that was recalled.
     """
     if graph is None or not _is_pure(graph):
         return
@@ -256,8 +258,9 @@ class Recalled:
 
 
 def _find_equal(graph: Structure, context: int, live: dict[Expr, Array], equal: set[int]) -> None:
-    """Find the values of equal expressions by value number, add them to ``live``, and record the nodes that they
-    replace.
+    """Find values of equal expressions by value number and add them to ``live``.
+
+    The nodes that they replace are added to ``equal``.
     """
     tokens = frozenset(graph.leaves.tokens)
     _waiting.enter(tokens)
@@ -308,8 +311,9 @@ _SALT = int.from_bytes(os.urandom(7), "little")
 
 
 def numbers(encoding: bytes, count: int, leaves: Leaves) -> list[Number]:
-    """Return the value number of each node in a structure; ``leaves`` are the tokens and versions of its tensors'
-    storages.
+    """Return the value number of each node in a structure.
+
+    ``leaves`` are the tokens and versions of its tensors' storages.
     """
     first: list[int] = []
     second: list[int] = []
@@ -354,9 +358,7 @@ def newest_below(encoding: bytes, count: int, leaves: Leaves) -> list[int]:
 
 
 def _columns(encoding: bytes, count: int) -> tuple[list[int], list[int], list[int]]:
-    """Return the operation token of each node, the operand count of each node, and the operands of all nodes in one
-    list.
-    """
+    """Return three lists: the operation token and the operand count of each node, and the operands of all nodes."""
     rows = packed("q")
     rows.frombytes(encoding)
     integers = rows.tolist()

@@ -65,8 +65,9 @@ class Compiled:
             self._program = Program(planned, binding)
 
     def __call__(self, *arrays: Any) -> list[Any]:
-        """Run the program. Results outside ``memory`` are read-only. No parameter changes before ``update`` is
-        called.
+        """Run the program.
+
+        Results outside ``memory`` are read-only. No parameter changes before ``update`` is called.
         """
         self._program.put(arrays)
         self._executor.run(self._program, None)

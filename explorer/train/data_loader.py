@@ -158,8 +158,9 @@ class DataLoader:
         return {"epoch": epoch, "batch": 0 if is_complete else delivered, **self._settings()}
 
     def check_state(self, state: Mapping[str, Any]) -> None:
-        """Raise OperandError unless ``state`` comes from ``state()`` and, inside an epoch, has the same order of
-        samples.
+        """Raise OperandError unless ``state`` comes from ``state()``.
+
+        A position inside an epoch must also belong to the same order of samples.
         """
         check_type(state, "state", Mapping, "a mapping, as state() returns it", "loader.load_state(other.state())")
         epoch, batch = state.get("epoch"), state.get("batch")
@@ -179,8 +180,9 @@ class DataLoader:
             )
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Set the position, returned by ``state()``, from which the next pass continues; raise OperandError if it is
-        invalid.
+        """Set the position, returned by ``state()``, from which the next pass continues.
+
+        Raises OperandError if it is invalid.
         """
         self.check_state(state)
         self.epoch, self._first, self._pass = state["epoch"], state["batch"], None

@@ -116,8 +116,9 @@ class TrainingStep:
         self._compiled: Compiled | None = None
 
     def parameter_operands(self, module: Module) -> dict[str, Expr]:
-        """Record an operand for each parameter, inside the box of the first layer that uses it; return the operands by
-        name.
+        """Record an operand for each parameter, inside the box of the first layer that uses it.
+
+        Return the operands by name.
         """
         operands: dict[str, Expr] = {}
         for node in module.nodes.values():
@@ -165,8 +166,9 @@ class TrainingStep:
             self._module.require_loss().check_output(output)
 
     def __call__(self, value: Any, label: Any) -> tuple[Any, float]:
-        """Run the step, which updates the parameters. Return the output on its device, and the loss before the
-        update.
+        """Run the step, which updates the parameters.
+
+        Return the output on its device, and the loss before the update.
         """
         self._optimizer.begin()
         if self._compiled is None:
@@ -203,8 +205,9 @@ class TrainingStep:
 
 @named_methods
 class Module:
-    """Layers, a loss and an optimizer that are trained together. All numbers have ``dtype``: "float32", or "float64" as
-    in CDNN.
+    """Layers, a loss and an optimizer that are trained together.
+
+    All numbers have ``dtype``: "float32", or "float64" as in CDNN.
 
     ``samples`` is the axis of samples in inputs and labels: "first" or "last". ``to_device("cuda")`` moves the module
     to a GPU.
@@ -584,8 +587,9 @@ class Module:
     # -- forward, backward, step -----------------------------------------------------------------------------------
 
     def forward(self, value: Any) -> Array:
-        """Compute the output as in a training step, node by node; each node keeps its input and output until the next
-        call.
+        """Compute the output as in a training step, node by node.
+
+        Each node keeps its input and output until the next call.
 
         Dropout drops elements, and BatchNorm uses the statistics of this batch; ``predict`` computes the output in
         inference. Like ``train_on``, this method raises OperandError for an input whose output does not have the
@@ -742,8 +746,9 @@ class Module:
         return self._steps[key]
 
     def set_step(self, factory: Callable[[Module, TensorType, TensorType], TrainingStep]) -> None:
-        """Make ``train_on`` and ``fit`` use the steps that ``factory`` creates (``ex.parallelize``), and drop existing
-        plans.
+        """Make ``train_on`` and ``fit`` use the steps that ``factory`` creates, as in ``ex.parallelize``.
+
+        Existing plans are dropped.
         """
         with self._lock:
             self._step_factory, self._steps = factory, {}
@@ -751,8 +756,9 @@ class Module:
     # -- views ---------------------------------------------------------------------------------------------------
 
     def plan(self, value: Any, label: Any, **options: Any) -> EvalPlan:
-        """Return a prepared plan of one training step: output, loss, new parameters and new state. Nothing is
-        updated.
+        """Return a prepared plan of one training step: output, loss, new parameters and new state.
+
+        Nothing is updated.
         """
         self._check_ready("plan")
         batch, label = self._input(value), self._label(label)
@@ -775,8 +781,9 @@ class Module:
     # -- files ---------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str], loader: Any = None) -> None:
-        """Write weights, optimizer state and step count to a file ``x.npz``, and the position of ``loader`` if it is
-        given.
+        """Write weights, optimizer state and step count to a file ``x.npz``.
+
+        If ``loader`` is given, its position is also written.
 
         The file is replaced atomically, so a reader sees the last complete version.
         """

@@ -193,8 +193,9 @@ class Node:
         return self.last_output
 
     def backward(self, gradient: Any) -> Array:
-        """Compute the gradient of the last input from the gradient of the last output, and set the parameters'
-        gradients.
+        """Compute the gradient of the last input from the gradient of the last output.
+
+        This also sets the gradients of the parameters.
         """
         if self.last_input is None or self.last_output is None:
             raise StateError(
@@ -219,8 +220,9 @@ class Node:
         return result
 
     def take_over(self, value: Any) -> Tensor:
-        """Return an input as a contiguous tensor with the module's dtype; arrays are copied, and tensors are taken
-        over.
+        """Return an input as a contiguous tensor with the module's dtype.
+
+        Arrays are copied, and tensors are taken over.
         """
         if isinstance(value, Tensor):
             if value.uid in _owned:
@@ -237,8 +239,9 @@ class Node:
         return tensor(array, self._dtype if array.dtype.kind == "f" else None, name=name, device=self._device)
 
     def to_device(self, device: Device) -> None:
-        """Move the parameters to ``device``, on which the node computes from now on; values of the last run are
-        released.
+        """Move the parameters to ``device``, on which the node computes from now on.
+
+        Values of the last run are released.
         """
         self.release()
         self._device = device

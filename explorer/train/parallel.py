@@ -52,9 +52,7 @@ _NOISE = 64
 
 
 class Parallel:
-    """Training of a module on workers, until it is closed: ``with ex.parallelize(module, workers=2):
-    module.fit(…)``.
-    """
+    """Training of a module on workers: ``with ex.parallelize(module, workers=2): module.fit(…)``."""
 
     def __init__(self, module: Module, workers: Workers, shards: int, owned: bool) -> None:
         self.module, self.workers, self.shards = module, workers, shards
@@ -90,8 +88,9 @@ class Parallel:
 def parallelize(
     module: Module, workers: Workers | int | str | None = None, *, shards: int | None = None, **settings: Any
 ) -> Parallel:
-    """Train a module on several workers: ``train_on`` and ``fit`` distribute each batch, until the returned object is
-    closed.
+    """Train a module on several workers.
+
+    ``train_on`` and ``fit`` distribute each batch, until the returned object is closed.
 
     ``workers`` is a number of processes on this machine, the address of a Dask scheduler, or open ``ex.Workers``;
     ``settings`` are options of ``ex.Workers``. Each batch is split into ``shards`` parts, by default one per worker. If
@@ -147,8 +146,9 @@ class ParallelStep(TrainingStep):
         super().__init__(module, *types)
 
     def parameter_operands(self, module: Module) -> dict[str, Expr]:
-        """Record an operand for each parameter, by name, outside all boxes, because each shard records the layers
-        again.
+        """Record an operand for each parameter, by name, outside all boxes.
+
+        This is necessary because each shard records the layers again.
         """
         return {name: parameter(parameter_.type, name) for name, parameter_ in module.parameters.items()}
 

@@ -138,8 +138,9 @@ def _as_array(value: Any) -> Any:
 
 @functools.cache
 def _signature(func: Callable[..., Any], name: str) -> inspect.Signature:
-    """Return NumPy's signature of a function. Before version 2.4, NumPy has no signatures for some functions written in
-    C.
+    """Return NumPy's signature of a function.
+
+    Before version 2.4, NumPy has no signatures for some functions written in C.
     """
     try:
         return inspect.signature(func)
@@ -163,8 +164,9 @@ _C_SIGNATURES: Mapping[str, tuple[tuple[str, ...], Mapping[str, Any]]] = {
 
 
 def _described(value: Any) -> Any:
-    """Return an array with the shape and dtype of an expression, but only one stored element; return other values
-    unchanged.
+    """Return an array with the shape and dtype of an expression, but only one stored element.
+
+    Return other values unchanged.
     """
     if not isinstance(value, NumpyProtocol):
         return value

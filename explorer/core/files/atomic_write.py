@@ -121,8 +121,9 @@ class Replacement:
                 raise unwritable(self.path, error) from error
 
     def replace(self) -> None:
-        """Rename the complete scratch file to the target. The lock is kept until no other process can remove the
-        file.
+        """Rename the complete scratch file to the target.
+
+        The lock is kept until no other process can remove the file.
         """
         try:
             # Windows cannot rename an open file; elsewhere the lock is kept until the new name exists.

@@ -21,8 +21,9 @@ _MAX_READ = 1 << 30
 
 
 class KeptFile:
-    """Regular file that stays open as long as it is referenced. Reading fails once another program has modified the
-    file.
+    """Regular file that stays open as long as it is referenced.
+
+    Reading fails once another program has modified the file.
     """
 
     def __init__(self, path: str | os.PathLike[str], fix: str = "correct the path", *, what: str = "the file") -> None:

@@ -81,8 +81,9 @@ def opened(
 
 
 def content(path: str | os.PathLike[str], fix: str = "correct the path", *, what: str = "the file") -> bytes:
-    """Return all bytes of a regular file; raise FileError, before reading, if it has more than ``budget.text``
-    bytes.
+    """Return all bytes of a regular file.
+
+    Raises FileError, before reading, if it has more than ``budget.text`` bytes.
     """
     with opened(path, fix, what=what) as file:
         size = os.fstat(file.fileno()).st_size
@@ -139,8 +140,9 @@ def near_file(path: str | os.PathLike[str], endings: Sequence[str] = ()) -> str:
 
 
 def _split_extension(name: str, endings: Sequence[str]) -> tuple[str, str]:
-    """Split a file name into stem and extension. The extension is the longest in ``endings``, else the part after the
-    last dot.
+    """Split a file name into stem and extension.
+
+    The extension is the longest in ``endings``, else the part after the last dot.
     """
     extension = max((suffix for suffix in endings if name.endswith(suffix)), key=len, default=os.path.splitext(name)[1])
     return name.removesuffix(extension), extension

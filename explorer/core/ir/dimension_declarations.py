@@ -13,9 +13,7 @@ from explorer.core.ir.expr import Expr
 
 
 class DeclaredNames(NamedTuple):
-    """Name of each dimension ("" if it has none), the declared shape (``batch×?×64``) and its origin (``input
-    'x'``).
-    """
+    """Dimension names ("" for none), the declared shape (``batch×?×64``), and its origin (``input 'x'``)."""
 
     names: tuple[str, ...]
     shape: str

@@ -249,8 +249,9 @@ class Operators:
         return _apply("min", self, axis=axis, keepdims=keepdims)
 
     def reshape(self, *shape: Any) -> Expr:
-        """Return the same elements in another shape; a single size may be −1 and is then computed from the other
-        sizes.
+        """Return the same elements in another shape.
+
+        A single size may be −1 and is then computed from the other sizes.
         """
         return _apply("reshape", self, shape[0] if len(shape) == 1 else shape)
 
@@ -512,8 +513,9 @@ def record_typed(
 
 
 def assign_identity(node: Expr) -> None:
-    """Give a new node its uid, scope and source location. Uids increase in order of recording, so operands have smaller
-    uids.
+    """Give a new node its uid, scope and source location.
+
+    Uids increase in order of recording, so operands have smaller uids.
     """
     node.uid = next_uid()
     context = state
@@ -524,8 +526,7 @@ def assign_identity(node: Expr) -> None:
 def make_replacement(
     operation: Operation, operands: tuple[Expr, ...], original: Expr, scope: Scope | None, type_: AnyType | None = None
 ) -> Expr:
-    """Return a new node that replaces ``original``, has the given ``scope``, and has the source location of
-    ``original``.
+    """Return a new node that replaces ``original``, with its source location and the given ``scope``.
 
     ``type_`` is the node's type; None: the operation infers the type.
     """
@@ -618,8 +619,9 @@ class Interning(type):
 
 
 def _is_array(value: Any) -> bool:
-    """Return whether a value is an array of any library. NumPy scalars and data of user-defined types are not
-    arrays.
+    """Return whether a value is an array of any library.
+
+    NumPy scalars and data of user-defined types are not arrays.
     """
     is_array = hasattr(value, "__array__") and not isinstance(value, np.generic)
     return is_array and not stands_for_expression(value)
@@ -784,8 +786,9 @@ class Operation(metaclass=Interning):
         raise NotImplementedError
 
     def kernel(self, out: Any, *operands: Any, **_: Any) -> Any:
-        """Compute the result into ``out`` and return it. ``out`` is an array of the inferred type, or None for a
-        view.
+        """Compute the result into ``out`` and return it.
+
+        ``out`` is an array of the inferred type, or None for a view.
         """
         raise NotImplementedError
 
@@ -804,8 +807,9 @@ class Operation(metaclass=Interning):
         raise NotImplementedError
 
     def batch(self, size: int, batched: tuple[bool, ...], *operands: Any, **_: Any) -> Expr:
-        """Record the operation for operands with a leading batch axis of ``size``; ``batched`` marks the operands that
-        have it.
+        """Record the operation for operands with a leading batch axis of ``size``.
+
+        ``batched`` marks the operands that have it.
         """
         raise NotImplementedError
 
@@ -828,8 +832,9 @@ class Operation(metaclass=Interning):
     # -- tiled kernels; by default an operation is computed as a whole -----------------------------------------------
 
     def pack_operand(self, operand: Any) -> Any:
-        """Return the operand with index ``packed_operand`` in the kernel's layout; a program keeps the packed form of a
-        constant.
+        """Return the operand with index ``packed_operand`` in the kernel's layout.
+
+        A program keeps the packed form of a constant.
         """
         raise NotImplementedError
 
@@ -865,8 +870,9 @@ class Operation(metaclass=Interning):
         raise NotImplementedError
 
     def finalize(self, out: Any, joined: Any, count: int) -> Any:
-        """Compute the result into ``out`` from ``joined``, the combined partial results of rows of ``count``
-        elements.
+        """Compute the result into ``out`` from ``joined``, the combined partial results.
+
+        Each row has ``count`` elements.
         """
         np.copyto(out, joined, casting="unsafe")
         return out
@@ -874,8 +880,9 @@ class Operation(metaclass=Interning):
     # -- methods of every operation ------------------------------------------------------------------------------
 
     def __call__(self, *operands: Any, policies: Items = NO_POLICIES, **others: Any) -> Expr:
-        """Record this operation on expressions, arrays or numbers. Policies that the operation does not read have no
-        effect.
+        """Record this operation on expressions, arrays or numbers.
+
+        Policies that the operation does not read have no effect.
         """
         if others:
             refuse_option(next(iter(others)), self.label, ["policies"])
@@ -956,8 +963,9 @@ class Operation(metaclass=Interning):
         return {name: getattr(self, name) for name in self.attribute_names}
 
     def compute(self, *operands: Array) -> Any:
-        """Run the NumPy kernel on arrays and return a newly allocated result, or a tuple of results for several
-        outputs.
+        """Run the NumPy kernel on arrays and return a newly allocated result.
+
+        Return a tuple of results if there are several outputs.
         """
         types = tuple([TensorType(array.shape, array.dtype) for array in operands])
         type_ = self.type_of(types)
@@ -1023,8 +1031,9 @@ def operation(name: str) -> type[Operation]:
 
 
 class OperationRedefined(UserWarning):
-    """Repeated declaration of an operation with the same module and name; the new operation replaces the earlier
-    one.
+    """Repeated declaration of an operation with the same module and name.
+
+    The new operation replaces the earlier one.
     """
 
 
@@ -1072,8 +1081,9 @@ def _check_required_members(cls: type[Operation], documented: bool) -> None:
 
 
 def _register(cls: type[Operation], factory: Callable[[], Operation] | None) -> None:
-    """Register an operation's class under its name, and the result of ``factory`` as the recording function of that
-    name.
+    """Register an operation's class under its name.
+
+    The result of ``factory`` is registered as the recording function with the same name.
     """
     registered = registry.operations.get(cls.name)
     # A class with the same module and name comes from a notebook cell that is run again.
@@ -1117,8 +1127,9 @@ def _extend(base: type[Operation], cls: type[Operation]) -> None:
 
 
 def _with_names(refusal: OperandError, operands: tuple[Expr, ...]) -> OperandError:
-    """Return the error ``refusal`` with the operands' names, if there are several operands and a leaf among them has a
-    name.
+    """Return the error ``refusal``, with the names of operands if that is useful.
+
+    Names are added if there are several operands and at least one of them is a leaf with a name.
     """
     is_named = any(not operand.operands and operand.label != operand.operation.label for operand in operands)
     if not is_named or not 1 < len(operands) <= _NAMED:
@@ -1157,8 +1168,9 @@ kernels: Registry[tuple[type[Operation], Device | ElementType], Callable[..., An
 
 @named
 def kernel(*operations: str | Operation | type[Operation], on: Device | ElementType) -> Callable[..., Any]:
-    """Register a function(operation, out, *operands) as the kernel of ``operations`` on ``on``, a device or an element
-    type.
+    """Register a function(operation, out, *operands) as the kernel of ``operations``.
+
+    ``on`` is the device or the element type of the kernel.
 
     Operands and ``out`` are arrays of the device, or arrays of the element type's stored values. Raises
     UnknownNameError for an unknown operation name.
@@ -1233,9 +1245,7 @@ def _on_device(operation: Operation, device: Device) -> Callable[..., Any]:
 
 
 def _described(operation: Operation, device: Device, out: Any) -> Any:
-    """Compute an operation without operands with NumPy, write the value to the device, and return the device's
-    array.
-    """
+    """Compute an operation without operands with NumPy, and return the value as an array of the device."""
     type_ = operation.type_of(())
     assert isinstance(type_, TensorType)
     values = device.empty(type_.shape, type_.dtype) if out is None else out
@@ -1336,8 +1346,9 @@ def widened(array: Array) -> Array:
 
 
 def compute_widened(operation: Operation, out: Array, *operands: Array) -> Any:
-    """Compute an operation into ``out``; the operands are widened first if the operation accumulates in a wider
-    dtype.
+    """Compute an operation into ``out``.
+
+    The operands are widened first if the operation accumulates in a wider dtype.
     """
     if not is_widened(operation, out.dtype):
         return operation.kernel(out, *operands)

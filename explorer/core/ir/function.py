@@ -222,8 +222,9 @@ class Call(Operation):
     def wanted_gradients(
         self, upstream: Any, result: Expr, operands: tuple[Expr, ...], wanted: tuple[bool, ...]
     ) -> list[Expr | None]:
-        """Return the gradient of each operand. Operands that are not ``wanted`` have None, and no gradient is recorded
-        for them.
+        """Return the gradient of each operand.
+
+        Operands that are not ``wanted`` have None, and no gradient is recorded for them.
         """
         return call_rules.gradient(self, upstream, result, operands, wanted)
 

@@ -218,8 +218,9 @@ class CheckTrainingFile(Protocol):
 
 
 class RestoreTraining(Protocol):
-    """Restore a module, and a data loader, from a file of SaveTraining; check everything before the first
-    assignment.
+    """Restore a module, and a data loader, from a file of SaveTraining.
+
+    Check everything before the first assignment.
     """
 
     def __call__(

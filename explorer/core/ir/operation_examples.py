@@ -32,8 +32,9 @@ class Real:
 
 @named
 def real(*shape: int, dtype: str = "float64", low: float = -1.0, high: float = 1.0) -> Real:
-    """Describe a floating operand with sizes ``shape``, uniform in ``low … high``. ``real()`` describes a float64
-    scalar.
+    """Describe a floating operand with sizes ``shape``, uniform in ``low … high``.
+
+    ``real()`` describes a float64 scalar.
 
     >>> (x,) = ex.Example(ex.real(2, 3, dtype="float32")).draw()
     >>> x.shape, x.dtype, bool(abs(x).max() <= 1)

@@ -66,8 +66,9 @@ class Adjustable(Operation, abstract=True):
         raise NotImplementedError
 
     def __call__(self, *operands: Any, policies: Items = NO_POLICIES, **others: Any) -> Expr:
-        """Record this operation on expressions or arrays. The policies of the call override the policies of the
-        scope.
+        """Record this operation on expressions or arrays.
+
+        The policies of the call override the policies of the scope.
         """
         if others:
             refuse_option(next(iter(others)), self.label, ["policies"])
@@ -82,8 +83,9 @@ class Adjustable(Operation, abstract=True):
 
 
 def _adjusted(operation: Adjustable, items: Items) -> Operation:
-    """Return the operation under the policies that it reads, or the operation itself if all policies have default
-    values.
+    """Return the operation under the policies that it reads.
+
+    Returns the operation itself if all these policies have default values.
     """
     call_policies = Policies(items, operation.label)
     _refuse_subs(items, operation.label)
@@ -182,8 +184,9 @@ def in_force() -> frozenset[Policy]:
 
 @contextmanager
 def policies(*items: Policy) -> Iterator[None]:
-    """Record the nodes of the block under the policies ``items``. Inner scopes override them, and calls override
-    scopes.
+    """Record the nodes of the block under the policies ``items``.
+
+    Inner scopes override them, and calls override scopes.
 
     The policies apply to all operations that read them, also inside functions, layers and gradients. Raises
     DeclarationError for a policy that changes the computed result: such a policy must be passed in the operation's

@@ -93,8 +93,9 @@ def users_line() -> Place:
 
 
 class CalledCode:
-    """Code object of a function, with the code objects and instructions of the calls that led to it, innermost
-    first.
+    """Code object of a function, with the calls that led to it.
+
+    Calls are pairs of a code object and an instruction, innermost first.
     """
 
     __slots__ = ("calls", "code")

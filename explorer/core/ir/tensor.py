@@ -253,15 +253,17 @@ class Tensor(Expr):
         return self.values(row_major)[self._offset(offset)]
 
     def values(self, row_major: bool = True) -> Array:
-        """Return all elements, channel by channel, in row-major order. With row_major=False, return a copy in
-        column-major order.
+        """Return all elements, channel by channel, in row-major order.
+
+        With row_major=False, return a copy in column-major order.
         """
         elements = self.data if row_major else self.data.transpose(0, 2, 1)
         return elements.reshape(-1)
 
     def raw_ptr(self, offset: int = 0) -> Array:
-        """Return all elements from flat index ``offset`` on, in row-major order: a read-only array in the tensor's
-        memory.
+        """Return all elements from flat index ``offset`` on, in row-major order.
+
+        The result is a read-only array in the tensor's memory.
         """
         return self.values()[self._offset(offset) if offset else 0 :]
 

@@ -82,8 +82,9 @@ def scratch(key: Hashable, arrays: Sequence[tuple[Shape, Any]], build: Callable[
 
 
 def scratch_memory() -> Array:
-    """Return the scratch memory of this thread, from which ``scratch`` takes arrays. When it grows, it is a new
-    array.
+    """Return the scratch memory of this thread, from which ``scratch`` takes arrays.
+
+    When it grows, it is a new array.
     """
     return _thread_memory.memory
 
@@ -93,8 +94,9 @@ MAX_TILES = 2**20
 
 
 def count(length: int, limit: int) -> int:
-    """Return the number of slices that ``even`` cuts: 2ⁿ if the length allows it, so 2ᵏ threads finish at the same
-    time.
+    """Return the number of slices that ``even`` cuts.
+
+    It is 2ⁿ if the length allows this, so 2ᵏ threads finish at the same time.
 
     It is at most ``MAX_TILES``, because the graph of a file is drawn even if the file's sizes exceed any memory.
     """

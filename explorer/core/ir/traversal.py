@@ -46,8 +46,9 @@ def rebuild(
 
 
 def rescope(scope: Scope | None, copies: dict[int, Scope], top: Scope) -> Scope:
-    """Copy ``scope`` and its enclosing scopes below the scope ``top``. ``copies`` maps copied scopes to their
-    copies.
+    """Copy ``scope`` and its enclosing scopes below the scope ``top``.
+
+    ``copies`` maps copied scopes to their copies.
     """
     path = []
     while scope is not None and id(scope) not in copies:

@@ -97,8 +97,9 @@ def referred(value: ReferenceType[Any] | ContextVar[Any]) -> Any:
 
 
 def attribute_with_contents(value: Any) -> str | None:
-    """Return the name of the attribute that contains the items of a container implemented in Python; None for other
-    values.
+    """Return the name of the attribute that contains the items of a container implemented in Python.
+
+    Returns None for other values.
     """
     if isinstance(value, ChainMap):
         return "maps"
@@ -126,9 +127,7 @@ def attributes(value: Any, attributes_dict: dict[str, Any], count: int) -> Any:
 
 
 def same_number(read: Read, key: Any) -> bool:
-    """Return whether ``read``, which returns a new object each time, still returns the number or string with this
-    key.
-    """
+    """Return whether ``read`` still returns the number or string with this key, as a new object each time."""
     return bool(exact(read()) == key)
 
 

@@ -140,8 +140,9 @@ class _Survey:
         self._builtins = False
 
     def visit(self, start: Any, path: str) -> None:
-        """Record everything that a function reads, directly or indirectly; collect other objects to inspect their
-        attributes.
+        """Record everything that a function reads, directly or indirectly.
+
+        Collect other objects to inspect their attributes.
         """
         # A list instead of recursion, because a user's linked list may exceed Python's recursion limit.
         pending = [(start, path)]
@@ -178,8 +179,9 @@ class _Survey:
                 self._value(current, path, pending)
 
     def follow_attributes(self) -> None:
-        """Record the attributes whose names occur in any of the functions; repeat until no new objects and names are
-        found.
+        """Record the attributes whose names occur in any of the functions.
+
+        Repeat until no new objects and names are found.
         """
         recorded: set[tuple[int, str]] = set()
         compared: set[tuple[int, str]] = set()

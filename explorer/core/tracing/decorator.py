@@ -202,9 +202,7 @@ def _positional(count: int) -> Any:
 
 
 def _operands_in(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], tuple[Expr, ...], Any]:
-    """Return the operands of a call, its structure, and a list with the type of each operand and the key of each static
-    value.
-    """
+    """Return a list with the operands' types and the static values' keys, the operands, and the structure of a call."""
     leaves, structure = flatten((args, kwargs))
     kinds: list[Any] = []
     operands: list[Expr] = []

@@ -24,8 +24,9 @@ _INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}"
 
 @functools.lru_cache(maxsize=4096)
 def is_fixed(path: str) -> bool:
-    """Return whether the source at ``path`` never changes: it belongs to explorer, Python's library or an installed
-    package.
+    """Return whether the source at ``path`` never changes.
+
+    It belongs to explorer, to Python's library or to an installed package in this case.
     """
     if path.startswith(INTERNAL) or path.startswith("<frozen "):
         return True
@@ -56,8 +57,9 @@ def is_traced(value: Any) -> bool:
 
 
 def is_fixed_class(cls: type) -> bool:
-    """Return whether the methods of a class never change, because it belongs to explorer, Python or an installed
-    package.
+    """Return whether the methods of a class never change.
+
+    The class belongs to explorer, to Python's library or to an installed package in this case.
     """
     return is_fixed(_file_of(cls))
 

@@ -81,8 +81,9 @@ class ElementType:
         raise NotImplementedError
 
     def encode(self, numbers: Array) -> Array:
-        """Return the stored values for an array of numbers, with the same shape, rounded and limited to the type's
-        range.
+        """Return the stored values for an array of numbers, rounded and limited to the type's range.
+
+        The shape is the same.
         """
         raise NotImplementedError
 
@@ -144,9 +145,7 @@ def is_floating(dtype: np.dtype[Any]) -> bool:
 
 @functools.cache
 def _is_narrow_float(dtype: np.dtype[Any]) -> bool:
-    """Return whether ``dtype`` is a float that another package registers with NumPy, such as bfloat16 or narrower
-    floats.
-    """
+    """Return whether ``dtype`` is a float that another package registers with NumPy, such as bfloat16."""
     if dtype.isbuiltin != 2:
         return False
     try:
@@ -158,8 +157,9 @@ def _is_narrow_float(dtype: np.dtype[Any]) -> bool:
 
 @functools.cache
 def accumulator_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the dtype in which elements of ``dtype`` are accumulated: float32 for narrower floats, else ``dtype``
-    itself.
+    """Return the dtype in which elements of ``dtype`` are accumulated.
+
+    This is float32 for narrower floats, else ``dtype`` itself.
 
     A float16 sum overflows at 65,504, and a sum of ones stops growing at 2,048. bfloat16 has even fewer digits.
     """
@@ -168,8 +168,9 @@ def accumulator_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def dtype_name(dtype: np.dtype[Any]) -> str:
-    """Return the name of a dtype: NumPy's name, the element type's name, or ``text8`` for strings of up to 8
-    characters.
+    """Return the name of a dtype: NumPy's or the element type's.
+
+    Strings of up to 8 characters have the dtype name ``text8``.
     """
     if is_text(dtype):
         return f"text{dtype.itemsize // np.dtype('U1').itemsize}"

@@ -101,8 +101,9 @@ class Device:
         """
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-        """Return an uninitialised array on the device. It is in a block if the device overrides ``new`` or
-        ``delete``.
+        """Return an uninitialised array on the device.
+
+        It is in a block if the device overrides ``new`` or ``delete``.
         """
         if not self._has_blocks:
             return np.empty(shape, dtype)
@@ -160,8 +161,9 @@ class Device:
     # -- running ---------------------------------------------------------------------------------------------------
 
     def switch_to_device(self) -> AbstractContextManager[Any]:
-        """Return a context in which this device is the current device of the thread. Kernels of the device run in this
-        context.
+        """Return a context in which this device is the current device of the thread.
+
+        Kernels of the device run in this context.
         """
         return nullcontext(self)
 
@@ -212,8 +214,9 @@ class Cuda(Device):
         self.number, self._cupy = number, cupy
 
     def new(self, nbytes: int) -> Any:
-        """Return ``nbytes`` bytes of uninitialised memory as a CuPy array; the memory returns to CuPy's pool after its
-        last use.
+        """Return ``nbytes`` bytes of uninitialised memory as a CuPy array.
+
+        The memory returns to CuPy's pool after its last use.
         """
         return self.empty((nbytes,), np.dtype(np.uint8))
 
@@ -234,8 +237,9 @@ class Cuda(Device):
         return values
 
     def copy(self, source: Any, target: Any, to: Device | None = None) -> None:
-        """Copy an array to this device or to another device. Between GPUs, the values do not pass through NumPy's
-        memory.
+        """Copy an array to this device or to another device.
+
+        Between GPUs, the values do not pass through NumPy's memory.
         """
         if (to is None or isinstance(to, Cuda)) and (source.shape, source.dtype) == (target.shape, target.dtype):
             with (to or self).switch_to_device():
@@ -355,8 +359,9 @@ class Allocator(Protocol):
 
 @named_methods
 class Block:
-    """Memory of ``nbytes`` bytes from ``device.new``; it is freed with ``device.delete`` when its last owner is
-    deleted.
+    """Memory of ``nbytes`` bytes from ``device.new``.
+
+    It is freed with ``device.delete`` when its last owner is deleted.
 
     Owners are the block itself, arrays in the memory, views of these arrays, tensors and results. ``destruct`` is
     called with the memory before the memory is freed, to destroy the values in it. ``memory`` is existing memory that
@@ -395,8 +400,9 @@ class Block:
         return interface
 
     def array(self, shape: tuple[int, ...], dtype: Any, offset: int = 0) -> NDArray[Any]:
-        """Return a NumPy array that starts at byte ``offset`` of the memory; raise OperandError if it exceeds the
-        block.
+        """Return a NumPy array that starts at byte ``offset`` of the memory.
+
+        Raises OperandError if it exceeds the block.
         """
         exact = np.dtype(dtype)
         nbytes = math.prod(shape) * exact.itemsize

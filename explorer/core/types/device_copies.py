@@ -15,8 +15,9 @@ from explorer.core.types.tensor_type import Array, TensorType
 
 
 def fill(type_: TensorType, target: Any, values: Any) -> None:
-    """Copy ``values`` into ``target``, an array of ``type_``; ``values`` is a NumPy array or an array on the same
-    device.
+    """Copy ``values`` into ``target``, an array of ``type_``.
+
+    ``values`` is a NumPy array or an array on the same device.
     """
     device = type_.device
     if device is cpu:

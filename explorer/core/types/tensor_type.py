@@ -88,9 +88,7 @@ class TensorType:
 
     @property
     def category(self) -> str:
-        """Category of the number of dimensions, in MetaNN's terms: scalar, vector, matrix, three-d array, then "n-d
-        array".
-        """
+        """MetaNN's name for the number of dimensions: scalar, vector, matrix, three-d array, then "n-d array"."""
         return category_of(self.rank)
 
     def with_shape(self, shape: Shape) -> TensorType:
@@ -183,8 +181,9 @@ def broadcast_shapes(*shapes: Shape) -> Shape | None:
 
 
 def whole(value: Any, what: str) -> int:
-    """Return an integer as an int; raise OperandError for anything else, including 2.0. ``what`` names the value in the
-    error.
+    """Return an integer as an int.
+
+    Raises OperandError for anything else, including 2.0. ``what`` names the value in the error.
     """
     try:
         return operator.index(value)
@@ -211,8 +210,9 @@ def as_shape(shape: Any, what: str) -> Shape:
 
 
 def as_dtype(dtype: Any) -> np.dtype[Any]:
-    """Return the NumPy dtype in native byte order; raise OperandError for anything that NumPy does not accept as a
-    dtype.
+    """Return the NumPy dtype in native byte order.
+
+    Raises OperandError for anything that NumPy does not accept as a dtype.
     """
     try:
         if dtype is None:
@@ -230,8 +230,9 @@ def as_dtype(dtype: Any) -> np.dtype[Any]:
 
 
 def normalize_axis(axis: int, rank: int, operation: str) -> int:
-    """Return ``axis`` counted from the first axis; raise OperandError if an array with ``rank`` dimensions has no such
-    axis.
+    """Return ``axis`` counted from the first axis.
+
+    Raises OperandError if an array with ``rank`` dimensions has no such axis.
     """
     axis = whole(axis, f"{operation}: axis")
     if not -rank <= axis < rank:
@@ -244,8 +245,9 @@ def normalize_axis(axis: int, rank: int, operation: str) -> int:
 
 
 def normalize_axes(axes: int | tuple[int, ...] | None, rank: int, operation: str) -> tuple[int, ...]:
-    """Return sorted axes, counted from the first axis; None stands for all axes. Raise OperandError for a repeated
-    axis.
+    """Return sorted axes, counted from the first axis.
+
+    None stands for all axes. Raises OperandError for a repeated axis.
     """
     if axes is None:
         return tuple(range(rank))

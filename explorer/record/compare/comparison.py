@@ -1,5 +1,4 @@
-"""Comparison of two recordings: counts, decisions in only one of them, and kernels matched by the nodes that they
-compute.
+"""Comparison of two recordings: counts, decisions in only one of them, and kernels matched by their nodes.
 
 Kernels have no identity across plans, but recorded nodes do: two kernels correspond if they compute a common recorded
 node. Decisions are equal if their texts are equal, regardless of the ids of nodes.
@@ -322,8 +321,9 @@ class _Produced:
         return bodies[callee] if callee in bodies else self._recorded(node)
 
     def _recorded(self, node: int) -> frozenset[int]:
-        """Return the recorded nodes that ``node`` replaces, as ids of the first recording; −1 if a node has no
-        counterpart.
+        """Return the recorded nodes that ``node`` replaces, as ids of the first recording.
+
+        A node without a counterpart is replaced by −1.
         """
         return frozenset([self.paired.get(recorded, -1) for recorded in self._provenance.recorded([node])])
 

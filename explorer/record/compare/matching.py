@@ -142,8 +142,9 @@ class _Match:
         self.fresh.append((node, other))
 
     def _pair_equal(self, digests: dict[int, int], other_digests: dict[int, int]) -> None:
-        """Pair nodes with equal digests in order. If the two sides have different numbers of them, also compare their
-        names.
+        """Pair nodes with equal digests in order.
+
+        If the two sides have different numbers of them, also compare their names.
         """
         unpaired = [node for node in digests if node not in self.pairs]
         candidates: dict[int, deque[int]] = {}
@@ -160,8 +161,9 @@ class _Match:
                 self._pair(node, candidates[digests[node]].popleft())
 
     def _pair_neighbours(self, outputs: Iterable[tuple[int, int]]) -> None:
-        """Pair the operands of paired nodes by index, and those readers that are unique for their kind and operand
-        index.
+        """Pair the operands of paired nodes by index, and pair their readers.
+
+        Readers are paired only if they are unique for their kind and operand index.
         """
         for node, other in outputs:
             if node in self.first.kind and other in self.second.kind:
@@ -182,8 +184,9 @@ class _Match:
                         self._pair(reader, other_readers[read])
 
     def _exchanged(self, reads: Sequence[int], others: Sequence[int]) -> list[tuple[int, int]]:
-        """Return pairs of operands of commutative operations: first operands that are already paired, then similar
-        operands.
+        """Return pairs of operands of commutative operations.
+
+        Operands that are already paired come first, then similar operands.
         """
         kinds = self.first.kind, self.second.kind
         return _pair_operands(

@@ -165,8 +165,9 @@ class Match:
     def _product(
         self, pattern: _Factors, times: float, scale: float, factors: Mapping[int, float], bound: Bindings
     ) -> Iterator[Bindings]:
-        """Match a product: each factor of the formula matches a factor of the value. The remaining factors are
-        ``x``.
+        """Match a product: each factor of the formula matches a factor of the value.
+
+        The remaining factors are ``x``.
         """
         coefficient, variables, fixed = pattern
         ratio = scale / (coefficient * times)
@@ -234,9 +235,7 @@ class Match:
                 yield from self._summands(further, remaining, bindings)
 
     def _factors(self, formula: int) -> _Factors:
-        """Return a formula as a product: its coefficient, its variables with exponents, and its other factors with
-        exponents.
-        """
+        """Return a formula as a product: coefficient, variables with exponents, and other factors with exponents."""
         cached = self._factors_of.get(formula)
         if cached is None:
             coefficient, factors = self._formulas.factors(formula)
@@ -360,8 +359,9 @@ class RecordedValues:
         return value
 
     def _reshaped(self, node: int, value: int) -> int:
-        """Return the value of a reshape. A reshape that only restores or drops the axes of a reduction counts as that
-        reduction.
+        """Return the value of a reshape.
+
+        A reshape that only restores or drops the axes of a reduction counts as that reduction.
         """
         term, shape = self.algebra.terms[value], self._recording.type_of(node).shape
         if isinstance(term, Reduction):

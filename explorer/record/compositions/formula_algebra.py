@@ -41,8 +41,9 @@ class Applied:
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """Reduction along axes. If ``keeps`` is True, reduced axes are kept, so the result can be broadcast to the
-    operand.
+    """Reduction along axes.
+
+    If ``keeps`` is True, reduced axes are kept, so the result can be broadcast to the operand.
     """
 
     function: str
@@ -110,9 +111,7 @@ class Algebra:
         return 0.0, {base: term.coefficient}
 
     def product(self, coefficient: float, exponents: Mapping[int, float]) -> int:
-        """Return the product of ``coefficient`` and the powers given by ``exponents``, which maps values to
-        exponents.
-        """
+        """Return the product of ``coefficient`` and powers; ``exponents`` maps values to exponents."""
         powers = sorted([(value, exponent) for value, exponent in exponents.items() if exponent])
         if not powers or not coefficient:
             return self.enter(Number(coefficient))
@@ -121,9 +120,7 @@ class Algebra:
         return self.enter(Product(coefficient, tuple(powers)))
 
     def total(self, constant: float, coefficients: Mapping[int, float]) -> int:
-        """Return the sum of ``constant`` and the multiples given by ``coefficients``, which maps values to
-        coefficients.
-        """
+        """Return the sum of ``constant`` and multiples; ``coefficients`` maps values to coefficients."""
         terms = sorted([(value, times) for value, times in coefficients.items() if times])
         if not terms:
             return self.enter(Number(constant))

@@ -1,5 +1,6 @@
-"""JSON form of recordings: rows keep their field names, nodes are stored as columns, and long tables have one list per
-row.
+"""JSON form of recordings.
+
+Rows keep their field names, nodes are stored as columns, and long tables have one list per row.
 
 Files, the command line and tests use this form. The encoder, the decoder and the published schema are derived from the
 fields of the row classes, so a new field needs no code here.
@@ -181,8 +182,9 @@ _OPERATIONS = {
 
 
 def upgrade_1(plain: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert a recording in plain form from schema 1 to schema 2. Fields of wrong types are left for the decoder to
-    report.
+    """Convert a recording in plain form from schema 1 to schema 2.
+
+    Fields of wrong types are left for the decoder to report.
     """
     upgrades = {
         "stages": _rows(_stage),

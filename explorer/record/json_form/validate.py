@@ -122,9 +122,7 @@ def _check_dimensions(recording: Recording) -> None:
 
 
 def _check_decisions(recording: Recording) -> None:
-    """Raise ValueError if a fact is missing in a decision's sentence, or if a decision refers to nodes that do not
-    exist.
-    """
+    """Raise ValueError if a decision lacks a fact for its sentence, or refers to nodes that do not exist."""
     nodes = len(recording.nodes)
     for decision in recording.decisions:
         _rows("decisions.stage", (decision.stage,), "stages", len(recording.stages))

@@ -82,9 +82,7 @@ def reproducer(planned: Plan, recording: Recording, decision: Decision) -> str:
 
 
 def _parts(planned: Plan, recording: Recording, decision: Decision) -> Iterator[_Part]:
-    """Yield parts of the recorded graph around the nodes of a decision, the smallest part first and the whole graph
-    last.
-    """
+    """Yield parts of the recorded graph around the nodes of a decision, from the smallest to the whole graph."""
     all_nodes, graph = expressions(planned), planned.graph
     mentioned_nodes = [*decision.subjects, *decision.produced, *_facts(decision)]
     provenance = recording.provenance
@@ -155,8 +153,9 @@ def _facts(decision: Decision) -> list[int]:
 
 
 def _written(planned: Plan, part: _Part) -> str:
-    """Return the source that records a part and plans it; raise OperandError if a value, such as a function, has no
-    source.
+    """Return the source that records a part and plans it.
+
+    Raises OperandError if a value, such as a function, has no source.
     """
     graph = planned.graph
     nodes = [node for node in graph.recorded if node.uid in part.inside or node.uid in part.cut]
@@ -178,8 +177,9 @@ def _call(planned: Plan, part: _Part) -> Expr | None:
 
 
 def _differentiated(planned: Plan, part: _Part) -> str:
-    """Return the source of the first call in a part and of the call's gradient: only both together record both
-    functions.
+    """Return the source of the first call in a part and of the call's gradient.
+
+    Only both together record both functions.
     """
     call = _call(planned, part)
     assert call is not None
@@ -264,8 +264,9 @@ class Source:
     """Source lines that record nodes. A node has a name once its line is written."""
 
     def __init__(self, nodes: Sequence[Expr], cut: Collection[int], parameters: Collection[int] = ()) -> None:
-        """Write ``nodes`` in topological order; nodes in ``cut`` become leaves, and nodes in ``parameters`` become
-        parameters.
+        """Write ``nodes`` in topological order.
+
+        Nodes in ``cut`` become leaves, and nodes in ``parameters`` become parameters.
         """
         self.functions: list[str] = []
         self.lines: list[str] = []
@@ -394,8 +395,9 @@ def _array(type_: TensorType, name: str) -> str:
 
 
 def written(value: Any) -> str:
-    """Return the source of an attribute or option; raise OperandError for a value without source, such as a
-    function.
+    """Return the source of an attribute or option.
+
+    Raises OperandError for a value without source, such as a function.
     """
     if value is None or isinstance(value, (bool, int, str)):
         return repr(value)
@@ -428,8 +430,9 @@ def written(value: Any) -> str:
 
 
 def _imported(cls: type) -> str:
-    """Return the name of an explorer class; raise OperandError for other classes, because the source cannot import
-    them.
+    """Return the name of an explorer class.
+
+    Raises OperandError for other classes, because the source cannot import them.
     """
     if not cls.__module__.startswith("explorer."):
         raise _without_source(cls)

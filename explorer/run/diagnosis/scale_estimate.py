@@ -35,8 +35,9 @@ MAX_WORKERS = 100_000
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ScaleEstimate:
-    """Estimated run on several workers, with times in µs. ``print`` shows it as text, and a notebook shows a
-    picture.
+    """Estimated run on several workers, with times in µs.
+
+    ``print`` shows it as text, and a notebook shows a picture.
     """
 
     network: Network

@@ -44,9 +44,7 @@ _FUSING = ("Epilogue", "ElementwiseChain", "Prologue")
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A change that was planned: whether the rule is now applied, the plan's cost in µs and its peak memory in
-    bytes.
-    """
+    """A planned change: whether the rule is now applied, the plan's cost in µs and its peak memory in bytes."""
 
     change: str
     flips: bool
@@ -120,8 +118,9 @@ def what_if(planned: Plan, recording: Recording, what: Decision | Expr) -> WhatI
 
 
 def _declined_decision(planned: Plan, recording: Recording, what: Decision | Expr) -> int:
-    """Return the index of the decision ``what``, or of the costliest declined decision about the expression
-    ``what``.
+    """Return the index of the decision ``what``.
+
+    For an expression, return the index of the costliest declined decision about it.
     """
     if isinstance(what, Expr):
         choices = planned.graph.decisions
@@ -190,8 +189,9 @@ def _still_declined(planned: Plan, decision: PlanDecision, node: Expr) -> bool:
 
 
 def _is_applied(planned: Plan, decision: PlanDecision, node: Expr, images: Images) -> bool:
-    """Return whether the rule is now applied to the node; for fusion, whether the node shares a kernel with an
-    operand.
+    """Return whether the rule is now applied to the node.
+
+    For fusion, return whether the node shares a kernel with an operand.
     """
     image = images[node.uid]
     if decision.rule in _FUSING:

@@ -40,8 +40,9 @@ class ExecutionChains(NamedTuple):
 
 
 def chains(schedule: Schedule, waits: Sequence[set[int]]) -> ExecutionChains:
-    """Join two kernels into one chain if the first is the only dependency of the second, which is its only
-    dependent.
+    """Join kernels into chains.
+
+    Two kernels are joined if the first is the only dependency of the second, and no other kernel depends on the first.
     """
     users = [0] * len(waits)
     for required in waits:

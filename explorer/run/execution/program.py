@@ -1,5 +1,6 @@
-"""Programs: schedules that are ready to run, with their memory. Running a program again allocates no intermediate
-values.
+"""Programs: schedules that are ready to run, with their memory.
+
+Running a program again allocates no intermediate values.
 
 Executors run programs, and the plan cache stores them. A program is a flat list of (runner, slot), in which slots are
 indices into one table of values. The loop that runs the program only calls runners and stores results; everything else
@@ -140,9 +141,7 @@ class Program:
         return views
 
     def bind_leaves(self, tensors: Iterable[tuple[int | None, Tensor]], parts: dict[int, Array] | None = None) -> None:
-        """Use the tensors of another graph, and parts of absent tensors, for the given slots until
-        ``release_leaves``.
-        """
+        """Use tensors of another graph, and parts of absent tensors, in their slots until ``release_leaves``."""
         values = self.values
         for slot, tensor in tensors:
             if slot is not None:
@@ -199,9 +198,7 @@ class Program:
         return fixed_view(runner, self.values, self.values[self.slots[kernel.reads[0].uid]])
 
     def _runner(self, kernel: Kernel, placement: Placement, out: Any) -> Runner:
-        """Build the runner of a kernel, depending on its kind: tiled, reducing, elementwise, call or single
-        operation.
-        """
+        """Build the runner of a kernel, for its kind: tiled, reducing, elementwise, call or single operation."""
         result = kernel.result
         type_ = result.type
         inputs = self.planned.graph.inputs
@@ -259,8 +256,9 @@ class Program:
         return results
 
     def bind(self, inputs: Mapping[Expr, Any]) -> None:
-        """Set the values of parameters; raise StateError for a missing value, and OperandError for a value that does
-        not fit.
+        """Set the values of parameters.
+
+        Raises StateError for a missing value, and OperandError for a value that does not fit.
         """
         values_by_uid = {node.uid: value for node, value in inputs.items()}
         for node in inputs:
@@ -291,9 +289,7 @@ class Program:
         return parameter_value(parameter, values[parameter.uid])
 
     def wait_for_devices(self, wait: bool) -> None:
-        """Set whether kernels end when devices other than cpu have finished the work, or already when the work was
-        started.
-        """
+        """Set whether kernels on devices other than cpu end when the work is finished, or when it is started."""
         if self._devices and wait is not self.waits:
             other_runners = self._other_runners or finishing(self.runners, self.planned.schedule)
             self.runners, self._other_runners, self.waits = other_runners, self.runners, wait
@@ -346,8 +342,7 @@ class Program:
         self._last_scratch = memory
 
     def take(self) -> list[Any]:
-        """Return the results of the run, and drop all values outside planned memory, except values that an update
-        needs.
+        """Return the results of the run, and drop values outside planned memory that no update needs.
 
         Results are read-only, except new values of parameters.
         """
@@ -528,8 +523,9 @@ class BoundRun:
         return self._runners is runners and self._memory is scratch_memory()
 
     def take_failed(self) -> Expr | None:
-        """Return and forget the operation that has just raised an error; None if the kernel itself stores this
-        operation.
+        """Return and forget the operation that has just raised an error.
+
+        Returns None if the kernel itself stores this operation.
         """
         failed, self._failed = self._failed, None
         return failed

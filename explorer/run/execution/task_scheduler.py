@@ -62,8 +62,9 @@ class TaskScheduler:
         self._failures: list[tuple[int, BaseException]] = []
 
     def run(self) -> None:
-        """Run all tasks. A failure stops the run; of several failures, the one of the task with the lowest index is
-        raised.
+        """Run all tasks.
+
+        A failure stops the run; of several failures, the one of the task with the lowest index is raised.
 
         The method returns, or raises, only when no task is running.
         """

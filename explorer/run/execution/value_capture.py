@@ -134,8 +134,9 @@ def _summary(value: Array, dtype: str) -> Summary:
 
 
 def _moments(finite: Array) -> tuple[float | None, float | None]:
-    """Return mean and standard deviation. Very large or small numbers are scaled first, so their squares stay
-    finite.
+    """Return mean and standard deviation.
+
+    Very large or small numbers are scaled first, so their squares stay finite.
     """
     if not finite.size:
         return None, None

@@ -97,8 +97,9 @@ def _scan(operation: Scan, step: BodyFunction, type_: AnyType) -> BodyFunction:
 
 
 def _copies(state: Sequence[Any]) -> list[Any]:
-    """Copy the state of a loop that has no iterations: the operands are in planned memory, which later values
-    overwrite.
+    """Copy the state of a loop that has no iterations.
+
+    The operands are in planned memory, which later values overwrite.
     """
     return [read_only(value, True) for value in state]
 
@@ -167,16 +168,18 @@ def _empty(like: Array, shape: tuple[int, ...]) -> Array:
 
 
 def _half(x: Array) -> Any:
-    """Return ½ as an array, which is fastest because NumPy converts scalars in every call; on other devices, as a
-    number.
+    """Return ½ as an array, which is fastest because NumPy converts scalars in every call.
+
+    On other devices, return a number.
     """
     half = np.array(0.5, x.dtype)
     return half if isinstance(x, np.ndarray) else half[()]
 
 
 def _features_first(x: Array, bias: Array | None, order: Sequence[int], halved: int, hidden: int) -> Array:
-    """Return inputs as (steps, gates · H, N), with reordered gates, of which the first ``halved`` are multiplied by
-    ½.
+    """Return inputs as (steps, gates · H, N), with reordered gates.
+
+    The first ``halved`` gates are multiplied by ½.
     """
     length, members, _ = x.shape
     features, half = _empty(x, (length, len(order) * hidden, members)), _half(x)

@@ -78,8 +78,9 @@ class BlockedRunner(ABC):
         return out
 
     def bound_steps(self) -> list[BoundStep] | None:
-        """Return the steps of a kernel with a single block over arrays at fixed addresses; None for any other
-        kernel.
+        """Return the steps of a kernel with a single block over arrays at fixed addresses.
+
+        Returns None for any other kernel.
         """
         (task,) = self._tasks if len(self._tasks) == 1 else (None,)
         return task.bound_steps() if isinstance(task, BoundBlock) else None
@@ -143,8 +144,9 @@ def in_blocks(kernel: Kernel, operands: tuple[Expr, ...]) -> Kernel | None:
 
 
 def blocks(out: Array, max_bytes: int) -> list[Index]:
-    """Return the indices of the blocks of ``out``, each of at most ``max_bytes`` bytes, cut along its outermost axes in
-    memory.
+    """Return the indices of blocks of ``out``, each of at most ``max_bytes`` bytes.
+
+    Blocks are cut along the axes that are outermost in memory.
     """
     parts = [[slice(None)] for _ in out.shape]
     nbytes = out.nbytes

@@ -203,8 +203,9 @@ class Steps:
         return self.over(inputs, out, self.register_file(out.shape, axes))
 
     def over(self, inputs: Sequence[Array], out: Array, register_file: RegisterFile) -> Callable[[], None]:
-        """Return a function that computes ``out`` from ``inputs``, arrays that are broadcast to the shape of the
-        registers.
+        """Return a function that computes ``out`` from ``inputs``.
+
+        The inputs are broadcast to the shape of the registers.
         """
         if self._fixed_memory:
             return BoundBlock(self, [*inputs, out], register_file)
@@ -224,8 +225,9 @@ class Steps:
         self._run(self._program, arrays)
 
     def bound(self, arrays: list[Array]) -> list[BoundStep]:
-        """Return the steps as functions without arguments; ``arrays`` contains the inputs, the result and the
-        registers.
+        """Return the steps as functions without arguments.
+
+        ``arrays`` contains the inputs, the result and the registers.
         """
         bound: list[BoundStep] = []
         for kernel, sources, target, node in self._program:
@@ -282,8 +284,9 @@ class Steps:
             raise
 
     def register_file(self, shape: Shape, order: tuple[int, ...]) -> RegisterFile:
-        """Return a function that returns a thread's registers in the result's memory order, which permits a single
-        loop.
+        """Return a function that returns a thread's registers.
+
+        They have the result's memory order, which permits a single loop.
         """
         registers = self._register_files.get((shape, order))
         if registers is None:

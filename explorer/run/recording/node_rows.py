@@ -238,8 +238,9 @@ def _hash_nodes(digest: Any, index_of: dict[int, int], nodes: Iterable[tuple[Exp
 
 
 def _structure(operation: Operation) -> str:
-    """Return an operation and its attributes as text without memory addresses; a call includes the digest of its
-    body.
+    """Return an operation and its attributes as text without memory addresses.
+
+    A call includes the digest of its body.
     """
     if type(operation) is Call:
         return f"call {operation.label}({_body_digest(operation.body)})"

@@ -174,8 +174,9 @@ def expressions(planned: Plan) -> list[Expr]:
 
 
 def node_id(planned: Plan, expr: Expr) -> int:
-    """Return the node id of an expression in a plan's recording; raise OperandError if the recording does not contain
-    it.
+    """Return the node id of an expression in a plan's recording.
+
+    Raises OperandError if the recording does not contain it.
     """
     for index, node in enumerate(expressions(planned)):
         if node is expr:

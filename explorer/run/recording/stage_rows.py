@@ -32,8 +32,9 @@ def stage(stage: PlanStage, flops: Mapping[int, int], clusters: Sequence[NodeGro
 
 
 def _inside_kernels(clusters: Sequence[NodeGroup], position: int) -> set[int]:
-    """Return the uids of values that stay inside a kernel after ``position`` decisions, and are never written to
-    memory.
+    """Return the uids of values that stay inside a kernel after ``position`` decisions.
+
+    These values are never written to memory.
     """
     kernels = [group for group in clusters if group.kind == "kernel" and group.decision < position]
     return {node.uid for kernel in kernels for node in kernel.members[:-1]}

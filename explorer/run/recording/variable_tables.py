@@ -103,8 +103,9 @@ def _results(value: WholeValue, node_ids: Sequence[int], nodes: Sequence[Expr]) 
 
 
 def _is_layer_call(value: WholeValue, bodies: Sequence[Body]) -> bool:
-    """Return whether the value is the only call of a layer with one output: ``h = layer(x)``, not ``list(map(layer,
-    xs))``.
+    """Return whether the value is the only call of a layer with one output.
+
+    This is true for ``h = layer(x)``, and false for ``list(map(layer, xs))``.
 
     The called variable may have any name, unless it is a function that may itself call a layer.
     """

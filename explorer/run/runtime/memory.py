@@ -72,8 +72,9 @@ class Memory:
         self.arena: Array = _allocated(schedule) if within is None else within
 
     def result(self, kernel: Kernel, placement: Placement) -> Any:
-        """Return memory for a kernel's result: an array or a tuple; None for a view, or if the kernel allocates its
-        result.
+        """Return memory for a kernel's result: an array or a tuple.
+
+        Returns None for a view, or if the kernel allocates its result.
         """
         if placement.offset < 0:
             return None

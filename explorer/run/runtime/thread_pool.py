@@ -256,8 +256,9 @@ def wake(work: SharedWork, helpers: int) -> None:
 
 
 def single_threaded_products() -> AbstractContextManager[None]:
-    """Limit BLAS to one thread inside ``with``: its own threads wait actively between products and slow down the
-    workers.
+    """Limit BLAS to one thread inside ``with``.
+
+    Its own threads would wait actively between products and slow down the workers.
     """
     return _blas()
 

@@ -267,8 +267,9 @@ class _Attempt:
             self._follow(Progress("running", "on workers", done, len(self._kernels)))
 
     def _timing(self, pieces: tuple[Piece, ...], began: int) -> Timing:
-        """Return the times of all kernels by this process's clock; views that workers created get the start time of the
-        run.
+        """Return the times of all kernels by this process's clock.
+
+        Views that workers created get the start time of the run.
         """
         offset, end = perf_counter_ns() - time_ns(), time_ns()
         timing = self._home.program.blank_timing()
@@ -416,8 +417,9 @@ def _pieces(planned: Plan, work: ChainTasks, assignment: Assignment) -> list[Pie
 
 
 def _with_wholes(reads: set[int], planned: Plan) -> set[int]:
-    """Return ``reads``, with a whole tensor instead of its parts if there are many parts or if the tensor is not
-    larger.
+    """Return ``reads``, in which whole tensors may replace their parts.
+
+    A part is replaced if there are many parts, or if the tensor is not larger than its parts.
     """
     parts: dict[int, list[Expr]] = {}
     """uid of a tensor → parts of it that are read"""
@@ -433,8 +435,9 @@ def _with_wholes(reads: set[int], planned: Plan) -> set[int]:
 
 
 def _values_of_leaves(planned: Plan) -> dict[int, set[int]]:
-    """Return, for each leaf, by uid, the leaves that are sent for it: the leaf itself, or the leaves of which it is a
-    view.
+    """Return, for each leaf, the leaves that are sent for it, by uid.
+
+    These are the leaf itself, or the leaves of which it is a view.
 
     Constants are computed wherever they are read, so they are replaced by the values from which they are computed.
     """

@@ -162,8 +162,9 @@ class PieceRunner:
 
 
 class Replica:
-    """Program on a worker, created from its bytes for the first piece. A copy on another worker starts from the
-    bytes.
+    """Program on a worker, created from its bytes for the first piece.
+
+    A copy on another worker starts from the bytes.
     """
 
     def __init__(self, data: bytes) -> None:

@@ -39,8 +39,9 @@ class ShippedGraph:
 
 
 def ship(planned: Plan) -> bytes:
-    """Return a plan as bytes; raise PicklingError, TypeError or AttributeError for attributes that cannot be
-    pickled.
+    """Return a plan as bytes.
+
+    Raises PicklingError, TypeError or AttributeError for attributes that cannot be pickled.
     """
     import cloudpickle
 
@@ -87,8 +88,9 @@ def receive(data: bytes) -> Plan:
     nodes: list[Expr] = []
 
     class Unpickler(pickle.Unpickler):
-        """Unpickler that converts indices to expressions; each is created at its first reference and completed
-        later.
+        """Unpickler that converts indices to expressions.
+
+        Each is created at its first reference and completed later.
         """
 
         def persistent_load(self, key: tuple[int, bool]) -> Expr:
@@ -111,9 +113,7 @@ def receive(data: bytes) -> Plan:
 
 
 def _running_part(planned: Plan) -> ShippedGraph:
-    """Return a graph with the current operands of all nodes of a schedule, and the information which nodes are
-    constant.
-    """
+    """Return a graph with the current operands and the constants among all nodes of a schedule."""
     schedule, graph = planned.schedule, planned.graph
     nodes = [*schedule.leaves, *[node for kernel in schedule.kernels for node in kernel.nodes]]
     inputs = {node.uid: graph.inputs[node.uid] for node in nodes}

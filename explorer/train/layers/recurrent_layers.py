@@ -36,8 +36,9 @@ class Recur(Layer):
     inputs: ClassVar[tuple[str, ...]] = ("input", *_PARAMETERS)
 
     def forward(self, input: Expr, weight: Expr, state_weight: Expr, bias: Expr, state_bias: Expr) -> Expr:
-        """Record the recurrence; raise OperandError unless samples are sequences with the layer's number of
-        features.
+        """Record the recurrence.
+
+        Raises OperandError unless samples are sequences with the layer's number of features.
         """
         if not is_floating(input.dtype):
             raise OperandError(

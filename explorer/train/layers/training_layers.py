@@ -1,5 +1,4 @@
-"""Layers that compute differently in training: their inputs from a training step, and the results that they return to
-it.
+"""Layers that compute differently in training, and the data that they exchange with a training step.
 
 In inference they are ordinary layers. In training, a node requests other expressions (``in_training``). These may read
 the step number, and may replace statistics, which are parameters of the layer.
@@ -91,8 +90,9 @@ def step_operand(device: Device) -> Expr:
 
 
 def check_outermost(layer: Layer) -> None:
-    """Raise DeclarationError if a layer inside ``layer`` is a training layer, because only outermost layers support
-    training.
+    """Raise DeclarationError if a layer inside ``layer`` is a training layer.
+
+    Only the outermost layers can be training layers.
     """
     for path, inner in _inner_layers(layer):
         if isinstance(inner, TrainingLayer):

@@ -155,8 +155,9 @@ class Loss:
 
 
 class ReducedLoss(Loss):
-    """Base class of losses with a ``reduction``: a subclass records the samples' losses, and ``reduced`` combines
-    them.
+    """Base class of losses with a ``reduction``.
+
+    A subclass records the losses of the samples, and ``reduced`` combines them.
     """
 
     def __init__(self, reduction: str = "mean") -> None:

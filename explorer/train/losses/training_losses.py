@@ -77,8 +77,9 @@ class ClassLoss(ReducedLoss):
         """Raise OperandError if the loss is undefined for labels that have the shape of the output."""
 
     def _check_mean(self, label: Array, counts: bool, problem: str) -> None:
-        """Raise OperandError if the loss is a mean and no sample counts: the mean is NaN and would corrupt the
-        weights.
+        """Raise OperandError if the loss is a mean and no sample counts.
+
+        The mean would be NaN and would corrupt the weights.
         """
         if self.reduction == "mean" and not counts:
             raise OperandError(
@@ -185,8 +186,9 @@ class CrossEntropy(ClassLoss):
 
 @named_methods
 class NegativeLogLikelihood(ClassLoss):
-    """−Σ label · log(output) / Σ label, where the output contains probabilities, for example after a softmax
-    (``ex.nll_loss``).
+    """−Σ label · log(output) / Σ label; the output contains probabilities, for example after a softmax.
+
+    This is the loss of ``ex.nll_loss``.
 
     Labels are class indices, or weights with the shape of the output; ``class_weights`` multiply both kinds. With
     ``reduction`` "sum", the loss is not divided by Σ label; "none" gives a loss per sample. After a softmax, the plan
@@ -208,9 +210,7 @@ class NegativeLogLikelihood(ClassLoss):
         self._check_mean(label, bool((label * weights).sum()), "whose sum is 0")
 
     def check_output(self, output: Array) -> None:
-        """Raise OperandError if the output does not contain probabilities, but for example scores or
-        log-probabilities.
-        """
+        """Raise OperandError if the output contains no probabilities but, for example, scores."""
         if output.size and (output.min() < 0 or output.max() > 1 + _ROUNDING):
             outside = output[(output < 0) | (output > 1 + _ROUNDING)]
             raise OperandError(
@@ -343,8 +343,9 @@ def as_positive_weight(weight: Any) -> float | tuple[float, ...] | None:
 
 
 def record_positive_weight(weight: float | tuple[float, ...] | None, output: Expr) -> Expr | float | None:
-    """Record the weight of positive labels for an output; the length of a list must equal the size of the output's last
-    axis.
+    """Record the weight of positive labels for an output.
+
+    The length of a list must equal the size of the output's last axis.
     """
     if not isinstance(weight, tuple):
         return weight
@@ -359,8 +360,9 @@ def record_positive_weight(weight: float | tuple[float, ...] | None, output: Exp
 
 
 def _weights_like(output: Expr, weights: tuple[float, ...], what: str, name: str) -> Expr:
-    """Record weights as a tensor with the dtype and device of ``output``; raise OperandError if their number is
-    wrong.
+    """Record weights as a tensor with the dtype and device of ``output``.
+
+    Raises OperandError if their number is wrong.
     """
     with np.errstate(over="ignore"):
         array = np.array(weights).astype(output.dtype)

@@ -54,8 +54,9 @@ class GradientOptions:
         return gradient + value * self.weight_decay if self.weight_decay and not self.decoupled else gradient
 
     def decayed(self, value: Expr, rate: Expr) -> Expr:
-        """Record the value that the rule gets, reduced by decoupled decay; ``rate`` is a scalar with its dtype and
-        device.
+        """Record the value that the rule gets, reduced by decoupled decay.
+
+        ``rate`` is a scalar with its dtype and device.
         """
         return value * (1.0 - rate * self.weight_decay) if self.decays_values else value
 

@@ -1,5 +1,6 @@
-"""Optimizers by name: each has one update rule, and accepts the numbers of the rule and the options of any
-optimizer.
+"""Optimizers by name; each has one update rule.
+
+They accept the numbers of the rule and the options of any optimizer.
 """
 
 from __future__ import annotations

@@ -156,8 +156,9 @@ class Optimizer:
         self._allocate(self.state())
 
     def _allocate(self, state: Mapping[str, Array]) -> None:
-        """Allocate memory for parameters and state on the parameters' devices; state that ``state`` lacks becomes
-        zero.
+        """Allocate memory for parameters and state on the parameters' devices.
+
+        State that ``state`` lacks becomes zero.
         """
         # The compiled step uses the old memory.
         self.memory = ParameterMemory({**self.parameters, **self.replaced})
@@ -221,8 +222,9 @@ class Optimizer:
         self._require_memory().refresh()
 
     def commit(self, step: Compiled) -> None:
-        """Apply the updates of a computed step; an interrupt is postponed until all parameters and all state are
-        updated.
+        """Apply the updates of a computed step.
+
+        An interrupt is postponed until all parameters and all state are updated.
 
         Nothing is updated before this call, so all values are unchanged if a step fails or is interrupted.
         """
@@ -387,8 +389,9 @@ class ParameterMemory:
 
 
 class ParameterStep(NamedTuple):
-    """Options of a parameter, its learning rate, and its step length; both are scalars with the parameter's dtype and
-    device.
+    """Options of a parameter, its learning rate, and its step length.
+
+    Both are scalars with the parameter's dtype and device.
     """
 
     options: GradientOptions

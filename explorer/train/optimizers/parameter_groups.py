@@ -23,8 +23,7 @@ _EXAMPLE = 'ex.train.ParameterGroup("hidden", rate=0.001)'
 
 @named_methods
 class ParameterGroup:
-    """Parameters with separate settings: ``rate``, ``weight_decay``, or ``frozen``, which keeps the parameters
-    unchanged.
+    """Parameters with separate settings: ``rate``, ``weight_decay``, or ``frozen`` to keep them unchanged.
 
     Each name is a parameter (``"hidden/weight"``), a layer, which stands for all parameters inside it (``"hidden"``),
     or a pattern of parameter names (``"*/bias"``). Settings that are not given are taken from the optimizer. No

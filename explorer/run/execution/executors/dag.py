@@ -105,8 +105,9 @@ def run_async(program: Program, watch: Observer | None = None) -> Timing:
 
 
 def assigned(program: Program, count: int) -> tuple[list[int], Tasks]:
-    """Return the stream of each chain, and the dependencies of chains, including the previous chain in the same
-    stream.
+    """Return the stream of each chain, and the dependencies of the chains.
+
+    A chain also depends on the previous chain in the same stream.
     """
     chains, kernels = program.chains, program.planned.schedule.kernels
     needs, users = [*chains.tasks.needs], [[*chain_users] for chain_users in chains.tasks.users]
