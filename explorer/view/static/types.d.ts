@@ -311,7 +311,7 @@ export interface StageTable {
   counts: [string, string][];
 }
 
-/** Measured run of one kernel, in µs from the start of the run. ``live`` is the number of bytes planned for the */
+/** Measured run of one kernel, in µs from the start of the run. */
 export interface Step {
   kernel: number;
   start: number;
