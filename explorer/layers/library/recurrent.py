@@ -83,7 +83,7 @@ class Recurrent(Composite):
         self.axes: dict[str, int] = dict(pairs)
 
     def returns(self, name: str) -> bool:
-        """Return whether gradients flow back through time, from a step's input to the previous step's output."""
+        """Return whether gradients flow from the input of a step back to the output of the previous step."""
         return self.train and bool(self.select(RecurrentPolicy).through_time)
 
     def make_blueprint(self) -> Any:

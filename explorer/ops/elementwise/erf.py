@@ -98,7 +98,7 @@ class Erf(Elementwise):
         near = size < 0.84375
         if near.any():
             z = exact[near] ** 2
-            # x + x · r, so that the error near 0 is relative to x
+            # computed as x + x · r, so that the relative error is small near 0
             values[near] = exact[near] * (1 + _ratio(_P0, _Q0, z))
         middle = (size >= 0.84375) & (size < 1.25)
         if middle.any():

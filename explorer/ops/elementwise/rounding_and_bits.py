@@ -163,28 +163,28 @@ class Remainder(Division):
 
 
 class BitwiseAnd(Ufunc):
-    """Bits set in both a and b; logical and for booleans."""
+    """Bits set in both a and b; for booleans, the logical and."""
 
     ufunc, commutative, associative, idempotent = np.bitwise_and, True, True, True
     nondifferentiable, examples = "bits have no derivative", _INTEGERS
 
 
 class BitwiseOr(Ufunc):
-    """Bits set in a or b; logical or for booleans."""
+    """Bits set in a or b; for booleans, the logical or."""
 
     ufunc, commutative, associative, idempotent = np.bitwise_or, True, True, True
     nondifferentiable, examples = "bits have no derivative", _INTEGERS
 
 
 class BitwiseXor(Ufunc):
-    """Bits set in exactly one of a and b; exclusive or for booleans."""
+    """Bits set in exactly one of a and b; for booleans, the exclusive or."""
 
     ufunc, commutative, associative = np.bitwise_xor, True, True
     nondifferentiable, examples = "bits have no derivative", _INTEGERS
 
 
 class Invert(Ufunc):
-    """Complement of every bit, −x − 1; logical not for booleans."""
+    """Complement of every bit, −x − 1; for booleans, the logical not."""
 
     ufunc, involution, nondifferentiable, examples = (
         np.invert,

@@ -44,7 +44,7 @@ _POSITIVE = (Example(real(2, 3, low=0.3, high=3.0)),)
 
 
 class Arcsin(Ufunc):
-    """The angle in −π/2 … π/2 with this sine; NaN outside −1 … 1."""
+    """The angle in −π/2 … π/2 whose sine is x; NaN for x outside −1 … 1."""
 
     ufunc, monotone, weight, examples = np.arcsin, True, EXPENSIVE, _INSIDE
 
@@ -53,7 +53,7 @@ class Arcsin(Ufunc):
 
 
 class Arccos(Ufunc):
-    """The angle in 0 … π with this cosine; NaN outside −1 … 1."""
+    """The angle in 0 … π whose cosine is x; NaN for x outside −1 … 1."""
 
     ufunc, range, weight, examples = np.arccos, "nonnegative", EXPENSIVE, _INSIDE
 
@@ -62,7 +62,7 @@ class Arccos(Ufunc):
 
 
 class Arctan(Ufunc):
-    """The angle in −π/2 … π/2 with this tangent."""
+    """The angle in −π/2 … π/2 whose tangent is x."""
 
     ufunc, monotone, weight, examples = np.arctan, True, EXPENSIVE, _ANY
     defined_everywhere = True
@@ -117,7 +117,7 @@ class Arcsinh(Ufunc):
 
 
 class Arccosh(Ufunc):
-    """The inverse of the hyperbolic cosine; NaN below 1."""
+    """The inverse of the hyperbolic cosine; NaN for x < 1."""
 
     ufunc, range, monotone, weight = np.arccosh, "nonnegative", True, EXPENSIVE
     examples = (Example(real(2, 3, low=1.2, high=3.0)),)
@@ -127,7 +127,7 @@ class Arccosh(Ufunc):
 
 
 class Arctanh(Ufunc):
-    """The inverse of the hyperbolic tangent; NaN outside −1 … 1."""
+    """The inverse of the hyperbolic tangent; NaN for x outside −1 … 1."""
 
     ufunc, monotone, weight, examples = np.arctanh, True, EXPENSIVE, _INSIDE
 
@@ -136,7 +136,7 @@ class Arctanh(Ufunc):
 
 
 class Log10(Ufunc):
-    """The logarithm to base 10; −∞ at 0, NaN below."""
+    """The logarithm to base 10; −∞ for x = 0, NaN for x < 0."""
 
     ufunc, monotone, weight, examples = np.log10, True, EXPENSIVE, _POSITIVE
 
@@ -145,7 +145,7 @@ class Log10(Ufunc):
 
 
 class Log2(Ufunc):
-    """The logarithm to base 2; −∞ at 0, NaN below."""
+    """The logarithm to base 2; −∞ for x = 0, NaN for x < 0."""
 
     ufunc, monotone, weight, examples = np.log2, True, EXPENSIVE, _POSITIVE
 
@@ -217,7 +217,7 @@ class Logaddexp(Ufunc):
 
 
 class Rsqrt(Elementwise):
-    """1 / √x; ∞ at 0 (−∞ at −0), NaN below.
+    """1 / √x; ∞ for x = 0 (−∞ for −0.0), NaN for x < 0.
 
     Normalization layers divide by square roots. Multiplying each element by this result is cheaper than dividing it.
     The gradient is −½ · g · y / x.

@@ -101,7 +101,7 @@ class Square(Ufunc):
 
 
 class Sqrt(Ufunc):
-    """√x; NaN below 0. The gradient g / (2 · y) is ∞ at 0."""
+    """√x; NaN for x < 0. The gradient g / (2 · y) is ∞ at 0."""
 
     ufunc, range, monotone, weight, examples = np.sqrt, "nonnegative", True, 4, POSITIVE
 
@@ -139,7 +139,7 @@ class Expm1(Ufunc):
 
 
 class Log(Ufunc):
-    """The natural logarithm; −∞ at 0, NaN below. The gradient is g / x."""
+    """The natural logarithm; −∞ for x = 0, NaN for x < 0. The gradient is g / x."""
 
     ufunc, monotone, weight, examples = np.log, True, EXPENSIVE, POSITIVE
 

@@ -220,7 +220,7 @@ def reshape(x: Any, shape: int | Shape) -> Expr:
     requested = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     sizes = tuple([whole(size, f"reshape to {shape}") for size in requested])
     if sizes.count(-1) == 1:
-        # product of the other sizes (negated, because −1 is a factor)
+        # product of the other sizes; negated, because −1 is one of the factors
         rest = -math.prod(sizes)
         if rest == 0 or x.size % rest:
             raise OperandError(

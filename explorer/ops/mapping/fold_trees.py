@@ -157,9 +157,9 @@ class Step:
     roots: int
     """number of nodes that are roots of trees; they come last"""
     arity: int
-    """range (start, stop) of the leaves that the step reads; their rows follow the pool's rows"""
+    """number of children of each node"""
     leaves: tuple[int, int]
-    """range (start, stop) of the leaves that the step reads, which follow the pool"""
+    """range (start, stop) of the leaves that the step reads; their rows follow the rows of the pool"""
     rows: Rows
     """row indices into pool and leaves: the first child of each node, then the second child of each node, and so on,
     then all rows that the step does not read"""
@@ -181,7 +181,7 @@ class Forest:
     single: int
     """number of trees that consist of one leaf"""
     roots: Rows
-    """row of each tree's value among the finished values"""
+    """for each tree, the row of its value in the finished values"""
 
 
 def forest(trees: Sequence[Any]) -> Forest:

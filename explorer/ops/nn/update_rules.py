@@ -137,7 +137,7 @@ class Adam(UpdateRule):
 
 @dataclass(frozen=True)
 class AMSGrad(Adam):
-    """AMSGrad: Adam with v replaced by the maximum of all previous v (Reddi et al., 2018)."""
+    """AMSGrad: Adam with v replaced by the maximum of v over all steps so far (Reddi et al., 2018)."""
 
     state = ("mean", "squares", "largest")
 

@@ -39,7 +39,7 @@ EXAMPLES = (
 
 
 _METHODS: dict[np.ufunc, str] = {np.maximum: "max", np.minimum: "min", np.logical_and: "all", np.logical_or: "any"}
-"""array methods equivalent to ufunc reductions, because GPU arrays support ``ufunc.reduce`` only for sums and
+"""ufunc → name of the equivalent array method, because GPU arrays support ``ufunc.reduce`` only for sums and
 products"""
 
 

@@ -244,7 +244,7 @@ class LogOfSoftmax(Rule):
 
 
 class LogOfSigmoid(Rule):
-    """log(sigmoid(x)) is −softplus(−x), and log(1 − sigmoid(x)) is −softplus(x), even after rounding to 0."""
+    """log(sigmoid(x)) is −softplus(−x), and log(1 − sigmoid(x)) is −softplus(x), without a log of 0."""
 
     numerics = "rounding"
     roots = (Log, Log1p)
