@@ -1,7 +1,7 @@
 """Scopes of gradient nodes: they mirror the layer scopes of the forward node, and refer to this node.
 
-The reference is a scope of kind "twin", which is not drawn. Copies of a body keep it, and nodes that a pass creates
-from a node are in that node's scope.
+The reference is a scope of kind "twin", which is not drawn. Copies of a body keep this scope. If a pass creates new
+nodes from a node, they are in the scope of this node.
 """
 
 from __future__ import annotations

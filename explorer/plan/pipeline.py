@@ -1,20 +1,20 @@
 """The pipeline: which passes run, and in which order.
 
-A pipeline is a tuple, so plans can use different pipelines and display them. Reasons for this order:
+A pipeline is a tuple, so plans can use different pipelines and display them. The default order has these reasons:
 
-- values of earlier plans first (recall), because nothing below them has to be planned;
-- rules before batching, because removed operations are not stacked, and simplified operations with equal shapes batch
-  better;
-- dedup before batching, because equal calls are one call, not several batch elements;
-- batching before inlining, because calls are batched as a whole: their body is vectorized once;
-- joining of products after inlining, because calls hide products, and before the rules, because a norm before one
-  product moves into its weights, but not before three;
-- then the rewriting passes again if one of these changed the graph, because inlined bodies are now visible;
-- constants before algorithms, because whether filters can be transformed once depends on what is computed once;
-- fusion after all other rewriting, because a fused kernel is not split again;
-- updates in place after fusion, because their feasibility depends on kernels, and before the order, because they run
-  last;
-- order, memory format, buffers: each needs the result of the one before.
+- Values of earlier plans are reused first (recall), because nothing that only they need has to be planned.
+- Rules apply before batching, because removed operations are not stacked, and because simplified operations with equal
+  shapes can be batched better.
+- Dedup comes before batching, because equal calls become one call instead of several batch elements.
+- Batching comes before inlining, because calls are batched as a whole, and their body is vectorized only once.
+- Products are joined after inlining, because calls hide products. They are joined before the rules apply again, because
+  a rule moves a norm into the weights of one product, but not into the weights of three.
+- If one of these passes changed the graph, the rewriting passes then run again, because inlined bodies are now visible.
+- Constants come before algorithms, because filters can be transformed once only if they are computed once.
+- Fusion comes after all other rewriting, because a fused kernel is not divided again.
+- Updates in place come after fusion, because they depend on kernels. They come before the order, because they must run
+  last.
+- Order, memory format and buffers come last; each of them needs the result of the previous one.
 """
 
 from __future__ import annotations

@@ -98,8 +98,8 @@ def chain_tasks(
 def ends_before_messages(kernel: Kernel, network: Network) -> bool:
     """Return whether a kernel finishes earlier than its operands would arrive at a worker.
 
-    If a kernel only copies, its time is compared with the time to transfer its bytes, otherwise with the time of an
-    empty message, because the calling process is not an additional worker.
+    The time of a kernel that only copies is compared with the time to transfer its bytes. The time of any other kernel
+    is compared with the time of an empty message, because the calling process is not an additional worker.
     """
     size = 0 if kernel.cost.flops else kernel.result.type.nbytes
     return kernel.cost.estimate <= network.latency + size / network.bandwidth
