@@ -3,16 +3,16 @@
 Every rule and pass declares a class, and a plan has a level. A compiler's ``-ffast-math`` enables the last class with a
 single switch. Here each rewrite is a separate decision, and the default level permits no rewrite of the last class.
 
-The classes, the strictest first:
+The classes, from the strictest to the weakest:
 
-- ``exact``: the same bits, with the signs of zero, NaN and infinities.
-- ``rounding``: the same terms in the same order. The error is a few units in the last place of the result, or the error
-  caused by operands that differ in their last place. A zero may have the other sign. No value overflows, underflows or
-  cancels unless it did before. Most of these rules are more accurate than what was written.
-- ``reordering``: terms are added in another order if the program specifies none: inside a reduction or a product, in
-  the accumulation of a gradient, in the contraction of a batch. The error is at most n · eps · Σ|terms|.
-- ``reassociating``: anything else, such as (x @ W) · s computed as x @ (W · s). It may overflow, underflow or cancel
-  although the program as written does not.
+- ``exact``: the result has the same bits, including the signs of zeros, NaN and infinities.
+- ``rounding``: the same terms are combined in the same order. The error is a few units in the last place of the result,
+  or the error that results if operands differ in their last place. A zero may have the other sign. No value overflows,
+  underflows or cancels unless it did so before. Most of these rules are more accurate than the program as written.
+- ``reordering``: terms are added in another order if the program specifies none. This concerns reductions, products,
+  the accumulation of gradients, and the sum over a batch. The error is at most n · eps · Σ|terms|.
+- ``reassociating``: all other changes, such as computing (x @ W) · s as x @ (W · s). The result may overflow, underflow
+  or cancel although the program as written does not.
 """
 
 from __future__ import annotations

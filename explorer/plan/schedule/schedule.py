@@ -10,15 +10,16 @@ kernels, every pass would have to copy all kernels, which would take as long as 
 Executors run a schedule, the program (run/execution/program.py) allocates its memory, and the recorder records it.
 Terms for memory are the same everywhere:
 
-- results of kernels are *written*; values between the operations of one kernel are not;
-- *working memory* is memory that a kernel needs while it runs, in addition to its operands and its result: blocks,
-  partial results, a product of another dtype. *Scratch memory* is the part of it in the arena;
-- results are *live* from the kernel that writes them to the last one that reads them, working memory while its kernel
-  runs;
-- the *arena* is one allocation for results and scratch memory. Requested results are stored outside it;
-- results are *packed* if they are at offsets of the arena that side-by-side buffers would not give them;
-- the *lower bound* is the maximum of live bytes at one moment, the *peak* is the size of a run's allocations: the
-  arena, results outside it, and working memory.
+- Results of kernels are *written*. Values between the operations of one kernel are not.
+- *Working memory* is the memory that a kernel needs while it runs, in addition to its operands and its result. It is
+  used for blocks, partial results, or a product of another dtype. *Scratch memory* is the part of the working memory
+  that is in the arena.
+- A result is *live* from the kernel that writes it to the last kernel that reads it. Working memory is live while its
+  kernel runs.
+- The *arena* is one allocation for results and scratch memory. Requested results are stored outside the arena.
+- Results are *packed* if they share the arena without fixed buffers, at any offsets where they fit.
+- The *lower bound* is the maximum number of bytes that are live at the same time. The *peak* is the number of bytes
+  that a run allocates: the arena, results outside it, and working memory.
 """
 
 from __future__ import annotations

@@ -49,12 +49,12 @@ class Im2col(NamedTuple):
         scratch_types: tuple[tuple[Shape, Any], ...],
         views: Callable[..., tuple[Array, ...]],
     ) -> Callable[[], tuple[Array, ...]]:
-        """Return a function that gathers all windows (N, rows, W′, h, w, C); it returns the windows and ``views``.
+        """Return a function that gathers all windows (N, rows, W′, h, w, C); it returns the windows and further views.
 
         The windows are a view of the images if these are stored with channels last and contain all windows; otherwise
         they are a view of a padded copy. ``scratch_types`` lists the shapes and dtypes of further scratch arrays.
-        ``views`` is called with these arrays and returns the views to return. The views are cached for each combination
-        of windows, ``key`` and ``scratch_types``.
+        ``views`` is called with these arrays, and its results are returned after the windows. All views are cached for
+        each combination of windows, ``key`` and ``scratch_types``.
         """
         (row_step, column_step), (top, left) = self.window.strides, [sides[0] for sides in self.window.padding]
         shape, dtype = self.windows(n.stop - n.start, rows.stop - rows.start), images.dtype
