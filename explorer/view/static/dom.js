@@ -1,4 +1,4 @@
-// DOM helpers: data reaches the page as text and attributes only, never as markup.
+// DOM helpers. Data is inserted into the page only as text and attributes, never as markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -23,7 +23,7 @@ function build(element, attributes, children) {
   return element;
 }
 
-/** Keep each element and the punctuation behind it on one line: lines break beside a button. @param {(Node | string)[]} parts */
+/** Keep each element and the punctuation after it on one line, because lines may break after a button. @param {(Node | string)[]} parts */
 export function tied(parts) {
   const [joined, last] = [[], () => joined[joined.length - 1]];
   for (const part of parts) {
@@ -34,7 +34,7 @@ export function tied(parts) {
   return joined;
 }
 
-/** Set an attribute, or take it away; an attribute that has its value already is left alone. */
+/** Set or remove an attribute if its value changed. */
 export function put(element, name, value) {
   if (value === undefined || value === false) {
     if (element.hasAttribute(name)) element.removeAttribute(name);
@@ -44,12 +44,12 @@ export function put(element, name, value) {
   }
 }
 
-/** Set the text of an element if it is another. */
+/** Set the text of an element if it changed. */
 export function say(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-/** Give an element other children; those that it has already stay where they are, with their layout. @param {Element} parent @param {(Node | string)[]} children */
+/** Replace the children of an element; children that it already has are not moved and keep their layout. @param {Element} parent @param {(Node | string)[]} children */
 export function refill(parent, children) {
   const wanted = new Set(children);
   for (const child of [...parent.childNodes]) if (!wanted.has(child)) child.remove();
@@ -60,7 +60,7 @@ export function refill(parent, children) {
   }
 }
 
-/** Keep a list of child elements as long as needed. @param {Element} parent @param {number} count @param {() => Element} make */
+/** Create or remove child elements so that `count` remain, and return them. @param {Element} parent @param {number} count @param {() => Element} make */
 export function pool(parent, count, make) {
   while (parent.childElementCount > count) parent.lastElementChild.remove();
   while (parent.childElementCount < count) parent.append(make());
@@ -78,18 +78,18 @@ export function hasFocus(element) {
   return element.contains(focused(element));
 }
 
-/** Whether the reader asked for less motion. */
+/** Whether the reader prefers reduced motion. */
 export function calm() {
   return matchMedia("(prefers-reduced-motion: reduce)").matches;
 }
 
-/** Do something once the browser is idle, or soon where it knows no idle time, as Safari; returns a handle for `notIdle`. @param {(hasTime: () => boolean) => void} act `hasTime`: whether there is time for more */
+/** Call `act` once the browser is idle, or soon if it has no idle callbacks (Safari). Return a handle for `notIdle`. @param {(hasTime: () => boolean) => void} act `hasTime` returns whether there is time for more work */
 export function whenIdle(act) {
   if (!window.requestIdleCallback) return setTimeout(() => act(() => false), 50);
   return requestIdleCallback((deadline) => act(() => deadline.timeRemaining() > 4), { timeout: 300 });
 }
 
-/** Cancel an act that waits. @param {number} handle */
+/** Cancel a scheduled call. @param {number} handle */
 export function notIdle(handle) {
   if (window.requestIdleCallback) cancelIdleCallback(handle);
   else clearTimeout(handle);

@@ -1,4 +1,4 @@
-// The explorer's front end: `mount` puts it into any page, the default export makes it a Jupyter widget (anywidget).
+// Entry points of the front end: `mount` shows a view in any page; the default export is a Jupyter widget (anywidget).
 
 import { HANDOVER, addressOf, handOver, keepAddress, restore } from "./controls/view_address.js";
 import { followLinks } from "./controls/prose_links.js";
@@ -29,19 +29,19 @@ function mountPair(element, data, callbacks = {}) {
   return new Pair(element, data, callbacks);
 }
 
-/** Save traits that have changed, with the revisions of them that were seen: Python's own values win over older ones (explorer.view.widget.widget). */
+/** Save changed traits with the revisions that the page has seen. Newer values from Python take precedence (explorer.view.widget.widget). */
 function saveChanged(model, values) {
   const news = Object.entries(values).filter(([name, value]) => JSON.stringify(model.get(name)) !== JSON.stringify(value));
   if (!news.length) return;
   const [revisions, seen] = [model.get("revisions"), { ...model.get("seen") }];
   for (const [name] of news) seen[name] = revisions[name] ?? 0;
-  // `seen` is sent with every change, also where it says the same: other widgets' changes of a trait come without it.
-  // All are set at once: another view of this model would hear of a step without its stage and save half of both.
+  // Send `seen` with every change, even if it is unchanged, because changes of a trait by other widgets come without it.
+  // Set all at once; otherwise another view of this model would receive a step without its stage and save a mixture.
   model.set({ ...Object.fromEntries(news), seen: { ...seen, changes: (seen.changes ?? 0) + 1 } });
   model.save_changes();
 }
 
-/** The callbacks by which a view sets the traits of explorer.view.widget.widget.GraphView. */
+/** Return the callbacks with which a view sets the traits of explorer.view.widget.widget.GraphView. */
 function telling(model) {
   const save = (values) => saveChanged(model, values);
   return {
@@ -57,10 +57,10 @@ function telling(model) {
   };
 }
 
-/** The traits that a file of a view repeats (explorer.view.export.writers.ViewState). */
+/** Traits stored in an exported file (explorer.view.export.writers.ViewState). */
 const SEEN = ["theme", "step", "stage", "selected", "open_boxes", "direction"];
 
-/** The text that the kernel writes for the ending of a file. @param {string} ending @returns {Promise<string>} */
+/** Return the contents that the kernel writes for a file extension. @param {string} ending @returns {Promise<string>} */
 function written(model, ending) {
   return new Promise((done) => {
     const take = (message) => {
@@ -73,7 +73,7 @@ function written(model, ending) {
   });
 }
 
-/** Open the page that the kernel writes; the tab is opened by the press itself, which browsers ask for. */
+/** Open the page that the kernel writes. The tab opens during the click event, as browsers require. */
 function openTab(model) {
   const tab = window.open("", "_blank");
   if (!tab) return;
@@ -82,7 +82,7 @@ function openTab(model) {
   written(model, ".html").then((page) => tab.location.replace(URL.createObjectURL(new Blob([page], { type: "text/html" }))));
 }
 
-/** Let a view follow its traits; returns the act that ends it. */
+/** Make a view follow its traits. Return a function that ends this. */
 function follow(model, view) {
   const acts = {
     step: (step) => view.go(step, view.timeline.named(model.get("stage"), view.now.stage)),
@@ -92,7 +92,7 @@ function follow(model, view) {
     theme: (theme) => view.theme.set(theme),
     predicting: (isOn) => (isOn ? view.prediction.begin() : view.prediction.end()),
     payload: (payload) => view.update(JSON.parse(payload)),
-    // Of explorer.view.widget.preview.PreviewView: laid out while the first picture was on its way.
+    // From explorer.view.widget.preview.PreviewView: boxes laid out while the first view was sent.
     insides: (insides) => {
       view.opening.pending.isPlanning = insides !== undefined;
       if (insides !== undefined) view.opening.pending.take(JSON.parse(insides).boxes ?? []);
@@ -128,7 +128,7 @@ function watchKernel(shared, views) {
   return listen(shared, [["comm_live_update", tell]]);
 }
 
-/** Bind a view to the traits of explorer.view.widget.widget.GraphView, both ways; or two, to explorer.view.compare.side_by_side. */
+/** Bind a view to the traits of explorer.view.widget.widget.GraphView in both directions, or two views to explorer.view.compare.side_by_side. */
 function render({ model, el, shared }) {
   if (model.get("comparison") !== undefined) return renderPair(model, el, shared);
   const view = mount(el, JSON.parse(model.get("payload")), telling(model));

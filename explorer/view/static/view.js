@@ -1,4 +1,4 @@
-// The view: the reader's choices (step, selection, open boxes), and all parts that follow from them.
+// The view: the reader's choices (step, selection, open boxes) and all parts that depend on them.
 
 import { begin } from "./canvas/initial_view.js";
 import { Camera } from "./canvas/camera.js";
@@ -30,11 +30,11 @@ import { Trace } from "./data/trace.js";
  * @typedef {{onSelect?: (node: number) => void, onState?: (state: {step: number, stage: string}) => void,
  *   onOpen?: (boxes: number[]) => void, onPlace?: (boxes: number[]) => void,
  *   onValue?: (node: number) => void, onTab?: () => void, onTurn?: (direction: string) => void, onPredict?: (isOn: boolean) => void, onTurned?: () => void,
- *   onFile?: (ending: string) => Promise<string>}} Callbacks onFile: the text that the kernel writes for the ending of a file
+ *   onFile?: (ending: string) => Promise<string>}} Callbacks onFile: returns the contents that the kernel writes for a file extension
  * @typedef {Callbacks & {onMoment?: (moment: import("./data/timeline.js").Moment) => void, onBox?: (box: number) => void,
  *   onEnter?: (body: number) => void, side?: string, onCamera?: () => void, onShow?: () => void, onTheme?: (wanted: string) => void, fit?: () => void,
  *   differs?: (scene: import("./scene/scene.js").Scene) => Map<number, import("./compare/differences.js").Difference>, changes?: (node: number) => string[],
- *   keys?: {key: string, meaning: string, act: () => void}[]}} PairCallbacks the calls to pair.js from one of two views, and its marks in it
+ *   keys?: {key: string, meaning: string, act: () => void}[]}} PairCallbacks the calls from one of two views to pair.js, and the marks from pair.js
  */
 
 /** One explorer on the page. */
@@ -74,7 +74,7 @@ export class View {
     this.lines = new SourceLines(this.trace);
     this.heat = new Heat(this.totals, this.lines, () => this.show(), payload.options.heat);
     this.open = new Set(this.trace.layout.boxes.flatMap((box, index) => (box.open ? [index] : [])));
-    /** @type {Set<number>} open boxes that a reader chose */ this.chosen = new Set();
+    /** @type {Set<number>} boxes that the reader opened */ this.chosen = new Set();
     this.body = 0;
     this.selection = new Selection(this);
     this.prediction = new Prediction(this);
@@ -94,7 +94,7 @@ export class View {
   }
 
   #moved(sights) {
-    // From afar a picture stands for everything but the item that has the focus.
+    // In the low-detail view a bitmap replaces all elements except the focused item.
     this.canvas.see(...(this.lowDetail.covers ? [] : sights));
     this.lowDetail.later();
     this.parts?.minimap.refresh();
@@ -110,12 +110,12 @@ export class View {
   }
 
   #place(open) {
-    /** the instant that the placement is of */ this.settledAt = this.now.instant;
+    /** the instant of the placement */ this.settledAt = this.now.instant;
     this.placement = new Placement(this.trace.layout, open, this.trace.layout.bodies[this.body]);
     this.canvas.place(this.placement);
   }
 
-  /** Make room for parts that have come, and take it from those that have gone; a graph that was seen whole still is. */
+  /** Adapt the viewport after parts have appeared or disappeared; a completely visible graph remains so. */
   #settle() {
     if (this.openBoxes.areAlike(this.settledAt, this.now.instant)) return;
     this.settledAt = this.now.instant;
@@ -127,7 +127,7 @@ export class View {
     if (isWhole || this.camera.holds(this.placement.size)) this.fit();
   }
 
-  /** Show the moment on the canvas and around it; a step forward moves edges visibly. */
+  /** Show the moment on the canvas and around it; a step forward animates edges. */
   show(motion = 0) {
     this.focus.keep(() => this.#draw(motion));
     this.callbacks.onShow?.();
@@ -179,7 +179,7 @@ export class View {
     this.parts.minimap.draw(this.placement, this.scene, this.differs);
   }
 
-  /** Go to a step. @param {number} step @param {number} [stage] the stage wanted, where several share the step */
+  /** Go to a step. @param {number} step @param {number} [stage] the preferred stage if several have the step */
   go(step, stage = -1) {
     const wanted = Math.max(0, Math.min(this.timeline.end, step));
     const moment = this.timeline.at(wanted, stage);
@@ -194,19 +194,19 @@ export class View {
     this.callbacks.onState?.({ step: moment.step, stage: this.stageName });
   }
 
-  /** The name of the stage that is shown. */
+  /** Name of the current stage. */
   get stageName() {
     return this.timeline.stages[this.now.stage]?.name ?? "";
   }
 
-  /** Go to a stage by its name, an unknown one is left alone: to a step of it, or else to it as a whole. @param {string} name @param {number} [step] */
+  /** Go to a step of a named stage, or to the whole stage; ignore an unknown name. @param {string} name @param {number} [step] */
   goStage(name, step = -1) {
     const stage = this.timeline.named(name, this.now.stage);
     if (this.timeline.has(stage, step)) this.go(step, stage);
     else if (stage >= 0 && stage !== this.now.stage) this.go(this.timeline.entry(stage), stage);
   }
 
-  /** Go some steps forward or back, or to another question; from a stage as a whole, the first one forward is the stage's first about the selection. */
+  /** Go some steps forward or back, or to another question. From a whole stage, the first step forward goes to its first decision about the selection. */
   step(by) {
     if (this.prediction.exercise?.step(by)) return;
     const { whole, step, stage } = this.now;
@@ -222,7 +222,7 @@ export class View {
     this.go(this.timeline.entry(stage), stage);
   }
 
-  /** Start or stop playing; from the end it starts again. */
+  /** Start or stop playing; at the end, start from the beginning. */
   play() {
     if (!this.player.timer && this.now.step >= this.timeline.end) this.go(0);
     this.player.toggle();
@@ -233,13 +233,13 @@ export class View {
     return this.now.step < this.timeline.end;
   }
 
-  /** Go to the moment at which a kernel runs, or before a run is picked. @param {number} kernel */
+  /** Go to the moment at which a kernel runs or, before a run, is picked. @param {number} kernel */
   goKernel(kernel) {
     const step = this.timeline.ofKernel(kernel, this.now.phase);
     if (step >= 0) this.go(step);
   }
 
-  /** Show another graph: 0 is the top, others are functions' bodies. */
+  /** Show another graph: 0 is the top graph, others are function bodies. */
   enter(body) {
     this.body = body;
     this.focus.key = "";
@@ -250,7 +250,7 @@ export class View {
     this.callbacks.onEnter?.(body);
   }
 
-  /** Show where the graph begins, legibly. */
+  /** Show the start of the graph at a legible scale. */
   begin = () => begin(this);
 
   /** Show the whole graph. */
@@ -259,16 +259,16 @@ export class View {
     this.camera.fit(this.placement.size);
   }
 
-  /** Turn dark into light and light into dark. */
+  /** Switch between dark and light. */
   turnTheme() {
     this.theme.turn();
     this.callbacks.onTheme?.(this.theme.wanted);
   }
 
-  /** Take a new payload of the same program; step, stage, selection, open boxes and camera stay. */
+  /** Replace the payload by a new one of the same program; keep step, stage, selection, open boxes and camera. */
   update(payload) {
     const { now, open, chosen, body, stageName } = this;
-    // All elements are replaced: the canvas gets the keyboard if any part of the view had it.
+    // All elements are replaced, so focus the canvas if any part of the view had the focus.
     const [hadFocus, { key }] = [hasFocus(this.root), this.focus];
     const [selected, { measure }, { direction }] = [this.selection.node, this.heat, this.trace.layout];
     const { x, y, scale } = this.camera;
@@ -294,7 +294,7 @@ export class View {
     if (hadFocus) this.focus.take();
   }
 
-  /** Take the view off the page. */
+  /** Remove the view from the page. */
   destroy() {
     this.player.stop();
     this.opening.end();

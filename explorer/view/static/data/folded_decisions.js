@@ -1,9 +1,9 @@
-// Decisions with one sentence as one row, the costliest first.
+// Decisions with equal sentences as one row, the costliest first.
 
-/** @typedef {{decisions: number[], cost: number, verdict: string}} FoldedDecisions cost: of declining all of them */
+/** @typedef {{decisions: number[], cost: number, verdict: string}} FoldedDecisions cost: total cost of declining them */
 
 /**
- * Fold decisions that read alike: declined ones by their cost, then applied ones in order.
+ * Fold decisions with equal sentences: declined ones by cost, then applied ones in order.
  * @param {import("./trace.js").Trace} trace @param {number[]} decisions @returns {FoldedDecisions[]}
  */
 export function foldedDecisions(trace, decisions) {

@@ -1,8 +1,8 @@
-// Values of leaves that a reader selects before any run: asked for once each, where somebody answers.
+// Values of leaves that a reader selects before any run, each requested once if a kernel can answer.
 
 /** @typedef {{node: number, summary: any, problem: string}} Answer summary: a row of record/rows.py's Summary, null where the leaf has no value */
 
-/** The values that one view has asked for. */
+/** Values that one view has requested. */
 export class LeafValues {
   /** @param {import("./trace.js").Trace} trace @param {((node: number) => void) | undefined} ask @param {() => void} changed */
   constructor(trace, ask, changed) {
@@ -12,7 +12,7 @@ export class LeafValues {
     /** @type {Map<number, string>} */ this.states = new Map();
   }
 
-  /** The sentence about a leaf without a value, "" where nothing can be known; asks for it at first. @param {number} node */
+  /** Return the sentence about a leaf without a value, "" if no value is available; the first call requests the value. @param {number} node */
   state(node) {
     const { nodes } = this.trace;
     if (!this.ask || nodes.kind[node] !== "leaf") return "";

@@ -1,11 +1,11 @@
-// Answers to "why not these two?": the decisions about two nodes, or what became of each. record/node_decisions.py is the counterpart.
+// Answers to "why not these two?": the decisions about two nodes, or the fate of each. record/node_decisions.py is the Python counterpart.
 
 import { grouped } from "./number_format.js";
 
-/** Nodes between two that are named; more are counted. */
+/** Maximum number of nodes on a path that are named; the rest is counted. */
 const NAMED = 5;
 
-/** The decisions about both of two nodes, or of two boxes' nodes. @param {import("./trace.js").Trace} trace @param {number[]} nodes @param {number[]} others @returns {number[]} */
+/** Return the decisions about two nodes, or about nodes of two boxes. @param {import("./trace.js").Trace} trace @param {number[]} nodes @param {number[]} others @returns {number[]} */
 export function decisionsBetween(trace, nodes, others) {
   const final = trace.resolver(trace.decisions.length);
   const sides = [nodes, others].map((side) => new Set([...side, ...side.map((node) => final[node])]));
@@ -29,7 +29,7 @@ function namesBoth(trace, index, decision, first, second) {
   return apart(first, named, second) || apart(second, named, first);
 }
 
-/** Sentences about whether two nodes run in one kernel, why not, and which kernels these are. @param {import("./trace.js").Trace} trace @param {number[]} nodes @param {number[]} others @returns {string[]} */
+/** Return sentences on whether two nodes run in one kernel and, if not, why, and in which kernels they run. @param {import("./trace.js").Trace} trace @param {number[]} nodes @param {number[]} others @returns {string[]} */
 export function accounts(trace, nodes, others) {
   const final = trace.resolver(trace.decisions.length);
   const became = new Set([...nodes, ...others].map((node) => account(trace, node, final[node])));
@@ -41,7 +41,7 @@ export function isFusion(trace, index) {
   return trace.recording.stages[trace.decisions[index].stage].name === "fuse";
 }
 
-/** Sentences that say whether two nodes run in one kernel and, if not, where and why their path is cut. @param {import("./trace.js").Trace} trace @param {number[]} nodes @param {number[]} others @returns {string[]} */
+/** Return sentences on whether two nodes run in one kernel and, if not, where and why their path is cut. @param {import("./trace.js").Trace} trace @param {number[]} nodes @param {number[]} others @returns {string[]} */
 export function kernelAnswers(trace, nodes, others) {
   const final = trace.resolver(trace.decisions.length);
   const { reads } = trace.recording.accounts;
@@ -52,7 +52,7 @@ export function kernelAnswers(trace, nodes, others) {
   return trace.recording.stages.some(({ name }) => name === "fuse") ? cut(trace, nodes, others, final) : [];
 }
 
-/** A sentence about the first two nodes, one of each side, that run in one kernel; "" if there are none. @returns {string} */
+/** Return a sentence about the first two nodes, one of each side, that run in one kernel; "" if there are none. @returns {string} */
 function same(trace, nodes, others, final) {
   const first = new Map();
   for (const node of nodes) {
@@ -67,7 +67,7 @@ function same(trace, nodes, others, final) {
   return "";
 }
 
-/** A sentence about the first two nodes on the path between two nodes that run in different kernels. @returns {string[]} */
+/** Return a sentence about the first two nodes on the connecting path that run in different kernels. @returns {string[]} */
 function cut(trace, nodes, others, final) {
   const { cut: sentence, reads } = trace.recording.accounts;
   for (const [readers, sources] of [[others, nodes], [nodes, others]]) {
@@ -87,7 +87,7 @@ function cut(trace, nodes, others, final) {
   return [];
 }
 
-/** The last decision not to fuse a node and its reader, −1 if there is none. */
+/** Return the last decision not to fuse a node and its reader, −1 if there is none. */
 function declinedFusion(trace, node, reader, final) {
   for (let index = trace.decisions.length - 1; index >= 0; index--) {
     if (isFusion(trace, index) && trace.declinedEdges(index, index + 1).some(([operand, consumer]) => final[operand] === node && final[consumer] === reader)) return index;
@@ -95,7 +95,7 @@ function declinedFusion(trace, node, reader, final) {
   return -1;
 }
 
-/** How the one reads the other, where it does so through others or not at all: as recorded, or once equal values are computed once. @returns {string[]} */
+/** Describe how one node reads the other if it does so indirectly or not at all, as recorded or after equal values were merged. @returns {string[]} */
 function relation(trace, nodes, others, final) {
   const { through, through_planned: planned, apart } = trace.recording.accounts;
   for (const [sentence, resolved] of [[through, (node) => node], [planned, (node) => final[node]]]) {
@@ -108,13 +108,13 @@ function relation(trace, nodes, others, final) {
   return [apart];
 }
 
-/** The first names and the last one, with the number of those between. @param {string[]} names */
+/** Return the first names and the last one, with the number of names omitted between them. @param {string[]} names */
 function named(names) {
   const rest = names.length - NAMED;
   return rest > 1 ? [...names.slice(0, NAMED - 1), `${grouped(rest)} more`, names[names.length - 1]] : names;
 }
 
-/** A shortest path from a source to a reader along operands, or what stands for them; empty without one. @returns {number[]} */
+/** Return a shortest path from a source to a reader along operands or their replacements, empty if there is none. @returns {number[]} */
 function pathTo(trace, readers, sources, resolved) {
   const reached = new Map(readers.map((reader) => [reader, -1]));
   for (const [node] of reached) {
@@ -128,10 +128,10 @@ function pathTo(trace, readers, sources, resolved) {
   return [];
 }
 
-/** The pairs of a node and a reader whose kernel reads it from memory, in a plan that fuses, in the order of the nodes. @returns {number[][]} */
+/** Return the pairs of a node and a reader whose kernel reads the node from memory, in the order of the nodes, if the plan fuses. @returns {number[][]} */
 function readFromMemory(trace, nodes, readers, final) {
   if (!trace.recording.stages.some(({ name }) => name === "fuse")) return [];
-  // By operands and not by pairs: two boxes of thousands of nodes have millions of pairs.
+  // Iterate over operands, not pairs, because two boxes with thousands of nodes have millions of pairs.
   const places = new Map();
   nodes.forEach((node, place) => places.set(final[node], [...(places.get(final[node]) ?? []), place]));
   const pairs = readers.flatMap((reader, number) => {

@@ -1,8 +1,8 @@
-// Indices of rows by number: the entries of every key, as two arrays of integers.
+// Index from integer keys to their entries, stored as two integer arrays.
 
-/** Entries in the order of their keys: those of key k stand from starts[k] on. */
+/** Entries sorted by key; the entries of key k begin at starts[k]. */
 export class RowIndex {
-  /** @param {number} count of keys @param {(enter: (key: number, entry: number) => void) => void} walk enters everything, in the same order each time; a key below 0 has no entries */
+  /** @param {number} count number of keys @param {(enter: (key: number, entry: number) => void) => void} walk calls `enter` for every entry, in the same order each time; negative keys are ignored */
   constructor(count, walk) {
     this.starts = new Int32Array(count + 1);
     walk((key) => {
@@ -16,17 +16,17 @@ export class RowIndex {
     });
   }
 
-  /** @param {number} key @returns {Int32Array} */
+  /** Return the entries of a key. @param {number} key @returns {Int32Array} */
   of(key) {
     return this.entries.subarray(this.starts[key], this.starts[key + 1]);
   }
 
-  /** The keys that have entries. @returns {number[]} */
+  /** Return the keys that have entries. @returns {number[]} */
   keys() {
     return [...this.starts.keys()].filter((key) => this.starts[key] < this.starts[key + 1]);
   }
 
-  /** The entries of some keys in a row. @param {number} first @param {number} last the key behind them @returns {Int32Array} */
+  /** Return the entries of consecutive keys. @param {number} first @param {number} last the key after the last one @returns {Int32Array} */
   between(first, last) {
     return this.entries.subarray(this.starts[Math.max(first, 0)], this.starts[Math.max(last, 0)]);
   }

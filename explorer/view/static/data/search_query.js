@@ -1,14 +1,14 @@
-// Search queries: parsing of the search field, and the nodes and decisions that match.
+// Search queries: parsing of the search field and matching of nodes and decisions.
 
 const FIELDS = { type: "type", name: "name", operation: "operation", op: "operation", shape: "shape", dtype: "dtype", text: "text", found: "found" };
-/** Fields of which a word is the whole: "operation:conv" is not conv2d. */
+/** Fields that a word must match completely: "operation:conv" does not find conv2d. */
 const WHOLE = new Set(["type", "operation", "dtype"]);
 const PLAIN = ["type", "name", "operation", "shape", "dtype", "text", "found"];
 const WORD = /(?:(type|name|operation|op|shape|dtype|text|found):)?("[^"]*"|\S+)/g;
 
-/** @typedef {{type: string, name: string, operation: string, shape: string, dtype: string, text: string, found: string, line: string}} Entry the searched texts of a node; the line that recorded it is searched by "text:" only */
+/** @typedef {{type: string, name: string, operation: string, shape: string, dtype: string, text: string, found: string, line: string}} Entry the searched strings of a node; only "text:" searches the line that recorded it */
 
-/** Words that must all be found; "operation:conv2d shape:64x7x7" looks in one field each. */
+/** Words that must all match; each word of "operation:conv2d shape:64x7x7" searches one field. */
 export class Query {
   /** @param {string} typed */
   constructor(typed) {
@@ -19,7 +19,7 @@ export class Query {
     return this.words.length === 0;
   }
 
-  /** @param {Entry} entry its texts folded */
+  /** Whether an entry has every word. @param {Entry} entry its strings folded */
   matches(entry) {
     return this.words.every(({ field, word }) => {
       if (!field) return PLAIN.some((name) => has(name, entry[name], word));
@@ -29,7 +29,7 @@ export class Query {
     });
   }
 
-  /** Whether a decision's text has every word; one that looks in a field of nodes means no decision. @param {string} text */
+  /** Whether a decision's text has every word; a word for a field of nodes matches no decision. @param {string} text */
   matchesText(text) {
     return this.words.every(({ field, word }) => (!field || field === "text") && begins(text, word));
   }
@@ -37,7 +37,7 @@ export class Query {
 
 const LETTER = /[\p{L}\p{N}]/u;
 
-/** Whether a word of a text begins with another: "sum" finds no "consumers". @param {string} text @param {string} word */
+/** Whether a word of the text begins with `word`: "sum" does not find "consumers". @param {string} text @param {string} word */
 function begins(text, word) {
   for (let at = text.indexOf(word); at >= 0; at = text.indexOf(word, at + 1)) {
     if (at === 0 || !LETTER.test(text[at - 1]) || !LETTER.test(word[0])) return true;
@@ -45,28 +45,28 @@ function begins(text, word) {
   return false;
 }
 
-/** A part of a shape may begin at any of its lengths. */
+/** Whether a field has a word; a part of a shape may begin at any of its lengths. */
 function has(field, text, word) {
   return field === "shape" ? text.includes(word) : begins(text, word);
 }
 
-/** A name folded, and its words apart where it is written in camel case. @param {string} name */
+/** Return a folded name, followed by its separate words if it is in camel case. @param {string} name */
 function named(name) {
   const apart = name.replace(/(\p{Ll}|\p{N})(\p{Lu})/gu, "$1 $2");
   return apart === name ? fold(name) : `${fold(name)}\n${fold(apart)}`;
 }
 
-/** Upper and lower case, and "x" and "×" in shapes, are the same. @param {string} text */
+/** Normalize a string: convert it to lower case and replace "×" with "x". @param {string} text */
 export function fold(text) {
   return text.toLowerCase().replaceAll("×", "x");
 }
 
-/** The query that finds every operator of a type in a file. @param {string} type */
+/** Return the query that finds every operator of a type in a file. @param {string} type */
 export function ofType(type) {
   return `type:${/\s/.test(type) ? `"${type}"` : type}`;
 }
 
-/** The searched strings of an operator of a file: its type, with and without a module's path, its name, result and attributes. @param {import("./trace.js").Trace} trace @param {number} box @returns {Entry} */
+/** Return the searched strings of a file's operator: its type with and without a module path, its name, result and attributes. @param {import("./trace.js").Trace} trace @param {number} box @returns {Entry} */
 export function operatorEntry(trace, box) {
   const { type, label, text, operator } = trace.layout.boxes[box];
   const { attributes = [], doc = "" } = trace.recording.operators?.[operator] ?? {};
@@ -75,12 +75,12 @@ export function operatorEntry(trace, box) {
   return { type: fold(`${type}\n${short}`), name: named(label), operation: "", shape: "", dtype: "", text: fold(rest), found: "", line: "" };
 }
 
-/** The query that finds every node of an operation. @param {string} operation */
+/** Return the query that finds every node of an operation. @param {string} operation */
 export function ofOperation(operation) {
   return `operation:${/\s/.test(operation) ? `"${operation}"` : operation}`;
 }
 
-/** The searched texts of a node. @param {import("./trace.js").Trace} trace @param {number} node @param {string} [compositions] known functions that it is a part of @returns {Entry} */
+/** Return the searched strings of a node. @param {import("./trace.js").Trace} trace @param {number} node @param {string} [compositions] known functions that it is a part of @returns {Entry} */
 export function nodeEntry(trace, node, compositions = "") {
   const { nodes, recording } = trace;
   const type = trace.typeText(nodes.type[node]);
@@ -91,7 +91,7 @@ export function nodeEntry(trace, node, compositions = "") {
     type: "",
     name: named([trace.namedLabel(node), ...trace.outputNames(node)].join("\n")),
     operation: named(recording.operations[nodes.operation[node]]),
-    // "batch=2×64" is found by its lengths alone, too
+    // "batch=2×64" is also found by its lengths only
     shape: fold(withNames ? `${shape.join("×")}\n${withNames}` : dtype === "tuple" ? type : type.split(" ")[0]),
     dtype: fold(dtype),
     text: named([type, ...trace.scopePath(node), trace.sourceText(node), ...attributes].join("\n")),

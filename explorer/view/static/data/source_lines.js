@@ -1,12 +1,12 @@
-// Lines of the user's program: which nodes and decisions each of them is about.
+// Lines of the user's program, with the nodes and decisions that belong to each line.
 
 /** @typedef {{row: number, listing: import("../types").ListingTable, number: number, text: string, nodes: number[], decisions: number[], hue: number}} Line
- *   nodes: those that it recorded and that have a place; hue: its colour, −1 for a line that recorded nothing */
+ *   nodes: the nodes that it recorded and that have a slot; hue: its colour, −1 for a line that recorded nothing */
 
-/** Colours that lines take in turn; --ex-line-0 … of palette.py. */
+/** Number of colours that lines cycle through; --ex-line-0 … in palette.py. */
 export const HUES = 8;
 
-/** The lines of one trace, indexed when somebody asks for them. */
+/** Lines of one trace, indexed at the first access. */
 export class SourceLines {
   /** @param {import("./trace.js").Trace} trace */
   constructor(trace) {
@@ -15,7 +15,7 @@ export class SourceLines {
     /** @type {Line[] | null} */ this.indexed = null;
   }
 
-  /** Whether the program's text, or a file's, is known. */
+  /** Whether the source of the program or file is known. */
   get isKnown() {
     return this.listings.length > 0;
   }
@@ -47,7 +47,7 @@ export class SourceLines {
     for (const line of lines) {
       if (!line.nodes.length) continue;
       line.hue = used++ % HUES;
-      // The nodes that a line computes come before the weights that were made for it.
+      // The nodes that a line computes precede the weights created for it.
       line.nodes = [...line.nodes.filter((node) => nodes.kind[node] !== "leaf"), ...line.nodes.filter((node) => nodes.kind[node] === "leaf")];
     }
     decisions.forEach(({ subjects, produced }, index) => {
@@ -57,7 +57,7 @@ export class SourceLines {
     return lines;
   }
 
-  /** The line of a node, −1 where it is unknown; a node that a pass made has that of the node in whose place it stands. @param {number} node */
+  /** Return the line of a node, −1 if it is unknown. A node created by a pass has the line of the node that it replaced. @param {number} node */
   of(node) {
     if (node < 0 || !this.lines.length) return -1;
     const { nodes, slotOf, layout } = this.trace;
@@ -67,7 +67,7 @@ export class SourceLines {
     return this.#lineOf[nodes.source[first]] ?? -1;
   }
 
-  /** The slots of the nodes that a line recorded. @param {number} row @returns {Set<number>} */
+  /** Return the slots of the nodes that a line recorded. @param {number} row @returns {Set<number>} */
   slots(row) {
     const { slotOf } = this.trace;
     return new Set((this.lines[row]?.nodes ?? []).map((node) => slotOf[this.trace.origin(node)]));

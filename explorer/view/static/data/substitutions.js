@@ -1,22 +1,22 @@
-// Substitutions: the node that stands for each node at a position, kept by difference from one position to the next.
+// Substitutions: the node that represents each node at a position, updated incrementally.
 
-/** Rows that are entered one by one; of more, all nodes are looked up anew. */
+/** Maximum number of rows that are applied one by one; with more, all nodes are computed again. */
 const FEW = 64;
 
-/** The replacements of one recording. */
+/** Replacements of one recording. */
 export class Substitutions {
-  /** @param {[number, number, number][]} rows decision, old node, new node; no earlier row replaces a new node @param {number} count of nodes */
+  /** @param {[number, number, number][]} rows decision, old node, new node; no earlier row replaces a new node @param {number} count number of nodes */
   constructor(rows, count) {
     this.rows = rows;
     this.final = Int32Array.from({ length: count }, (_, node) => node);
     this.entered = 0;
-    /** the node merged last into each node, and the one merged before each @type {Int32Array} */
+    /** linked lists: the node merged last into each node, and the node merged before each @type {Int32Array} */
     this.last = new Int32Array(count).fill(-1);
     this.before = new Int32Array(count).fill(-1);
     for (const [, old, by] of rows) [this.before[old], this.last[by]] = [this.last[by], old];
   }
 
-  /** Node → the node that stands for it after `position` decisions; the next call changes it. @param {number} position @returns {Int32Array} */
+  /** Return an array from nodes to the nodes that represent them after `position` decisions; the next call overwrites it. @param {number} position @returns {Int32Array} */
   at(position) {
     const wanted = this.#rowsBefore(position);
     if (Math.abs(wanted - this.entered) > FEW) this.#recompute(wanted);
@@ -36,14 +36,14 @@ export class Substitutions {
     for (const node of this.#merged(old)) this.final[node] = by;
   }
 
-  /** A node and all that were merged into it: none of them after it was replaced itself. @returns {number[]} */
+  /** Return a node and all nodes merged into it; none is merged after the node itself was replaced. @returns {number[]} */
   #merged(node) {
     const nodes = [node];
     for (const each of nodes) for (let other = this.last[each]; other >= 0; other = this.before[other]) nodes.push(other);
     return nodes;
   }
 
-  /** How many rows belong to decisions below a position. */
+  /** Return the number of rows of decisions before a position. */
   #rowsBefore(position) {
     let [low, high] = [0, this.rows.length];
     while (low < high) {
@@ -54,12 +54,12 @@ export class Substitutions {
     return low;
   }
 
-  /** Node → the node that stood for it before a decision, for those for which another stands after it. @param {number} decision @returns {Map<number, number>} */
+  /** Return a map from the nodes whose representative a decision changes to their representatives before it. @param {number} decision @returns {Map<number, number>} */
   changed(decision) {
     const predecessors = new Map();
     for (let row = this.#rowsBefore(decision + 1) - 1; row >= this.#rowsBefore(decision); row--) {
       const [, old] = this.rows[row];
-      // From the last row back, so that of two replacements by one decision the first names the node that stood before.
+      // Go backwards, so that of two replacements by one decision the first one determines the previous node.
       for (const node of this.#merged(old)) predecessors.set(node, old);
     }
     return predecessors;

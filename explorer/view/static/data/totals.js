@@ -6,63 +6,63 @@ import { RowIndex } from "./row_index.js";
 /**
  * @typedef {{nodes: number, operations: number, parameters: number, weights: number, others: number, flops: number, bytes: number,
  *   time: number, [metric: string]: number}} Cost
- *   `parameters` are elements of leaves of layers and of a file's operators, and `weights` their bytes; `others` are
- *   elements of the other leaves: the inputs of the program. `bytes` are those written: of results of kernels, not of values that
- *   are handed on inside one; `time` is µs.
+ *   `parameters` counts the elements of layers' and file operators' leaves, and `weights` their bytes; `others` counts the
+ *   elements of the other leaves, the inputs of the program. `bytes` counts the bytes written: kernel results, not values
+ *   passed on inside a kernel. `time` is in µs.
  */
 
 /**
  * @typedef {{name: string, unit: string, row: string, text: string, values: number[] | null}} Metric
- *   A row of Python's table of heat metrics; `values` are those of nodes, null where they are sums that are here already.
+ *   A row of Python's table of heat metrics; `values` has a value for each node, null if this module computes the sums itself.
  */
 
 const UNITS = { __proto__: null, "µs": microsText, B: bytesText };
 
-/** A metric's number with its unit. @param {{unit: string}} metric @param {number} value */
+/** Format a metric's number with its unit. @param {{unit: string}} metric @param {number} value */
 export function metricText({ unit }, value) {
   if (value < 0) return `−${metricText({ unit }, -value)}`;
   const text = UNITS[unit]?.(value) ?? (Number.isInteger(value) || value >= 100 ? countText(value) : value.toPrecision(2));
   return unit && !UNITS[unit] ? `${text} ${unit}` : text;
 }
 
-/** Where a metric is summed up: a name of its own, which none of the sums has that are here already. @param {Metric} metric */
+/** Return the field of Cost in which a metric is summed, a name that differs from the built-in fields. @param {Metric} metric */
 export function sumName({ name, values }) {
   return values ? `metric ${name}` : name;
 }
 
-/** Adds up one trace. */
+/** Costs of one trace. */
 export class Totals {
   /** @param {import("./trace.js").Trace} trace */
   constructor(trace) {
     this.trace = trace;
     this.time = this.#times();
     this.slotTimes = trace.layout.slots.map((slot) => slot.nodes.reduce((sum, node) => sum + this.time[node], 0));
-    /** @type {Metric[]} those of which there are values */ this.metrics = trace.metrics.filter(({ name }) => name !== "time" || this.clock);
+    /** @type {Metric[]} the metrics that have values */ this.metrics = trace.metrics.filter(({ name }) => name !== "time" || this.clock);
     this.own = this.metrics.filter(({ values }) => values).map((metric) => [sumName(metric), metric.values]);
-    /** how many decisions had changed the graph where `boxes` are of, −1 of none */ this.changes = -1;
+    /** number of decisions that had changed the graph when `boxes` was computed, −1 before */ this.changes = -1;
     /** @type {Cost[]} */ this.boxes = [];
     /** the recorded readers of each node, found when first asked for @type {RowIndex | undefined} */ this.readers = undefined;
-    /** @type {Set<number>} nodes whose values are handed on inside a kernel at the position, and not written */ this.inner = new Set();
+    /** @type {Set<number>} nodes whose values are passed on inside a kernel at the position and not written */ this.inner = new Set();
   }
 
-  /** Where the times come from: "measured" by a run, "estimated" by the plan, "" where there is neither. */
+  /** Source of the times: "measured" by a run, "estimated" by the plan, "" without either. */
   get clock() {
     return this.trace.steps.length ? "measured" : this.trace.kernels.length ? "estimated" : "";
   }
 
-  /** The metrics as the costs of a box list them: the time of a run is last of those that explorer has itself. */
+  /** Return the metrics in the order of a box's cost table: built-in metrics, with the time last, then added metrics. */
   inOrderOfCosts() {
     const own = this.metrics.filter(({ values }) => !values);
     return [...own.filter(({ name }) => name !== "time"), ...own.filter(({ name }) => name === "time"), ...this.metrics.filter(({ values }) => values)];
   }
 
-  /** The heading of a metric: a time says where it comes from. @param {Metric} metric */
+  /** Return the heading of a metric; the heading of a time includes its source. @param {Metric} metric */
   heading({ name, row, values }) {
     if (values) return row || name;
     return name === "time" ? `${this.clock} time` : name;
   }
 
-  /** µs of each node; a kernel's time is shared among its nodes by their flops, or is its result's where they have none. */
+  /** Return the µs of each node. A kernel's time is divided among its nodes in proportion to their flops, or assigned to its result if they have none. */
   #times() {
     const { trace } = this;
     const time = new Float64Array(trace.count);
@@ -127,7 +127,7 @@ export class Totals {
     return -1;
   }
 
-  /** The cost of a node by itself at the position that `at` was asked for last, its time left out. @param {number} node @returns {Cost} */
+  /** Return the cost of a single node, without its time, at the position of the last call of `at`. @param {number} node @returns {Cost} */
   node(node) {
     const { kind, flops, bytes } = this.trace.nodes;
     const { parameters, weights, others } = this.trace.recording.leaves;
@@ -144,10 +144,10 @@ export class Totals {
     };
   }
 
-  /** The costs of every box when `position` decisions are taken, in the order of the boxes. @returns {Cost[]} */
+  /** Return the costs of all boxes after `position` decisions, in the order of the boxes. @returns {Cost[]} */
   at(position) {
     const { trace } = this;
-    // Most decisions are declined, and change nothing.
+    // Most decisions are declined and change nothing.
     const changes = trace.changesUntil(position);
     if (changes === this.changes) return this.boxes;
     this.changes = changes;
@@ -158,10 +158,10 @@ export class Totals {
       if (trace.boxOf[index] < 0) return;
       const box = this.boxes[trace.boxOf[index]];
       for (const node of slot.nodes) if (trace.exists(node, position)) add(box, this.node(node));
-      // The run is that of the final graph: its time stands where it will be spent, at every position.
+      // A run belongs to the final graph, so its times are shown at their final slots at every position.
       box.time += this.slotTimes[index];
     });
-    // Each box after those inside it, so that one addition a box is enough.
+    // Visit inner boxes first, so that one addition for each box is enough.
     for (const box of this.#insideOut()) if (boxes[box].parent >= 0) add(this.boxes[boxes[box].parent], this.boxes[box]);
     return this.boxes;
   }

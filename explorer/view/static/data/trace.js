@@ -1,4 +1,4 @@
-// Recording with the lookups that views need.
+// Recording with the lookup tables that views need.
 
 import { RowIndex } from "./row_index.js";
 import { Substitutions } from "./substitutions.js";
@@ -6,11 +6,11 @@ import { unpack } from "./unpack.js";
 
 /**
  * @typedef {{ends: number[], kernels: number[][], merges: number[], outlined: number[], opens: [number, number, number][], rows: [number, number, string][]}} Replay
- *   the rules of a story, applied: see view/payload/view_payload.py
- * @typedef {{text: string, node: number, isCode?: boolean, isTitle?: boolean}} Fragment a piece of a sentence; node −1 is text, isTitle: the user's
+ *   precomputed tables for replaying the decisions: see view/payload/view_payload.py
+ * @typedef {{text: string, node: number, isCode?: boolean, isTitle?: boolean}} Fragment a piece of a sentence; node −1: plain text; isTitle: written by the user
  */
 
-/** A recording and its layout, indexed. Node ids, decision numbers and positions are those of record/rows.py. */
+/** Recording and layout with indices. Node ids, decision numbers and positions are as in record/rows.py. */
 export class Trace {
   /** @param {{recording: any, layout: any, replay: any, heat: any, options: any}} payload */
   constructor(payload) {
@@ -39,14 +39,14 @@ export class Trace {
   }
 
   #decisionsOf = new Map();
-  /** @type {RowIndex[]} rows of declined edges of each decision: those with places, and the others */ #declined = [];
+  /** @type {RowIndex[]} rows of declined edges of each decision: the ones with operand positions, and the others */ #declined = [];
   /** @type {Map<number, string[]>} */ #outputNames = new Map();
   /** @type {Map<number, [number, string][]>} */ #rows = new Map();
   /** @type {RowIndex | undefined} */ #rowsAt = undefined;
   /** @type {Int32Array | undefined} */ #changes = undefined;
 
   #indexSlots() {
-    /** slot → the box that it stands in */
+    /** slot → the box that contains it */
     this.boxOf = new Int32Array(this.layout.slots.length).fill(-1);
     this.layout.boxes.forEach((box, index) => {
       for (const item of box.items) if (item.slot !== undefined) this.boxOf[item.slot] = index;
@@ -86,14 +86,14 @@ export class Trace {
     const byDecision = (rows) => new RowIndex(this.decisions.length, (enter) => rows.forEach(([decision], row) => enter(decision, row)));
     this.#declined = [byDecision(edges), byDecision(readers)];
     const { born, gone } = this.nodes;
-    /** decision → the nodes that it produced or took away */
+    /** decision → the nodes that it produced or removed */
     this.changedBy = new RowIndex(this.decisions.length, (enter) => {
       born.forEach(enter);
       gone.forEach(enter);
     });
   }
 
-  /** The values that are written and read again because of the declined ones of some decisions: [operand, reader]. @param {number} first @param {number} last @returns {[number, number][]} */
+  /** Return the values, as [operand, reader], that are written and read again because decisions in a range were declined. @param {number} first @param {number} last @returns {[number, number][]} */
   declinedEdges(first, last) {
     const { declined_edges: edges, declined_readers: readers } = this.recording;
     const [placed, plain] = [edges, readers].map((rows, table) => [...this.#declined[table].between(first, last)].map((row) => rows[row]));
@@ -105,75 +105,75 @@ export class Trace {
     return [...ends, ...plain.map(([, operand, reader]) => /** @type {[number, number]} */ ([operand, reader]))];
   }
 
-  /** The decisions whose subject or product is a node, in order. */
+  /** Return the decisions whose subject or product is a node, in order. */
   decisionsOf(node) {
     return this.#decisionsOf.get(node) ?? [];
   }
 
-  /** The name of a node in a sentence. */
+  /** Return the name of a node in a sentence. */
   label(node) {
     return this.nodes.label[node];
   }
 
-  /** The name of a node behind the variable that its value was given to, "h = tanh". */
+  /** Return the name of a node, preceded by the variable that its value was assigned to: "h = tanh". */
   namedLabel(node) {
     const variable = this.variable(node);
     return variable ? `${variable} = ${this.label(node)}` : this.label(node);
   }
 
-  /** The variable of the user's program that a node's value was given to, or "". @param {number} node */
+  /** Return the variable of the user's program that a node's value was assigned to, or "". @param {number} node */
   variable(node) {
     return this.recording.variables?.[node] ?? "";
   }
 
-  /** The names that a model's file has for a node as an output. @param {number} node @returns {string[]} */
+  /** Return a node's names as an output in a model's file. @param {number} node @returns {string[]} */
   outputNames(node) {
     return this.#outputNames.get(node) ?? [];
   }
 
-  /** How many recorded values were assigned to a variable of this name. @param {string} name */
+  /** Count the recorded values that were assigned to a variable of this name. @param {string} name */
   valuesOf(name) {
     return Object.entries(this.recording.variables ?? {}).filter(([node, each]) => each === name && this.nodes.born[node] < 0).length;
   }
 
-  /** "32×64 float32", "batch=32×64 float32", "scalar float32", "(2×2 float32, 3 int64)". @param {number} row a row of types */
+  /** Format a type: "32×64 float32", "batch=32×64 float32", "scalar float32", "(2×2 float32, 3 int64)". @param {number} row a row of types */
   typeText(row) {
     return this.shapeText(row) + this.recording.types[row].text;
   }
 
-  /** "32×64", "batch=32×64", and "" of a type without one shape. @param {number} row a row of types */
+  /** Format the shape of a type, "32×64" or "batch=32×64", "" if it has no single shape. @param {number} row a row of types */
   shapeText(row) {
     const { shape, named } = this.recording.types[row];
     return named ?? shape.join("×");
   }
 
-  /** The formula of a node, "x + b", or "" where its operation says it. @param {number} node */
+  /** Return the formula of a node, "x + b", or "" if the name of its operation suffices. @param {number} node */
   formula(node) {
     const { slots, texts } = this.layout;
     const slot = slots[this.slotOf[node]];
     return slot ? texts[slot.text[this.placeOf[node]]][4] : "";
   }
 
-  /** "In[3] line 2", or "" where unknown. */
+  /** Return the source location of a node, "In[3] line 2", or "" if it is unknown. */
   sourceText(node) {
     const source = this.recording.sources[this.nodes.source[node]];
     return source?.place ?? "";
   }
 
-  /** Where a node stands: "layer1 / conv2 / add", or where there is no scope "In[3] line 2 · add". */
+  /** Return the location of a node: "layer1 / conv2 / add" or, without a scope, "In[3] line 2 · add". */
   whereText(node) {
     const [scopes, place, label] = [this.scopePath(node), this.sourceText(node), this.namedLabel(node)];
     return scopes.length ? [...scopes, ...(scopes.at(-1) === label ? [] : [label])].join(" / ") : [place, label].filter(Boolean).join(" · ");
   }
 
-  /** Where a decision's first subject stands, "" of a decision about the whole plan. @param {number} index */
+  /** Return the location of a decision's first subject, "" for a decision about the whole plan. @param {number} index */
   decisionPlace(index) {
     const { subjects, produced } = this.decisions[index];
     const [node = -1] = [...subjects, ...produced];
     return node < 0 ? "" : this.whereText(node);
   }
 
-  /** The scopes around a node, from the outside in. */
+  /** Return the scopes around a node, outermost first. */
   scopePath(node) {
     const path = [];
     const scopes = this.recording.scopes;
@@ -183,7 +183,7 @@ export class Trace {
     return path;
   }
 
-  /** The sentence of a decision. @param {number} index @returns {Fragment[]} */
+  /** Return the sentence of a decision. @param {number} index @returns {Fragment[]} */
   sentence(index) {
     const { reason, facts } = this.decisions[index];
     const marks = this.recording.marks[index];
@@ -195,23 +195,23 @@ export class Trace {
     });
   }
 
-  /** A fact: a text, a node, or several of both. @param {string | number | (string | number)[]} value @returns {Fragment[]} */
+  /** Return the fragments of a fact: a string, a node or several of both. @param {string | number | (string | number)[]} value @returns {Fragment[]} */
   fact(value, isCode = false, marks = {}) {
     if (Array.isArray(value)) return value.flatMap((part) => this.fact(part, isCode, marks));
     return [typeof value === "number" ? { text: this.label(value) + (marks[value] ?? ""), node: value, isCode } : { text: value, node: -1, isCode }];
   }
 
-  /** The sentence of a decision as plain text. @param {number} index */
+  /** Return the sentence of a decision as plain text. @param {number} index */
   plainSentence(index) {
     return this.sentence(index).map(({ text }) => text).join("");
   }
 
-  /** Node → the node that replaces it after `position` decisions; the next call changes it. @returns {Int32Array} */
+  /** Return an array from nodes to their replacements after `position` decisions; the next call overwrites it. @returns {Int32Array} */
   resolver(position) {
     return this.substitutions.at(position);
   }
 
-  /** How many decisions have changed the graph at a position: where two have as many, its nodes and their operands are the same, and so are its kernels. @param {number} position */
+  /** Count the decisions that have changed the graph at a position. Positions with equal counts have the same nodes, operands and kernels. @param {number} position */
   changesUntil(position) {
     this.#changes ??= this.#countChanges();
     return this.#changes[position];
@@ -234,26 +234,26 @@ export class Trace {
     return node;
   }
 
-  /** The first node that holds a NaN, −1 where there is none. @returns {number} */
+  /** First node whose value contains a NaN, −1 if there is none. @returns {number} */
   get firstNaN() {
     return this.recording.first_nan;
   }
 
-  /** Whether a box stands for one operator of a file. @param {number} index */
+  /** Whether a box represents one operator of a file. @param {number} index */
   isOperator(index) {
     const { type, items } = this.layout.boxes[index];
     return type !== "" && items.every((item) => item.slot !== undefined);
   }
 
-  /** Whether a node exists when `position` decisions are taken. */
+  /** Whether a node exists after `position` decisions. */
   exists(node, position) {
     const { born, gone } = this.nodes;
     return born[node] < position && (gone[node] < 0 || gone[node] >= position);
   }
 
   /**
-   * The node in a slot after `position` decisions: [node, whether it is a ghost]; −1 if it is empty.
-   * Ghosts are those of one stage, whose first decision is `first`.
+   * Return the node in a slot after `position` decisions: [node, whether it is a ghost]; node −1 if the slot is empty.
+   * Ghosts are nodes removed since decision `first`, the first one of the stage.
    * @returns {[number, boolean]}
    */
   standing(slot, position, first) {
@@ -265,17 +265,17 @@ export class Trace {
     return [ghost, true];
   }
 
-  /** The text of a closed box at a position, "" while it holds nodes of its own. @param {number} box @param {number} position */
+  /** Return the text of a closed box at a position, "" while it contains nodes. @param {number} box @param {number} position */
   rowText(box, position) {
     return this.#rows.get(box)?.filter(([first]) => first <= position).at(-1)?.[1] ?? "";
   }
 
-  /** The closed boxes that say something else from a position on. @param {number} position */
+  /** Return the closed boxes whose text changes at a position. @param {number} position */
   rowsAt(position) {
     return this.#rowsAt.of(position);
   }
 
-  /** Bytes planned to be live while a kernel runs. */
+  /** Return the live bytes while a kernel runs: as run if it ran, else as planned. */
   live(kernel) {
     const step = this.stepOf.get(kernel);
     return step === undefined ? this.kernels[kernel].live : this.steps[step].live;

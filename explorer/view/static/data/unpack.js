@@ -1,10 +1,10 @@
-// Packed tables (view/payload/columns.py) back to rows.
+// Unpacking of tables packed by view/payload/columns.py.
 
 const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const VALUES = new Uint8Array(128);
 for (let value = 0; value < DIGITS.length; value++) VALUES[DIGITS.charCodeAt(value)] = value;
 
-/** The value of a packed form; nothing of it is changed. @param {any} value */
+/** Return the value of a packed form, which is not modified. @param {any} value */
 export function unpack(value) {
   if (value === null || typeof value !== "object") return value;
   if (Array.isArray(value)) return value.map(unpack);
@@ -24,7 +24,7 @@ export function unpack(value) {
   return plain;
 }
 
-/** A name of a file is a key like any other, even the one that would change the prototype of the object. */
+/** Set a key that may be any name from a file, even "__proto__", which must not change the object's prototype. */
 function set(object, key, value) {
   if (key === "__proto__") Object.defineProperty(object, key, { value, enumerable: true, configurable: true, writable: true });
   else object[key] = value;
@@ -78,7 +78,7 @@ function deltas(text) {
   for (let place = 0; place < text.length; place++) {
     const value = VALUES[text.charCodeAt(place)];
     rest += scale * (value & 31);
-    // Not shifts: differences may have more than 32 bits.
+    // No bit shifts, because differences may have more than 32 bits.
     scale *= 32;
     if (value < 32) {
       sum += rest % 2 ? -(rest + 1) / 2 : rest / 2;

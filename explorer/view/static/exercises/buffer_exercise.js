@@ -1,4 +1,4 @@
-// Predicting buffers: they are hidden, and a reader says which place in memory a result takes.
+// Exercise on buffers: they are hidden, and the reader predicts the buffer of each result.
 
 import { keyButton, listed, Series } from "./exercise.js";
 import { bytesText, grouped } from "../data/number_format.js";
@@ -6,10 +6,10 @@ import { html } from "../dom.js";
 
 const HOW = "Click the value whose place it takes, or the result itself where it needs a new place.";
 
-/** A choice that is no buffer of the plan so far. */
+/** The choice of a buffer that the plan has not used so far. */
 const NEW = -1;
 
-/** Questions on the results that have a buffer, in the order in which they are written. @extends {Series<number>} */
+/** Questions about the results that have a buffer, in the order in which they are written. @extends {Series<number>} */
 export class BufferExercise extends Series {
   /** @param {import("../view.js").View} view */
   constructor(view) {
@@ -20,17 +20,17 @@ export class BufferExercise extends Series {
 
   /** @type {Map<string, number>} */ #namesakes = new Map();
 
-  /** The kernels that are asked about. */
+  /** Kernels of the questions. */
   get questions() {
     return this.kernels;
   }
 
-  /** All buffers up to the open question's are shown. */
+  /** Return the initial moment; the buffers before the open question are shown. */
   start() {
     return { ...super.start(), placed: this.open ?? this.view.trace.kernels.length };
   }
 
-  /** The last value that was written to each buffer before a kernel: buffer → kernel. @param {number} kernel @returns {Map<number, number>} */
+  /** Return a map from buffers to the kernels that last wrote to them before a kernel. @param {number} kernel @returns {Map<number, number>} */
   #occupants(kernel) {
     return new Map(this.kernels.filter((each) => each < kernel).map((each) => [this.#buffer(each), each]));
   }
@@ -39,12 +39,12 @@ export class BufferExercise extends Series {
     return this.view.trace.kernels[kernel].buffer;
   }
 
-  /** The node that gives a kernel's result. @param {number} kernel */
+  /** Return the node of a kernel's result. @param {number} kernel */
   #result(kernel) {
     return this.view.trace.kernels[kernel].nodes.at(-1);
   }
 
-  /** The name of a kernel's result, with its number where another one is called so, too. @param {number} kernel */
+  /** Return the name of a kernel's result, with its number if the name is not unique. @param {number} kernel */
   #name(kernel) {
     const { trace } = this.view;
     if (!this.#namesakes.size) for (const { nodes } of trace.kernels) this.#namesakes.set(trace.label(nodes.at(-1)), (this.#namesakes.get(trace.label(nodes.at(-1))) ?? 0) + 1);
@@ -52,19 +52,19 @@ export class BufferExercise extends Series {
     return this.#namesakes.get(name) > 1 ? `${name} (${grouped(kernel + 1)})` : name;
   }
 
-  /** The right answer for a kernel: the buffer that it takes, NEW for one that no kernel before it has. @param {number} kernel */
+  /** Return the right answer for a kernel: its buffer, or NEW if no earlier kernel has this buffer. @param {number} kernel */
   #right(kernel) {
     return this.#occupants(kernel).has(this.#buffer(kernel)) ? this.#buffer(kernel) : NEW;
   }
 
-  /** The kernel after which a value is dead, or the number of kernels. @param {number} kernel */
+  /** Return the kernel after which a value is dead, or the number of kernels. @param {number} kernel */
   #end(kernel) {
     const { freedBy, kernels } = this.view.trace;
     const freed = freedBy[this.#result(kernel)];
     return freed < 0 ? kernels.length : freed;
   }
 
-  /** The kernels after another one that read its value. @param {number} kernel @param {number} from */
+  /** Return the kernels from `from` on that read a kernel's value. @param {number} kernel @param {number} from */
   #readers(kernel, from) {
     const { trace } = this.view;
     const [final, result] = [trace.resolver(this.view.now.position), this.#result(kernel)];
@@ -72,7 +72,7 @@ export class BufferExercise extends Series {
     return trace.kernels.flatMap((each, index) => (index >= from && reads(each) ? [index] : []));
   }
 
-  /** Why a buffer cannot be taken by a kernel, "" where it can. @param {number} buffer @param {number} kernel */
+  /** Explain why a kernel cannot use a buffer; return "" if it can. @param {number} buffer @param {number} kernel */
   #obstacle(buffer, kernel) {
     const { trace } = this.view;
     const occupant = this.#occupants(kernel).get(buffer);
@@ -87,7 +87,7 @@ export class BufferExercise extends Series {
     return size < bytes ? `buffer ${buffer} is free, but has only ${bytesText(size)} of the ${bytesText(bytes)}` : "";
   }
 
-  /** The sentence about a kernel's place, and why it takes that one. @param {number} kernel */
+  /** Return the sentence about a kernel's buffer and the reason for it. @param {number} kernel */
   #solution(kernel) {
     const { trace } = this.view;
     const [name, buffer, right] = [this.#name(kernel), this.#buffer(kernel), this.#right(kernel)];
@@ -110,7 +110,7 @@ export class BufferExercise extends Series {
     return this.#readers(kernel, end).includes(end) ? `${this.#name(end)} was the last to read it` : "nothing reads it any more";
   }
 
-  /** The plan's own sentence about a result in a buffer. @param {number} kernel */
+  /** Return the plan's recorded sentence about a result in a buffer. @param {number} kernel */
   #recorded(kernel) {
     const { trace, timeline } = this.view;
     const { first, last } = timeline.stages[this.stage];
@@ -120,7 +120,7 @@ export class BufferExercise extends Series {
     return decision === undefined ? "" : trace.plainSentence(decision);
   }
 
-  /** Why a choice is wrong. @param {number} choice a buffer, or NEW @param {number} kernel */
+  /** Explain why a choice is wrong. @param {number} choice a buffer, or NEW @param {number} kernel */
   #against(choice, kernel) {
     const { trace } = this.view;
     const right = this.#right(kernel);
@@ -141,14 +141,14 @@ export class BufferExercise extends Series {
     return `${free}, but of equal ones the plan takes the first, or the one that the kernels before ${name} in its chain gave back.`;
   }
 
-  /** Whether results are packed into one piece of memory, where buffers may lie over each other. */
+  /** Whether results are packed into one block of memory, in which buffers may overlap. */
   get #isPacked() {
     const { trace, timeline } = this.view;
     const { first, last } = timeline.stages[this.stage];
     return trace.decisions.slice(first, last).some(({ code }) => code === "packed");
   }
 
-  /** Take an answer: a value whose place is taken, or the result itself. @param {string} key "n7", "b2" or "" */
+  /** Handle an answer: a value whose buffer is reused, or the result itself for a new buffer. @param {string} key "n7", "b2" or "" */
   take(key) {
     const { view, open: kernel } = this;
     if (!key || kernel === undefined) return;
@@ -166,7 +166,7 @@ export class BufferExercise extends Series {
     this.choose(this.#buffer(owner));
   }
 
-  /** Say which place the open question's result takes. @param {number} choice a buffer, or NEW */
+  /** Answer the open question with a buffer. @param {number} choice a buffer, or NEW */
   choose(choice) {
     const { open: kernel } = this;
     if (kernel === undefined) return;
@@ -176,14 +176,14 @@ export class BufferExercise extends Series {
     else this.say(`No. ${this.#against(choice, kernel)}`, "declined");
   }
 
-  /** No: none of the places that others had; yes: one of them, which is asked for. @param {boolean} isYes */
+  /** Handle "no", a new buffer, or "yes", a reused buffer, and then ask which one. @param {boolean} isYes */
   judge(isYes) {
     if (isYes) this.say("Which one? Click the value whose place it takes.", "");
     else this.choose(NEW);
     return true;
   }
 
-  /** Show the place of the open question's result. */
+  /** Show the buffer of the open question's result. */
   reveal() {
     const { open: kernel } = this;
     if (kernel === undefined) return;
@@ -191,7 +191,7 @@ export class BufferExercise extends Series {
     this.ask(this.at + 1, `Shown: ${this.#solution(kernel)}`);
   }
 
-  /** Mark the values whose places are free. */
+  /** Mark the values whose buffers are free. */
   hint() {
     const { open: kernel } = this;
     if (kernel === undefined) return;
@@ -225,7 +225,7 @@ export class BufferExercise extends Series {
     return this.line("The buffers are hidden.", this.open === undefined ? "" : this.#question());
   }
 
-  /** Content of the panel: the question, the places that there are, the score, and the results placed so far. */
+  /** Return the panel's content: the question, the existing buffers, the score, and the results answered so far. */
   content() {
     const { open, answers } = this;
     const isOpen = open !== undefined;
@@ -243,7 +243,7 @@ export class BufferExercise extends Series {
     return parts;
   }
 
-  /** The places that there are, each with the value written there last. @param {number} kernel */
+  /** Return a table of the existing buffers, each with the value written to it last. @param {number} kernel */
   #places(kernel) {
     const { buffers } = this.view.trace.recording.schedule;
     const table = html("dl", { class: "ex-facts ex-places", "aria-label": "places so far" });

@@ -1,4 +1,4 @@
-// Exercises: the decisions of a stage are hidden, and a reader predicts them; a score counts the questions that were right at once.
+// Exercises: the decisions of a stage are hidden, and the reader predicts them. The score counts the questions answered correctly at the first attempt.
 
 import { heading, nodeList } from "../panel/elements.js";
 import { grouped } from "../data/number_format.js";
@@ -7,26 +7,26 @@ import { around } from "../scene/outlines.js";
 
 /**
  * @typedef {{slots: Map<number, string>, edges?: Set<string>, veiled?: Set<string>}} Asked
- *   the marks of a question: the slots and the edges that it is about, and edges that would give the answer away
+ *   the marks of a question: its slots and edges, and the edges that would reveal the answer
  * @typedef {{title: string, about: string, question?: string, how?: string, acts: (Node | string)[], caption: string, rows: [string, string, string][]}} Sheet
- *   content of the panel; rows: [key, question, answer], the last one first
+ *   the panel's content; rows: [key, question, answer], the last one first
  */
 
-/** px around the nodes that a question is about. */
+/** px around the nodes of a question. */
 const MARGIN = 22;
 
-/** Questions on one stage of one view. */
+/** Questions about one stage of one view. */
 export class Exercise {
-  /** @param {import("../view.js").View} view @param {number} stage −1 where it has nothing to ask */
+  /** @param {import("../view.js").View} view @param {number} stage −1 if there are no questions */
   constructor(view, stage) {
     this.view = view;
     this.stage = stage;
     this.clear();
   }
 
-  /** Forget all answers. */
+  /** Clear all answers. */
   clear() {
-    /** @type {Map<number, boolean>} questions that were asked → whether the first answer was right, and unaided */ this.answers = new Map();
+    /** @type {Map<number, boolean>} question that was asked → whether the first answer was right and given without a hint */ this.answers = new Map();
     /** the response to the last answer @type {{text: string, verdict: string} | null} */ this.answer = null;
     this.hinted = false;
   }
@@ -35,17 +35,17 @@ export class Exercise {
     return this.stage >= 0;
   }
 
-  /** Questions that were right at once. */
+  /** Number of questions answered correctly at the first attempt. */
   get right() {
     return [...this.answers.values()].filter(Boolean).length;
   }
 
-  /** Count an answer, the first one to each question. @param {number} question @param {boolean} isRight */
+  /** Record an answer if it is the first one to its question. @param {number} question @param {boolean} isRight */
   note(question, isRight) {
     if (!this.answers.has(question)) this.answers.set(question, isRight);
   }
 
-  /** Say whether an answer is right, and why. @param {string} text @param {string} verdict */
+  /** Show the response to an answer. @param {string} text @param {string} verdict */
   say(text, verdict) {
     this.answer = { text, verdict };
     this.view.show();
@@ -55,67 +55,67 @@ export class Exercise {
     return `${grouped(this.right)} of ${grouped(this.answers.size)} right at once.`;
   }
 
-  /** The moment at which nothing is answered. @returns {import("../data/timeline.js").Moment} */
+  /** Return the moment before the first answer. @returns {import("../data/timeline.js").Moment} */
   start() {
     return this.view.now;
   }
 
-  /** A moment of this exercise as it is shown, its answers hidden. @param {import("../data/timeline.js").Moment} moment */
+  /** Return a moment of this exercise with its answers hidden. @param {import("../data/timeline.js").Moment} moment */
   framed(moment) {
     return moment;
   }
 
-  /** The line over the canvas, in the place of a moment's sentence: it is read out. @returns {{place: string, verdict: string, fragments: import("../data/trace.js").Fragment[]}} */
+  /** Return the line above the canvas, shown instead of a moment's sentence and read aloud by screen readers. @returns {{place: string, verdict: string, fragments: import("../data/trace.js").Fragment[]}} */
   saying() {
     return { place: "", verdict: "", fragments: [] };
   }
 
-  /** Content of the panel. @returns {Element[]} */
+  /** Return the panel's content. @returns {Element[]} */
   content() {
     return [];
   }
 
-  /** The slots and edges of the open question; nothing is marked where the reader looks for it. @returns {Asked | undefined} */
+  /** Return the slots and edges of the open question, undefined if the reader has to find them. @returns {Asked | undefined} */
   marked() {
     return undefined;
   }
 
-  /** Bring the nodes of the question into sight. */
+  /** Scroll the nodes of the question into view. */
   seek() {
     const { placement, camera } = this.view;
     const rects = [...(this.marked()?.slots ?? [])].filter(([, mark]) => mark === "asked").map(([slot]) => placement.shows(slot)).filter(Boolean);
     if (rects.length) camera.reveal(around(rects, MARGIN));
   }
 
-  /** Help with the open question. */
+  /** Give a hint on the open question. */
   hint() {}
 
-  /** Answer by yes or no, where that is the question; false where it is not. @param {boolean} _isYes @returns {boolean} */
+  /** Handle "yes" or "no"; return false if the question is not a yes-or-no question. @param {boolean} _isYes @returns {boolean} */
   judge(_isYes) {
     return false;
   }
 
-  /** Take an item that was clicked on the canvas, or chosen by Enter. @param {string} _key "n7", "b2" or "" @param {string} _edge the edge that was clicked, or "" */
+  /** Handle an item that was clicked on the canvas or chosen by Enter. @param {string} _key "n7", "b2" or "" @param {string} _edge the edge that was clicked, or "" */
   take(_key, _edge) {}
 
-  /** Go to another question by the keys for a step; false where a step goes to another moment. @param {number} _by @returns {boolean} */
+  /** Go to another question with the step keys; return false if a step changes the moment instead. @param {number} _by @returns {boolean} */
   step(_by) {
     return false;
   }
 
-  /** Whether a moment is one of this exercise. @param {import("../data/timeline.js").Moment} moment */
+  /** Whether a moment belongs to this exercise. @param {import("../data/timeline.js").Moment} moment */
   keeps(moment) {
     return moment.stage === this.stage && !moment.whole;
   }
 
-  /** The sentence about a box in which a node is to be clicked. @param {string} key "b2" */
+  /** Return the sentence asking the reader to choose a node inside a box. @param {string} key "b2" */
   boxed(key) {
     const { trace, placement } = this.view;
     const box = Number(key.slice(1));
     return `${trace.layout.boxes[box].text[0]} is a box: ${placement.composed.has(box) ? "choose a node in it" : "open it by a double click, or by +, and choose a node in it"}.`;
   }
 
-  /** The panel: the task, the response to the last answer, the score, and the questions answered so far. @param {Sheet} sheet */
+  /** Return the panel's content: the task, the response to the last answer, the score, and the questions answered so far. @param {Sheet} sheet */
   sheet({ title, about, question = "", how = "", acts, caption, rows }) {
     const { answer, answers, view } = this;
     const known = new Map(rows.map(([key, ...texts]) => [key, texts]));
@@ -133,14 +133,14 @@ export class Exercise {
   }
 }
 
-/** Questions that are asked one after the other at one moment: a step shows the answer, a step back asks the one before again. @template Question */
+/** Questions asked in sequence at one moment: a step forward shows the answer, a step back repeats the previous question. @template Question */
 export class Series extends Exercise {
   clear() {
     super.clear();
-    /** the open question's place */ this.at = 0;
+    /** index of the open question */ this.at = 0;
   }
 
-  /** All questions, in the order in which they are asked. @returns {Question[]} */
+  /** All questions in order. @returns {Question[]} */
   get questions() {
     return [];
   }
@@ -153,7 +153,7 @@ export class Series extends Exercise {
   /** Answer the open question. */
   reveal() {}
 
-  /** No other moment is one of it: all others show the answers. */
+  /** Return false, because all other moments show the answers. */
   keeps() {
     return false;
   }
@@ -178,7 +178,7 @@ export class Series extends Exercise {
     this.seek();
   }
 
-  /** The line over the canvas, in the place of a moment's sentence: it is read out. @param {string} hidden the part that is not shown @param {string} question */
+  /** Return the line above the canvas, shown instead of a moment's sentence and read aloud by screen readers. @param {string} hidden sentence on the hidden part @param {string} question */
   line(hidden, question) {
     const { questions, answers } = this;
     const all = grouped(questions.length);
@@ -189,13 +189,13 @@ export class Series extends Exercise {
   }
 }
 
-/** "a", "a and b", "a, b and c". @param {string[]} names */
+/** Format names as "a", "a and b", "a, b and c". @param {string[]} names */
 export function listed(names) {
   const unique = [...new Set(names)];
   return unique.length > 1 ? `${unique.slice(0, -1).join(", ")} and ${unique.at(-1)}` : unique[0];
 }
 
-/** Show a moment at whose step a view may stand already. @param {import("../view.js").View} view @param {import("../data/timeline.js").Moment} moment */
+/** Show a moment even if the view is at its step already. @param {import("../view.js").View} view @param {import("../data/timeline.js").Moment} moment */
 export function stand(view, moment) {
   view.now = moment;
   view.callbacks.onMoment?.(moment);
@@ -203,7 +203,7 @@ export function stand(view, moment) {
   view.callbacks.onState?.({ step: moment.step, stage: view.stageName });
 }
 
-/** A line of the panel that acts as a key does. */
+/** Make a button of the panel that does the same as a key. */
 export function keyButton(text, key, click) {
   return html("button", { class: "ex-link", type: "button", click }, text, " ", html("kbd", {}, key));
 }

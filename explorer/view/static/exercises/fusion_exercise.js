@@ -1,4 +1,4 @@
-// Predicting fusion: a reader says of an edge whether both its ends will run as one kernel.
+// Exercise on fusion: the reader predicts whether both ends of an edge will run as one kernel.
 
 import { Exercise, keyButton } from "./exercise.js";
 import { grouped } from "../data/number_format.js";
@@ -11,14 +11,14 @@ import { html } from "../dom.js";
 
 const HOW = "Or ask about another edge: click it, or one of its nodes.";
 
-/** Questions on the edges that the recording knows a decision about. */
+/** Questions about the edges with a recorded decision. */
 export class FusionExercise extends Exercise {
   /** @param {import("../view.js").View} view */
   constructor(view) {
     const { groups } = view.trace.recording;
     const kernels = groups.filter(({ kind }) => kind === "kernel").map(({ decision }) => decision);
     super(view, view.timeline.stages.findIndex(({ first, last }) => kernels.some((decision) => first <= decision && decision < last)));
-    /** @type {Question | null} the edge that a reader asked for */ this.chosen = null;
+    /** @type {Question | null} the edge that the reader chose */ this.chosen = null;
   }
 
   /** @type {Question[] | undefined} */ #known = undefined;
@@ -29,7 +29,7 @@ export class FusionExercise extends Exercise {
     this.chosen = null;
   }
 
-  /** All questions, in the order in which the planner settles them: of an edge that several decisions are about, the one that fuses it, else the last. @returns {Question[]} */
+  /** All questions in the planner's order. If an edge has several decisions, the one that fuses it counts, else the last. @returns {Question[]} */
   get questions() {
     this.#known ??= this.#find();
     return this.#known;
@@ -57,23 +57,23 @@ export class FusionExercise extends Exercise {
     return [...questions.values()].sort((a, b) => a.decision - b.decision);
   }
 
-  /** The graph before anything is fused. */
+  /** Return the moment before anything is fused. */
   start() {
     return this.view.timeline.undecided(this.stage);
   }
 
-  /** The question whose decision comes next, undefined after the last. */
+  /** Question of the next decision, undefined after the last. */
   get upcoming() {
     const { position } = this.view.now;
     return this.questions.find(({ decision }) => decision >= position && !this.answers.has(decision));
   }
 
-  /** The open question: the one that a reader asked for, else the next decision's. */
+  /** Open question: the one that the reader chose, else the next decision's. */
   get open() {
     return this.chosen ?? this.upcoming;
   }
 
-  /** A moment while the later ones are hidden: an answer that was stepped over was shown, not predicted. @param {import("../data/timeline.js").Moment} moment */
+  /** Return a moment with later decisions hidden. Answers that were stepped over count as shown, not predicted. @param {import("../data/timeline.js").Moment} moment */
   framed(moment) {
     const from = this.view.now.position;
     const shown = this.questions.filter(({ decision }) => from <= decision && decision < moment.position && !this.answers.has(decision));
@@ -94,7 +94,7 @@ export class FusionExercise extends Exercise {
     this.seek();
   }
 
-  /** Say whether the ends of the open question's edge run as one kernel. @param {boolean} isFused */
+  /** Handle the prediction for the open question. @param {boolean} isFused */
   judge(isFused) {
     const { open, view } = this;
     if (!open) return true;
@@ -108,7 +108,7 @@ export class FusionExercise extends Exercise {
     return true;
   }
 
-  /** Ask about the edge that was clicked, or about the next one of a node. @param {string} key @param {string} edge */
+  /** Ask about the edge that was clicked, or the next edge of a clicked node. @param {string} key @param {string} edge */
   take(key, edge) {
     const { view } = this;
     const { trace, scene } = view;
@@ -120,7 +120,7 @@ export class FusionExercise extends Exercise {
     this.#ask(this.questions.filter(({ nodes }) => nodes.includes(node)), `The recording has no decision about an edge of ${trace.label(node)}.`);
   }
 
-  /** Open one of some questions: the first that is not settled, or the one after the open one. @param {Question[]} questions @param {string} none */
+  /** Open the first unanswered question of a list, or the one after the open one. @param {Question[]} questions @param {string} none */
   #ask(questions, none) {
     const waiting = questions.filter(({ decision }) => decision >= this.view.now.position && !this.answers.has(decision));
     if (!questions.length) return this.say(none, "");
@@ -141,7 +141,7 @@ export class FusionExercise extends Exercise {
     return this.#drawn.get(edge) ?? [];
   }
 
-  /** The drawn edges of a question's edge. @param {Question} question @returns {string[]} */
+  /** Return the drawn segments of a question's edge. @param {Question} question @returns {string[]} */
   #pieces({ nodes }) {
     const { trace, paths } = this.view;
     const [start, end] = nodes.map((node) => trace.slotOf[node]);
@@ -164,7 +164,7 @@ export class FusionExercise extends Exercise {
     return nodes.map((node) => this.view.trace.label(node)).join(" and ");
   }
 
-  /** The line over the canvas, in the place of a moment's sentence: it is read out. */
+  /** Return the line above the canvas, shown instead of a moment's sentence and read aloud by screen readers. */
   saying() {
     const { open, questions, answers } = this;
     const all = new Set(questions.map(({ decision }) => decision)).size;
@@ -178,7 +178,7 @@ export class FusionExercise extends Exercise {
     return `Will ${this.#pair(nodes)} run as one kernel? y: yes, n: no.`;
   }
 
-  /** Content of the panel: the question, the score, and the edges answered so far. */
+  /** Return the panel's content: the question, the score, and the edges answered so far. */
   content() {
     const { open, answers } = this;
     const answered = this.questions.filter(({ decision }) => answers.has(decision)).reverse();

@@ -1,4 +1,4 @@
-// Predicting gradients: their operands are hidden, and a reader says which values of the forward pass are saved for them.
+// Exercise on gradients: their operands are hidden, and the reader predicts which values of the forward pass are saved for them.
 
 import { keyButton, listed, Series } from "./exercise.js";
 import { GradientLinks } from "../scene/gradient_links.js";
@@ -6,9 +6,9 @@ import { grouped } from "../data/number_format.js";
 
 const HOW = "Click each of these values: operands, or results, of the forward pass. Then say that this is all.";
 
-/** @typedef {{node: number, backward: number[], saved: number[]}} Question a forward node, the recorded nodes of its gradient, and the values that they read of the forward pass */
+/** @typedef {{node: number, backward: number[], saved: number[]}} Question a forward node, the recorded nodes of its gradient, and the values of the forward pass that they read */
 
-/** Questions on the operations that a gradient was recorded for. @extends {Series<Question>} */
+/** Questions about the operations with a recorded gradient. @extends {Series<Question>} */
 export class GradientExercise extends Series {
   /** @param {import("../view.js").View} view */
   constructor(view) {
@@ -27,10 +27,10 @@ export class GradientExercise extends Series {
 
   clear() {
     super.clear();
-    /** @type {Set<number>} values that were clicked, and are saved */ this.clicked = new Set();
+    /** @type {Set<number>} saved values that were clicked */ this.clicked = new Set();
   }
 
-  /** All questions, from the last operation back, as a gradient goes. @returns {Question[]} */
+  /** All questions from the last operation to the first, in the direction of the gradient. @returns {Question[]} */
   get questions() {
     this.#known ??= this.#find();
     return this.#known;
@@ -49,7 +49,7 @@ export class GradientExercise extends Series {
     super.ask(place, text, verdict);
   }
 
-  /** The name of a node, with its line where another recorded one is called so, too. @param {number} node */
+  /** Return the name of a node, with its line if another recorded node has the same name. @param {number} node */
   #name(node) {
     const { trace } = this.view;
     if (!this.#namesakes.size) {
@@ -61,7 +61,7 @@ export class GradientExercise extends Series {
     return place && this.#namesakes.get(name) > 1 && !this.#gradientNodes.has(trace.slotOf[node]) ? `${name} (${place})` : name;
   }
 
-  /** How a gradient is computed, as far as it reads one of some values: "multiply reads tanh, …". @param {Question} question @param {number[]} values */
+  /** Describe which operations of a gradient read which of the values: "multiply reads tanh, …". @param {Question} question @param {number[]} values */
   #reading({ backward }, values) {
     const { trace } = this.view;
     const readers = values.map((value) => {
@@ -71,21 +71,21 @@ export class GradientExercise extends Series {
     return listed(readers);
   }
 
-  /** The operations that compute a gradient. @param {Question} question */
+  /** Describe the operations that compute a gradient. @param {Question} question */
   #computed({ backward }) {
     const names = [...new Set(backward.filter((each) => this.view.trace.nodes.kind[each] === "operation").map((each) => this.#name(each)))];
     const more = names.length > 5 ? ` and ${grouped(names.length - 5)} more` : "";
     return names.length ? `is computed by ${more ? names.slice(0, 5).join(", ") + more : listed(names)}` : "is handed on as it is";
   }
 
-  /** The sentence about the values saved for a gradient, and the operations that read them. @param {Question} question */
+  /** Return the sentence about the values saved for a gradient and the operations that read them. @param {Question} question */
   #solution(question) {
     const name = this.#name(question.node);
     if (!question.saved.length) return `The gradient of ${name} reads no value of the forward pass, so nothing is saved for it: it ${this.#computed(question)}.`;
     return `Saved for the gradient of ${name}: ${listed(question.saved.map((each) => this.#name(each)))}. It ${this.#computed(question)}; ${this.#reading(question, question.saved)}.`;
   }
 
-  /** Take an answer: a value that the gradient reads. @param {string} key "n7", "b2" or "" */
+  /** Handle an answer: a value that the gradient reads. @param {string} key "n7", "b2" or "" */
   take(key) {
     const { view, open: question } = this;
     if (!key || !question) return;
@@ -104,7 +104,7 @@ export class GradientExercise extends Series {
     this.say(`No. The gradient of ${this.#name(question.node)} does not read ${name}: it ${this.#computed(question)}.`, "declined");
   }
 
-  /** Say whether a gradient reads no more than the clicked values. @param {boolean} isYes there is more */
+  /** Handle the answer on whether the gradient reads more than the clicked values. @param {boolean} isYes whether there is more */
   judge(isYes) {
     const { open: question } = this;
     if (!question) return true;
@@ -127,7 +127,7 @@ export class GradientExercise extends Series {
     this.ask(this.at + 1, `Shown: ${this.#solution(question)}`);
   }
 
-  /** Mark the nodes that the open question's gradient is computed by, and say how many values it reads. */
+  /** Mark the nodes that compute the open question's gradient, and show how many values it reads. */
   hint() {
     const { open: question } = this;
     if (!question) return;
@@ -136,13 +136,13 @@ export class GradientExercise extends Series {
     this.say(`The gradient of ${this.#name(question.node)} ${this.#computed(question)}, and reads ${question.saved.length === 1 ? "1 value" : `${question.saved.length} values`} of the forward pass.`, "");
   }
 
-  /** Slot → the mark of a node of a gradient. */
+  /** Map from the slots of gradient nodes to their marks. */
   get #gradientNodes() {
     this.#parts ??= new Map(this.questions.flatMap(({ backward }) => backward.map((node) => [this.view.trace.slotOf[node], "veiled"])));
     return this.#parts;
   }
 
-  /** The drawn edges from the forward pass to its gradient, which are the answers. */
+  /** Drawn edges from the forward pass to its gradient, which would reveal the answers. */
   get #veiled() {
     this.#veil ??= this.#cover();
     return this.#veil;
@@ -184,7 +184,7 @@ export class GradientExercise extends Series {
     return this.line("What gradients read is hidden.", this.open ? this.#question() : "");
   }
 
-  /** Content of the panel: the question, the score, and the gradients answered so far. */
+  /** Return the panel's content: the question, the score, and the gradients answered so far. */
   content() {
     const { open, answers, questions } = this;
     const answered = questions.filter((each) => answers.has(each.node) && each !== open).reverse();

@@ -1,10 +1,10 @@
-// Predicting the order: it is hidden, and a reader says which kernel is evaluated next.
+// Exercise on the order: it is hidden, and the reader predicts which kernel is evaluated next.
 
 import { Exercise, keyButton, listed, stand } from "./exercise.js";
 import { kernelSaying } from "../controls/moment_sentence.js";
 import { counted, grouped } from "../data/number_format.js";
 
-/** The reasons for one of the ready kernels, by the codes with which the planner explains a pick. */
+/** Planner's code for the reason of a pick → the rule that chooses among the ready kernels. */
 const RULES = {
   earliest: "of the ready kernels, the one that was recorded first comes next",
   depth_first: "of the ready kernels, the one that is first in depth-first order comes next",
@@ -14,42 +14,42 @@ const RULES = {
 
 const QUESTION = "Which kernel is evaluated next? Click one of its nodes, or go to it by the arrows and press Enter.";
 
-/** No node is shown as ready; one object, so that moments that hide the same are seen to. @type {number[]} */
+/** Shared empty list of ready nodes; one object, so that moments with equal hidden parts compare as equal. @type {number[]} */
 const NONE = [];
 
-/** Questions on the kernels of one view, in their order. */
+/** Questions about the order of one view's kernels. */
 export class OrderExercise extends Exercise {
   /** @param {import("../view.js").View} view */
   constructor(view) {
     super(view, view.timeline.stages.findIndex(({ kind, kernels }) => kind === "order" && kernels.length > 0));
   }
 
-  /** The order before its first kernel is picked. */
+  /** Return the moment before the first kernel is picked. */
   start() {
     return this.framed(this.view.timeline.unpicked(this.stage));
   }
 
-  /** How many kernels there are; their numbers are those of the order. */
+  /** Number of kernels; a kernel's index is its position in the order. */
   get count() {
     return this.view.trace.kernels.length;
   }
 
-  /** The kernel that is asked for, −1 when all are picked. */
+  /** Kernel of the open question, −1 when all are picked. */
   get next() {
     const next = this.view.now.kernel + 1;
     return next < this.count ? next : -1;
   }
 
-  /** A moment as it is shown while the order is hidden. @param {import("../data/timeline.js").Moment} moment */
+  /** Return a moment with the order hidden. @param {import("../data/timeline.js").Moment} moment */
   framed(moment) {
     this.answer = moment.kernel === this.view.now.kernel + 1 ? { text: `Shown: ${this.#solution(moment.kernel)}`, verdict: "" } : null;
-    // An answer that was stepped over was shown, not predicted.
+    // Answers that were stepped over count as shown, not predicted.
     for (let kernel = moment.kernel; kernel >= 0 && !this.answers.has(kernel); kernel--) this.answers.set(kernel, false);
     this.hinted = false;
     return { ...moment, hint: NONE };
   }
 
-  /** Mark the kernels that are ready; the kernel that is asked for no longer counts. */
+  /** Mark the kernels that are ready; the open question no longer counts for the score. */
   hint() {
     const { view, next } = this;
     if (next < 0) return;
@@ -58,7 +58,7 @@ export class OrderExercise extends Exercise {
     stand(view, { ...view.now, hint: view.trace.kernels[next].ready_candidates });
   }
 
-  /** Take an answer: an item that was clicked on the canvas. @param {string} key "n7", "b2" or "" */
+  /** Handle an answer: an item that was clicked on the canvas. @param {string} key "n7", "b2" or "" */
   take(key) {
     const { view, next } = this;
     if (!key || next < 0) return;
@@ -79,7 +79,7 @@ export class OrderExercise extends Exercise {
     return fragments.map(({ text }) => text).join("");
   }
 
-  /** The kernel of a place, or a sentence on why it has none. @returns {number | string} */
+  /** Return the kernel of a slot, or a sentence on why it has none. @returns {number | string} */
   #ofNode(slot) {
     const { trace, scene } = this.view;
     const { node, state } = scene.slots.get(slot);
@@ -90,7 +90,7 @@ export class OrderExercise extends Exercise {
     return trace.nodes.kind[node] === "operation" ? `${name} needs no kernel.` : `${name} exists before the run: nothing computes it.`;
   }
 
-  /** The kernel that a closed box hides, or a sentence on why it is not one. @returns {number | string} */
+  /** Return the kernel inside a closed box, or a sentence on why there is not exactly one. @returns {number | string} */
   #ofBox(box) {
     const { trace, scene, placement } = this.view;
     const name = trace.layout.boxes[box].text[0];
@@ -101,7 +101,7 @@ export class OrderExercise extends Exercise {
     return `${name} holds ${counted(hidden.size, "kernel")}: open it by a double click, or by +, and choose a node in it.`;
   }
 
-  /** Why a kernel is not the next one. @param {number} kernel */
+  /** Explain why a kernel is not the next one. @param {number} kernel */
   reason(kernel) {
     const { trace, now } = this.view;
     const name = this.#name(kernel);
@@ -115,7 +115,7 @@ export class OrderExercise extends Exercise {
     return `${name} is ready, too, but ${RULES[code] ?? "another one comes first"}.`;
   }
 
-  /** The values that a kernel reads and that no kernel has computed so far. @param {number} kernel @returns {number[]} */
+  /** Return the operands of a kernel that no kernel has computed so far. @param {number} kernel @returns {number[]} */
   missing(kernel) {
     const { trace, now } = this.view;
     const final = trace.resolver(now.position);
@@ -135,7 +135,7 @@ export class OrderExercise extends Exercise {
     return nodes.length > 1 ? `the kernel ${listed(nodes.map((node) => this.view.trace.label(node)))}` : this.view.trace.label(nodes[0]);
   }
 
-  /** The line over the canvas, in the place of a moment's sentence: it is read out. */
+  /** Return the line above the canvas, shown instead of a moment's sentence and read aloud by screen readers. */
   saying() {
     const { next } = this;
     const all = grouped(this.count);
@@ -145,7 +145,7 @@ export class OrderExercise extends Exercise {
     return { place, verdict: "", fragments: [{ text: words.join(" "), node: -1 }] };
   }
 
-  /** Content of the panel: the task, the score, and the kernels picked so far. */
+  /** Return the panel's content: the task, the score, and the kernels picked so far. */
   content() {
     const { next, view } = this;
     const picked = Array.from({ length: view.now.kernel + 1 }, (_, place) => view.now.kernel - place);

@@ -1,4 +1,4 @@
-// Predicting: the decisions of a stage are hidden, and a reader predicts them.
+// Prediction mode: the decisions of a stage are hidden, and the reader predicts them.
 
 import { BufferExercise } from "./buffer_exercise.js";
 import { stand } from "./exercise.js";
@@ -6,7 +6,7 @@ import { FusionExercise } from "./fusion_exercise.js";
 import { GradientExercise } from "./gradient_exercise.js";
 import { OrderExercise } from "./order_exercise.js";
 
-/** The exercises of one view, of which one may be on. */
+/** Exercises of one view, of which at most one is on. */
 export class Prediction {
   /** @param {import("../view.js").View} view */
   constructor(view) {
@@ -15,9 +15,9 @@ export class Prediction {
     this.fusion = new FusionExercise(view);
     this.buffers = new BufferExercise(view);
     this.gradients = new GradientExercise(view);
-    /** @type {import("./exercise.js").Exercise[]} the possible ones, that for any other stage first */
+    /** @type {import("./exercise.js").Exercise[]} the possible exercises, first the one that is used for stages without questions */
     this.exercises = [this.order, this.fusion, this.buffers, this.gradients].filter(({ isPossible }) => isPossible);
-    /** @type {import("./exercise.js").Exercise | null} the one that is on, which answers for the canvas and the panel */ this.exercise = null;
+    /** @type {import("./exercise.js").Exercise | null} the current exercise, which handles clicks and fills the panel */ this.exercise = null;
   }
 
   get isOn() {
@@ -33,7 +33,7 @@ export class Prediction {
     else this.begin();
   }
 
-  /** Hide the decisions of the present stage and ask for them; at one without questions, ask for the order. */
+  /** Begin the exercise of the current stage, or the order exercise if the stage has no questions. */
   begin() {
     const { view, exercises } = this;
     if (!this.isPossible || this.isOn) return;
@@ -56,7 +56,7 @@ export class Prediction {
     view.callbacks.onPredict?.(false);
   }
 
-  /** A moment as it is shown while something is hidden; one of another stage ends it. @param {import("../data/timeline.js").Moment} moment */
+  /** Return a moment with the answers hidden; a moment of another stage ends the exercise. @param {import("../data/timeline.js").Moment} moment */
   framed(moment) {
     if (!this.exercise) return moment;
     if (this.exercise.keeps(moment)) return this.exercise.framed(moment);

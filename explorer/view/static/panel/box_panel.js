@@ -1,4 +1,4 @@
-// The panel of a box: its batches or its layer, its costs, its contents.
+// The panel of a box: its batches or layer, costs and contents.
 
 import { costTable, elsewhere, insideTable } from "./cost_table.js";
 import { layerParts, operatorParts } from "./layer_operator.js";
@@ -7,7 +7,7 @@ import { explained } from "./term_tooltips.js";
 import { grouped } from "../data/number_format.js";
 import { html } from "../dom.js";
 
-/** Content of the panel for a selected box. */
+/** Panel content for a selected box. */
 export class BoxPanel {
   /** @param {import("./panel_parts.js").PanelParts} parts */
   constructor(parts) {

@@ -1,4 +1,4 @@
-// Buffer timeline: one lane per buffer, one bar per live range of a value, up to the current kernel.
+// Buffer timeline: one lane for each buffer, one bar for each live range of a value, up to the current kernel.
 
 import { explained } from "./term_tooltips.js";
 import { html, svg } from "../dom.js";
@@ -6,7 +6,7 @@ import { bytesText, grouped } from "../data/number_format.js";
 
 const [WIDE, LANE, BAR, SHOWN, LANES] = [284, 17, 13, 48, 14];
 
-/** @typedef {{node: number, from: number, to: number, buffer: number, bytes: number, inPlace: boolean}} Life kernels `from` … `to` */
+/** @typedef {{node: number, from: number, to: number, buffer: number, bytes: number, inPlace: boolean}} Life the live range of a value, kernels `from` … `to` */
 
 /** Live ranges of all values: from the kernel that computes a value to its last reader. */
 export class BufferLanes {
@@ -18,19 +18,19 @@ export class BufferLanes {
     /** @type {Life[]} */
     this.lives = trace.kernels.flatMap((kernel, from) => {
       const node = kernel.nodes[kernel.nodes.length - 1];
-      // What is computed once for all runs is no part of the memory of one.
+      // Values computed once for all runs do not belong to the memory of a single run.
       if (kernel.buffer < 0 && (!kernel.bytes || kernel.pick_reason === "constant")) return [];
       const freed = trace.freedBy[node];
       return [{ node, from, to: freed < 0 ? last : freed, buffer: kernel.buffer, bytes: kernel.bytes, inPlace: kernel.in_place }];
     });
   }
 
-  /** The values that are live while a kernel runs, its result included. @param {number} kernel @returns {Life[]} */
+  /** Return the values that are live while a kernel runs, including its result. @param {number} kernel @returns {Life[]} */
   alive(kernel) {
     return this.lives.filter(({ from, to }) => from <= kernel && kernel <= to);
   }
 
-  /** The picture around a kernel (−1: from the beginning). @param {number} kernel @param {{go: (kernel: number) => void, select: (node: number) => void}} actions @param {number} selected a node */
+  /** Draw the timeline around a kernel (−1: from the beginning). @param {number} kernel @param {{go: (kernel: number) => void, select: (node: number) => void}} actions @param {number} selected a node */
   picture(kernel, actions, selected) {
     const { trace } = this;
     const count = Math.min(SHOWN, trace.kernels.length);
@@ -55,12 +55,12 @@ export class BufferLanes {
     return root;
   }
 
-  /** The lane of a value: its buffer, or its own lane if it is handed to the caller. */
+  /** Return the lane of a value: its buffer, or a separate lane if it is returned to the caller. */
   #lane(life) {
     return life.buffer >= 0 ? life.buffer : `own ${life.node}`;
   }
 
-  /** Lane → row: buffers first; if there are too many, only those in use now. */
+  /** Return a map from lanes to rows, buffers first. If there are too many, include only lanes in use now. */
   #rows(seen, kernel) {
     const order = (a, b) => Number(a.buffer < 0) - Number(b.buffer < 0) || a.buffer - b.buffer || a.from - b.from;
     let wanted = [...seen].sort(order).map((life) => this.#lane(life));
@@ -72,7 +72,7 @@ export class BufferLanes {
   }
 
   #bar({ node, from, to, buffer, bytes, inPlace }, row, start, step, kernel, selected) {
-    // In place: the overwritten value and the new one share a kernel and get half of its width each.
+    // With in-place execution, the overwritten value and the new one share a kernel, so each gets half of its width.
     const left = Math.max(0, (from - start + (inPlace ? 0.5 : 0)) * step);
     const taken = buffer >= 0 && this.trace.kernels[to].in_place && this.trace.kernels[to].buffer === buffer && to > from;
     const right = Math.min(WIDE, (to - start + (taken ? 0.5 : 1)) * step);
@@ -96,14 +96,14 @@ export class BufferLanes {
     return `buffers at kernel ${grouped(kernel + 1)}: ${alive.map(({ node, buffer }) => `${this.trace.namedLabel(node)} in ${buffer < 0 ? "the caller's memory" : `buffer ${buffer}`}`).join(", ") || "no buffer is in use"}`;
   }
 
-  /** Where a node stands that shares its name with others. @param {number} node */
+  /** Return the location of a node whose name is not unique. @param {number} node */
   #place(node) {
     const { trace } = this;
     this.names ??= trace.nodes.label.reduce((counts, _, each) => counts.set(trace.namedLabel(each), (counts.get(trace.namedLabel(each)) ?? 0) + 1), new Map());
     return this.names.get(trace.namedLabel(node)) > 1 && html("div", { class: "ex-soft" }, trace.scopePath(node).join(" / ") || trace.sourceText(node));
   }
 
-  /** The live values as rows of a table, the largest first. @param {number} kernel @param {(node: number) => Element} link @param {import("./elements.js").KeptParts} kept */
+  /** Return a table of the live values, the largest first. @param {number} kernel @param {(node: number) => Element} link @param {import("./elements.js").KeptParts} kept */
   table(kernel, link, kept) {
     const alive = this.alive(kernel).sort((a, b) => b.bytes - a.bytes);
     const cells = alive.slice(0, LANES).flatMap(({ node, buffer, bytes, inPlace }) => {

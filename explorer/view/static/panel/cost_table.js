@@ -1,4 +1,4 @@
-// Tables of the costs of a box or of the whole graph, and of the boxes inside.
+// Cost tables of a box or the whole graph, and of the boxes inside.
 
 import { explained } from "./term_tooltips.js";
 import { html } from "../dom.js";
@@ -7,7 +7,7 @@ import { metricText, sumName } from "../data/totals.js";
 
 const LISTED = 12;
 
-/** The sums of a box beside those of the graph. @param {import("../data/totals.js").Totals} totals @param {import("../data/totals.js").Cost} cost @param {import("../data/totals.js").Cost} whole @param {string[]} known rows that stand elsewhere @param {string} place where the work is done, if not here */
+/** Return a table of a box's costs, with their fractions of the whole graph's. @param {import("../data/totals.js").Totals} totals @param {import("../data/totals.js").Cost} cost @param {import("../data/totals.js").Cost} whole @param {string[]} known rows that stand elsewhere @param {string} place where the work is done, if not here */
 export function costTable(totals, cost, whole, known = [], place = "") {
   const share = (name) => (whole !== cost && whole[name] ? ` · ${percent(cost[name] / whole[name])}` : "");
   const rows = [
@@ -28,7 +28,7 @@ export function costTable(totals, cost, whole, known = [], place = "") {
   return table;
 }
 
-/** The boxes inside a box, in the program's order; where they are many, the costliest. @param {import("../data/trace.js").Trace} trace @param {import("../data/totals.js").Cost[]} costs @param {number} box @param {import("../data/totals.js").Totals} totals @param {(box: number) => void} select @param {(box: number) => string} result the shape of the result of a box */
+/** Return a table of the boxes inside a box in program order; if there are too many, only the costliest. @param {import("../data/trace.js").Trace} trace @param {import("../data/totals.js").Cost[]} costs @param {number} box @param {import("../data/totals.js").Totals} totals @param {(box: number) => void} select @param {(box: number) => string} result returns the shape of a box's result */
 export function insideTable(trace, costs, box, totals, select, result) {
   const inner = trace.layout.boxes[box].items.flatMap((item) => (item.box === undefined || !costs[item.box].nodes ? [] : [item.box]));
   if (!inner.length) return null;
@@ -68,7 +68,7 @@ export function elsewhere(trace, costs, totals, box) {
   return `${costs[box].time ? "partly " : ""}computed in ${name}`;
 }
 
-/** A metric's number under its name, which the unit does not say again. */
+/** Format a metric's number for a column with its name, without repeating the name as the unit. */
 function amount(metric, value) {
   return metricText(metric.unit === metric.name ? { ...metric, unit: "" } : metric, value);
 }

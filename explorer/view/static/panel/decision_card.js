@@ -1,11 +1,11 @@
-// One decision in the panel: its sentence, its facts, and the rules declined before it; node names are links.
+// A decision in the panel: its sentence, its facts and the rules declined before it. Node names are links.
 
 import { microsText } from "../data/number_format.js";
 import { html, tied } from "../dom.js";
 import { explained } from "./term_tooltips.js";
 import { LISTED, rest } from "./elements.js";
 
-/** Shows decisions. */
+/** Drawing of decisions. */
 export class DecisionCard {
   /** @param {import("../data/trace.js").Trace} trace @param {import("../data/timeline.js").Timeline} timeline @param {import("./panel_parts.js").Actions} actions @param {import("./elements.js").KeptParts} kept */
   constructor(trace, timeline, actions, kept) {
@@ -15,18 +15,18 @@ export class DecisionCard {
     this.actions = actions;
   }
 
-  /** A link with a node's name that selects the node. */
+  /** Make a link that selects a node. */
   link(node, text = this.trace.namedLabel(node)) {
     return html("button", { class: "ex-link", type: "button", "data-node": node, click: () => this.actions.select(node) }, text);
   }
 
-  /** Fragments in the page: nodes are links, names are code; a title is the user's, and has no terms. @param {import("../data/trace.js").Fragment[]} fragments @returns {(Node | string)[]} */
+  /** Convert fragments to elements: nodes become links, names become code. Titles come from the user, so their words are not explained as terms. @param {import("../data/trace.js").Fragment[]} fragments @returns {(Node | string)[]} */
   words(fragments) {
     const known = new Set();
     return tied(fragments.flatMap(({ text, node, isCode, isTitle }) => (node >= 0 ? [this.link(node, text)] : isTitle ? [text] : isCode ? [html("code", {}, text)] : explained(text, known))));
   }
 
-  /** The sentence of a decision. @param {number} index */
+  /** Return the sentence of a decision as elements. @param {number} index */
   sentence(index) {
     return this.words(this.trace.sentence(index));
   }
@@ -41,7 +41,7 @@ export class DecisionCard {
     return html("div", { class: `ex-card ex-card-${decision.verdict}`, "data-code": decision.code }, head, html("div", {}, ...this.sentence(index)), this.explanation(decision), where);
   }
 
-  /** The meaning of a decision and the change that would lead to another, folded; recordings hold that once for all decisions alike. */
+  /** Return the meaning of a decision and how to change it, collapsed. Recordings store this once for each reason. */
   explanation({ reason }) {
     const { reasons, explanations } = this.trace.recording;
     const explanation = explanations[reasons[reason].explanation];
@@ -57,7 +57,7 @@ export class DecisionCard {
     return html("details", { class: "ex-explained" }, html("summary", {}, title), html("p", {}, ...explained(explanation.meaning)), numbers, change, page);
   }
 
-  /** The facts of a decision. */
+  /** Return the facts of a decision. */
   facts(index) {
     /** @type {[string, string, (() => (Node | string)[])?][]} */ const rows = [];
     const { cost } = this.trace.decisions[index];
@@ -74,20 +74,20 @@ export class DecisionCard {
     return this.kept.facts(rows);
   }
 
-  /** Whether a fact is the name of a node's operation. */
+  /** Whether a fact is the name of the node's operation. */
   #names(node, fact) {
     const { nodes, recording } = this.trace;
     return typeof fact === "string" && [this.trace.label(node), recording.operations[nodes.operation[node]]].includes(fact);
   }
 
-  /** The notes below the facts of some decisions, each once. @param {...number} indices */
+  /** Return the notes below the facts of some decisions without duplicates. @param {...number} indices */
   note(...indices) {
     const { decisions, recording } = this.trace;
     const notes = new Set(indices.map((index) => recording.reasons[decisions[index].reason].note).filter(Boolean));
     return notes.size > 0 && this.kept.part(`note|${[...notes].join("|")}`, () => html("div", { class: "ex-soft" }, ...[...notes].flatMap((note) => explained(note))));
   }
 
-  /** The declined decisions that belong before a decision. */
+  /** Return the cards of the rules declined before a decision. */
   before(index) {
     return this.trace.decisions[index].before;
   }

@@ -1,4 +1,4 @@
-// The decisions of a stage, or of the whole plan: the costliest first, equal ones folded, filtered by verdict and by words.
+// The decisions of a stage or the whole plan: the costliest first, equal ones folded, filtered by verdict and words.
 
 import { html, put, refill, say } from "../dom.js";
 import { Query, fold } from "../data/search_query.js";
@@ -6,11 +6,11 @@ import { foldedDecisions } from "../data/folded_decisions.js";
 import { grouped, microsText } from "../data/number_format.js";
 
 const [LISTED, PLACES] = [40, 12];
-/** µs below which the cost of a declined decision is a trifle. */
+/** Selectable cost limits in µs; declined decisions with lower costs are listed as trifles. */
 const THRESHOLDS = [0, 0.1, 1, 10, 100];
 const VERDICTS = [["", "all"], ["applied", "✓ applied"], ["declined", "✗ declined"]];
 
-/** One list with its filter, kept from step to step. */
+/** List with a filter, kept between steps. */
 export class Decisions {
   /** @param {import("../data/trace.js").Trace} trace @param {import("../data/timeline.js").Timeline} timeline @param {(step: number) => void} go */
   constructor(trace, timeline, go) {
@@ -18,10 +18,10 @@ export class Decisions {
     this.timeline = timeline;
     this.go = go;
     this.first = this.last = 0;
-    /** @type {{stage: number, first: number, last: number} | undefined} the decisions that a reader picked one of, for as long as its stage is shown */ this.picked = undefined;
+    /** @type {{stage: number, first: number, last: number} | undefined} the range of listed decisions in which a reader picked one, kept while its stage is shown */ this.picked = undefined;
     this.verdict = "";
     this.title = html("h5", { "aria-level": 3 });
-    // No list of choices: browsers anchor its popup, and lay out the whole page for each change beside it.
+    // Not a select element: browsers anchor its popup and lay out the whole page for each change near it.
     this.threshold = html("input", { type: "range", max: THRESHOLDS.length - 1, value: 1, "aria-label": "cost of declining below which a decision is a trifle", input: () => this.#weigh() });
     this.thresholdText = html("span");
     this.costs = html("label", { class: "ex-threshold" }, this.threshold, this.thresholdText);
@@ -36,7 +36,7 @@ export class Decisions {
     this.#readThreshold();
   }
 
-  /** @param {import("../data/timeline.js").Moment} moment @returns {Element | false} nothing where there is none, or where the only one is shown itself */
+  /** Show the decisions at a moment. @param {import("../data/timeline.js").Moment} moment @returns {Element | false} false if there are none or the only one is shown in full */
   show(moment) {
     const stage = this.timeline.stages[moment.stage];
     const own = stage.kind === "rewrite" || stage.last > stage.first;
@@ -61,11 +61,11 @@ export class Decisions {
     this.#list();
   }
 
-  /** Show every decision again. */
+  /** Clear the filter. */
   #unfilter() {
     this.field.value = "";
     this.#choose("");
-    // The only decision of a stage has no filter to go back to.
+    // The list has no filter to focus if the stage has only one decision.
     const next = this.filter.hidden ? this.rows.querySelector("button") : this.field;
     next?.focus({ preventScroll: true });
   }
@@ -86,7 +86,7 @@ export class Decisions {
     for (const button of this.buttons) put(button, "aria-pressed", String(button.dataset.verdict === this.verdict));
   }
 
-  /** The rows that the list has at every moment of a stage; those of the last one asked for are kept. */
+  /** Return the rows that the list has at every moment of a stage; the last result is cached. */
   #groups() {
     const key = `${this.first}|${this.last}|${this.verdict}|${this.least}|${this.field.value}`;
     if (this.kept?.key === key) return this.kept;
@@ -111,7 +111,7 @@ export class Decisions {
     const groups = this.#groups();
     const { listed, trifles, places, isAnyDeclined } = groups;
     const near = places.get(this.moment.decision) ?? -1;
-    // The rows that are listed stay so for as long as the present one is among them.
+    // The listed range does not change while it contains the current row.
     if (near >= 0 && (near < groups.from || near >= groups.from + LISTED)) groups.from = Math.max(0, Math.min(near - LISTED / 2, listed.length - LISTED));
     const { from } = groups;
     const rows = listed.slice(from, from + LISTED).flatMap((group, place) => {
@@ -124,7 +124,7 @@ export class Decisions {
     say(this.rest, listed.length > LISTED ? `${grouped(LISTED)} of ${grouped(listed.length)} shown` : "");
   }
 
-  /** Say how many the filter leaves out, with a button that shows everything: it stays while a reader goes from stage to stage. @param {number} count */
+  /** Show how many decisions pass the filter, with a button that clears it, because the filter stays when the stage changes. @param {number} count */
   #tellFilter(count) {
     const words = this.field.value.trim();
     const by = [VERDICTS.find(([verdict]) => this.verdict && verdict === this.verdict)?.[1], words && `“${words}”`].filter(Boolean).join(", ");
@@ -133,7 +133,7 @@ export class Decisions {
     this.filtered.replaceChildren(...(by ? [text, html("button", { type: "button", class: "ex-link", click: () => this.#unfilter() }, "show all")] : []));
   }
 
-  /** Decisions with one sentence as one row; the places of all of them, if the view stands at one. */
+  /** Return one row for decisions with equal sentences, or the locations of all of them if the view is at one. */
   #folded({ decisions, cost, verdict }, here) {
     const { decision } = this.moment;
     const [count, detail] = [decisions.length > 1 && ` ×${grouped(decisions.length)}`, verdict === "declined" && cost > 0 && `≈ ${microsText(cost)}`];
@@ -142,7 +142,7 @@ export class Decisions {
     return [this.#kept(head, [count, detail]), ...others.map((index) => this.#kept(index, [], false))];
   }
 
-  /** A row of the list, which stays from moment to moment: only its mark of the moment changes. @param {number} index @param {(string | false)[]} counts @param {boolean} [withSentence] */
+  /** Return a list row that is reused between moments; only its moment mark changes. @param {number} index @param {(string | false)[]} counts @param {boolean} [withSentence] */
   #kept(index, counts, withSentence = true) {
     const { rows } = this.kept;
     const key = `${index}|${withSentence}`;
@@ -152,13 +152,13 @@ export class Decisions {
     return rows.get(key);
   }
 
-  /** Say how a row stands to a moment. @param {Element} row @param {number} index @param {import("../data/timeline.js").Moment} moment */
+  /** Mark whether a row's decision is current, past or later. @param {Element} row @param {number} index @param {import("../data/timeline.js").Moment} moment */
   #stand(row, index, moment) {
     put(row.firstElementChild, "aria-current", index === moment.decision && "step");
     put(row, "class", index === moment.decision ? "ex-now" : index < moment.position ? "" : "ex-later");
   }
 
-  /** One decision as a row, which begins with its place; a click goes to it. @param {number} index @param {import("../data/timeline.js").Moment} moment @param {(string | false)[]} [counts] how many it stands for, and the cost @param {boolean} [withSentence] whether its sentence stands in it */
+  /** Return a row for a decision, beginning with its location; a click goes to the decision. @param {number} index @param {import("../data/timeline.js").Moment} moment @param {(string | false)[]} [counts] the number of decisions it represents, and the cost @param {boolean} [withSentence] whether it includes the sentence */
   row(index, moment, /** @type {(string | false)[]} */ [count = false, cost = false] = [], withSentence = true) {
     const { verdict } = this.trace.decisions[index];
     const [text, place] = [this.trace.plainSentence(index), this.trace.decisionPlace(index)];
@@ -171,7 +171,7 @@ export class Decisions {
     return item;
   }
 
-  /** Go to a decision; the list in which its row stands stays as it is. */
+  /** Go to a decision without changing the list. */
   #pick(index) {
     const stage = this.timeline.stages.findIndex(({ first, last }) => first <= index && index < last);
     if (this.root.isConnected) this.picked = { stage, first: this.first, last: this.last };

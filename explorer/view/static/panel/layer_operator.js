@@ -1,4 +1,4 @@
-// Layers and operators of a model's file in the panel: ports, clauses, order, policies, gradients; attributes and weights.
+// Panel parts of layers (ports, clauses, order, policies, gradients) and of operators of a model's file (attributes, weights).
 
 import { facts, heading } from "./elements.js";
 import { html } from "../dom.js";
@@ -18,13 +18,13 @@ export function layerParts(trace, row) {
   return parts;
 }
 
-/** The row of the layer whose box is innermost around a node, −1 for none. */
+/** Return the row of the innermost layer around a node, −1 for none. */
 export function layerOf(trace, node) {
   const { layers = [] } = trace.recording;
   return innermost(trace, node, layers, (layer, scope) => layer.scopes.includes(scope));
 }
 
-/** The decision about one gradient. */
+/** Return a list item on the decision about one gradient. */
 function feedback([built, text]) {
   return html("li", { class: built ? "ex-built" : "ex-unbuilt" }, html("b", {}, built ? "✓ " : "✗ "), text);
 }
@@ -42,7 +42,7 @@ export function operatorParts(trace, row) {
   return parts;
 }
 
-/** The row of the operator whose box is innermost around a node, −1 for none. */
+/** Return the row of the innermost operator around a node, −1 for none. */
 export function operatorOf(trace, node) {
   const { operators = [] } = trace.recording;
   return innermost(trace, node, operators, (operator, scope) => operator.scope === scope);

@@ -1,4 +1,4 @@
-// The panel of a moment, where nothing is selected: a decision, a picked or running kernel, or a stage in numbers.
+// The panel of a moment, shown if nothing is selected: a decision, a picked or running kernel, or the numbers of a stage.
 
 import { costTable, insideTable } from "./cost_table.js";
 import { heading } from "./elements.js";
@@ -9,7 +9,7 @@ import { html } from "../dom.js";
 
 const NODES = "Nodes are the operations, and the values that these read: inputs, weights and numbers.";
 
-/** Content of the panel for the current moment. */
+/** Panel content for the current moment. */
 export class MomentPanel {
   /** @param {import("./panel_parts.js").PanelParts} parts */
   constructor(parts) {
@@ -22,9 +22,9 @@ export class MomentPanel {
     if (!stage) return [html("h4", { "aria-level": 2 }, "nothing recorded")];
     if (moment.decision >= 0) return this.#decision(stage, trace.decisions[moment.decision]);
     const recorded = stage.kind === "record";
-    // A title is the user's, and has no terms.
+    // A title comes from the user, so its words are not explained as terms.
     const title = (recorded && [trace.recording.title].filter(Boolean)) || [];
-    // A stage as a whole has its result in the sentence above the canvas, or else its purpose: neither is said twice.
+    // The sentence above the canvas shows the result of a whole stage, or else its purpose, which is not repeated here.
     const isSaid = moment.kernel < 0 && !stage.result;
     const name = kept.part(`stage|${moment.stage}`, () => html("h4", { "aria-level": 2 }, ...(title.length ? title : explained(stage.name.replaceAll("_", " ")))));
     const parts = [name, !isSaid && this.#purpose(stage.purpose)];
@@ -32,18 +32,18 @@ export class MomentPanel {
     if (moment.kernel >= 0) return [...parts, ...this.#picked(moment.kernel)];
     const costs = this.parts.totals.at(moment.position);
     const inside = insideTable(trace, costs, 0, this.parts.totals, this.parts.actions.box, (inner) => this.parts.summary.result(inner));
-    // Where nothing has been computed yet, nothing has been measured.
+    // Before anything is computed, nothing is measured.
     const elsewhere = ["nodes", "operations", "flops", "written", ...(recorded ? ["measured time"] : [])];
     const whole = [heading("the whole graph"), costTable(this.parts.totals, costs[0], costs[0], elsewhere), inside];
     const numbers = [heading("in numbers"), this.#counts(stage), recorded && html("div", { class: "ex-soft" }, NODES), this.#plan()];
-    // Who holds the memory is the question of its stage.
+    // The memory stage is about the values that occupy the memory.
     if (moment.phase === "memory") numbers.push(...this.parts.peak());
     parts.push(...(recorded ? [...whole, ...numbers] : [...numbers, ...whole]), this.parts.values());
     if (moment.phase === "memory" || moment.phase === "run") parts.push(...this.parts.memory(-1));
     return [...parts, this.parts.decisions.show(moment)];
   }
 
-  /** A decision: its rule, its facts, its nodes, and the list in which it stands. */
+  /** Return a decision's rule, facts and nodes, and the list that contains it. */
   #decision(stage, decision) {
     const { moment, decisionCard, kept } = this.parts;
     const [title, where] = [`${decision.verdict === "applied" ? "✓" : "✗"} ${decision.rule}`, [decision.code, decision.location].filter(Boolean).join(" · ")];
@@ -82,7 +82,7 @@ export class MomentPanel {
     return [...nodes, ...this.parts.kernel(result), ...(kernel.frees.length ? [this.parts.kept.heading("frees"), this.parts.list(kernel.frees)] : [])];
   }
 
-  /** The other kernels that were ready when this one was picked, and those whose operands were being computed. */
+  /** Return the other kernels that were ready when this one was picked, and the kernels whose operands were being computed. */
   #alternatives(kernel) {
     const result = kernel.nodes.at(-1);
     const others = kernel.ready_candidates.filter((node) => node !== result);
@@ -109,7 +109,7 @@ export class MomentPanel {
     return table;
   }
 
-  /** The options of the plan that are set, on one line. */
+  /** Return a line with the plan's options. */
   #plan() {
     const options = Object.entries(this.parts.trace.recording.options).filter(([, value]) => !Array.isArray(value) || value.length);
     if (!options.length) return false;

@@ -1,4 +1,4 @@
-// The panel of a node: its type and its source, the decisions about it, its neighbours, its kernel, its value.
+// The panel of a node: its type, source, decisions, neighbours, kernel and value.
 
 import { layerOf, layerParts, operatorOf, operatorParts } from "./layer_operator.js";
 import { facts, heading, LISTED, rest } from "./elements.js";
@@ -8,13 +8,13 @@ import { metricText } from "../data/totals.js";
 import { grouped } from "../data/number_format.js";
 import { html } from "../dom.js";
 
-/** Phases in which a reader asks for a value before the decisions about it. */
+/** Phases in which the value is shown before the decisions. */
 const VALUED = new Set(["record", "run"]);
 
-/** Characters of an attribute that stands in a row with others; a longer one, such as why an operator cannot run, has a line of its own. */
+/** Maximum length of an attribute that shares a line with others. A longer one, such as the reason why an operator cannot run, has its own line. */
 const SHORT = 30;
 
-/** Content of the panel for a selected node. */
+/** Panel content for a selected node. */
 export class NodePanel {
   /** @param {import("./panel_parts.js").PanelParts} parts */
   constructor(parts) {
@@ -26,7 +26,7 @@ export class NodePanel {
     const { trace, moment, decisionCard } = this.parts;
     const { type } = trace.nodes;
     const parts = [html("h4", { "aria-level": 2 }, trace.namedLabel(node)), this.#origin(node, trace.typeText(type[node])), this.#sameOperation(node), this.parts.tracing(node)];
-    // Where decisions are the subject they come first.
+    // In other phases decisions come first.
     if (VALUED.has(moment.phase)) parts.push(...this.#value(node));
     if (!trace.exists(node, moment.position)) parts.push(this.#absent(node));
     parts.push(...this.parts.compositions.tell(node, this.parts));
@@ -47,7 +47,7 @@ export class NodePanel {
     return parts;
   }
 
-  /** The statistics of its value, or why there are none. @param {number} node */
+  /** Return the statistics of a node's value, or the reason why there are none. @param {number} node */
   #value(node) {
     const { trace, moment } = this.parts;
     const value = trace.values[node];
@@ -56,12 +56,12 @@ export class NodePanel {
     return state ? [heading("value"), html("div", { class: "ex-note" }, state)] : [];
   }
 
-  /** Decisions below this number are shown in full: those taken, and all of the current stage. */
+  /** Number of decisions up to the end of the current stage, or the position if it is later; later decisions are listed separately. */
   get #reached() {
     return Math.max(this.parts.moment.position, this.parts.timeline.stages[this.parts.moment.stage]?.last ?? 0);
   }
 
-  /** The most important decision about a node: the current one, else one of this stage, else one of an earlier pass. */
+  /** Return the most important decision about a node: the current one, else one of this stage, else one of an earlier pass. */
   #main(decisions) {
     const { decisions: all, recording } = this.parts.trace;
     if (decisions.includes(this.parts.moment.decision)) return this.parts.moment.decision;
@@ -74,7 +74,7 @@ export class NodePanel {
     return among.findLast((index) => all[index].verdict === "applied") ?? among.at(-1);
   }
 
-  /** A button "all 20 conv2d" that searches for them. */
+  /** Return a button "all 20 conv2d" that searches for these nodes. */
   #sameOperation(node) {
     const { trace, moment } = this.parts;
     const { operation, kind } = trace.nodes;
@@ -101,21 +101,21 @@ export class NodePanel {
     return html("div", {}, computed && html("div", {}, html("code", {}, computed)), place, declared !== undefined && html("div", { class: "ex-sub" }, "declared as ", html("code", {}, declared)), ...sentences.map(([name, value]) => html("div", { class: "ex-sub" }, `${name}: ${value}`)), this.#outputs(node), this.parts.source(node), this.#namesakes(node));
   }
 
-  /** The names of a model's output, where a node is one. @param {number} node */
+  /** Return the names of the model's outputs that a node computes. @param {number} node */
   #outputs(node) {
     const names = this.parts.trace.outputNames(node);
     const codes = names.flatMap((name, place) => [place ? ", " : "", html("code", {}, name)]);
     return names.length > 0 && html("div", { class: "ex-sub" }, names.length > 1 ? "outputs of the model: " : "output of the model: ", ...codes);
   }
 
-  /** How many values the variable of a node was given, where it is not the only one. @param {number} node */
+  /** Return a note if several values were assigned to the node's variable. @param {number} node */
   #namesakes(node) {
     const name = this.parts.trace.variable(node);
     const count = name ? this.parts.trace.valuesOf(name) : 0;
     return count > 1 && html("div", { class: "ex-sub" }, `${grouped(count)} values were assigned to a variable `, html("code", {}, name), "; this is one of them");
   }
 
-  /** Elements between neighbours along each axis of a tensor that is held: one contiguous block, its last axis the closest. */
+  /** Return the strides in elements of a tensor stored as one contiguous block in C order. */
   #strides(node) {
     const { trace } = this.parts;
     const { operation, type } = trace.nodes;
@@ -124,7 +124,7 @@ export class NodePanel {
     return shape.map((_, axis) => shape.slice(axis + 1).reduce((product, size) => product * size, 1));
   }
 
-  /** Its numbers of the metrics that readers have added. */
+  /** Return its values of user-defined metrics. */
   #metrics(node) {
     /** @type {any[]} */ const rows = this.parts.totals.metrics.filter(({ values }) => values?.[node]).map((metric) => [metric.row || metric.name, metricText(metric, metric.values[node])]);
     return rows.length ? [heading("numbers"), facts(rows)] : [];
@@ -137,7 +137,7 @@ export class NodePanel {
     return html("div", { class: "ex-note" }, later ? "Does not exist yet at this step · " : "Removed at this step · ", go);
   }
 
-  /** All decisions about a node, those told above among them: a row that is pressed stays in its list. */
+  /** Return all decisions about a node, including the ones shown above, so that a pressed row stays in its list. */
   #all(decisions, main) {
     const list = (title, indices) => (indices.length ? [heading(title), html("ol", { class: "ex-decisions" }, ...indices.slice(0, LISTED).map((index) => this.parts.decisions.row(index, this.parts.moment))), rest(indices.length)] : []);
     const reached = decisions.filter((index) => index < this.#reached);
@@ -162,7 +162,7 @@ export class NodePanel {
     return parts;
   }
 
-  /** The nodes that read a node after some decisions. @param {number} node @param {number} position */
+  /** Return the nodes that read a node at a position. @param {number} node @param {number} position */
   #readers(node, position) {
     const { trace } = this.parts;
     const { operands } = trace.nodes;
@@ -174,7 +174,7 @@ export class NodePanel {
     return readers;
   }
 
-  /** How many nodes read a node at the stages up to this one, where that has changed: "as recorded 2, after dedup 3". @param {number} node */
+  /** Return the number of readers after each earlier stage that changed it: "as recorded 2, after dedup 3". @param {number} node */
   #readersBefore(node) {
     const { trace, timeline, moment } = this.parts;
     const counts = [];

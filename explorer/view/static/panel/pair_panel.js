@@ -1,4 +1,4 @@
-// The panel of two selected nodes or boxes: the decisions about both, or what became of each.
+// The panel of two selected nodes or boxes: the decisions about both, or the fate of each.
 
 import { accounts, decisionsBetween, isFusion, kernelAnswers } from "../data/pair_answer.js";
 import { fitting, heading } from "./elements.js";
@@ -6,9 +6,9 @@ import { grouped } from "../data/number_format.js";
 import { html } from "../dom.js";
 
 const SENTENCES = 8;
-/** @typedef {{node: number, box: number}} End a node, else a box */
+/** @typedef {{node: number, box: number}} End a node, or a box if the node is −1 */
 
-/** Content of the panel for two nodes or boxes. */
+/** Panel content for two nodes or boxes. */
 export class PairPanel {
   /** @param {import("./panel_parts.js").PanelParts} parts */
   constructor(parts) {
@@ -33,7 +33,7 @@ export class PairPanel {
     return html("button", { class: "ex-link", type: "button", click: () => this.parts.actions.box(box) }, this.parts.trace.layout.boxes[box].label);
   }
 
-  /** The node, or the recorded operations inside the box. @returns {number[]} */
+  /** Return the node, or the recorded operations inside the box. @returns {number[]} */
   #nodes({ node, box }) {
     if (node >= 0) return [node];
     const { layout, nodes } = this.parts.trace;

@@ -7,10 +7,10 @@ import { PanelParts } from "./panel_parts.js";
 import { PairPanel } from "./pair_panel.js";
 import { focused, hasFocus, html, put, refill } from "../dom.js";
 
-/** Characters from which on a name is cut after a few lines. */
+/** Length from which a name is cut after a few lines. */
 const LONG = 120;
 
-/** Fills the panel for the selection, or for the current moment if nothing is selected. */
+/** Panel for the selection, or for the current moment if nothing is selected. */
 export class Panel {
   /** @param {import("../data/trace.js").Trace} trace @param {import("../data/timeline.js").Timeline} timeline @param {import("../scene/scene.js").SceneBuilder} sceneBuilder @param {import("../data/totals.js").Totals} totals @param {import("./panel_parts.js").Actions} actions */
   constructor(trace, timeline, sceneBuilder, totals, actions) {
@@ -25,7 +25,7 @@ export class Panel {
     this.heldRow = new HeldRow(this.root);
   }
 
-  /** @param {import("../data/timeline.js").Moment} moment @param {number} selected a node, −1 for none @param {number} box the same @param {{other: number, otherBox: number}} second the second of two nodes, or a box, −1 for none @param {import("../exercises/prediction.js").Prediction} prediction takes the panel while it is on: nothing there may tell the order */
+  /** @param {import("../data/timeline.js").Moment} moment @param {number} selected a node, −1 for none @param {number} box −1 for none @param {{other: number, otherBox: number}} second the second node or box, −1 for none @param {import("../exercises/prediction.js").Prediction} prediction fills the panel while it is on, so that the panel reveals no answer */
   show(moment, selected, box, { other, otherBox }, prediction) {
     Object.assign(this.parts, { moment, selected });
     this.parts.kept.begin();
@@ -40,14 +40,14 @@ export class Panel {
     this.scrolled = false;
   }
 
-  /** A button that leaves the selection for the decision or kernel of the moment, or for the stage with all of its decisions. */
+  /** Return a button that clears the selection to show the decision or kernel of the moment, or the whole stage. */
   #back() {
     const { moment, timeline, actions, kept } = this.parts;
     const whole = moment.decision >= 0 ? "this decision" : moment.kernel >= 0 ? "this kernel" : timeline.stages[moment.stage].name.replaceAll("_", " ");
     return kept.part(`back|${whole}`, () => html("button", { type: "button", class: "ex-link ex-back", title: "leave the selection (Esc)", click: () => actions.select(-1) }, `← ${whole}`));
   }
 
-  /** Cut names of many lines for the eye: a tooltip has all of them, and so has a copy. */
+  /** Shorten long names visually; the tooltip and copied text contain the whole name. */
   #bound() {
     for (const named of this.root.querySelectorAll("h4, b, code, .ex-link")) {
       if (named.textContent.length <= LONG || named.closest("pre")) continue;
@@ -60,12 +60,12 @@ export class Panel {
     const typing = hasFocus(this.parts.decisions.root) && focused(this.parts.decisions.root);
     refill(this.root, content.filter(Boolean));
     this.#bound();
-    // A child that moves loses the focus of the field in which a reader types.
+    // Moving a child makes a field inside lose the focus while the reader types.
     if (typing instanceof HTMLElement && typing.isConnected) typing.focus({ preventScroll: true });
   }
 }
 
-/** Keeps the row of a decision that a reader pressed where it is while the panel around it is filled again. */
+/** Row of a pressed decision, kept at its screen position while the panel around it is filled again. */
 class HeldRow {
   /** @param {HTMLElement} root the panel, which scrolls */
   constructor(root) {
@@ -91,12 +91,12 @@ class HeldRow {
     return this.root.querySelector(`.ex-decisions [data-decision="${this.held.decision}"]`);
   }
 
-  /** px from the top of the window: the parts above the panel may take another height. */
+  /** Return the px from the top of the window, because the parts above the panel may change height. */
   #top(row) {
     return row.getBoundingClientRect().top;
   }
 
-  /** Fill the panel with other content, or with the same again; returns whether a row kept its place. @param {boolean} isSame @param {() => void} fill */
+  /** Fill the panel with new or equal content. Return whether a row kept its position. @param {boolean} isSame @param {() => void} fill */
   around(isSame, fill) {
     if (!this.isPressed) {
       const row = isSame && this.held && this.#row();
@@ -109,7 +109,7 @@ class HeldRow {
     return Boolean(row);
   }
 
-  /** Scroll the row to its place, with the first lines of the panel in sight if they can be; where the panel is too short for that, room is left above the list or below it. */
+  /** Scroll the row to its position, with the first lines of the panel visible if possible. If the panel is too short, add space above or below the list. */
   #settle(row) {
     const { root } = this;
     const { top, hasFocus } = this.held;
@@ -121,7 +121,7 @@ class HeldRow {
     if (hasFocus) row.focus({ preventScroll: true });
   }
 
-  /** Leave room above a list, less the room that its margins take when they stand apart. */
+  /** Add space above a list, less the margins that no longer collapse. */
   #leaveRoom(row, px) {
     const before = this.#top(row);
     const room = html("div", { class: "ex-room" });
@@ -129,7 +129,7 @@ class HeldRow {
     put(room, "style", `height:${px - (this.#top(row) - before)}px`);
   }
 
-  /** The first element of the list, its heading. */
+  /** Return the first element of the row's list, its heading. */
   #listOf(row) {
     let part = row;
     while (part.parentElement !== this.root) part = part.parentElement;

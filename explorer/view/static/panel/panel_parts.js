@@ -1,4 +1,4 @@
-// Common parts of the panels of nodes, boxes and moments: links, lists of nodes, kernels, memory.
+// Common parts of the panels of nodes, boxes and moments: links, lists of nodes, kernels and memory.
 
 import { BufferLanes } from "./buffer_lanes.js";
 import { DecisionCard } from "./decision_card.js";
@@ -16,11 +16,11 @@ import { badText, bufferText } from "../scene/slot_states.js";
  * @typedef {{select: (node: number) => void, go: (step: number) => void, visit: (node: number) => void, box: (box: number) => void,
  *   toggle: (box: number) => void, operation: (node: number) => void, find: (kind: string, isType: boolean) => void, kernel: (kernel: number) => void, firstNaN: () => void,
  *   changes: (node: number) => string[], trace: (way: import("../scene/lineage.js").Way) => void,
- *   way: () => "" | import("../scene/lineage.js").Way, leafValue: (node: number) => string, line: (node: number) => void}} Actions line: shows that of a node in the source; changes: those of a node against the other of two graphs;
- *   leafValue: the sentence about a leaf whose value is not known
+ *   way: () => "" | import("../scene/lineage.js").Way, leafValue: (node: number) => string, line: (node: number) => void}} Actions line: shows a node's line in the source; changes: returns a node's changes from the other graph;
+ *   leafValue: returns the sentence about a leaf whose value is unknown
  */
 
-/** Parts of one trace's panels at the current moment. */
+/** Panel parts of one trace at the current moment. */
 export class PanelParts {
   /** @param {import("../data/trace.js").Trace} trace @param {import("../data/timeline.js").Timeline} timeline @param {import("../scene/scene.js").SceneBuilder} sceneBuilder @param {import("../data/totals.js").Totals} totals @param {Actions} actions */
   constructor(trace, timeline, sceneBuilder, totals, actions) {
@@ -41,17 +41,17 @@ export class PanelParts {
     this.selected = -1;
   }
 
-  /** A node's name that selects it. */
+  /** Make a link that selects a node. */
   link(node, text) {
     return this.decisionCard.link(node, text);
   }
 
-  /** Lists of the gradient of a node or a box, and of the nodes whose gradient it is. @param {number} node @param {number} box */
+  /** Return lists of the gradient of a node or box, and of the nodes whose gradient it computes. @param {number} node @param {number} box */
   gradients(node, box) {
     return this.gradientLinks.tell(node, box, (each) => this.link(each), this.moment.position);
   }
 
-  /** Buttons that light everything before a node, or after it, and how much that is. @param {number} node */
+  /** Return buttons that highlight everything before or after a node, and the number of highlighted items. @param {number} node */
   tracing(node) {
     const { trace, way } = this.actions;
     const button = (wanted, label) => html("button", { class: "ex-link", type: "button", "aria-pressed": String(way() === wanted), click: () => trace(wanted) }, label);
@@ -60,7 +60,7 @@ export class PanelParts {
     return html("div", { class: "ex-note", role: "status" }, button("inputs", "trace inputs (i)"), " · ", button("outputs", "trace outputs (r)"), said);
   }
 
-  /** The line that recorded a node: the user's, or the file's own. */
+  /** Return the source line that recorded a node, in the user's program or a file. */
   source(node) {
     const source = this.trace.recording.sources[this.trace.nodes.source[node]];
     const place = this.trace.sourceText(node);
@@ -69,7 +69,7 @@ export class PanelParts {
     return source !== undefined && html("div", { class: "ex-source" }, link, html("code", {}, source.text.trim()));
   }
 
-  /** Nodes as links, with their lines where `located`. @param {number[]} nodes */
+  /** Return nodes as a list of links, with their source lines if `located`. @param {number[]} nodes */
   list(nodes, located = false) {
     const where = (node) => (located ? this.trace.sourceText(node) : "");
     const row = (node) => html("li", {}, this.link(node), where(node) && html("span", { class: "ex-soft" }, ` ${where(node)}`));
@@ -77,7 +77,7 @@ export class PanelParts {
     return this.kept.filled("nodes", () => html("ul", { class: "ex-nodes" }), rows);
   }
 
-  /** How sound the values are: the number of those with NaN or inf, and a button that goes to the first. */
+  /** Return the number of values that contain NaN or inf, and a button that goes to the first NaN. */
   values() {
     const { trace } = this;
     const values = Object.values(trace.values);
@@ -87,7 +87,7 @@ export class PanelParts {
     return html("div", { class: "ex-note" }, bad ? html("b", { class: "ex-bad" }, `${grouped(bad)} of ${grouped(values.length)} values contain NaN or inf`) : `no NaN or inf in ${grouped(values.length)} values`, first && " · ", first);
   }
 
-  /** The buffers over time, and the values that are live while a kernel runs (−1: no kernel). */
+  /** Return the buffers over time and the values that are live while a kernel runs (−1: no kernel). */
   memory(kernel) {
     const { trace, bufferLanes } = this;
     if (!bufferLanes.lives.length) return [];
@@ -97,13 +97,13 @@ export class PanelParts {
     return [title, picture, table];
   }
 
-  /** The values that are live while a kernel runs, the largest first. @param {number} kernel @param {string} when @param {number} bytes of all */
+  /** Return the values that are live while a kernel runs, the largest first. @param {number} kernel @param {string} when @param {number} bytes their total size */
   living(kernel, when, bytes) {
     const count = this.bufferLanes.alive(kernel).length;
     return [this.kept.heading(`${when}: ${grouped(count)} ${count === 1 ? "value" : "values"}, ${bytesText(bytes)}`), this.bufferLanes.table(kernel, (node) => this.link(node), this.kept)];
   }
 
-  /** The values that are live where most bytes are. */
+  /** Return the values that are live at the memory peak. */
   peak() {
     const { trace, bufferLanes } = this;
     if (!bufferLanes.lives.length) return [];
@@ -111,7 +111,7 @@ export class PanelParts {
     return this.living(kernel, `most live, in kernel ${grouped(kernel + 1)} of ${grouped(trace.kernels.length)}`, trace.kernels[kernel].live);
   }
 
-  /** The kernel of a node, as a table. @param {number} node */
+  /** Return a table about the kernel of a node. @param {number} node */
   kernel(node) {
     const { trace } = this;
     const index = trace.kernelOf[node];

@@ -1,4 +1,4 @@
-// Summary of a program: inputs, outputs, the most frequent operators, and the output of each part.
+// Summary of a program: inputs, outputs, most frequent operators, and the output of each part.
 
 import { html } from "../dom.js";
 import { bytesText, counted, grouped, shortCounted } from "../data/number_format.js";
@@ -8,7 +8,7 @@ const [NAMED, KINDS] = [3, 12];
 
 /** @typedef {{node: number, name?: string, direction?: string}} End an input or output */
 
-/** Summaries of one trace, computed once. */
+/** Summary of one trace, computed once. */
 export class Summary {
   /** @param {import("../data/trace.js").Trace} trace @param {import("../data/totals.js").Totals} totals */
   constructor(trace, totals) {
@@ -18,7 +18,7 @@ export class Summary {
     const [top] = bodies;
     const named = (top?.inputs ?? []).filter((node) => nodes.kind[node] === "input" && leaves.parameters[node] === undefined);
     const free = (node) => leaves.others[node] !== undefined;
-    /** @type {End[]} as a model's file has them */
+    /** @type {End[]} as in the model's file */
     this.takes = ends.length ? ends.filter(({ direction }) => direction === "input") : (named.length ? named : (top?.inputs ?? []).filter(free)).map((node) => ({ node }));
     /** @type {End[]} */
     this.gives = ends.length ? ends.filter(({ direction }) => direction === "output") : (top?.outputs ?? []).map((node) => ({ node }));
@@ -26,7 +26,7 @@ export class Summary {
     this.sentence = this.#sentence();
   }
 
-  /** "resnet18: 1×3×224×224 float32 → 1×1000 float32, 11,684,712 parameters, 3.64 G flops." */
+  /** Return a sentence: "resnet18: 1×3×224×224 float32 → 1×1000 float32, 11,684,712 parameters, 3.64 G flops." */
   #sentence() {
     const { trace, takes, gives } = this;
     const title = trace.recording.title;
@@ -39,7 +39,7 @@ export class Summary {
     return said && (title ? `${title}: ${said}.` : `${said}.`);
   }
 
-  /** Operators of a file by their type, else operations by their name, the most frequent first: [["nn.Conv2d", 20], …]. */
+  /** Counts of a file's operator types, else of operation names, the most frequent first: [["nn.Conv2d", 20], …]. */
   get kinds() {
     const { recording, nodes } = this.trace;
     const counts = new Map();
@@ -49,7 +49,7 @@ export class Summary {
     return [...counts].sort((a, b) => b[1] - a[1]);
   }
 
-  /** The shape of the result of a box's last recorded node, "" if it has none. @param {number} box */
+  /** Return the shape of the result of a box's last recorded node, "" if it has none. @param {number} box */
   result(box) {
     if (!this.results.has(box)) this.results.set(box, this.#result(box));
     return this.results.get(box);
@@ -68,7 +68,7 @@ export class Summary {
     return last < 0 ? "" : this.trace.shapeText(nodes.type[last]);
   }
 
-  /** Whether somebody named a node: others are called by their operation. */
+  /** Whether a node has its own name instead of its operation's. */
   #isNamed(node) {
     const { nodes, recording } = this.trace;
     return this.trace.namedLabel(node) !== recording.operations[nodes.operation[node]];
@@ -78,14 +78,14 @@ export class Summary {
     return this.trace.typeText(this.trace.nodes.type[node]);
   }
 
-  /** The name of an input or output: "output_0 = softmax" where the file has one for the result of an operation. @param {End} end */
+  /** Return the name of an input or output, "output_0 = softmax" if the file names the result of an operation. @param {End} end */
   #named({ node, name, direction }) {
     const label = this.trace.namedLabel(node);
     if (name === undefined || name === label) return label;
     return direction === "output" ? `${name} = ${label}` : name;
   }
 
-  /** Inputs, outputs and operators as a table. @param {(node: number, text?: string) => Element} link @param {(kind: string, isType: boolean) => void} find finds all operators of a type, or nodes of an operation */
+  /** Return a table of inputs, outputs and operators. @param {(node: number, text?: string) => Element} link @param {(kind: string, isType: boolean) => void} find searches for all operators of a type or nodes of an operation */
   table(link, find) {
     const table = html("dl", { class: "ex-facts ex-summary" });
     /** @type {[string, End[]][]} */
@@ -111,7 +111,7 @@ export class Summary {
   }
 }
 
-/** Parts that read alike, in the order of the first of each. @template T @param {T[]} parts @param {(part: T) => string} read */
+/** Group parts with equal texts, in the order of first occurrence. @template T @param {T[]} parts @param {(part: T) => string} read */
 function groups(parts, read) {
   /** @type {Map<string, any[]>} */ const alike = new Map();
   for (const part of parts) {
@@ -122,7 +122,7 @@ function groups(parts, read) {
   return alike;
 }
 
-/** Texts on one line: those alike once, with their number. */
+/** Join strings on one line; equal strings appear once, with their number. */
 function listed(texts) {
   const [shown, left] = fitting([...groups(texts, (text) => text)], NAMED);
   const said = shown.map(([text, same]) => (same.length > 1 ? `${text} ×${grouped(same.length)}` : text)).join(", ");

@@ -1,4 +1,4 @@
-// The source pane: the cell or file that recorded the program, beside its graph; a line and its nodes light each other, and decisions stand under their line.
+// The source pane: the cell or file that recorded the program, next to its graph. A line and its nodes highlight each other; decisions appear under their line.
 
 import { counted, grouped } from "../data/number_format.js";
 import { foldedDecisions } from "../data/folded_decisions.js";
@@ -7,26 +7,26 @@ import { LINES } from "../scene/heat.js";
 import { RovingTabindex } from "../controls/roving_tabindex.js";
 import { keyAt, keyOf } from "../canvas/input.js";
 
-/** Lines that are on the page at once; declined decisions under a line, and all decisions under the line that a reader is at. */
+/** Maximum number of lines on the page, of declined decisions under a line, and of decisions under the current line. */
 const [LISTED, DECLINED, REMARKS] = [400, 2, 24];
-/** Keys of the view that act from here, too: steps, opening and closing. */
+/** Keys of the view that also work in this pane: steps, opening and closing. */
 const KEYS = new Set([".", ",", "[", "]", "?", "/", "l", "s", "w", "F"]);
 
-/** The program's text beside one graph. */
+/** Source of the program next to one graph. */
 export class SourcePane {
   /** @param {import("../view.js").View} view */
   constructor(view) {
     this.view = view;
     this.lines = view.lines;
     /** the line under the pointer or with the focus, on either side */ this.pointed = -1;
-    /** the line that was clicked last, or that made the selected node */ this.chosen = -1;
-    /** the selected node that it follows */ this.selected = -1;
+    /** the line that was clicked last or that recorded the selected node */ this.chosen = -1;
+    /** the selected node that the pane follows */ this.selected = -1;
     this.drawn = "";
-    /** the line that it showed last */ this.shown = -1;
-    /** @type {Map<HTMLElement, number[]>} remarks on the page, and the decisions that each is about */ this.remarks = new Map();
+    /** the line that was shown last */ this.shown = -1;
+    /** @type {Map<HTMLElement, number[]>} remark on the page → its decisions */ this.remarks = new Map();
     /** @type {Map<number, import("../data/folded_decisions.js").FoldedDecisions[]>} line → its decisions */ this.folded = new Map();
-    /** the first line on the page, as soon as there is one */ this.from = -1;
-    /** @type {Map<number, string>} the slots that are lit without this pane */ this.under = new Map();
+    /** the first line on the page, −1 if there is none yet */ this.from = -1;
+    /** @type {Map<number, string>} the slots that other parts highlight */ this.under = new Map();
     const leave = () => this.#point(-1);
     this.root = html("div", {
       class: "ex-listing", role: "region", "aria-label": "source", hidden: true,
@@ -36,7 +36,7 @@ export class SourcePane {
     new RovingTabindex(this.root, "button", ["ArrowUp", "ArrowDown"]);
   }
 
-  /** Whether a reader wants it, or its colours, and there is a text to show. */
+  /** Whether the pane or its colours are turned on and there is a source to show. */
   get isShown() {
     return (Boolean(this.view.sizes.chosen.source) || this.view.heat.measure === LINES) && this.lines.isKnown;
   }
@@ -45,13 +45,13 @@ export class SourcePane {
   watch(stage) {
     const at = (key) => this.isShown && this.#point(this.#lineAt(key), true);
     stage.addEventListener("pointerover", (event) => at(keyAt(this.view, event)));
-    // From afar the pointer crosses nodes without crossing elements.
+    // In the low-detail view nodes have no elements that receive pointer events.
     stage.addEventListener("pointermove", (event) => this.view.lowDetail.covers && at(keyAt(this.view, event)));
     stage.addEventListener("focusin", (event) => at(keyOf(event.target)));
     stage.addEventListener("pointerleave", () => this.isShown && this.#point(-1));
   }
 
-  /** Show the lines, and those that recorded the selection; nothing is made while the pane is hidden. */
+  /** Show the lines and mark the ones that recorded the selection. Nothing is created while the pane is hidden. */
   show() {
     put(this.root, "hidden", !this.isShown);
     if (!this.isShown) return;
@@ -68,7 +68,7 @@ export class SourcePane {
     if (isNew && this.chosen >= 0 && !held) this.#line(this.chosen)?.scrollIntoView({ block: "nearest" });
   }
 
-  /** Be at the line of the selection. */
+  /** Go to the line of the selection. */
   #follow() {
     const { node } = this.view.selection;
     if (node === this.selected) return;
@@ -76,7 +76,7 @@ export class SourcePane {
     this.chosen = this.lines.of(node);
   }
 
-  /** The slots that are lit on the canvas: those that a line recorded, besides those that are lit anyway. @param {Map<number, string>} lit @returns {Map<number, string>} */
+  /** Return the slots to highlight on the canvas: the ones in `lit` and the ones that the current line recorded. @param {Map<number, string>} lit @returns {Map<number, string>} */
   lit(lit) {
     this.under = lit;
     if (!this.isShown) return lit;
@@ -88,14 +88,14 @@ export class SourcePane {
     return both;
   }
 
-  /** Take the focus: the line of the selected node, else the first one that recorded something. */
+  /** Focus the line of the selected node, else the first line that recorded something. */
   take() {
     (this.#line(this.chosen) ?? this.root.querySelector("button"))?.focus();
   }
 
   #draw(isNew) {
     const { lines } = this.lines;
-    // Around the line that is wanted; a file may have a hundred thousand.
+    // Only lines around the wanted one are on the page, because a file may have 100,000.
     if (this.from < 0 || (isNew && this.chosen >= 0 && (this.chosen < this.from || this.chosen >= this.from + LISTED))) this.from = Math.max(0, Math.min(this.chosen - LISTED / 2, lines.length - LISTED));
     this.remarks.clear();
     const end = Math.min(lines.length, this.from + LISTED);
@@ -114,7 +114,7 @@ export class SourcePane {
     this.root.replaceChildren(...parts.filter((part) => part !== false));
   }
 
-  /** Mark the remarks on the decision of the moment. */
+  /** Mark the remarks on the current decision. */
   #mark() {
     const { decision } = this.view.now;
     for (const [button, decisions] of this.remarks) put(button, "aria-current", decisions.includes(decision) && "step");
@@ -146,19 +146,19 @@ export class SourcePane {
     return html("li", { class: isChosen ? "ex-chosen" : "" }, button, remarks.length > 0 && html("ul", {}, ...remarks));
   }
 
-  /** The decisions about a line, those that read alike together. */
+  /** Return the decisions about a line, grouped by equal sentences. */
   #groups({ row, decisions }) {
     let groups = this.folded.get(row);
     if (!groups) this.folded.set(row, (groups = foldedDecisions(this.view.trace, decisions)));
     return groups;
   }
 
-  /** Decisions that read alike, as a remark on a line. @param {import("../data/folded_decisions.js").FoldedDecisions} group @param {number} row */
+  /** Return a remark on a line for decisions with equal sentences. @param {import("../data/folded_decisions.js").FoldedDecisions} group @param {number} row */
   #remark({ decisions, verdict }, row) {
     const { trace, timeline } = this.view;
     const count = decisions.length > 1 ? ` ×${grouped(decisions.length)}` : "";
     const text = `${timeline.stages[trace.decisions[decisions[0]].stage]?.name ?? ""}: ${verdict}: ${trace.plainSentence(decisions[0])}${count}`;
-    // Again: on to the next of those that read alike.
+    // Further clicks go to the next of these decisions.
     const click = () => this.view.go(timeline.afterDecision(decisions[(decisions.indexOf(this.view.now.decision) + 1) % decisions.length]));
     const button = html("button", { type: "button", class: "ex-remark", "data-line": row, "data-decision": decisions[0], title: text, click }, html("span", { class: `ex-mark ex-mark-${verdict}`, "aria-hidden": "true" }, verdict === "applied" ? "✓" : "✗"), html("span", {}, text));
     this.remarks.set(button, decisions);
@@ -179,7 +179,7 @@ export class SourcePane {
     return key[0] === "n" ? this.lines.of(this.view.scene?.slots.get(Number(key.slice(1)))?.node ?? -1) : -1;
   }
 
-  /** Light a line and the nodes that it recorded, on both sides. @param {number} row @param {boolean} isFromCanvas  whether its line is to come into sight, too */
+  /** Highlight a line and the nodes that it recorded, in the pane and on the canvas. @param {number} row @param {boolean} isFromCanvas whether to scroll the line into view */
   #point(row, isFromCanvas = false) {
     if (row === this.pointed) return;
     this.pointed = row;
@@ -193,7 +193,7 @@ export class SourcePane {
     lowDetail.later();
   }
 
-  /** Select the nodes that a line recorded, one after the other. */
+  /** Select the next of the nodes that a line recorded. */
   #click(event) {
     const line = event.target instanceof Element ? event.target.closest(".ex-line[data-line]") : null;
     if (!line) return;
@@ -215,17 +215,17 @@ export class SourcePane {
   }
 }
 
-/** The line that something in the pane is about, −1 for none. @param {EventTarget | null} target */
+/** Return the line that an event target belongs to, −1 for none. @param {EventTarget | null} target */
 function rowOf(target) {
   return target instanceof Element ? Number(target.closest("[data-line]")?.getAttribute("data-line") ?? -1) : -1;
 }
 
-/** A chip in the colour of a line. @param {number} hue */
+/** Return a chip in the colour of a line. @param {number} hue */
 function hueMark(hue) {
   return html("span", { class: "ex-hue", "aria-hidden": "true", style: `--ex-hue:var(--ex-line-${hue})` });
 }
 
-/** The sentence about a file without lines. @param {import("../types").ListingTable} listing */
+/** Return a note if the file has no lines. @param {import("../types").ListingTable} listing */
 function noteOf({ unit }) {
   return unit === "node" && html("p", { class: "ex-soft" }, "This file is binary and has no source lines: these are its nodes.");
 }

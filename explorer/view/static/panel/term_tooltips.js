@@ -1,18 +1,18 @@
-// Terms of the planner, explained where they stand: on hover, and with the keyboard on focus.
+// Explanations of planner terms in tooltips, on hover or keyboard focus.
 
 import { html } from "../dom.js";
 
 /* global GLOSSARY */
-/** Each form of each term → its explanation. */
+/** Form of a term → explanation. */
 const TERMS = new Map(Object.entries(GLOSSARY).flatMap(([text, forms]) => forms.map((form) => [form, text])));
 const TERM = new RegExp(`(?<![\\p{L}\\p{N}_-])(${[...TERMS.keys()].sort((a, b) => b.length - a.length).join("|")})(?![\\p{L}\\p{N}_-])`, "u");
 
-/** Text → its parts, every second one a term: planners say the same texts again and again. @type {Map<string, string[]>} */
+/** String → its parts, every second one a term; a cache, because planners repeat strings. @type {Map<string, string[]>} */
 const SPLITS = new Map();
-/** Texts that are remembered at most. */
+/** Maximum number of cached strings. */
 const REMEMBERED = 2000;
 
-/** The parts of a text, every second one a term. @param {string} text */
+/** Split a string into parts, every second one a term. @param {string} text */
 function split(text) {
   let parts = SPLITS.get(text);
   if (!parts) {
@@ -22,7 +22,7 @@ function split(text) {
   return parts;
 }
 
-/** A text in which the first occurrence of each term is explained. @param {string} text @param {Set<string>} [known] terms that are explained already @returns {(Node | string)[]} */
+/** Return a string with the first occurrence of each term explained. @param {string} text @param {Set<string>} [known] terms that are explained already; extended @returns {(Node | string)[]} */
 export function explained(text, known = new Set()) {
   return split(text).map((part, place) => {
     if (place % 2 === 0 || known.has(TERMS.get(part))) return part;
@@ -31,22 +31,22 @@ export function explained(text, known = new Set()) {
   });
 }
 
-/** The terms of a text that are explained where some are known, which are known from now on. @param {string} text @param {Set<string>} known @returns {string[]} */
+/** Return the terms of a string that are not in `known`, and add them to it. @param {string} text @param {Set<string>} known @returns {string[]} */
 export function learned(text, known) {
   const terms = split(text).filter((part, place) => place % 2 && !known.has(TERMS.get(part)));
   for (const term of terms) known.add(TERMS.get(term));
   return terms;
 }
 
-/** The meanings of the terms of a text, a line for each; "" without terms. @param {string} text */
+/** Return the meanings of a string's terms, one per line; "" without terms. @param {string} text */
 export function meanings(text) {
   return [...new Set(split(text).filter((_, place) => place % 2).map((form) => TERMS.get(form)))].join("\n");
 }
 
-/** px that an explanation is wide and, at most, high. */
+/** Width and maximum height of a tooltip in px. */
 const [WIDE, HIGH] = [250, 90];
 
-/** Show the meaning of a term, over everything else in its view. */
+/** Show the meaning of a term above everything else in its view. */
 function tell({ currentTarget: term }) {
   const root = term.closest(".explorer-view");
   forgetIn(root);
@@ -61,7 +61,7 @@ function forget({ currentTarget: term }) {
   forgetIn(term.closest(".explorer-view"));
 }
 
-/** Take an explanation away. @param {Element | null} root */
+/** Remove a tooltip. @param {Element | null} root */
 export function forgetIn(root) {
   root?.querySelector(".ex-tip")?.remove();
 }

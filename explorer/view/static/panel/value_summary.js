@@ -1,4 +1,4 @@
-// Summary of a value: statistics, histogram, thumbnail, or the elements themselves.
+// Summary of a value: statistics, histogram, thumbnail or elements.
 
 import { html, svg } from "../dom.js";
 import { general, grouped, written } from "../data/number_format.js";
@@ -10,13 +10,13 @@ export function valueView(summary) {
   const root = html("div", { class: "ex-value" });
   if (summary.histogram.length) root.append(histogram(summary));
   if (summary.thumbnail.length) root.append(pictured(summary));
-  // texts have none, and neither has an array without elements
+  // strings and empty arrays have no statistics
   if (summary.min !== null || summary.nan + summary.inf > 0) root.append(statistics(summary));
   if (summary.elements) root.append(html("code", { class: "ex-elements" }, scalarText(summary) || summary.elements));
   return root;
 }
 
-/** The value of a scalar that is known, "" for any other; a text stands as it is. @param {any} summary */
+/** Return the value of a known scalar, "" for other values; strings are returned unchanged. @param {any} summary */
 export function scalarText({ shape, min, nan, inf, elements }) {
   if (shape.length) return "";
   return min !== null || nan + inf ? written(elements) : elements;
@@ -34,7 +34,7 @@ function histogram({ histogram: bins, min, max }) {
   return picture;
 }
 
-/** The thumbnail, with the part that it shows: of a stack of pictures the first (explorer.run.execution.value_capture). */
+/** Return the thumbnail, captioned with the part that it shows: the first image of a stack (explorer.run.execution.value_capture). */
 function pictured({ shape, thumbnail: rows }) {
   const stack = shape.slice(0, -2);
   const part = stack.some((length) => length > 1) ? `value[${stack.map(() => 0).join(", ")}]` : "";
@@ -54,7 +54,7 @@ function thumbnail(rows, part) {
   return canvas;
 }
 
-/** A perceptually even ramp from dark blue over teal to pale yellow. */
+/** Return a colour of a perceptually uniform ramp from dark blue over teal to pale yellow. */
 function heatColour(share) {
   const stops = [[36, 28, 82], [45, 86, 140], [32, 140, 141], [108, 191, 108], [246, 230, 120]];
   const at = share * (stops.length - 1);

@@ -1,20 +1,20 @@
 // The source of the page itself, so that a page can be saved from within.
 
-/** @type {DocumentFragment | undefined} the part of a page that readers see without scripts */
+/** @type {DocumentFragment | undefined} the part of a page for readers without JavaScript */
 let fallback;
 
-/** Take away the part of a page for readers without scripts; its source keeps it. @param {HTMLElement} element */
+/** Remove the part of a page for readers without JavaScript, but keep it for the page source. @param {HTMLElement} element */
 export function takeFallback(element) {
   fallback = document.createDocumentFragment();
   fallback.append(...element.childNodes);
 }
 
-/** Whether the view stands in a page of its own, which has a source. */
+/** Whether the view is in its own exported page, whose source can be saved. */
 export function isOwnPage() {
   return fallback !== undefined;
 }
 
-/** The page as a file that opens where the reader is. */
+/** Return the page's source, which opens at the reader's current state. */
 export function pageSource() {
   const copy = /** @type {HTMLElement} */ (document.documentElement.cloneNode(true));
   copy.querySelector("#explorer").replaceChildren(fallback.cloneNode(true));

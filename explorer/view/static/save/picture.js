@@ -1,29 +1,29 @@
-// The picture of a view as a file: all that stands on the canvas, in sight or not, with its styles written into the elements.
+// Export of a view as an image: everything on the canvas, visible or not, with styles written into the elements.
 
 import { Canvas } from "../canvas/canvas.js";
 import { html, put, svg } from "../dom.js";
 
 const MARGIN = 22;
-/** px of the PNG for one of the canvas, and the largest PNG that all browsers make: px a side, px in all. */
+/** PNG px per canvas px, and the largest PNG that all browsers support: px per side and px in total. */
 const [SHARP, SIDE, AREA] = [2, 16000, 1e8];
 
-/** CSS properties of pictures. Each is inherited but the last two. */
+/** CSS properties of exported images. All except the last two are inherited. */
 const TEXT = ["font-family", "font-size", "font-weight", "font-variant-numeric", "text-anchor"];
 const INHERITED = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "stroke-linecap", "stroke-linejoin", "paint-order", ...TEXT];
 const OWN = { opacity: "1", "text-decoration-line": "none" };
-/** Attributes of an element that belong to the page and not to the picture. */
+/** Attributes that belong to the page and are not exported. */
 const OF_THE_PAGE = /^(?:class|style|role|tabindex|focusable|data-.*|aria-.*)$/;
 
-/** The picture of a view, as it is shown. @param {import("../view.js").View} view @returns {{text: string, width: number, height: number}} */
+/** Return the SVG image of a view as it is shown. @param {import("../view.js").View} view @returns {{text: string, width: number, height: number}} */
 export function picture(view) {
   const canvas = new Canvas(view.trace);
   const [wide, high] = view.placement.size;
   canvas.place(view.placement);
   canvas.see([0, 0, wide, high]);
   canvas.show(view.scene, view.canvas.marks);
-  // Types on edges are drawn where the reader sees them, who is near enough to read them.
+  // Types on edges are drawn only if the reader sees them at the current zoom.
   canvas.root.classList.toggle("ex-near", view.canvas.root.classList.contains("ex-near"));
-  // On the page, or no style sheet would apply; out of sight.
+  // The copy must be on the page for style sheets to apply, but invisible.
   const stand = html("div", { class: "ex-beyond", "aria-hidden": "true" }, canvas.root);
   view.root.append(stand);
   try {
@@ -36,7 +36,7 @@ export function picture(view) {
   }
 }
 
-/** A copy of a drawn element whose styles are attributes, without those parts that are not drawn. @param {Element} drawn */
+/** Return a copy of a drawn element with styles as attributes, without hidden parts. @param {Element} drawn */
 function styled(drawn) {
   const copy = svg("g");
   /** @type {[Element, Element, CSSStyleDeclaration | null][]} */ const waiting = [[drawn, copy, null]];
@@ -47,7 +47,7 @@ function styled(drawn) {
     for (const child of source.childNodes) {
       if (!(child instanceof Element)) target.append(child.cloneNode());
       else if (getComputedStyle(child).display !== "none" || child.localName === "title") {
-        // Layers of the canvas are elements of HTML, which other programs do not draw.
+        // Layers of the canvas are HTML elements, which other programs do not draw.
         const clone = child instanceof SVGElement ? /** @type {Element} */ (child.cloneNode()) : svg("g");
         for (const { name } of [...clone.attributes]) if (OF_THE_PAGE.test(name)) clone.removeAttribute(name);
         target.append(clone);
@@ -71,7 +71,7 @@ function write(target, style, above) {
   }
 }
 
-/** A colour as every drawing program reads it: browsers compute mixed ones as "color(srgb 1 0.5 0 / 0.2)". */
+/** Convert a colour to rgb() or rgba(), which every drawing program supports; browsers compute mixed colours as "color(srgb 1 0.5 0 / 0.2)". */
 function plainColour(value) {
   const parts = /^color\(srgb ([\d.]+) ([\d.]+) ([\d.]+)(?: \/ ([\d.]+))?\)$/.exec(value);
   if (!parts) return value;
@@ -79,7 +79,7 @@ function plainColour(value) {
   return parts[4] === undefined ? `rgb(${bytes.join(", ")})` : `rgba(${bytes.join(", ")}, ${parts[4]})`;
 }
 
-/** A picture as PNG, twice as fine as on the canvas where browsers can. @returns {Promise<Blob>} */
+/** Convert an image to PNG, with twice the canvas resolution if browsers support the size. @returns {Promise<Blob>} */
 export async function pixels({ text, width, height }) {
   const scale = Math.min(SHARP, SIDE / Math.max(width, height), Math.sqrt(AREA / (width * height)));
   const address = URL.createObjectURL(new Blob([text], { type: "image/svg+xml" }));

@@ -1,4 +1,4 @@
-// The menu that saves a view: as a picture, as a page, as data.
+// The menu that saves a view as an image, a page or data.
 
 import { focused, html, put, say } from "../dom.js";
 import { labelledButton } from "../controls/toolbar.js";
@@ -6,15 +6,15 @@ import { RovingTabindex } from "../controls/roving_tabindex.js";
 import { isOwnPage, pageSource } from "./page_source.js";
 import { picture, pixels } from "./picture.js";
 
-/** @typedef {{ending: string, label: string, type: string, kernel: boolean, content?: () => (string | Blob | Promise<string | Blob>)}} Form kernel: whether the kernel writes it; without content it cannot be had here, and its label says where */
+/** @typedef {{ending: string, label: string, type: string, kernel: boolean, content?: () => (string | Blob | Promise<string | Blob>)}} Form kernel: whether the kernel writes it; a form without content is not available here, and its label states where it is */
 
-/** A button, and the menu that it opens. */
+/** Button and the menu that it opens. */
 export class SaveMenu {
   /** @param {import("../view.js").View} view */
   constructor(view) {
     this.view = view;
     this.forms = this.#forms();
-    // A form that cannot be had here is in the menu, too: it can be reached, and says where it can.
+    // The menu includes unavailable forms, because their labels state where they are available.
     this.items = this.forms.map((form) => html("button", { type: "button", role: "menuitem", "aria-disabled": !form.content && "true", click: () => form.content && this.#save(form) }, html("b", {}, form.ending.slice(1).toUpperCase()), html("span", { class: "ex-soft" }, form.label)));
     this.root = html("div", { class: "ex-menu", role: "menu", popover: "auto", "aria-label": "save", keydown: (event) => this.#key(event), focusout: (event) => this.#left(event), beforetoggle: (event) => this.#place(event.newState === "open"), toggle: (event) => this.#toggled(event.newState === "open") }, ...this.items);
     new RovingTabindex(this.root, "button", ["ArrowUp", "ArrowDown"]);
@@ -39,14 +39,14 @@ export class SaveMenu {
     else if (isOwnPage()) forms.push({ ...page, kernel: false, content: pageSource });
     const data = { ending: ".json", type: "application/json" };
     if (onFile) forms.push({ ...data, label: "data: explorer diff compares it", kernel: true, content: () => onFile(".json") });
-    // A page has the texts of a recording, which nothing reads again.
+    // A page has only the display form of a recording, which cannot be loaded again.
     else forms.push({ ...data, label: 'data: by Python, view.save("model.json")', kernel: false });
     return forms;
   }
 
   #toggled(isOpen) {
     if (isOpen) this.#first()?.focus();
-    // A browser does not give the focus back to a button inside another popover.
+    // Browsers do not return the focus to a button inside another popover.
     else if ([document.body, ...this.items].includes(focused(this.root)) && this.button.checkVisibility()) this.button.focus();
   }
 
@@ -62,7 +62,7 @@ export class SaveMenu {
     for (const menu of [this.root, this.problem]) Object.assign(menu.style, { top: `${bottom + 4}px`, right: `${Math.max(4, document.documentElement.clientWidth - right)}px` });
   }
 
-  /** Keys of the menu are no keys of the view. */
+  /** Handle keys in the menu, which are not keys of the view. */
   #key(event) {
     if (event.key !== "Tab") event.stopPropagation();
   }
@@ -85,7 +85,7 @@ export class SaveMenu {
   }
 }
 
-/** The name of a file after a title, which may hold anything. */
+/** Return a file name made from a title, which may contain any characters. */
 export function fileName(title) {
   const plain = title.replace(/[^\p{L}\p{N}._]+/gu, "-").replace(/^[.-]+|[.-]+$/g, "");
   return [...plain].slice(0, 80).join("") || "recording";
@@ -94,6 +94,6 @@ export function fileName(title) {
 function download(name, blob) {
   const address = URL.createObjectURL(blob);
   html("a", { href: address, download: name }).click();
-  // The browser has begun to read by then; the rest is gone with the address.
+  // The browser has begun to read by then, so the URL and its data can be released.
   setTimeout(() => URL.revokeObjectURL(address), 60_000);
 }

@@ -1,20 +1,20 @@
-// Marks of closed boxes about the nodes that they hide, and the boxes that hold nothing now: sums kept by difference.
+// Marks of closed boxes about their hidden nodes, and of boxes that are empty now, from incrementally updated sums.
 
 import { microsText } from "../data/number_format.js";
 
 /**
  * @typedef {{changed: number, active: boolean, empty: boolean, member: boolean, output: boolean,
  *   waits: number, done: number, waiting: boolean, micros: number, second: string,
- *   left: string, key: string}} BoxMark the nodes that a closed box hides; or a box that holds nothing now
- *   left: its text where only rows of batches are left in it
+ *   left: string, key: string}} BoxMark summary of a closed box's hidden nodes, or of a box that is empty now
+ *   left: its text if it contains only rows of batches
  * @typedef {{present: number, changed: number, active: number, output: number, waits: number, done: number, time: number, covered: number}} Sum
- *   present: slots with a node or ghost, at any depth; covered: outlines around the box; the others are of the nodes that it hides while closed
+ *   present: slots with a node or ghost, at any depth; covered: outlines around the box; the other fields count the nodes that it hides while closed
  */
 
-/** Parts of a µs that times are added up in: integers, so that taking one away leaves no trace of it. */
+/** Units per µs in which times are summed, as integers, so that subtracting a time is exact. */
 const PARTS = 1 << 20;
 
-/** Sums for the boxes of one placement. */
+/** Marks of the boxes of one placement. */
 export class BoxMarks {
   /** @param {import("../data/trace.js").Trace} trace @param {import("./placement.js").Placement} placement */
   constructor(trace, placement) {
@@ -24,17 +24,17 @@ export class BoxMarks {
     /** @type {Map<number, BoxMark>} */ this.marks = new Map();
     for (const box of placement.boxes.keys()) this.sums.set(box, { present: 0, changed: 0, active: 0, output: 0, waits: 0, done: 0, time: 0, covered: 0 });
     /** boxes whose sums changed @type {Set<number>} */ this.stale = new Set(this.sums.keys());
-    /** closed boxes that hold something */ this.inhabited = 0;
+    /** number of closed boxes that are not empty */ this.inhabited = 0;
   }
 
-  /** Add the mark of a slot, or take it away. @param {number} slot @param {import("./slot_states.js").SlotState} mark @param {boolean} attention @param {1 | -1} by */
+  /** Add (`by` = 1) or remove (−1) the mark of a slot. @param {number} slot @param {import("./slot_states.js").SlotState} mark @param {boolean} attention @param {1 | -1} by */
   count(slot, mark, attention, by) {
     const { trace, placement } = this;
     for (let box = trace.boxOf[slot]; box >= 0; box = trace.layout.boxes[box].parent) {
       const around = this.sums.get(box);
       if (!around) continue;
       around.present += by;
-      // Only the first that comes and the last that goes are to be seen.
+      // Only the first addition and the last removal change whether the box is empty.
       if (around.present === (by > 0 ? 1 : 0)) this.stale.add(box);
     }
     const sum = this.sums.get(placement.hiddenIn[slot]);
@@ -48,13 +48,13 @@ export class BoxMarks {
     sum.time += by * Math.round(mark.micros * PARTS);
   }
 
-  /** Count an outline around a box, or one less. @param {number} box @param {1 | -1} by */
+  /** Add or remove an outline around a box. @param {number} box @param {1 | -1} by */
   cover(box, by) {
     this.sums.get(box).covered += by;
     this.stale.add(box);
   }
 
-  /** Bring the marks up to date. @param {number} position @returns {Set<number>} the boxes with other marks */
+  /** Update the marks. @param {number} position @returns {Set<number>} the boxes whose marks changed */
   refresh(position) {
     const { stale, marks } = this;
     this.stale = new Set();

@@ -1,10 +1,10 @@
-// Opening and closing boxes: items around an opened box move away, and nothing changes its order.
+// Opening and closing of boxes. Items around an opened box move away without changing their order.
 
 import { hasFocus } from "../dom.js";
 import { around } from "./outlines.js";
 import { Pending } from "./lazy_layout.js";
 
-/** Opens and closes the boxes of one view. */
+/** Opening and closing of one view's boxes. */
 export class Opening {
   /** @param {import("../view.js").View} view */
   constructor(view) {
@@ -13,7 +13,7 @@ export class Opening {
     this.pending = new Pending(this.layout, view.callbacks.onPlace);
   }
 
-  /** Open or close one box; false where it is so already. @param {number} box @param {boolean} [open] */
+  /** Open or close one box; return false if nothing changes. @param {number} box @param {boolean} [open] */
   toggle(box, open = !this.view.placement.composed.has(box)) {
     const { view } = this;
     if (view.placement.composed.has(box) === open || box === view.placement.outermost) return false;
@@ -41,13 +41,13 @@ export class Opening {
     });
   }
 
-  /** How many boxes are around each box; the graph itself is no box. @returns {number[]} */
+  /** Number of boxes around each box, not counting the graph itself. @returns {number[]} */
   get depths() {
     const { boxes } = this.layout;
     /** @type {number[]} */ const depths = [];
     const order = [...this.layout.bodies];
     for (const body of order) depths[body] = -1;
-    // An array grows while it is visited.
+    // The array grows during the iteration.
     for (const box of order) {
       for (const item of boxes[box].items) {
         if (item.box === undefined) continue;
@@ -58,13 +58,13 @@ export class Opening {
     return depths;
   }
 
-  /** Open every box down to a depth, and close those below: at depth 0 all are closed. @param {number} depth */
+  /** Open every box down to a depth and close deeper ones; depth 0 closes all. @param {number} depth */
   to(depth) {
     const { depths } = this;
     this.#only(this.layout.boxes.flatMap((_, box) => (depths[box] < depth ? [box] : [])));
   }
 
-  /** Replace the open boxes, as Python or a link of widgets does. @param {number[]} boxes @param {() => void} [act] the next act */
+  /** Set the open boxes, for Python or linked widgets. @param {number[]} boxes @param {() => void} [act] called afterwards */
   set(boxes, act) {
     const { view } = this;
     const wanted = new Set([...boxes, ...this.layout.bodies]);
@@ -77,12 +77,12 @@ export class Opening {
     });
   }
 
-  /** Show a graph with some of its boxes open, then do something; until they are laid out, the present graph is shown. */
+  /** Show a graph with some boxes open, then call `act`. The current graph is shown until the boxes are laid out. */
   uncover(boxes, body, act) {
     const { view } = this;
     const closed = boxes.filter((box) => !view.open.has(box));
     const hiding = boxes.filter((box) => !view.placement.composed.has(box));
-    // The selection is seen at once, though its box is still to be laid out.
+    // Show the selection at once, even if its box is not laid out yet.
     if (closed.some((box) => !this.layout.boxes[box].placed)) view.show();
     this.pending.when(closed, () => {
       for (const box of hiding) view.open.add(box), view.chosen.add(box);
@@ -96,11 +96,11 @@ export class Opening {
     });
   }
 
-  /** Show other boxes open; the item of `key` stays where it is on the screen. */
+  /** Update after the open boxes changed, keeping the item of `key` at its screen position. */
   #reopened(key) {
     const { view } = this;
     const { camera, canvas } = view;
-    // Asked before boxes are replaced: an element that goes takes the focus with it.
+    // Check before boxes are replaced, because removed elements lose the focus.
     const held = hasFocus(view.stage);
     const before = canvas.rect(key);
     view.replace();

@@ -1,9 +1,9 @@
-// Known compositions: nodes that together compute a GELU, a softmax or another known function.
+// Known compositions: nodes that together compute a known function, such as a GELU or a softmax.
 
 import { html } from "../dom.js";
 import { heading } from "../panel/elements.js";
 
-/** The compositions of a recording, by their nodes. */
+/** Compositions of a recording, keyed by node. */
 export class Compositions {
   /** @param {import("../data/trace.js").Trace} trace */
   constructor(trace) {
@@ -14,19 +14,19 @@ export class Compositions {
     }
   }
 
-  /** The names of the functions that a node is a part of, one a line. @param {number} node */
+  /** Return the names of the functions that a node is a part of, one per line. @param {number} node */
   names(node) {
     return (this.of.get(node) ?? []).map(({ name }) => name).join("\n");
   }
 
-  /** Slot → "found", for the nodes that compute something together with the selected one. @param {number} node @returns {Map<number, string>} */
+  /** Return a map from slots to "found" for the nodes of the selected node's compositions. @param {number} node @returns {Map<number, string>} */
   lit(node) {
     const { slotOf } = this.trace;
     const slots = (this.of.get(node) ?? []).flatMap(({ members }) => members.map((each) => slotOf[each]));
     return new Map(slots.filter((slot) => slot >= 0 && slot !== slotOf[node]).map((slot) => [slot, "found"]));
   }
 
-  /** The lines of the panel about a node: "found as GELU", its operand, and all its nodes. @param {number} node @param {import("../panel/panel_parts.js").PanelParts} parts */
+  /** Return the panel's lines about a node's compositions: "found as GELU", the operand and all nodes. @param {number} node @param {import("../panel/panel_parts.js").PanelParts} parts */
   tell(node, parts) {
     return (this.of.get(node) ?? []).flatMap(({ name, node: result, operand, members }) => [
       heading(`found as ${name}`),

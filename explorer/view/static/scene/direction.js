@@ -1,34 +1,34 @@
-// Where values flow, down or to the right: a page has the layout of both, a notebook's kernel makes the other one.
+// Flow direction, down or to the right. A page contains both layouts; in a notebook the kernel computes the other one.
 
-/** The other direction. @param {{direction: string}} layout */
+/** Return the other direction. @param {{direction: string}} layout */
 const otherDirection = ({ direction }) => (direction === "right" ? "down" : "right");
 
-/** Whether numbers and names of ports stand above edges that arrive from the left. @param {{direction: string}} layout */
+/** Whether values flow to the right, so numbers and port names are drawn above edges that arrive from the left. @param {{direction: string}} layout */
 export const flowsRight = ({ direction }) => direction === "right";
 
-/** The height of a number beside something: at its middle, or above the edges that arrive there. */
+/** Return the y position of a number next to an item: at its center, or above the arriving edges. */
 export const besides = (layout, top, high) => (flowsRight(layout) ? top + 1 : top + high / 2 + 4);
 
-/** Turns the graph of a view. */
+/** Flow direction of a view's graph. */
 export class Turning {
   /** @param {import("../view.js").View} view */
   constructor(view) {
     this.view = view;
   }
 
-  /** Whether the other direction is here, or can be asked for; for two graphs side by side Python chooses it. */
+  /** Whether the other direction is available or can be requested; for two graphs side by side Python chooses it. */
   get isPossible() {
     const { callbacks, trace } = this.view;
     return !callbacks.side && Boolean(callbacks.onTurn || trace.layout.turned);
   }
 
-  /** Whether a direction is the one that is not shown; none is the one that a page begins with. @param {string | null} wanted */
+  /** Whether a direction is not the current one; null means the initial direction of the page. @param {string | null} wanted */
   isOther(wanted) {
     const { layout } = this.view.trace;
     return wanted === otherDirection(layout) || (wanted === null && Boolean(layout.isTurned));
   }
 
-  /** Let values flow in the other direction. */
+  /** Switch to the other direction. */
   turn() {
     const { callbacks, trace } = this.view;
     if (!this.isPossible) return;
@@ -41,7 +41,7 @@ export class Turning {
   }
 }
 
-/** Give the boxes of a layout their other insides, and keep those that they had. */
+/** Swap the insides of a layout's boxes with the ones of the other direction. */
 function exchangeInsides(layout) {
   layout.turned = layout.boxes.map((box, index) => {
     const { placed, size, ports, items, edges } = box;

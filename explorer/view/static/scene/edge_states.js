@@ -1,17 +1,17 @@
-// Segments of edges at a moment: how many edges of each state run through each, and which is drawn.
+// Edge segments at a moment: the number of edges in each state that share a segment, and the state that is drawn.
 
 /**
- * @typedef {{state: string, counts: number[]}} EdgeState counts: edges that run through it, by rank
- * @typedef {{box: number, key: string}} Piece a segment of one edge, by its key
- * @typedef {{before: Piece[], after: Piece[]}} Move the segments of an edge before a decision and after it
+ * @typedef {{state: string, counts: number[]}} EdgeState counts: rank of a state → number of edges through the segment
+ * @typedef {{box: number, key: string}} Piece a segment of one edge
+ * @typedef {{before: Piece[], after: Piece[]}} Move the segments of an edge before and after a decision
  */
 
 const STATES = ["was", "gone", "plain", "new", "moved", "declined"];
 const RANK = { was: 0, gone: 1, plain: 2, new: 3, moved: 4, declined: 5 };
 
-/** The segments of one placement, kept by difference. */
+/** Segments of one placement, updated incrementally. */
 export class EdgeStates {
-  /** @param {import("../data/trace.js").Trace} trace @param {import("./placement.js").Paths} paths @param {import("./placement.js").Placement} placement @param {Map<number, Piece[]>} cut segments of edges, found once for all placements */
+  /** @param {import("../data/trace.js").Trace} trace @param {import("./placement.js").Paths} paths @param {import("./placement.js").Placement} placement @param {Map<number, Piece[]>} cut cache of the segments of edges, shared by all placements */
   constructor(trace, paths, placement, cut) {
     this.trace = trace;
     this.paths = paths;
@@ -25,8 +25,8 @@ export class EdgeStates {
   }
 
   /**
-   * Draw the edges to a slot. @param {number} slot @param {import("./slot_states.js").SlotState | undefined} mark @param {import("./scene.js").Scene} scene
-   * @param {Int32Array} final node → the node that stands for it now @param {Map<number, number>} before the nodes that stood for some before the decision of the moment
+   * Update the edges to a slot. @param {number} slot @param {import("./slot_states.js").SlotState | undefined} mark @param {import("./scene.js").Scene} scene
+   * @param {Int32Array} final node → the node that represents it now @param {Map<number, number>} before node → its previous representative, if the current decision changed it
    */
   read(slot, mark, scene, final, before) {
     const { trace } = this;
@@ -42,7 +42,7 @@ export class EdgeStates {
         this.#draw(drawn, producer, slot, mark.state);
         continue;
       }
-      // The node that stood in the place of the ghost was read here.
+      // The ghost's node was read here.
       const was = trace.slotOf[trace.origin(operand)];
       const ghost = was === producer ? undefined : scene.slots.get(was);
       if (ghost?.state === "gone" || ghost?.state === "was") this.#draw(drawn, was, slot, ghost.state);
@@ -53,7 +53,7 @@ export class EdgeStates {
     for (const { key, rank } of old ?? []) this.#count(key, rank, -1);
   }
 
-  /** Mark the edges that declined decisions keep apart, where they are drawn. @param {[number, number][]} pairs slots */
+  /** Mark the edges whose ends declined decisions keep apart, if they are drawn. @param {[number, number][]} pairs slots */
   decline(pairs) {
     for (const [producer, consumer] of pairs) {
       if (this.#isHidden(producer, consumer)) continue;
@@ -65,7 +65,7 @@ export class EdgeStates {
     }
   }
 
-  /** Take the marks of declined decisions away. */
+  /** Remove the marks of declined decisions. */
   forgive() {
     for (const key of this.declined) this.#count(key, RANK.declined, -1);
     this.declined = [];
@@ -78,7 +78,7 @@ export class EdgeStates {
     this.moves.get(slot).push({ before: this.segments(from, slot), after: this.segments(to, slot) });
   }
 
-  /** Edges inside one closed box are not drawn. */
+  /** Whether an edge is inside one closed box and therefore not drawn. */
   #isHidden(producer, consumer) {
     const { hiddenIn } = this.placement;
     return hiddenIn[consumer] >= 0 && hiddenIn[producer] === hiddenIn[consumer];
@@ -104,7 +104,7 @@ export class EdgeStates {
     else edge.state = state;
   }
 
-  /** The segments of an edge, each with its key: a step asks for them again. @returns {Piece[]} */
+  /** Return the segments of an edge with their keys, cached because every step needs them. @returns {Piece[]} */
   segments(producer, consumer) {
     const key = producer * this.trace.layout.slots.length + consumer;
     let segments = this.cut.get(key);

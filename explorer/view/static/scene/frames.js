@@ -1,13 +1,13 @@
-// Outlined groups at a moment: fused kernels and batches, with their numbers and times.
+// Outlined groups at a moment: fused kernels and batches with their numbers and times.
 
 /**
  * @typedef {{group: any, index: number, slots: number[], boxes: number[], state: string, number: number, micros: number}} Frame
- *   boxes: the closed operators that hide members
+ *   boxes: the closed operator boxes that hide members
  */
 
 import { RowIndex } from "../data/row_index.js";
 
-/** The groups of one trace. */
+/** Outlines of one trace. */
 export class Frames {
   /** @param {import("../data/trace.js").Trace} trace */
   constructor(trace) {
@@ -21,14 +21,14 @@ export class Frames {
     this.ofKernel = new RowIndex(trace.kernels.length, (enter) => groups.forEach((group, index) => enter(trace.kernelOf[group.members.at(-1)], index)));
   }
 
-  /** The groups whose outlines one decision may change. @param {number} decision @returns {Iterable<number>} */
+  /** Yield the groups whose outlines a decision may change. @param {number} decision @returns {Iterable<number>} */
   *changedBy(decision) {
     yield* this.bornBy.of(decision);
     yield* this.goneBy.of(decision);
     for (const node of this.trace.changedBy.of(decision)) yield* this.holding.of(node);
   }
 
-  /** The outline of a group, undefined where it has none. @param {number} index @param {import("../data/timeline.js").Moment} moment @param {import("./placement.js").Placement} placement @returns {Frame | undefined} */
+  /** Return the outline of a group, undefined if it has none. @param {number} index @param {import("../data/timeline.js").Moment} moment @param {import("./placement.js").Placement} placement @returns {Frame | undefined} */
   frame(index, moment, placement) {
     const { trace } = this;
     const group = trace.recording.groups[index];
@@ -38,12 +38,12 @@ export class Frames {
     const shown = slots.filter((slot) => placement.hiddenIn[slot] === -1);
     const hiding = new Set(slots.map((slot) => placement.hiddenIn[slot]).filter((box) => box !== -1));
     const boxes = [...hiding].filter((box) => box >= 0 && trace.isOperator(box));
-    // A kernel that is inside one closed operator is not outlined: the box is its outline.
+    // A kernel inside one closed operator is not outlined, because the box is its outline.
     if (!shown.length && (!boxes.length || hiding.size < 2)) return undefined;
     return { group, index, slots: shown, boxes, ...this.#now(group, moment) };
   }
 
-  /** State, number and time of a group. */
+  /** Return the state, number and time of a group. */
   #now(group, moment) {
     const { trace } = this;
     const { phase, whole } = moment;
@@ -56,7 +56,7 @@ export class Frames {
     return { state, number: numbered ? kernel + 1 : 0, micros: step === undefined ? 0 : trace.steps[step].micros };
   }
 
-  /** The number of a kernel in the order, or in the run. */
+  /** Return the position of a kernel in the order or the run. */
   #place(kernel, moment) {
     return moment.phase === "run" ? (this.trace.stepOf.get(kernel) ?? -1) : kernel;
   }

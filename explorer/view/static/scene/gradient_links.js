@@ -1,10 +1,10 @@
-// Gradient links: nodes that compute the gradient of a node or box, values saved for it, and the way back.
+// Gradient links: nodes that compute the gradient of a node or box, values saved for it, and the reverse links.
 
 import { html } from "../dom.js";
 import { TRACED } from "./lineage.js";
 import { grouped } from "../data/number_format.js";
 
-/** Names of highlighted nodes, on screen and for screen readers. */
+/** Relation of a highlighted node → its label on screen. */
 export const LIT = { backward: "gradient", saved: "saved", forward: "forward", found: "", inputs: "", outputs: "", line: "", asked: "?", free: "free", veiled: "gradient" };
 export const SPOKEN = {
   backward: "part of the gradient of the selection",
@@ -19,21 +19,21 @@ export const SPOKEN = {
 };
 const LISTED = 40;
 
-/** Links between forward and gradient nodes; nodes that share a slot share their links. */
+/** Links between forward and gradient nodes. Nodes in one slot share their links. */
 export class GradientLinks {
   /** @param {import("../data/trace.js").Trace} trace */
   constructor(trace) {
     this.trace = trace;
     this.rows = trace.recording.gradients ?? [];
-    /** slot → rows of gradients of the nodes there */ this.of = new Map();
-    /** slot → rows of the gradients that are computed there */ this.by = new Map();
+    /** slot → gradient rows of its nodes */ this.of = new Map();
+    /** slot → rows of the gradients that its nodes compute */ this.by = new Map();
     this.rows.forEach((row, index) => {
       enter(this.of, trace.slotOf[row.node], index);
       for (const node of row.backward) enter(this.by, trace.slotOf[node], index);
     });
   }
 
-  /** The nodes of both directions for some slots, as they stand at a position. @param {Iterable<number>} slots @param {number} position */
+  /** Return the linked nodes of some slots in both directions at a position. @param {Iterable<number>} slots @param {number} position */
   find(slots, position) {
     const final = this.trace.resolver(position);
     const inside = new Set(slots);
@@ -48,7 +48,7 @@ export class GradientLinks {
     return related;
   }
 
-  /** The values of the forward pass that the gradient of a row reads at a position; the last one's are `row.saved`. */
+  /** Return the values of the forward pass that a row's gradient reads at a position; at the last position these are `row.saved`. */
   saved(row, final, position) {
     const { trace, depth } = this;
     const { operands, kind } = trace.nodes;
@@ -64,18 +64,18 @@ export class GradientLinks {
     return read;
   }
 
-  /** Node → how often a gradient was taken before it, for the nodes that have a gradient and all that they need. */
+  /** Order of differentiation of the nodes that have a gradient and of their inputs: 0 for forward nodes, 1 for nodes of first gradients. */
   get depth() {
     if (!this.known) {
       this.known = new Map();
-      // By number, so that gradients of gradients come after the gradients that they are taken of.
+      // Sort by node number, so that gradients of gradients come after the gradients they differentiate.
       for (const { node, backward } of [...this.rows].sort((a, b) => a.node - b.node)) {
         const depth = this.known.get(node) ?? 0;
         this.known.set(node, depth);
         for (const each of backward) this.known.set(each, depth + 1);
       }
       const forward = new Set(this.rows.map(({ node }) => node));
-      // A set grows while it is visited: all that the nodes need, however deep.
+      // The set grows during the iteration, which adds all transitive operands.
       for (const node of forward) for (const operand of this.trace.nodes.operands[node]) forward.add(operand);
       for (const node of this.known.keys()) if (!forward.has(node)) this.known.delete(node);
       for (const node of forward) if (!this.known.has(node)) this.known.set(node, 0);
@@ -83,7 +83,7 @@ export class GradientLinks {
     return this.known;
   }
 
-  /** The slots of a selected node, or of everything inside a selected box. */
+  /** Return the slot of a selected node, or all slots inside a selected box. */
   slots(node, box) {
     const { trace } = this;
     if (node >= 0) return [trace.slotOf[trace.origin(node)]];
@@ -99,7 +99,7 @@ export class GradientLinks {
     return slots;
   }
 
-  /** Slot → its relation to the selection: "backward", "saved" or "forward". @returns {Map<number, string>} */
+  /** Return a map from slots to their relations to the selection: "backward", "saved" or "forward". @returns {Map<number, string>} */
   lit(node, box, position) {
     const lit = new Map();
     if (!this.rows.length) return lit;
@@ -107,14 +107,14 @@ export class GradientLinks {
     for (const [relation, nodes] of Object.entries(this.find(chosen, position))) {
       for (const each of nodes) {
         const slot = this.trace.slotOf[this.trace.origin(each)];
-        // The selection itself needs no light, and a gradient that is saved for another stays one.
+        // The selection itself is not highlighted, and a gradient node that is also saved is shown as a gradient.
         if (slot >= 0 && !chosen.has(slot) && !lit.has(slot)) lit.set(slot, relation);
       }
     }
     return lit;
   }
 
-  /** The panel's lists for a selection. @param {(node: number) => Element} link */
+  /** Return the panel's lists for a selection. @param {(node: number) => Element} link */
   tell(node, box, link, position) {
     const { backward, saved, forward } = this.find(this.slots(node, box), position);
     const parts = [];

@@ -1,18 +1,18 @@
-// Heat: every node and closed box is coloured by its share of a metric's largest value.
+// Heat: every node and closed box is coloured by its fraction of a metric's largest value.
 
 import { html, say } from "../dom.js";
 import { metricText, sumName } from "../data/totals.js";
 
-/** The coloured slots and boxes where heat is off. */
+/** Coloured slots and boxes when heat is off. */
 const NONE = { slots: new Map(), boxes: new Map() };
 
-/** The colours of source lines, a choice beside the measures. */
+/** The choice to colour by source line, in addition to the metrics. */
 export const LINES = "source line";
-/** How much of a line's colour a shape has. */
+/** Opacity of a line's colour in a shape. */
 const TINT = 0.42;
 
 /**
- * The colour of a share, and how much of it a shape has: 0 … 1.
+ * Return the CSS variable of a share's colour and its opacity in a shape, 0 … 1.
  * @param {Share} share
  * @returns {[string, number]}
  */
@@ -23,18 +23,18 @@ export function tintOf(share) {
 
 /** @typedef {number | string} Share −1 … 1, or the name of a line's colour */
 
-/** Selects a measure and shows the meaning of each colour. */
+/** Choice of a metric, and the legend of its colours. */
 export class Heat {
-  /** @param {import("../data/totals.js").Totals} totals @param {import("../data/source_lines.js").SourceLines} lines @param {() => void} changed @param {string} first the measure at first */
+  /** @param {import("../data/totals.js").Totals} totals @param {import("../data/source_lines.js").SourceLines} lines @param {() => void} changed @param {string} first the initial metric */
   constructor(totals, lines, changed, first = "") {
     this.lines = lines;
     this.totals = totals;
     this.changed = changed;
     this.measure = first;
     /** @type {{placement: import("./placement.js").Placement, shares: any} | null} */ this.hued = null;
-    /** @type {{number: number, placement: import("./placement.js").Placement, held: any, measure: string, shares: any} | null} the shares of the scene before */ this.kept = null;
+    /** @type {{number: number, placement: import("./placement.js").Placement, held: any, measure: string, shares: any} | null} the shares of the previous scene */ this.kept = null;
     this.known = totals.metrics.map(({ name }) => name);
-    /** the choices; the keyboard goes through measures alone */ this.choices = ["", ...this.known, ...(lines.isKnown ? [LINES] : [])];
+    /** the choices; the keyboard cycles through metrics only */ this.choices = ["", ...this.known, ...(lines.isKnown ? [LINES] : [])];
     const options = this.choices.map((choice) => html("option", { value: choice }, choice === LINES ? `colour: ${choice}` : `heat: ${choice || "off"}`));
     this.select = html("select", { class: "ex-heat-choice", title: "colour the graph by cost (h)", "aria-label": "heat", change: () => this.choose(this.select.value) }, ...options);
     this.least = html("span", {}, "0");
@@ -45,7 +45,7 @@ export class Heat {
     this.legend.hidden = first === "";
   }
 
-  /** Colour by the metric of a name or, with "", not at all. @param {string} measure */
+  /** Colour by the named metric, or turn heat off with "". @param {string} measure */
   choose(measure) {
     this.measure = measure;
     this.select.value = measure;
@@ -53,12 +53,12 @@ export class Heat {
     this.changed();
   }
 
-  /** Go on to the next measure. */
+  /** Switch to the next metric. */
   next() {
     this.choose(["", ...this.known][(this.known.indexOf(this.measure) + 2) % (this.known.length + 1)]);
   }
 
-  /** The share of everything shown, −1 … 1; only an overlay's numbers may be negative. @param {import("./scene.js").Scene} scene @param {import("./placement.js").Placement} placement */
+  /** Return the shares of all visible slots and boxes, −1 … 1; only an overlay's numbers may be negative. @param {import("./scene.js").Scene} scene @param {import("./placement.js").Placement} placement */
   shares(scene, placement) {
     const { totals } = this;
     if (this.measure === LINES) return this.#hues(placement);
@@ -90,7 +90,7 @@ export class Heat {
     return this.kept.shares;
   }
 
-  /** The colours of the lines that recorded the nodes in each place; a closed box has one if all inside have it. @param {import("./placement.js").Placement} placement */
+  /** Return the line colour of each slot. A closed box has a colour if everything inside has it. @param {import("./placement.js").Placement} placement */
   #hues(placement) {
     if (this.hued?.placement === placement) return this.hued.shares;
     const { lines } = this;

@@ -1,26 +1,26 @@
-// Lazy layout: boxes of a large graph are laid out by the kernel when a reader opens them (view/payload/view_payload.py).
+// Lazy layout: the kernel lays out boxes of a large graph when the reader opens them (view/payload/view_payload.py).
 
 import { html, say } from "../dom.js";
 import { grouped } from "../data/number_format.js";
 import { unpack } from "../data/unpack.js";
 
-/** ms until a kernel that has not answered is said not to. */
+/** ms after which a missing answer of the kernel is reported. */
 const PATIENCE = 4000;
 
-/** Boxes without a layout yet, and the act that waits for it. */
+/** Boxes without a layout, and the action that waits for them. */
 export class Pending {
-  /** @param {any} layout @param {((boxes: number[]) => void) | undefined} ask asks the kernel; undefined where there is none */
+  /** @param {any} layout @param {((boxes: number[]) => void) | undefined} ask requests layouts from the kernel; undefined without a kernel */
   constructor(layout, ask) {
     this.layout = layout;
     this.ask = ask;
     this.wish = null;
-    /** whether the kernel is planning, and answers nothing until it has */ this.isPlanning = false;
+    /** whether the kernel is still planning, during which it does not answer */ this.isPlanning = false;
     this.root = html("div", { class: "ex-waits", role: "status", hidden: true });
   }
 
-  /** Do something once all of some boxes are laid out: now, where they are; a later wish takes the place of one that waits. */
+  /** Call `act` once all of the boxes are laid out, or now if they are. A later call replaces a waiting one. */
   when(boxes, act) {
-    // Only missing boxes are asked for: the kernel may be busy, and answers one message after the other.
+    // Request only missing boxes, because the kernel may be busy and answers messages one by one.
     const missing = boxes.filter((box) => !this.layout.boxes[box].placed);
     this.#wait(null);
     if (!missing.length) return act();
@@ -28,7 +28,7 @@ export class Pending {
     this.ask?.(missing);
   }
 
-  /** Take boxes that were laid out. @param {any} answer packed [[box, inside], …] */
+  /** Receive the layouts of boxes. @param {any} answer packed [[box, inside], …] */
   take(answer) {
     for (const [box, inside] of unpack(answer)) Object.assign(this.layout.boxes[box], inside);
     const { wish } = this;
@@ -37,7 +37,7 @@ export class Pending {
     wish.act();
   }
 
-  /** Forget the act that waits. */
+  /** Drop the waiting action. */
   end() {
     this.#wait(null);
   }

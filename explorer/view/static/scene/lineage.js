@@ -1,13 +1,13 @@
-// Lineage of a node: everything that it is computed from, or everything that is computed from it.
+// Lineage of a node: everything it is computed from, or everything computed from it.
 
 import { counted } from "../data/number_format.js";
 
 /** @typedef {"inputs" | "outputs"} Way */
 
-/** The relation of a traced node to the selection, for screen readers; on the canvas it is lit, and everything else is dim. */
+/** Relation of a traced node to the selection, for screen readers; on the canvas it is highlighted and everything else is dimmed. */
 export const TRACED = { inputs: "leads to the selection", outputs: "is computed from the selection" };
 
-/** Finds and draws the lineage of nodes of one trace. */
+/** Lineage of the nodes of one trace. */
 export class Lineage {
   /** @param {import("../data/trace.js").Trace} trace @param {import("./placement.js").Paths} paths */
   constructor(trace, paths) {
@@ -15,20 +15,20 @@ export class Lineage {
     this.paths = paths;
     this.known = { key: "", /** @type {Set<number>} */ nodes: new Set(), sentence: "" };
     this.drawn = { nodes: this.known.nodes, placement: null, lit: undefined };
-    /** graphs that were walked, in all: the work of a trace */ this.walked = 0;
+    /** total number of graph traversals, a measure of the work for tests */ this.walked = 0;
   }
 
-  /** The nodes on one side of a node at a position, without itself: linear in the graph, whose depth does not matter. @param {number} node @param {Way} way @param {number} position */
+  /** Return the nodes on one side of a node at a position, excluding the node itself. The time is linear in the size of the graph. @param {number} node @param {Way} way @param {number} position */
   nodes(node, way, position) {
     return this.#traced(node, way, position).nodes;
   }
 
-  /** How many of each there are, in words. @param {number} node @param {Way} way @param {number} position */
+  /** Describe the number of operations, inputs and weights in the lineage. @param {number} node @param {Way} way @param {number} position */
   sentence(node, way, position) {
     return this.#traced(node, way, position).sentence;
   }
 
-  /** Found anew only where the node or the graph is another: most steps change neither. */
+  /** Compute the lineage again only if the node or the graph changed, since most steps change neither. */
   #traced(node, way, position) {
     const key = `${node} ${way} ${this.trace.changesUntil(position)}`;
     if (this.known.key !== key) {
@@ -58,7 +58,7 @@ export class Lineage {
       next = (each) => readers.get(each) ?? [];
     }
     const reached = new Set([node]);
-    // A set grows while it is visited.
+    // The set grows during the iteration.
     for (const each of reached) for (const other of next(each)) reached.add(other);
     reached.delete(node);
     return reached;
@@ -81,7 +81,7 @@ export class Lineage {
     return leaves ? `${before}, from ${leaves}` : before;
   }
 
-  /** The slots of the lineage that a reader asked for, and the edges along it; none where nothing is traced. @param {import("../controls/selection.js").Selection} selection @param {import("./scene.js").Scene} scene @param {import("./placement.js").Placement} placement */
+  /** Return the slots and edges of the traced lineage, empty if nothing is traced. @param {import("../controls/selection.js").Selection} selection @param {import("./scene.js").Scene} scene @param {import("./placement.js").Placement} placement */
   lit({ way, standing: node }, scene, placement) {
     if (!way || node < 0) return undefined;
     const { position } = scene.moment;
@@ -106,7 +106,7 @@ export class Lineage {
       for (const operand of trace.nodes.operands[mark.node]) {
         const producer = slotOf(final[operand]);
         if (producer < 0 || producer === consumer || !(slots.has(producer) || producer === own)) continue;
-        // An operand of the selection is no part of its outputs; a reader of it is no part of its inputs.
+        // Operands of the selection do not belong to its outputs, nor readers to its inputs.
         if (consumer === own && way === "outputs") continue;
         for (const segment of this.paths.segments(producer, consumer)) if (placement.composed.has(segment[0])) edges.add(segment.join(":"));
       }

@@ -1,8 +1,8 @@
-// Outlines of groups: a rectangle if it contains exactly the members, else a shape around each of them. kernel_outlines.py is the counterpart.
+// Outlines of groups: a rectangle if it contains exactly the members, else a shape around each member. kernel_outlines.py is the Python counterpart.
 
 const [PAD, HUG] = [10, 7];
 
-/** Left, top, right, bottom around some rectangles. @param {import("./placement.js").Rect[]} rects @returns {[number, number, number, number]} */
+/** Return the left, top, right and bottom edges around some rectangles. @param {import("./placement.js").Rect[]} rects @returns {[number, number, number, number]} */
 export function around(rects, pad = PAD) {
   let [left, top, right, bottom] = [Infinity, Infinity, -Infinity, -Infinity];
   for (const [x, y, wide, high] of rects) {
@@ -17,10 +17,10 @@ const touches = ([left, top, right, bottom], [x, y, w, h]) => x < right && x + w
 /** @type {(rect: number[], edges: number[]) => boolean} */
 const holds = ([x, y, w, h], [left, top, right, bottom]) => x <= left && y <= top && right <= x + w && bottom <= y + h;
 
-/** px of a line of small text above its baseline, and below it, with a gap. */
+/** px of a line of small text above and below its baseline, including a gap. */
 const [RISE, FALL] = [14, 7];
 
-/** The height nearest to a wanted one at which a text of so many px is clear of every place, right of a shape; undefined if none is. @param {number[]} shape @param {number} wide @param {number} wanted @param {import("./placement.js").Placement} placement */
+/** Return the y position nearest to `wanted` at which a text of width `wide` to the right of a shape overlaps nothing, undefined if there is none. @param {number[]} shape @param {number} wide @param {number} wanted @param {import("./placement.js").Placement} placement */
 export function freeHeight(/** @type {number[]} */ [, top, right, low], wide, wanted, placement) {
   const strip = [right, top - RISE, right + wide, low + FALL];
   const closed = [...placement.boxes].filter(([box]) => !placement.composed.has(box)).map(([, rect]) => rect);
@@ -30,7 +30,7 @@ export function freeHeight(/** @type {number[]} */ [, top, right, low], wide, wa
   return heights[0];
 }
 
-/** The outline of one group on one placement; the rectangles near it are looked for once, and asked at every moment. */
+/** Outline of one group on one placement. Nearby rectangles are found once and checked at every moment. */
 export class Outline {
   /** @param {import("./frames.js").Frame} frame @param {import("./placement.js").Placement} placement */
   constructor({ slots, boxes }, placement) {
@@ -38,13 +38,13 @@ export class Outline {
     this.whole = around(this.rects);
     const near = (rects, own) => [...rects].filter(([key, rect]) => !own.includes(key) && touches(this.whole, rect)).map(([key]) => key);
     const touched = near(placement.boxes, boxes);
-    /** slots and closed boxes that a rectangle would contain, too */
+    /** slots and closed boxes that a rectangle would also contain */
     this.slots = near(placement.slots, slots);
     this.boxes = touched.filter((box) => !placement.composed.has(box));
     this.cuts = touched.some((box) => placement.composed.has(box) && !holds(placement.boxes.get(box), this.whole));
   }
 
-  /** Left, top, right, bottom of each shape, from top to bottom. @param {import("./scene.js").Scene} scene */
+  /** Return the left, top, right and bottom edges of each shape, from top to bottom. @param {import("./scene.js").Scene} scene */
   shapes(scene) {
     const parted = this.cuts || this.slots.some((slot) => scene.slots.has(slot)) || this.boxes.some((box) => !scene.boxes.get(box)?.empty);
     if (!parted) return [this.whole];

@@ -1,12 +1,12 @@
-// Composition of the positions when some boxes are open: view_payload.py states the rule; layout/placement.py is the counterpart.
+// Composition of positions for a set of open boxes: view_payload.py states the rule; layout/placement.py is the Python counterpart.
 
 import { flowsRight } from "./direction.js";
 
 /** @typedef {number[]} Rect x, y, width, height in px */
-/** @typedef {{key: string, points: number[], arrow: boolean, names?: string[]}} Segment names: of layers' ports at its ends */
-/** @typedef {[box: number, from: number, to: number, out: number, into: number]} Piece a segment of an edge: its box, the items at both ends, and the ports there; joined by ":" it is its key */
+/** @typedef {{key: string, points: number[], arrow: boolean, names?: string[]}} Segment names: names of layer ports at its ends */
+/** @typedef {[box: number, from: number, to: number, out: number, into: number]} Piece a segment of an edge: its box, the items at both ends, and the ports there. The key of a segment is these numbers joined by ":". */
 
-/** A monotone piecewise linear map of one axis, steeper where opened items need room. */
+/** Return a monotone piecewise linear map of one axis, which is steeper at opened items that need more room. */
 function axis(needs) {
   const wanted = needs.filter(([, length, want]) => want > length && length > 0);
   const cuts = [...new Set([0, ...wanted.flatMap(([start, length]) => [start, start + length])])].sort((a, b) => a - b);
@@ -20,15 +20,15 @@ function axis(needs) {
   };
 }
 
-/** x, y, x, y, … of points and sizes of a picture that flows down, as of one that flows to the right, or back. @param {number[]} values */
+/** Swap x and y in a list x, y, x, y, …, to convert between the two flow directions. @param {number[]} values */
 const exchanged = (values) => values.map((_, index) => values[index ^ 1]);
 /** @param {number[]} values */
 const same = (values) => values;
 
-/** How far from the left side of an open box values enter it; its middle, where they do so in several places. */
+/** Return the distance from the left side of an open box to the point where values enter it, its center if there are several points. */
 const entry = ({ ports: [tops], size }) => (tops.length === 1 ? tops[0] : size[0] / 2);
 
-/** The room that an opened item needs to the left and to the right of where values enter it. */
+/** Return the room that an opened item needs to the left and right of the point where values enter it. */
 function halves([left, , wide], child) {
   return [
     [left, wide / 2, entry(child)],
@@ -36,7 +36,7 @@ function halves([left, , wide], child) {
   ];
 }
 
-/** One open box, composed in its own frame. */
+/** Compose one open box in its own coordinates. */
 function composeBox(box, composed) {
   const opened = box.items.flatMap((item) => {
     const child = item.box === undefined ? undefined : composed.get(item.box);
@@ -54,13 +54,13 @@ function composeBox(box, composed) {
   return { size: [x(box.size[0]), y(box.size[1])], ports: box.ports.map((side) => side.map(x)), places, x, y };
 }
 
-/** Cosine of the angle between two curves, 11°, up to which a joint looks smooth. */
+/** Cosine of the largest angle between two curves, 11°, at which a joint looks smooth. */
 const STRAIGHT = 0.98;
 
-/** px by which an end moves aside, at a port of an opened box, from which on the edge next to it follows. */
+/** Minimum horizontal motion in px of an edge's end, at a port of an opened box, for the next joint to follow. */
 const MOVED = 16;
 
-/** Move the joint next to an end that has moved aside, with its handles, between that end and the next joint; all are places of x. */
+/** Move the joint next to a moved end, with its handles, between this end and the next joint. All arguments after `points` are indices of x coordinates. */
 function settle(points, end, near, joint, far, other) {
   const between = (x, one, two) => Math.min(Math.max(x, Math.min(one, two)), Math.max(one, two));
   const by = between(points[joint], points[end], points[other]) - points[joint];
@@ -68,7 +68,7 @@ function settle(points, end, near, joint, far, other) {
   points[near] = between(points[near], points[end], points[joint]);
 }
 
-/** Turn the handles at each joint of two curves into one line, where stretching or a moved end has bent them. @param {number[]} points */
+/** Align the handles at each joint of two curves that stretching or a moved end has bent. @param {number[]} points */
 function smooth(points) {
   for (let joint = 6; joint < points.length - 2; joint += 6) {
     const [x, y] = [points[joint], points[joint + 1]];
@@ -86,18 +86,18 @@ function smooth(points) {
   }
 }
 
-/** The composition of everything visible inside a box. */
+/** Positions of everything visible inside a box. */
 export class Placement {
   /** @param {any} layout @param {Set<number>} open the open boxes @param {number} outermost */
   constructor(layout, open, outermost) {
     this.layout = layout;
-    /** boxes are composed as if values flowed down */ this.flowing = flowsRight(layout) ? exchanged : same;
+    /** converts coordinates, because boxes are composed as if values flowed down */ this.flowing = flowsRight(layout) ? exchanged : same;
     this.outermost = outermost;
     this.open = open;
     /** @type {Map<number, Rect>} */ this.slots = new Map();
-    /** @type {Map<number, Rect>} every visible box, each after those around it */ this.boxes = new Map();
+    /** @type {Map<number, Rect>} every visible box, outer boxes first */ this.boxes = new Map();
     /** @type {Map<string, Segment>} */ this.segments = new Map();
-    /** @type {Map<string, {point: number[], side: number, slot: number}>} key of an edge → where its label is, and the slot of its value */ this.labels = new Map();
+    /** @type {Map<string, {point: number[], side: number, slot: number}>} key of an edge → position of its label, and slot of its value */ this.labels = new Map();
     this.composed = new Map();
     this.shownBoxes = [outermost];
     for (const box of this.shownBoxes) {
@@ -125,7 +125,7 @@ export class Placement {
         } else this.slots.set(item.slot, rect);
       });
     }
-    /** @type {[string, Segment][]} the segments that end at a port with a name */ this.named = [];
+    /** @type {[string, Segment][]} the segments that end at a named port */ this.named = [];
     for (const index of this.shownBoxes) {
       const [box, own, origin] = [this.layout.boxes[index], this.composed.get(index), origins.get(index)];
       for (const [from, to, out, into, x, y, side, slot] of box.labels) {
@@ -171,7 +171,7 @@ export class Placement {
     return segment;
   }
 
-  /** For every slot: −1 where it is visible, the closed box that hides it, or −2 outside this canvas. */
+  /** Compute for every slot −1 if it is visible, the closed box that hides it, or −2 if it is outside this canvas. */
   #findRepresentatives() {
     const boxes = this.layout.boxes;
     this.hiddenIn = new Int32Array(this.layout.slots.length).fill(-2);
@@ -188,14 +188,14 @@ export class Placement {
     }
   }
 
-  /** Where an item of a box stands; −1 is the box itself. @returns {Rect} */
+  /** Return the rectangle of an item in a box; −1 is the box itself. @returns {Rect} */
   rect(box, item) {
     if (item < 0) return this.boxes.get(box);
     const { slot, box: inner } = this.layout.boxes[box].items[item];
     return slot === undefined ? this.boxes.get(inner) : this.slots.get(slot);
   }
 
-  /** A segment by its key; one that is not in the layout is a plain curve. @param {string} key @returns {Segment} */
+  /** Return a segment by its key; a segment without a route in the layout is a plain curve. @param {string} key @returns {Segment} */
   segment(key) {
     const known = this.segments.get(key);
     if (known) return known;
@@ -203,7 +203,7 @@ export class Placement {
     return this.#plain(box, from, to, out, into, []);
   }
 
-  /** The plain curve of an edge without a route, from the bottom of one item to the top of another. */
+  /** Return a plain curve for an edge without a route, from the bottom of one item to the top of another. */
   #plain(box, from, to, out, into, names) {
     const [[x0, y0], [x1, y1]] = [this.#end(box, from, true, out), this.#end(box, to, false, into)];
     const bend = Math.max(16, Math.abs(y1 - y0) >> 1);
@@ -214,7 +214,7 @@ export class Placement {
     return segment;
   }
 
-  /** Where a plain curve begins or ends at an item: at a port of an open box or of the border (−1), else in the middle. */
+  /** Return the point where a plain curve begins or ends at an item: a port of an open box or of the border (−1), else the center. */
   #end(box, item, isStart, port) {
     const [x, y, wide, high] = this.flowing(this.rect(box, item));
     const isBottom = isStart === item >= 0;
@@ -227,14 +227,14 @@ export class Placement {
     return to >= 0 && !this.composed.has(this.layout.boxes[box].items[to].box);
   }
 
-  /** The rectangle of the item that shows a slot: itself, or the closed box that hides it. @returns {Rect | undefined} */
+  /** Return the rectangle of the slot or of the closed box that hides it. @returns {Rect | undefined} */
   shows(slot) {
     const hidden = this.hiddenIn[slot];
     return hidden === -1 ? this.slots.get(slot) : hidden >= 0 ? this.boxes.get(hidden) : undefined;
   }
 }
 
-/** Splits edges between slots into their segments in each box. */
+/** Segmentation of edges between slots into segments in each box. */
 export class Paths {
   /** @param {any} layout */
   constructor(layout) {
@@ -251,7 +251,7 @@ export class Paths {
         }
       });
     });
-    /** for the top and the bottom of each box: slot → the port at which its value crosses, if not 0 */
+    /** for the top and bottom of each box: slot → the port at which its value crosses, if not 0 */
     this.crossings = layout.boxes.map(({ crossings }) => (crossings.length ? [0, 1].map((side) => new Map(crossings.filter((row) => row[0] === side).map(([, slot, port]) => [slot, port]))) : null));
     this.depth = new Int32Array(layout.boxes.length).fill(-1);
     layout.boxes.forEach((_, index) => this.#measure(index));
@@ -263,21 +263,21 @@ export class Paths {
     for (const box of path.reverse()) this.depth[box] = this.boxes[box].parent < 0 ? 0 : this.depth[this.boxes[box].parent] + 1;
   }
 
-  /** The boxes around a slot, from the inside out. */
+  /** Return the boxes around a slot, innermost first. */
   around(slot) {
     const boxes = [];
     for (let box = this.holder[slot]; box >= 0; box = this.boxes[box].parent) boxes.push(box);
     return boxes;
   }
 
-  /** The boxes around a box, from the inside out. */
+  /** Return the boxes around a box, innermost first. */
   outside(box) {
     const boxes = [];
     for (let outer = this.boxes[box].parent; outer >= 0; outer = this.boxes[outer].parent) boxes.push(outer);
     return boxes;
   }
 
-  /** Every segment of an edge between two slots; item −1 is the box's own border. @returns {Piece[]} */
+  /** Return the segments of an edge between two slots; item −1 is the border of the box. @returns {Piece[]} */
   segments(producer, consumer) {
     let [start, end] = [this.holder[producer], this.holder[consumer]];
     let [tail, head] = [this.slotPlace[producer], this.slotPlace[consumer]];

@@ -1,4 +1,4 @@
-// Scene at a moment: the node in each slot with its state, ghosts, edges, fused kernels, numbers, duplicates.
+// Scene at a moment: the node in each slot with its state, ghosts, edges, fused kernels, numbers and duplicates.
 
 import { BoxMarks } from "./box_marks.js";
 import { EdgeStates } from "./edge_states.js";
@@ -8,14 +8,14 @@ import { UseCounts } from "./use_counts.js";
 
 /**
  * @typedef {{since: number, slots: Set<number>, boxes: Set<number>, edges: Set<string>, frames: Set<number>}} Changes
- *   the differences from the scene of a number; with −1 there is none to differ from
+ *   differences from the scene with number `since`, −1 if there is no such scene
  * @typedef {{number: number, moment: import("../data/timeline.js").Moment, slots: Map<number, import("./slot_states.js").SlotState>,
  *   boxes: Map<number, import("./box_marks.js").BoxMark>, frames: Map<number, import("./frames.js").Frame>,
  *   edges: Map<string, import("./edge_states.js").EdgeState>, moves: import("./edge_states.js").Move[], attention: number[],
- *   drawn: {nodes: number, boxes: number}, changes: Changes}} Scene drawn: nodes in sight or not, and closed boxes that hold something
+ *   drawn: {nodes: number, boxes: number}, changes: Changes}} Scene drawn: number of nodes, visible or not, and of closed boxes that are not empty
  */
 
-/** Builds the scenes of one trace: a step touches only the slots that its decision or its kernel touches. Its scenes share their tables. */
+/** Builder of the scenes of one trace. A step updates only the slots that its decision or kernel affects. The scenes share their tables. */
 export class SceneBuilder {
   /** @param {import("../data/trace.js").Trace} trace @param {import("../data/timeline.js").Timeline} timeline @param {import("./placement.js").Paths} paths */
   constructor(trace, timeline, paths) {
@@ -26,8 +26,8 @@ export class SceneBuilder {
     this.uses = new UseCounts(trace);
     this.cut = new Map();
     this.number = 0;
-    /** slots that were looked at, in all: the work of a step */ this.visited = 0;
-    /** slot → how many outlines have it as a member */ this.memberships = new Int32Array(trace.layout.slots.length);
+    /** total number of slots that were updated, a measure of the work for tests */ this.visited = 0;
+    /** slot → number of outlines with it as a member */ this.memberships = new Int32Array(trace.layout.slots.length);
     /** @type {Scene | null} */ this.last = null;
     /** @type {import("./placement.js").Placement | null} */ this.placement = null;
   }
@@ -39,7 +39,7 @@ export class SceneBuilder {
     return this.last;
   }
 
-  /** A scene of its own, whatever was before. */
+  /** Build a scene from scratch. */
   #begin(moment, placement) {
     const { trace } = this;
     this.placement = placement;
@@ -60,7 +60,7 @@ export class SceneBuilder {
     return { since, slots: new Set(), boxes: new Set(), edges: new Set(), frames: new Set() };
   }
 
-  /** The scene a step forward or back, or the same one again. */
+  /** Build the scene one step forward or back, or the same one again, from the last scene. */
   #step(last, moment) {
     const { trace, uses } = this;
     /** @type {Scene} */
@@ -92,7 +92,7 @@ export class SceneBuilder {
     return this.#refresh(scene, slots, groups, readers);
   }
 
-  /** The kernels that stand on another side of the present one, both ends included. @returns {Iterable<number>} */
+  /** Yield the kernels between the last moment's kernel and this moment's, inclusive. @returns {Iterable<number>} */
   *#kernelsBetween(last, moment) {
     const { trace } = this;
     if (last.kernel < 0 || last.kernel === moment.kernel) return;
@@ -101,7 +101,7 @@ export class SceneBuilder {
     for (let index = low; index <= high; index++) yield isRun ? trace.steps[index].kernel : index;
   }
 
-  /** Look at some slots and groups again, and at the edges of some more slots. @param {Scene} scene @param {Set<number>} slots @param {Set<number>} groups @param {Set<number>} readers */
+  /** Update some slots and groups, and the edges of additional slots. @param {Scene} scene @param {Set<number>} slots @param {Set<number>} groups @param {Set<number>} readers */
   #refresh(scene, slots, groups, readers) {
     const { trace, edgeStates, boxMarks } = this;
     const { moment, changes } = scene;
@@ -123,7 +123,7 @@ export class SceneBuilder {
       if (mark) scene.slots.set(slot, mark);
       else scene.slots.delete(slot);
       if (before || mark) changes.slots.add(slot);
-      // A ghost shows the values that the readers of its node read before.
+      // A ghost has edges to the former readers of its node.
       if (isGhost(before) || isGhost(mark)) for (const reader of this.#readersOf(slot)) readers.add(reader);
     }
     scene.attention = [...attention].sort((a, b) => a - b);
@@ -145,7 +145,7 @@ export class SceneBuilder {
     if (this.placement.hiddenIn[slot] === -1) scene.drawn.nodes += by;
   }
 
-  /** Look at the outline of a group again; its members are slots to look at. */
+  /** Update the outline of a group, and add its members to the slots to update. */
   #frame(scene, index, slots) {
     const before = scene.frames.get(index);
     const frame = this.frames.frame(index, scene.moment, this.placement);
@@ -161,7 +161,7 @@ export class SceneBuilder {
     if (before || frame) scene.changes.frames.add(index);
   }
 
-  /** The slots of the nodes that read, as recorded, any node that has ever stood in a slot. @returns {number[]} */
+  /** Return the slots of the recorded readers of all nodes that have ever been in a slot. @returns {number[]} */
   #readersOf(slot) {
     const { trace } = this;
     const nodes = [...trace.layout.slots[slot].nodes];
@@ -175,13 +175,13 @@ export class SceneBuilder {
     return readers;
   }
 
-  /** Mark the edges that a declined decision keeps apart: those of the moment's decision, or of all of a stage as a whole. */
+  /** Mark the edges that the moment's declined decision, or all declined decisions of a whole stage, keep apart. */
   #decline(scene) {
     const { decision, whole, stage, position } = scene.moment;
     const { first, last } = whole ? (this.trace.recording.stages[stage] ?? NO_STAGE) : { first: decision, last: decision + 1 };
     const pairs = this.#apartBy(first, last, position);
     this.edgeStates.decline(pairs.map(([operand, reader]) => [operand.slot, reader.slot]));
-    /** slots with nodes to which something was declined @type {number[]} */ this.apart = [];
+    /** slots of the nodes that declined decisions keep apart @type {number[]} */ this.apart = [];
     for (const [operand, reader] of pairs) {
       for (const [end, far] of [[operand, reader], [reader, operand]]) {
         const mark = scene.slots.get(end.slot);
@@ -191,7 +191,7 @@ export class SceneBuilder {
     }
   }
 
-  /** Both ends, as they stand at a position, of the edges that some decisions keep apart. */
+  /** Return the current ends at a position of the edges that decisions in a range keep apart. */
   #apartBy(first, last, position) {
     const { trace } = this;
     const edges = trace.declinedEdges(first, last);
@@ -200,11 +200,11 @@ export class SceneBuilder {
     return pairs.filter(([operand, reader]) => operand.slot >= 0 && reader.slot >= 0 && operand.slot !== reader.slot);
   }
 
-  /** The nodes that were merged into one. */
+  /** Return the nodes that were merged into a node. */
   duplicates(node, position) {
     const { recording, replay } = this.trace;
     const merged = new Set([node]);
-    // From the last back: a node that took others in may have been merged itself later.
+    // Go backwards, because a node that others were merged into may have been merged itself later.
     for (const row of [...replay.merges].reverse()) {
       const [decision, old, kept] = recording.substitutions[row];
       if (decision < position && merged.has(kept)) merged.add(old);
@@ -214,7 +214,7 @@ export class SceneBuilder {
   }
 }
 
-/** Whether two moments are one or neighbours, between which only little changes: a stage as a whole, and the first kernel of an order or a run, change all that waits. */
+/** Whether two moments are equal or adjacent with few changes. A whole stage, and the first kernel of an order or run, change all waiting nodes. */
 function isStep(before, after) {
   if (before.hint !== after.hint || before.placed !== after.placed) return false;
   if (before.step === after.step && before.stage === after.stage) return before.position === after.position;

@@ -1,26 +1,26 @@
-// States of slots at a moment: the node or ghost, how it changed, and the work of its kernel now.
+// States of slots at a moment: the node or ghost, its change, and the current work of its kernel.
 
 import { bytesText, microsText } from "../data/number_format.js";
 import { meanings } from "../panel/term_tooltips.js";
 import { scalarText } from "../panel/value_summary.js";
 
 const PLACE_IN_SCHEDULE = meanings("level chain");
-/** Characters of a value that a node has room for: of those of a power of ten two are as wide as one. */
+/** Maximum width in characters of a value in a node; superscript digits count half. */
 const LONGEST = 12;
 
 /**
  * @typedef {{node: number, state: string, flags: string[], tag: string, second: string, time: string, tip: string, number: number,
  *   copies: number, apart: number[], heat: number, micros: number, bad: string, member: boolean, key: string}} SlotState the state of a slot
  *   state: "plain", "new" (by this decision), "fresh" (by this stage), "gone", "was" (gone earlier in this stage)
- *   time: that of its kernel, where its second line is a value
+ *   time: the time of its kernel, if its second line is a value
  *   tip: the meanings of the terms of its second line
- *   apart: the nodes with which, by a declined decision, it is not fused
+ *   apart: the nodes with which a declined decision did not fuse it
  */
 
-/** How many characters of full width a text takes as much room as. @param {string} text */
+/** Return the width of a string in full-width characters. @param {string} text */
 const characters = (text) => text.length - (text.match(/[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]/g)?.length ?? 0) / 2;
 
-/** Decides for the slots of one trace. */
+/** States of the slots of one trace. */
 export class SlotStates {
   /** @param {import("../data/trace.js").Trace} trace @param {import("../data/timeline.js").Timeline} timeline */
   constructor(trace, timeline) {
@@ -28,7 +28,7 @@ export class SlotStates {
     this.timeline = timeline;
   }
 
-  /** The state of a slot at a moment; null where nothing stands. @param {number} slot @param {import("../data/timeline.js").Moment} moment @returns {SlotState | null} */
+  /** Return the state of a slot at a moment, null if the slot is empty. @param {number} slot @param {import("../data/timeline.js").Moment} moment @returns {SlotState | null} */
   state(slot, moment, { decision, touched, ready, uses, memberships }) {
     const { trace } = this;
     const { born, gone, kind } = trace.nodes;
@@ -50,12 +50,12 @@ export class SlotStates {
     if (mark.bad) flags.push("bad");
     if (state === "new") mark.second = this.#predecessor(mark, slot, moment);
     mark.tag = this.#tag(mark, moment);
-    // All that is drawn, as one text: a slot whose key stays the same is left alone.
+    // The key contains everything that is drawn, so a slot with an unchanged key is not drawn again.
     mark.key = `${node}|${state}|${flags.join()}|${mark.tag}|${mark.second}|${mark.time}|${mark.number}|${mark.copies}|${mark.heat}|${mark.member}`;
     return mark;
   }
 
-  /** Adds the state of a node in the stages order, buffers and run. */
+  /** Add the state of a node in the stages order, buffers and run. */
   #scheduled(mark, moment, ready) {
     const { trace } = this;
     const index = trace.kernelOf[mark.node];
@@ -87,7 +87,7 @@ export class SlotStates {
     if (step > now) return void mark.flags.push("waiting");
     if (isResult) {
       mark.micros = trace.steps[step].micros;
-      // The time of a kernel with an outline stands there: it is not that of its last operation.
+      // The outline shows the kernel's time, because it is not the time of the last operation only.
       if (!mark.member) mark.second = microsText(mark.micros);
       if (!mark.member) mark.heat = Math.round((100 * mark.micros) / trace.slowest) / 100;
       mark.bad = badText(trace.values[mark.node]);
@@ -99,14 +99,14 @@ export class SlotStates {
     if (step === now) mark.flags.push("current");
   }
 
-  /** "= 0.9051", the value of a scalar that is known; "" for any other. @param {number} node */
+  /** Return the value of a known scalar as "= 0.9051", "" for other nodes. @param {number} node */
   #scalar(node) {
     const summary = this.trace.values[node];
     const text = summary ? scalarText(summary) : "";
     return text && characters(text) <= LONGEST ? `= ${text}` : "";
   }
 
-  /** The word on a node that names its state. */
+  /** Return the word on a node that names its state. */
   #tag(mark, moment) {
     if (mark.state === "new") return "new";
     if (mark.flags.includes("declined")) return "declined";
@@ -120,26 +120,26 @@ export class SlotStates {
     return mark.flags.includes("unused") ? "unused" : "";
   }
 
-  /** "was log", where a new node stands in the place of another. */
+  /** Return "was log" if a new node replaces another. */
   #predecessor(mark, slot, moment) {
     const { trace } = this;
     const before = trace.layout.slots[slot].nodes[trace.placeOf[mark.node] - 1];
     return before !== undefined && trace.nodes.gone[before] === moment.decision ? `was ${trace.label(before)}` : "";
   }
 
-  /** Whether a moment is about a slot. @param {SlotState} mark @param {import("../data/timeline.js").Moment} moment */
+  /** Whether a moment concerns a slot. @param {SlotState} mark @param {import("../data/timeline.js").Moment} moment */
   needsAttention(mark, moment) {
     if (moment.decision < 0) return mark.flags.includes("current");
     return mark.state === "new" || mark.state === "gone" || mark.flags.includes("subject") || mark.flags.includes("declined");
   }
 }
 
-/** "NaN" or "inf", where a value has any. @param {any} summary */
+/** Return "NaN" or "inf" if a value contains any, else "". @param {any} summary */
 export function badText(summary) {
   return summary?.nan ? "NaN" : summary?.inf ? "inf" : "";
 }
 
-/** Where a kernel's result is: "buffer 1 · 6 KB", "buffer 0 · in place", "a view", "kept for all runs". */
+/** Return the location of a kernel's result: "buffer 1 · 6 KB", "buffer 0 · in place", "a view", "kept for all runs". */
 export function bufferText(kernel) {
   if (kernel.buffer < 0) return !kernel.bytes ? "a view" : kernel.pick_reason === "constant" ? "kept for all runs" : "the caller's";
   return `buffer ${kernel.buffer} · ${kernel.in_place ? "in place" : bytesText(kernel.bytes)}`;

@@ -1,21 +1,21 @@
-// UseCounts of slots at a position: how many operands and outputs stand there, and for how many equal nodes a node stands.
+// Use counts at a position: uses of each slot as an operand or output, and the number of equal nodes that a node represents.
 
 import { RowIndex } from "../data/row_index.js";
 
-/** Counts for one trace, kept by difference from decision to decision. */
+/** Counts for one trace, updated incrementally from decision to decision. */
 export class UseCounts {
   /** @param {import("../data/trace.js").Trace} trace */
   constructor(trace) {
     this.trace = trace;
-    /** operands that stand in each slot */ this.readers = new Int32Array(trace.layout.slots.length);
-    /** outputs that stand in each slot */ this.outputs = new Int32Array(trace.layout.slots.length);
+    /** slot → number of operands that refer to its node */ this.readers = new Int32Array(trace.layout.slots.length);
+    /** slot → number of outputs that refer to its node */ this.outputs = new Int32Array(trace.layout.slots.length);
     const { substitutions } = trace.recording;
-    /** decision → the rows of substitutions by which it merged equal nodes */
+    /** decision → the substitution rows with which it merged equal nodes */
     this.merges = new RowIndex(trace.decisions.length, (enter) => trace.replay.merges.forEach((row) => enter(substitutions[row][0], row)));
-    /** @type {Map<number, number>} node → how many equal nodes it stands for, where others were merged into it */ this.copies = new Map();
+    /** @type {Map<number, number>} node → number of equal nodes it represents, if others were merged into it */ this.copies = new Map();
   }
 
-  /** Count everything. @param {number} position */
+  /** Count everything at a position. @param {number} position */
   begin(position) {
     const { trace } = this;
     const final = trace.resolver(position);
@@ -28,7 +28,7 @@ export class UseCounts {
     for (const row of replay.merges) if (recording.substitutions[row][0] < position) this.#merge(row, 1);
   }
 
-  /** Take one decision, or take it back. @param {number} decision @param {boolean} forward @returns {Set<number>} the slots that it concerns */
+  /** Apply one decision or undo it. @param {number} decision @param {boolean} forward @returns {Set<number>} the affected slots */
   step(decision, forward) {
     const { trace } = this;
     const changed = trace.substitutions.changed(decision);
