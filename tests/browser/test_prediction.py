@@ -1,4 +1,4 @@
-"""Predicting: what a stage decides is hidden, a reader says it, and is told whether it is right, and why."""
+"""Prediction exercises: a stage's decisions are hidden, and the reader's answers are judged with reasons."""
 
 import json
 
@@ -64,7 +64,7 @@ view
 
 @pytest.fixture(scope="module")
 def program() -> Recording:
-    """A kernel that two others read, which may be evaluated one before the other, and one that reads both."""
+    """Return a kernel with two readers, which may run in either order, and a kernel that reads both."""
     x = ex.tensor(np.ones((32, 48), np.float32), name="x")
     plan = ex.EvalPlan()
     both = ex.tanh(x) + x
@@ -73,7 +73,7 @@ def program() -> Recording:
 
 
 def branches(lanes: int) -> Recording:
-    """Four chains of two kernels, and their sum."""
+    """Return four chains of two kernels, and their sum."""
     x = ex.tensor(np.ones((40, 40)))
     plan = ex.EvalPlan(executor="dag" if lanes > 1 else "simple", without=["batch"], lanes=lanes)
     plan.register(ex.add_n(*[ex.cumsum(ex.cumsum(x * float(n + 2), 0), 1) for n in range(4)]))
@@ -82,7 +82,7 @@ def branches(lanes: int) -> Recording:
 
 @pytest.mark.parametrize("make", [lambda: branches(1), lambda: branches(2), sample.mlp])
 def test_a_kernel_lacks_nothing_where_the_planner_had_it_ready_or_waiting(module, make):
-    """For every pick, the kernels that read nothing unpicked are those that the order had ready, or waiting."""
+    """For every pick, the kernels without unpicked operands are the ready and waiting kernels of the order."""
     recording = make()
     kernels = recording.schedule.kernels
     for pick, missing in enumerate(json.loads(module(READINESS, payload(recording, position=0)))):
@@ -120,7 +120,7 @@ def test_answers_are_judged_with_the_reason_and_counted(show, program):
 
 
 def test_the_order_is_predicted_by_keys_and_shown_again(show, program):
-    """G begins, Enter answers, m marks what is ready, a step shows the answer, Escape ends."""
+    """g begins, Enter answers, m marks ready kernels, a step shows the answer, Escape ends."""
     view = show(program)
     press(view, "g")
     said = view.locator(".ex-say")
@@ -143,7 +143,7 @@ def test_the_order_is_predicted_by_keys_and_shown_again(show, program):
 
 @pytest.fixture
 def fusing(show, program):
-    """A view of the stage that fuses, whose decisions are hidden."""
+    """Return a view of the fuse stage with its decisions hidden."""
     view = show(program)
     view.get_by_role("button", name="fuse").first.click()
     press(view, "g")
@@ -152,7 +152,7 @@ def fusing(show, program):
 
 
 def together(recording, *names):
-    """Whether operations of some names run as one kernel."""
+    """Return whether the named operations run as one kernel."""
     members = [
         {recording.operations[recording.nodes.operation[n]] for n in kernel.nodes}
         for kernel in recording.schedule.kernels
@@ -182,7 +182,7 @@ def test_what_is_fused_is_asked_edge_by_edge_and_judged_by_the_planners_reason(f
 
 
 def test_an_edge_ahead_is_asked_for_by_a_click_on_it_or_on_a_node(fusing):
-    """What is known of it is judged at once, and the questions go on where they were."""
+    """The clicked edge is judged at once, and then the previous question continues."""
     view, said = fusing, fusing.locator(".ex-say")
     node(view, "tanh").click()
     expect(said).to_contain_text("Will tanh and add run as one kernel?")
@@ -206,7 +206,7 @@ def test_an_edge_ahead_is_asked_for_by_a_click_on_it_or_on_a_node(fusing):
 
 
 def test_each_question_about_an_edge_is_in_sight(page):
-    """The edge that is asked about is in sight from the beginning, wherever the view stood, and after each answer."""
+    """The edge of the question is visible at the beginning, whatever the view showed, and after each answer."""
     mount(page, payload(ex.open(MODELS / "encoder.pnnx.param").preview_plan().recording))
     view = page.locator(".explorer-view")
     press(view, "/", *"softmax", "Enter", "Escape")
@@ -242,7 +242,7 @@ def test_a_step_shows_what_is_fused_and_another_stage_ends_it(fusing):
 
 @pytest.mark.parametrize("make", [sample.mlp, sample.resnet])
 def test_every_edge_of_a_kernel_is_a_question_and_none_between_kernels_is_told_to_be_fused(module, make):
-    """The questions agree with the kernels that the recording ends with."""
+    """The questions agree with the recording's final kernels."""
     recording = make()
     questions = module(
         """(explorer, payload) => {
@@ -263,7 +263,7 @@ def test_every_edge_of_a_kernel_is_a_question_and_none_between_kernels_is_told_t
 
 
 def test_a_closed_box_of_several_kernels_asks_to_be_opened(show):
-    """What a closed box hides is no answer while it is several kernels."""
+    """A closed box is no answer if it contains several kernels."""
     x = ex.tensor(np.ones((32, 48), np.float32), name="x")
     plan = ex.EvalPlan()
     with ex.scope("inner"):
@@ -277,7 +277,7 @@ def test_a_closed_box_of_several_kernels_asks_to_be_opened(show):
 
 
 def test_the_trait_begins_and_ends_it_and_follows_the_reader(module, program):
-    """A widget whose trait is set asks at once; Escape sets the trait back, and the kernel may set it again."""
+    """Setting the widget's trait begins the exercise; Escape resets the trait, and the kernel may set it again."""
     traits = {"step": 0, "stage": "recorded", "selected": -1, "open_boxes": None, "theme": "auto", "predicting": True}
     traits.update(revisions={}, seen={})
     first, second, third = module(TRAIT, [payload(program, position=0), traits])
@@ -302,7 +302,7 @@ def test_python_asks_for_what_is_fused_and_then_for_the_order(notebook):
 
 @pytest.fixture(scope="module")
 def places() -> Recording:
-    """Nine kernels: new places, one that was given back, results that are written over what they read."""
+    """Return nine kernels with new buffers, a released one, and results that overwrite their operands."""
     x = ex.tensor(np.ones((40, 40)), name="x")
     sums = ex.cumsum(x, 0)
     small = ex.sum(sums, 0)
@@ -313,7 +313,7 @@ def places() -> Recording:
 
 @pytest.fixture
 def placing(show, places):
-    """A view of the stage that assigns buffers, which are hidden."""
+    """Return a view of the buffers stage with its buffers hidden."""
     view = show(places)
     view.get_by_role("button", name="buffers").first.click()
     press(view, "g")
@@ -322,18 +322,18 @@ def placing(show, places):
 
 
 def test_the_place_of_a_result_is_asked_for_and_judged_by_what_each_buffer_holds(placing):
-    """A new place, one whose value is still read, one whose value is overwritten, one that was given back."""
+    """Answer with a new buffer, one whose value is still read, one whose value is overwritten, and a released one."""
     view, said = placing, placing.locator(".ex-say")
     expect(view.locator(".ex-graph .ex-second").filter(has_text="buffer")).to_have_count(0)
     expect(said).to_contain_text("predict 1 of 8")
     node(view, "x").click()
     expect(said).to_contain_text("x exists before the run")
     press(view, "n")
-    expect(said).to_contain_text("Right. cumsum (1) takes a new place, buffer 0: nothing has been written before it")
+    expect(said).to_contain_text("Right. cumsum (1) needs a new buffer, buffer 0: nothing has been written before it")
     node(view, "cumsum").click()
     expect(said).to_contain_text("No. Buffer 0 holds cumsum (1), which cumsum (3) will read.")
     node(view, "sum").click()
-    expect(said).to_contain_text("Right. sum takes a new place, buffer 1: buffer 0 holds cumsum (1), which")
+    expect(said).to_contain_text("Right. sum needs a new buffer, buffer 1: buffer 0 holds cumsum (1), which")
     node(view, "cumsum").click()
     expect(said).to_contain_text("No. Buffer 0 holds cumsum (1), which is read while cumsum (3) is written.")
     press(view, "n")
@@ -396,7 +396,7 @@ CHOICES = """(explorer, payload) => {
 
 @pytest.mark.parametrize("make", [lambda: branches(1), lambda: branches(2), sample.resnet])
 def test_one_choice_is_right_for_each_result_and_it_is_the_plans(module, make):
-    """The answers agree with the schedule: a new place where no earlier kernel has the buffer, else that buffer."""
+    """The answers agree with the schedule: a new buffer if no earlier kernel has it, else that buffer."""
     recording = make()
     kernels = recording.schedule.kernels
     verdicts = json.loads(module(CHOICES, payload(recording, position=0)))
@@ -410,7 +410,7 @@ def test_one_choice_is_right_for_each_result_and_it_is_the_plans(module, make):
 
 
 def trained() -> Recording:
-    """A program with the gradient of one of its inputs."""
+    """Return a program with the gradient of one of its inputs."""
     x = ex.tensor(np.ones((40, 40)), name="x")
     w = ex.tensor(np.ones((40, 40)), name="w")
     loss = ex.sum(ex.tanh(x @ w) ** 2)
@@ -422,7 +422,7 @@ def trained() -> Recording:
 
 @pytest.fixture
 def saving(show):
-    """A view of a program with its gradient, at the stage at which both were recorded."""
+    """Return a view of a program and its gradient at the recorded stage."""
     view = show(trained())
     press(view, "e", "g")
     expect(view.locator(".ex-why h4")).to_have_text("predict what is saved")
@@ -459,7 +459,7 @@ def test_what_is_saved_for_each_gradient_is_asked_from_the_last_one_back(saving)
 def test_a_gradient_is_hinted_at_and_shown_and_its_own_nodes_are_no_answer(saving):
     view, said = saving, saving.locator(".ex-say")
     node(view, "broadcast_to").click()
-    expect(said).to_contain_text("broadcast_to is part of a gradient, no value of the forward pass")
+    expect(said).to_contain_text("broadcast_to is part of a gradient, not a value of the forward pass")
     press(view, "m")
     expect(said).to_contain_text("and reads 0 values of the forward pass")
     expect(view.locator(".ex-graph .ex-lit-backward")).not_to_have_count(0)

@@ -1,9 +1,9 @@
-/** Explanations of the planner's terms, each with the forms of its term; payload/script_bundle.py writes it before the modules. */
+/** Explanation of each planner term → forms of the term; payload/script_bundle.py writes it before the modules. */
 declare const GLOSSARY: Record<string, string[]>;
-/** px of an edge's label, and between it and its edge, for which layout/edge_labels.py finds the room. */
+/** Height of an edge label and its distance from the edge in px; layout/edge_labels.py reserves the space. */
 declare const EDGE_LABEL: { height: number, aside: number };
-/** Known to browsers since 2023, and to TypeScript since 5.1. */
+/** Supported by browsers since 2023, and by TypeScript since 5.1. */
 declare const DecompressionStream: new (format: "gzip") => { readable: ReadableStream; writable: WritableStream };
 
-/** Of names of ports: px of a character, of the room beside a name, and of a level edge's height at most; px beside a number. */
+/** Port names: px per character, around a name, and the maximum height of a level edge; px around a number. */
 declare const SPACING: { character: number; besides: number; level: number; number: number };

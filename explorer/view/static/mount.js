@@ -121,7 +121,7 @@ function listen(model, listeners) {
   };
 }
 
-/** Let views say when their kernel is gone, where models know it: those of marimo do not; `shared` is the model of explorer.view.widget.front_end, raw. Returns the act that ends it. */
+/** Make views show when their kernel has stopped, if their models report it (marimo's do not); `shared` is the raw model of explorer.view.widget.front_end. Return a function that ends this. */
 function watchKernel(shared, views) {
   const tell = () => views.forEach((view) => view.root.classList.toggle("ex-no-kernel", shared.comm_live === false));
   tell();

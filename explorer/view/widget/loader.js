@@ -1,5 +1,5 @@
-// All code that a widget carries: the front end is the state of one model, which the widgets of a kernel share, and each
-// page imports it once. A module of its own for every run of a cell would stay in the browser until the page is left.
+// The only code in each widget. The front end is the state of one model shared by all widgets of a kernel, and each page
+// imports it once. A separate module for every run of a cell would stay in the browser until the page is closed.
 
 /** Front ends of this page by their digest, for all kernels. @type {Map<string, Promise<any>>} */
 const pages = (globalThis[Symbol.for("explorer-graphs front ends")] ??= new Map());
@@ -27,7 +27,7 @@ async function render({ model, el }) {
   const digest = shared.get("digest");
   if (!pages.has(digest)) pages.set(digest, load(shared));
   const loading = pages.get(digest);
-  // A failure is the widget's own, anywidget shows it; the next widget tries again.
+  // Anywidget shows the failure in this widget; the next widget tries again.
   loading.catch(() => pages.delete(digest));
   const module = await loading;
   dress(el, shared);
@@ -36,10 +36,10 @@ async function render({ model, el }) {
   return module.default.render({ model, el, shared });
 }
 
-/** Attributes that hold a whole recording as text. */
+/** Traits that contain a whole recording as JSON. */
 const LARGE = ["payload", "insides", "comparison"];
 
-/** Let a model that is closed forget its recording: JupyterLab keeps the model of every run of a cell until the kernel is gone. */
+/** Make a closed model drop its recording, because JupyterLab keeps the model of every run of a cell until the kernel ends. */
 function initialize({ model }) {
   return () => LARGE.filter((name) => model.get(name) !== undefined).forEach((name) => model.set(name, "", { silent: true }));
 }

@@ -42,7 +42,7 @@ export const KEYS = [
   [["↑", "↓"], "go to an operand, to a reader of the node"],
   [["←", "→"], "go sideways"],
   [["Enter"], "select a node; open or close a box; enter a call"],
-  [["y"], "why are two nodes not one? Also Shift and a click"],
+  [["y"], "explain why two nodes are not fused; also Shift and a click"],
   [["i", "r"], "trace the inputs, the readers of a node"],
   [["+", "−"], "open, close the box; elsewhere zoom"],
   [["e", "c", "0", "9"], "open, close every box; open down to a depth"],
@@ -68,7 +68,7 @@ const MARKS = [
   ["ex-gone", "a ghost: removed by this decision"],
   ["ex-declined", "a node for which this rule was declined"],
   ["ex-current", "picked, or running, at this step"],
-  ["ex-ready", "ready: could have been picked instead"],
+  ["ex-ready", "ready: could also have been picked"],
 ];
 
 function sample(...shapes) {

@@ -20,7 +20,7 @@ import { ToolMenu } from "./tool_menu.js";
 /** @type {WeakSet<Document>} pages on which a reader has begun to step */
 const hinted = new WeakSet();
 
-const NO_KERNEL = "The kernel that planned this graph has stopped or restarted: steps stay on this page. Run the cell again for a living view.";
+const NO_KERNEL = "The kernel that planned this graph has stopped or restarted, so steps are not sent to Python. Run the cell again for a live view.";
 
 /** Maximum depth of the menu and the keys. */
 const DEEPEST = 9;

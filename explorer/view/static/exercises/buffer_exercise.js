@@ -4,7 +4,7 @@ import { keyButton, listed, Series } from "./exercise.js";
 import { bytesText, grouped } from "../data/number_format.js";
 import { html } from "../dom.js";
 
-const HOW = "Click the value whose place it takes, or the result itself where it needs a new place.";
+const HOW = "Click the value whose buffer it reuses, or the result itself if it needs a new buffer.";
 
 /** The choice of a buffer that the plan has not used so far. */
 const NEW = -1;
@@ -94,20 +94,20 @@ export class BufferExercise extends Series {
     const occupants = this.#occupants(kernel);
     if (right === NEW) {
       const obstacles = [...occupants.keys()].map((each) => this.#obstacle(each, kernel)).filter(Boolean);
-      const more = obstacles.length > 3 ? ` So it is with ${grouped(obstacles.length - 3)} more.` : "";
-      const why = occupants.size === 0 ? "nothing has been written before it" : obstacles.slice(0, 3).join("; ") || "no place that is free suits it";
-      return `${name} takes a new place, buffer ${buffer}: ${why}.${more}`;
+      const more = obstacles.length > 3 ? ` The same applies to ${grouped(obstacles.length - 3)} more.` : "";
+      const why = occupants.size === 0 ? "nothing has been written before it" : obstacles.slice(0, 3).join("; ") || "no free buffer fits";
+      return `${name} needs a new buffer, buffer ${buffer}: ${why}.${more}`;
     }
     const before = occupants.get(buffer);
     const why = trace.kernels[kernel].in_place
-      ? `it is written over ${this.#name(before)}, element by element, and nothing reads that one afterwards`
+      ? `it is written over ${this.#name(before)}, element by element, and nothing reads that value afterwards`
       : `${this.#name(before)} was there, and ${this.#lastReader(before)}`;
     return `${name} takes buffer ${buffer}: ${why}. ${this.#recorded(kernel)}`.trim();
   }
 
   #lastReader(kernel) {
     const end = this.#end(kernel);
-    return this.#readers(kernel, end).includes(end) ? `${this.#name(end)} was the last to read it` : "nothing reads it any more";
+    return this.#readers(kernel, end).includes(end) ? `${this.#name(end)} was the last to read it` : "nothing reads it afterwards";
   }
 
   /** Return the plan's recorded sentence about a result in a buffer. @param {number} kernel */
@@ -129,16 +129,16 @@ export class BufferExercise extends Series {
       const occupant = this.#occupants(kernel).get(right);
       return trace.kernels[kernel].in_place
         ? `${name} can be written over a value that it reads, and that nothing reads afterwards.`
-        : `A place is free that holds ${name}: ${this.#name(occupant)} is not read any more.`;
+        : `A free buffer is large enough for ${name}: ${this.#name(occupant)} is no longer read.`;
     }
     const obstacle = this.#obstacle(choice, kernel);
     if (obstacle) return `${obstacle[0].toUpperCase()}${obstacle.slice(1)}.`;
     const free = `Buffer ${choice} is free, too`;
-    if (trace.kernels[kernel].in_place) return `${free}, but ${name} can be written over what it reads, so that this place stays free.`;
-    if (this.#isPacked) return `${free}, but results are packed here: another place lets the others lie closer.`;
+    if (trace.kernels[kernel].in_place) return `${free}, but ${name} can overwrite a value that it reads, so this buffer stays free.`;
+    if (this.#isPacked) return `${free}, but results are packed into one block here, and another offset leaves smaller gaps.`;
     const { buffers } = trace.recording.schedule;
-    if (right !== NEW && buffers[right] < buffers[choice]) return `${free}, but larger than another free one: the smallest one that fits is taken.`;
-    return `${free}, but of equal ones the plan takes the first, or the one that the kernels before ${name} in its chain gave back.`;
+    if (right !== NEW && buffers[right] < buffers[choice]) return `${free}, but another free buffer is smaller: the plan uses the smallest one that fits.`;
+    return `${free}, but of buffers with equal sizes the plan uses the first, or the one that earlier kernels in the chain of ${name} released.`;
   }
 
   /** Whether results are packed into one block of memory, in which buffers may overlap. */
@@ -157,12 +157,12 @@ export class BufferExercise extends Series {
     const { trace, scene } = view;
     const { node, state } = scene.slots.get(Number(key.slice(1)));
     const [name, owner] = [trace.label(node), trace.kernelOf[node]];
-    if (state === "was" || state === "gone") return this.say(`${name} was removed from the graph: it has no place.`, "");
-    if (owner < 0) return this.say(`${name} exists before the run: its memory is not given to others.`, "");
+    if (state === "was" || state === "gone") return this.say(`${name} was removed from the graph, so it has no buffer.`, "");
+    if (owner < 0) return this.say(`${name} exists before the run, so its memory is not reused.`, "");
     if (owner === kernel) return this.choose(NEW);
     if (owner > kernel) return this.say(`${name} is written later, as number ${grouped(owner + 1)}.`, "");
-    if (this.#result(owner) !== node) return this.say(`${name} is computed inside a kernel and never written: it has no place.`, "");
-    if (this.#buffer(owner) < 0) return this.say(`${name} ${trace.kernels[owner].bytes ? "has memory of its own, which is kept" : "is a view: it has no place of its own"}.`, "");
+    if (this.#result(owner) !== node) return this.say(`${name} is computed inside a kernel and never written, so it has no buffer.`, "");
+    if (this.#buffer(owner) < 0) return this.say(`${name} ${trace.kernels[owner].bytes ? "has its own memory, which is not reused" : "is a view, so it has no buffer"}.`, "");
     this.choose(this.#buffer(owner));
   }
 
@@ -178,7 +178,7 @@ export class BufferExercise extends Series {
 
   /** Handle "no", a new buffer, or "yes", a reused buffer, and then ask which one. @param {boolean} isYes */
   judge(isYes) {
-    if (isYes) this.say("Which one? Click the value whose place it takes.", "");
+    if (isYes) this.say("Which one? Click the value whose buffer it reuses.", "");
     else this.choose(NEW);
     return true;
   }
@@ -218,7 +218,7 @@ export class BufferExercise extends Series {
     const { nodes, bytes } = view.trace.kernels[kernel];
     const name = view.trace.label(this.#result(kernel));
     const subject = nodes.length > 1 ? `the kernel that ends with ${name}` : name;
-    return `Number ${grouped(kernel + 1)}, ${subject}, writes ${bytesText(bytes)}: to which place? n: a new one.`;
+    return `Number ${grouped(kernel + 1)}, ${subject}, writes ${bytesText(bytes)}: to which buffer? n: a new one.`;
   }
 
   saying() {
@@ -231,11 +231,11 @@ export class BufferExercise extends Series {
     const isOpen = open !== undefined;
     const answered = this.questions.filter((kernel) => answers.has(kernel) && kernel !== open).reverse();
     const parts = this.sheet({
-      title: isOpen ? "predict the buffers" : "every result has a place",
-      about: "A result is written to a place that nothing else needs: over a value that it alone still reads, to the smallest free place that is large enough, or to a new one.",
+      title: isOpen ? "predict the buffers" : "every result has a buffer",
+      about: "A result is written to memory that nothing else needs: over an operand that nothing else will read, to the smallest free buffer that fits, or to a new buffer.",
       question: isOpen && this.#question(),
       how: isOpen && HOW,
-      acts: isOpen ? [keyButton("a new place", "n", () => this.choose(NEW)), keyButton("mark what is free", "m", () => this.hint()), keyButton("show the answer", ".", () => this.reveal())] : [],
+      acts: isOpen ? [keyButton("a new buffer", "n", () => this.choose(NEW)), keyButton("mark what is free", "m", () => this.hint()), keyButton("show the answer", ".", () => this.reveal())] : [],
       caption: "settled so far",
       rows: answered.map((kernel) => [String(kernel), this.#name(kernel), `buffer ${this.#buffer(kernel)}, ${answers.get(kernel) ? "right at once" : "not at once"}`]),
     });
@@ -246,7 +246,7 @@ export class BufferExercise extends Series {
   /** Return a table of the existing buffers, each with the value written to it last. @param {number} kernel */
   #places(kernel) {
     const { buffers } = this.view.trace.recording.schedule;
-    const table = html("dl", { class: "ex-facts ex-places", "aria-label": "places so far" });
+    const table = html("dl", { class: "ex-facts ex-places", "aria-label": "buffers so far" });
     for (const [buffer, occupant] of [...this.#occupants(kernel)].sort(([a], [b]) => a - b)) {
       const choice = html("button", { class: "ex-link", type: "button", click: () => this.choose(buffer) }, `buffer ${buffer}`);
       table.append(html("dt", {}, choice), html("dd", {}, `${bytesText(buffers[buffer])} · written last: ${this.#name(occupant)}`));

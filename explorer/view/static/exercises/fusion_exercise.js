@@ -113,7 +113,7 @@ export class FusionExercise extends Exercise {
     const { view } = this;
     const { trace, scene } = view;
     if (key) view.focus.set(key, true);
-    if (edge) return this.#ask(this.#about(edge), "The recording has no decision about this edge: nothing is to be fused there.");
+    if (edge) return this.#ask(this.#about(edge), "The recording has no decision about this edge, so nothing is fused there.");
     if (key[0] === "b") return this.say(this.boxed(key), "");
     if (!key) return;
     const { node } = scene.slots.get(Number(key.slice(1)));
@@ -185,7 +185,7 @@ export class FusionExercise extends Exercise {
     const shown = html("button", { class: "ex-link", type: "button", click: () => this.reveal() }, "show the answer");
     return this.sheet({
       title: open ? "predict what is fused" : "every edge is settled",
-      about: "Two operations that run as one kernel hand a value on without writing it. Whether they can is decided edge by edge.",
+      about: "Two operations in one kernel pass a value on without writing it to memory. The planner decides this for each edge.",
       question: open && this.#question(open),
       how: open && HOW,
       acts: open ? [keyButton("one kernel", "y", () => this.judge(true)), keyButton("apart", "n", () => this.judge(false)), shown] : [],

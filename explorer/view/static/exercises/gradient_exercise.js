@@ -4,7 +4,7 @@ import { keyButton, listed, Series } from "./exercise.js";
 import { GradientLinks } from "../scene/gradient_links.js";
 import { grouped } from "../data/number_format.js";
 
-const HOW = "Click each of these values: operands, or results, of the forward pass. Then say that this is all.";
+const HOW = "Click each of these values, which are operands or results of the forward pass. Then press n.";
 
 /** @typedef {{node: number, backward: number[], saved: number[]}} Question a forward node, the recorded nodes of its gradient, and the values of the forward pass that they read */
 
@@ -75,7 +75,7 @@ export class GradientExercise extends Series {
   #computed({ backward }) {
     const names = [...new Set(backward.filter((each) => this.view.trace.nodes.kind[each] === "operation").map((each) => this.#name(each)))];
     const more = names.length > 5 ? ` and ${grouped(names.length - 5)} more` : "";
-    return names.length ? `is computed by ${more ? names.slice(0, 5).join(", ") + more : listed(names)}` : "is handed on as it is";
+    return names.length ? `is computed by ${more ? names.slice(0, 5).join(", ") + more : listed(names)}` : "is passed on unchanged";
   }
 
   /** Return the sentence about the values saved for a gradient and the operations that read them. @param {Question} question */
@@ -99,7 +99,7 @@ export class GradientExercise extends Series {
       this.clicked.add(node);
       return this.say(`Right: ${this.#reading(question, [node])}. Is that all?`, "applied");
     }
-    if (this.#gradientNodes.has(trace.slotOf[node])) return this.say(`${name} is part of a gradient, no value of the forward pass.`, "");
+    if (this.#gradientNodes.has(trace.slotOf[node])) return this.say(`${name} is part of a gradient, not a value of the forward pass.`, "");
     this.note(question.node, false);
     this.say(`No. The gradient of ${this.#name(question.node)} does not read ${name}: it ${this.#computed(question)}.`, "declined");
   }
@@ -190,7 +190,7 @@ export class GradientExercise extends Series {
     const answered = questions.filter((each) => answers.has(each.node) && each !== open).reverse();
     return this.sheet({
       title: open ? "predict what is saved" : "every gradient is settled",
-      about: "A gradient is computed after the forward pass. What it reads of that has to be kept until then: it is saved.",
+      about: "A gradient is computed after the forward pass. The values of the forward pass that it reads are saved until then.",
       question: open && this.#question(),
       how: open && HOW,
       acts: open ? [keyButton("that is all", "n", () => this.judge(false)), keyButton("a hint", "m", () => this.hint()), keyButton("show the answer", ".", () => this.reveal())] : [],

@@ -9,7 +9,7 @@ const RULES = {
   earliest: "of the ready kernels, the one that was recorded first comes next",
   depth_first: "of the ready kernels, the one that is first in depth-first order comes next",
   own_order: "of the ready kernels, the one that is first in the order of this plan's own pass comes next",
-  constant: "constant kernels come first, they are computed once, before all runs",
+  constant: "constant kernels come first, because they are computed once, before all runs",
 };
 
 const QUESTION = "Which kernel is evaluated next? Click one of its nodes, or go to it by the arrows and press Enter.";
@@ -140,7 +140,7 @@ export class OrderExercise extends Exercise {
     const { next } = this;
     const all = grouped(this.count);
     const place = next < 0 ? `all ${all} picked` : `predict pick ${grouped(next + 1)} of ${all}`;
-    const hint = this.hinted ? ["The kernels marked “ready” have all they read."] : [];
+    const hint = this.hinted ? ["All operands of the kernels marked “ready” have been computed."] : [];
     const words = [this.answer?.text ?? "The order is hidden.", ...hint, next < 0 ? this.score() : this.answer ? "Which kernel is next?" : QUESTION];
     return { place, verdict: "", fragments: [{ text: words.join(" "), node: -1 }] };
   }
@@ -151,7 +151,7 @@ export class OrderExercise extends Exercise {
     const picked = Array.from({ length: view.now.kernel + 1 }, (_, place) => view.now.kernel - place);
     return this.sheet({
       title: next < 0 ? "every kernel is picked" : "predict the order",
-      about: "A kernel can be evaluated when everything that it reads has been. Of those, the order picks one.",
+      about: "A kernel is ready when all its operands have been computed. The order picks one of the ready kernels.",
       question: next < 0 ? "" : QUESTION,
       acts: next < 0 ? [] : [keyButton("mark what is ready", "m", () => this.hint()), keyButton("show the answer", ".", () => view.step(1))],
       caption: "picked so far",

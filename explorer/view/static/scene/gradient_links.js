@@ -14,7 +14,7 @@ export const SPOKEN = {
   ...TRACED,
   line: "recorded by the source line",
   asked: "asked about",
-  free: "its place is free",
+  free: "its buffer is free",
   veiled: "part of the gradient",
 };
 const LISTED = 40;
