@@ -1,4 +1,4 @@
-"""The accessibility rules of axe, on a page of a test."""
+"""Checks of a page with axe's accessibility rules."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ FOUND = """async ([where, rules]) => {
 
 
 def rules_of(theme: str) -> Sequence[str]:
-    """Choose the rules for a page in a theme: all in the light one, which the dark one shares all but colours with."""
+    """Return the rules for a theme: all rules for the light one, only colour rules for the dark one."""
     return COLOURS if theme.lower() == "dark" else RULES
 
 
 def complaints(page: Page, where: str | dict[str, list[list[str]]] = "html", rules: Sequence[str] = RULES) -> list[str]:
-    """List what breaks a rule inside an element, or inside all of axe's ``include`` but its ``exclude``."""
+    """Return the violations inside an element, or inside axe's ``include`` without its ``exclude``."""
     if not page.evaluate("'axe' in window"):
         page.evaluate(AXE)
     result: list[str] = page.evaluate(FOUND, [where, list(rules)])

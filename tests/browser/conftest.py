@@ -1,4 +1,4 @@
-"""A real JupyterLab and a real Chromium; every request that leaves the machine and every console error fails."""
+"""Fixtures for a real JupyterLab and Chromium. Requests to other machines and console errors fail a test."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ARGUMENTS = [
     "--disable-sync",
 ]
 SECONDS = 60
-expect.set_options(timeout=15_000)  # machines that are busy with something else, too
+expect.set_options(timeout=15_000)  # also on busy machines
 
 _executable = next((path for path in map(shutil.which, CHROMIUM) if path), None)
 _missed = 0
@@ -47,7 +47,7 @@ _missed = 0
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip without a browser, once loudly in the summary; fail where one is required."""
+    """Skip tests without a browser and report this in the summary; fail if a browser is required."""
     global _missed
     if _executable is None and item.get_closest_marker("browser"):
         message = f"no browser: none of {', '.join(CHROMIUM)} is in PATH"
@@ -76,7 +76,7 @@ def browser() -> Generator[Browser]:
 
 @pytest.fixture
 def watch() -> Generator[Watch]:
-    """At the end no page that it attended may have asked another machine for anything, or met an error."""
+    """Watch pages, and assert at the end that they sent no request to another machine and met no error."""
     watching = Watch([], [])
     yield watching
     assert watching.requests == []
@@ -92,7 +92,7 @@ def kept_page(browser: Browser) -> Generator[KeptPage]:
 
 @pytest.fixture
 def open_page(browser: Browser, watch: Watch, kept_page: KeptPage) -> Generator[Callable[..., Page]]:
-    """Open pages that know nothing of each other: the kept one first, if it has all that is asked for."""
+    """Open isolated pages: first the reused page, if it has the requested options."""
     contexts = []
 
     def open_one(**options: Any) -> Page:
@@ -112,7 +112,7 @@ def open_page(browser: Browser, watch: Watch, kept_page: KeptPage) -> Generator[
 
 @pytest.fixture(scope="session")
 def lab_cache(browser: Browser) -> Generator[BrowserContext]:
-    """Pages of JupyterLab share it: what JupyterLab loads, 13 MB, is loaded and compiled once."""
+    """Return a cache shared by JupyterLab pages, so that JupyterLab's 13 MB are loaded and compiled once."""
     context = new_context(browser)
     yield context
     context.close()
@@ -120,7 +120,7 @@ def lab_cache(browser: Browser) -> Generator[BrowserContext]:
 
 @pytest.fixture
 def open_lab_page(lab_cache: BrowserContext, watch: Watch) -> Generator[Callable[[], Page]]:
-    """Open pages for JupyterLab; what they remember is forgotten at the end."""
+    """Open pages for JupyterLab, and clear their storage at the end."""
     pages = []
 
     def open_one() -> Page:
@@ -145,7 +145,7 @@ def kept_lab_page(lab: Lab, browser: Browser) -> Generator[KeptLabPage]:
 
 @pytest.fixture
 def lab_page(kept_lab_page: KeptLabPage, watch: Watch) -> Generator[Page]:
-    """The page with JupyterLab that tests share, with no document."""
+    """Return the shared JupyterLab page without documents."""
     page = kept_lab_page.lend(watch, VIEWPORT)
     assert page is not None
     yield page
@@ -160,7 +160,7 @@ def page(open_page: Callable[..., Page]) -> Page:
 
 @pytest.fixture
 def show(page: Page, tmp_path: Path) -> Callable[..., Locator]:
-    """Put a recording's page on disk and open it, ``whole`` with all boxes open that any canvas would open at first."""
+    """Write a recording's page to disk and open it; ``whole`` opens all boxes that any canvas would open at first."""
 
     def open_html(recording: Recording, position: int = 0, whole: bool = False, **options: Any) -> Locator:
         target = tmp_path / "page.html"
@@ -176,7 +176,7 @@ def show(page: Page, tmp_path: Path) -> Callable[..., Locator]:
 
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Generator[Lab]:
-    """A JupyterLab server of its own: nothing of the user's settings, no news, no token."""
+    """Start a JupyterLab server without the user's settings, news and token."""
     home = tmp_path_factory.mktemp("jupyter")
     root = home / "notebooks"
     root.mkdir()
@@ -189,7 +189,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Generator[Lab]:
         for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")
     }
     environment = {**os.environ, **folders, "JUPYTER_PLATFORM_DIRS": "1", "PYTHONPATH": str(Path(__file__).parents[2])}
-    # The extensions as the sources have them, whatever was installed with the package.
+    # The extensions from the sources, not the installed ones.
     environment["JUPYTER_PATH"] = str(home / "share")
     environment["JUPYTER_CONFIG_PATH"] = str(home / "etc")
     package = Path(__file__).parents[2] / "explorer"
@@ -246,7 +246,7 @@ def notebook(
     kept_lab_page: KeptLabPage,
     watch: Watch,
 ) -> Generator[Callable[..., Notebook]]:
-    """Write a notebook of some cells, open it in JupyterLab and run it."""
+    """Write a notebook with the given cells, open it in JupyterLab and run it."""
 
     def run(*cells: str, theme: str = "JupyterLab Light", **options: object) -> Notebook:
         page = None if options else kept_lab_page.lend(watch, VIEWPORT)
@@ -261,7 +261,7 @@ def notebook(
 
 @pytest.fixture
 def module(page: Page, tmp_path: Path) -> Callable[[str, Any], Any]:
-    """Evaluate a JavaScript function of (the front end's module, an argument)."""
+    """Evaluate a JavaScript function whose arguments are the front end's module and a value."""
     (tmp_path / "empty.html").write_text("<!doctype html><title>empty</title>")
     page.goto((tmp_path / "empty.html").as_uri())
     page.evaluate(

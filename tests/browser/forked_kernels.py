@@ -1,7 +1,7 @@
-"""Kernels of JupyterLab, forked from one process that has imported their libraries, which takes each a second.
+"""JupyterLab kernels forked from one process that has imported their libraries, which saves a second for each.
 
-A kernel is a process of its own, as any other is, and its cells import explorer themselves. JupyterLab starts a
-launcher in its place, which hands signals on, and ends when the kernel does; the kernel ends with its launcher.
+A kernel is still a separate process, and its cells import explorer themselves. JupyterLab starts a
+launcher instead, which forwards signals; the kernel and its launcher end together.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LIBRARIES = (
 
 @contextmanager
 def kernel_server(spec: Path, log: Path, environment: Mapping[str, str]) -> Generator[None]:
-    """Serve kernels while the block runs; a kernel spec in a folder asks for them."""
+    """Serve kernels while the block runs, requested through a kernel spec in a folder."""
     with log.open("w") as said:
         command = [sys.executable, "-P", __file__, "serve"]
         server = subprocess.Popen(
@@ -42,11 +42,11 @@ def kernel_server(spec: Path, log: Path, environment: Mapping[str, str]) -> Gene
         assert server.stdout is not None
         port = server.stdout.readline().strip()
         assert port, log.read_text()
-        # Without the folders of packages a launcher is there in a hundredth of a second.
+        # Without package folders a launcher starts in 10 ms.
         launcher = [sys.executable, "-I", "-S", __file__, "launch", port, "{connection_file}"]
         kernel = {"argv": launcher, "display_name": "Python 3 (ipykernel)", "language": "python"}
         spec.mkdir(parents=True)
-        # Without a debugger, which JupyterLab asks for its state, an error where the kernel ends before it answers.
+        # No debugger: JupyterLab requests its state, and reports an error if the kernel ends before answering.
         (spec / "kernel.json").write_text(json.dumps({**kernel, "metadata": {"debugger": False}}))
         try:
             yield
@@ -57,7 +57,7 @@ def kernel_server(spec: Path, log: Path, environment: Mapping[str, str]) -> Gene
 
 
 def launch(port: int, connection_file: str) -> None:
-    """Ask for a kernel in this folder and environment, hand signals on to it, and wait for its end."""
+    """Request a kernel in this folder and environment, forward signals to it, and wait for its end."""
     with socket.create_connection(("127.0.0.1", port)) as server, server.makefile("rw") as lines:
         lines.write(json.dumps([connection_file, os.getcwd(), dict(os.environ)]) + "\n")
         lines.flush()
@@ -68,14 +68,14 @@ def launch(port: int, connection_file: str) -> None:
 
 
 def serve() -> None:
-    """Fork a kernel for each launcher, until the standard input is closed."""
-    os.environ["JPY_PARENT_PID"] = str(os.getpid())  # ipykernel reads it when it is imported: kernels end with it
+    """Fork a kernel for each launcher until standard input is closed."""
+    os.environ["JPY_PARENT_PID"] = str(os.getpid())  # ipykernel reads it at import: kernels end with this process
     for name in LIBRARIES:
         importlib.import_module(name)
-    importlib.import_module("ipywidgets").register_comm_target()  # in a kernel the import does it
+    importlib.import_module("ipywidgets").register_comm_target()  # in a kernel, the import does this
     listener = socket.create_server(("127.0.0.1", 0))
     print(listener.getsockname()[1], flush=True)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # kernels that ended are not waited for
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no zombies of ended kernels
     while sys.stdin not in select.select([listener, sys.stdin], [], [])[0]:
         launcher, _ = listener.accept()
         if not os.fork():

@@ -1,4 +1,4 @@
-"""Drives a notebook in JupyterLab: its cells, their outputs and the explorers in them."""
+"""Control of a notebook in JupyterLab: its cells, their outputs and the explorers in them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Lab:
     root: Path
 
     def open(self, page: Page, workspace: str = "") -> None:
-        """Open JupyterLab in a workspace, or a new one: the second of two pages in one would be sent to another."""
+        """Open JupyterLab in a given or new workspace, because it redirects the second page in one workspace."""
         page.goto(f"{self.url}/lab/workspaces/{workspace or f'page_{next(_numbers)}'}")
         page.wait_for_function("window.jupyterapp !== undefined", timeout=60_000)
         page.evaluate("() => window.jupyterapp.restored.then(() => true)")
@@ -51,7 +51,7 @@ class Notebook:
         return notebook
 
     def theme(self, name: str) -> None:
-        """Change JupyterLab's theme; its splash screen, shown meanwhile, must not be shown twice at once."""
+        """Change JupyterLab's theme, and wait for its splash screen, of which there must not be two at once."""
         splash = self.page.locator("#jupyterlab-splash")
         expect(splash).to_have_count(0)
         if self.page.locator("body").get_attribute("data-jp-theme-name") != name:
@@ -60,7 +60,7 @@ class Notebook:
             expect(splash).to_have_count(0)
 
     def insert_text(self, source: str) -> None:
-        """Insert a Markdown cell before all others, and wait until it is rendered."""
+        """Insert a Markdown cell at the top, and wait until it is rendered."""
         self.page.evaluate(
             """(source) => {
                 const { content } = window.jupyterapp.shell.currentWidget;
@@ -82,7 +82,7 @@ class Notebook:
         )
 
     def view(self, index: int = 0) -> Locator:
-        """The explorer with some index in the notebook, once it stands."""
+        """Return the explorer with the given index in the notebook, once it is drawn."""
         view = self.page.locator(".jp-Notebook .explorer-view").nth(index)
         expect(view).to_be_visible()
         return view
@@ -99,14 +99,14 @@ class Notebook:
         expect(self.page.locator(".jp-Notebook")).to_have_count(0)
 
     def again(self, index: int) -> None:
-        """Run a cell that is there once more, and wait until it has run."""
+        """Run an existing cell again, and wait until it has run."""
         self._start(index)
 
     def restart(self) -> None:
-        """Restart the kernel, and wait until it answers: a server that is stopped meanwhile waits for it in vain.
+        """Restart the kernel, and wait until it answers, because a server stopped during a restart would wait forever.
 
-        JupyterLab asks for a subshell for each widget model, and reports a request that a restart leaves without an
-        answer as an error; answers come in the order of the requests.
+        JupyterLab requests a subshell for each widget model, and reports an error if a restart leaves a request without
+        an answer. Answers arrive in the order of the requests.
         """
         self.page.evaluate(
             """async () => {
@@ -118,18 +118,18 @@ class Notebook:
         self.says("print('there')", "there\n", 60)
 
     def execute(self, code: str) -> str:
-        """Run a new cell at the end, and return the text that it printed; fails when it raised."""
+        """Run a new cell at the end, and return its printed output; fail if it raised."""
         return self.output(self._run(code))
 
     def says(self, code: str, text: str, seconds: float = 10.0) -> None:
-        """Run a cell until it prints a text: what a reader did reaches the kernel by a message of its own."""
+        """Run a cell until it prints a text, because the kernel receives a reader's actions in separate messages."""
         end = time.monotonic() + seconds
         while (answer := self._answer(self._run(code))) != (text, None):
             assert time.monotonic() < end, f"{code} answers {answer!r}, not {text!r}"
             self.page.wait_for_timeout(100)
 
     def keep_busy(self, seconds: float) -> None:
-        """Let the kernel sleep; what the page sends meanwhile waits for it."""
+        """Make the kernel sleep; messages of the page wait for it."""
         self.page.evaluate(
             """code => void window.jupyterapp.shell.currentWidget.context.sessionContext.session.kernel
                 .requestExecute({ code, stop_on_error: false })""",
@@ -137,7 +137,7 @@ class Notebook:
         )
 
     def output(self, index: int) -> str:
-        """Return what a cell that ran printed; fails when it raised."""
+        """Return the printed output of a cell that ran; fail if it raised."""
         printed, error = self._answer(index)
         assert error is None, error
         return printed
@@ -155,7 +155,7 @@ class Notebook:
         return index
 
     def _start(self, index: int) -> None:
-        """Run a cell, and wait until the kernel has answered.
+        """Run a cell, and wait for the kernel's answer.
 
         The promise of JupyterLab's command is not awaited: it is sometimes dropped, and never kept.
         """
@@ -176,7 +176,7 @@ class Notebook:
         )
 
     def _answer(self, index: int) -> tuple[str, str | None]:
-        """The text that a cell printed, and the error that it raised, if any."""
+        """Return the printed output of a cell, and the error that it raised, if any."""
         outputs = self.page.evaluate(
             """index => window.jupyterapp.shell.currentWidget.content.model.cells.get(index).outputs.toJSON()""", index
         )
@@ -185,7 +185,7 @@ class Notebook:
 
 
 def open_document(page: Page, options: dict[str, Any]) -> None:
-    """Open a file in JupyterLab, and wait until its tab is there and has read it.
+    """Open a file in JupyterLab, and wait until its tab has read it.
 
     The promise of JupyterLab's command is not awaited: it is sometimes dropped, and never kept.
     """
@@ -198,11 +198,11 @@ def open_document(page: Page, options: dict[str, Any]) -> None:
 
 
 def reopened(lab: Lab, page: Page, name: str, document: dict[str, Any], *, kernel: bool = False) -> Page:
-    """Open a notebook in a page with JupyterLab, without a kernel, or with a new one that has run nothing."""
+    """Open a notebook in JupyterLab without a kernel, or with a new kernel that has run nothing."""
     (lab.root / name).write_text(json.dumps(document), encoding="utf-8")
     kernels = {} if kernel else {"kernel": {"shouldStart": False, "autoStartDefault": False}}
     open_document(page, {"path": name, **kernels})
-    # A notebook that is closed before its kernel is known to be there, or not, is an error on the console.
+    # Closing a notebook before JupyterLab knows whether it has a kernel causes a console error.
     page.wait_for_function("() => window.jupyterapp.shell.currentWidget.context.sessionContext.isReady")
     return page
 
@@ -217,6 +217,6 @@ def _document(cells: list[str]) -> dict[str, object]:
 
 
 def cells(name: str) -> list[str]:
-    """The code of a notebook, cell by cell."""
+    """Return the source of each code cell of a notebook."""
     result = json.loads((ROOT / "notebooks" / name).read_text(encoding="utf-8"))["cells"]
     return ["".join(cell["source"]) for cell in result if cell["cell_type"] == "code"]

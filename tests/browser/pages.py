@@ -1,4 +1,4 @@
-"""Pages of the browser's tests: watched, and kept from one test to the next."""
+"""Pages of the browser tests, which are watched and reused between tests."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _TESTS = 50
 
 @dataclass
 class Watch:
-    """What a page did that it must not do."""
+    """Forbidden actions of pages: requests and errors."""
 
     requests: list[str]
     errors: list[str]
 
     def attend(self, page: Page) -> None:
-        """Note what a page asks for, and its errors."""
+        """Record a page's requests and errors."""
         for event, heard in self._listeners.items():
             page.on(event, heard)
 
     def leave(self, page: Page) -> None:
-        """Note nothing more of a page."""
+        """Stop recording a page."""
         for event, heard in self._listeners.items():
             page.remove_listener(event, heard)
 
@@ -50,8 +50,8 @@ class Watch:
 
 
 def new_context(browser: Browser, **options: Any) -> BrowserContext:
-    """Make a context, whose pages know nothing of those of others."""
-    # Without motion, so that a click lands where its node is; a test of motion asks for it.
+    """Make a context whose pages are isolated from other contexts' pages."""
+    # Reduced motion, so that clicks hit their nodes; tests of motion enable it.
     context = browser.new_context(**{"viewport": VIEWPORT, "reduced_motion": "reduce", **options})
     context.set_default_timeout(15_000)
     context.set_default_navigation_timeout(60_000)
@@ -59,7 +59,7 @@ def new_context(browser: Browser, **options: Any) -> BrowserContext:
 
 
 class KeptPage:
-    """A page that tests use one after the other: a new one, with a process of its own, takes Chromium a second."""
+    """Page reused by tests, because a new page with its own process takes Chromium a second."""
 
     def __init__(self, new_context: Callable[[], BrowserContext]) -> None:
         self._new_context = new_context
@@ -69,7 +69,7 @@ class KeptPage:
         self._tests = 0
 
     def lend(self, watch: Watch, viewport: ViewportSize) -> Page | None:
-        """Lend the page, as a new one and of this size, to a test; None while a test has it already."""
+        """Return the page, empty and with the given size; None while another test uses it."""
         if self._watch is not None:
             return None
         if self._page is None or self._page.is_closed() or self._tests == _TESTS or not self.is_whole(self._page):
@@ -84,7 +84,7 @@ class KeptPage:
         return self._page
 
     def take_back(self) -> None:
-        """Forget all that a test left behind: what the page shows and stores, where the mouse is, who listens."""
+        """Reset everything that a test left behind: contents, storage, mouse position and listeners."""
         page, watch, self._watch = self._page, self._watch, None
         if page is not None and watch is not None and not page.is_closed():
             try:
@@ -99,21 +99,21 @@ class KeptPage:
             self._context.close()
 
     def is_whole(self, page: Page) -> bool:
-        """Whether the next test finds the page as `open` left it."""
+        """Whether the page is in the state in which `open` left it."""
         return True
 
     def open(self, page: Page) -> None:
-        """Show in a new page the things that every test finds."""
+        """Prepare a new page for all tests."""
 
     def empty(self, page: Page) -> None:
-        """Forget what the page shows and stores."""
+        """Clear the page's contents and storage."""
         if not page.url.startswith("about:"):
             page.evaluate("() => [localStorage, sessionStorage].forEach((each) => each.clear())")
         page.goto("about:blank")
 
 
 class KeptLabPage(KeptPage):
-    """A page with JupyterLab, which takes Chromium three seconds to start, and no document."""
+    """Page with JupyterLab, which takes three seconds to start, and without documents."""
 
     def __init__(self, new_context: Callable[[], BrowserContext], lab: Lab) -> None:
         super().__init__(new_context)
@@ -128,7 +128,7 @@ class KeptLabPage(KeptPage):
         self._lab.open(page)
 
     def empty(self, page: Page) -> None:
-        """Have the kernels shut down, which nobody waits for, and close all documents without saving them."""
+        """Shut down the kernels without waiting for them, and close all documents without saving."""
         page.evaluate(
             """() => {
                 for (const widget of window.jupyterapp ? [...window.jupyterapp.shell.widgets("main")] : []) {

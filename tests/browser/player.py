@@ -1,4 +1,4 @@
-"""What tests do to a view on a page: press keys, find nodes, walk to a step."""
+"""Actions of tests on a view: pressing keys, finding nodes, going to a step."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def press(view: Locator, *keys: str) -> None:
 
 
 def node(view: Locator, name: str) -> Locator:
-    """The first node of a name on the canvas, that of a variable's value among them."""
+    """Return the first node on the canvas with a name, which may be a variable's."""
     return view.locator(f'.ex-node:is([aria-label^="{name},"], [aria-label*=" = {name},"])').first
 
 
 def box(view: Locator, name: str) -> Locator:
-    """The first box of a name on the canvas, open or closed."""
+    """Return the first box on the canvas with a name, open or closed."""
     return view.locator(f'.ex-box[aria-label*=" {name},"], .ex-box[aria-label$=" {name}"]').first
 
 
@@ -45,47 +45,47 @@ def heading(view: Locator, text: str) -> Locator:
 
 
 def stage(view: Locator) -> Locator:
-    """The name of the stage that the view stands in."""
+    """Return the name of the current stage."""
     return view.locator(".ex-rail [aria-current]")
 
 
 def decided(view: Locator, code: str) -> Locator:
-    """The panel's line with the code of the decision that the view stands at."""
+    """Return the panel's line with the code of the current decision."""
     return view.locator(f".ex-why .ex-where[data-code='{code}']")
 
 
 def refusal(view: Locator, code: str) -> Locator:
-    """The cards of refusals with a code, for the selected node."""
+    """Return the selected node's cards of declined decisions with a code."""
     return view.locator(f".ex-why .ex-card-declined[data-code='{code}']")
 
 
 def drawn(page: Page) -> None:
-    """Wait until the page has drawn two frames: after the second, its observers of sizes have been called."""
+    """Wait until the page has drawn two frames; after the second, its resize observers have been called."""
     page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))")
 
 
 def tool(view: Locator, name: str) -> Locator:
-    """The button of a tool in the menu of further tools, which is opened."""
+    """Open the menu of further tools, and return the button of a tool."""
     view.get_by_role("button", name="more tools").click()
     return view.get_by_role("button", name=name)
 
 
 @contextlib.contextmanager
 def opened_wide() -> Generator[None]:
-    """Make pages on which all boxes are open at first that a canvas of any size would open."""
+    """Make pages that initially open all boxes that a canvas of any size would open."""
     with patch.object(PlacedModel, "open_boxes", lambda self, frame=None: self.layouts.opened()):
         yield
 
 
 def resize(page: Page, width: int, height: int = 900) -> None:
-    """Give the page another size in pixels, and wait until its views are arranged for it."""
+    """Resize the page, in pixels, and wait until its views are arranged."""
     page.set_viewport_size({"width": width, "height": height})
     page.wait_for_function("([width, height]) => innerWidth === width && innerHeight === height", arg=[width, height])
     drawn(page)
 
 
 def mount(page: Page, held: dict[str, Any]) -> None:
-    """Show a payload on an empty page, as ``window.view``; ``window.asked`` has what it asked a kernel for."""
+    """Show a payload on an empty page as ``window.view``; ``window.asked`` lists its requests to a kernel."""
     url = "data:text/javascript;base64," + base64.b64encode(script().encode()).decode()
     page.goto("about:blank")
     page.add_style_tag(content=stylesheet())
@@ -93,7 +93,7 @@ def mount(page: Page, held: dict[str, Any]) -> None:
 
 
 def reload_until(view: Locator, holds: Callable[[], object]) -> None:
-    """Load the page again until a condition holds: the browser writes what a page stores after the page has gone on."""
+    """Reload the page until a condition is true, because the browser writes storage with a delay."""
     for _ in range(2):
         load_again(view)
         with contextlib.suppress(AssertionError):
@@ -104,6 +104,6 @@ def reload_until(view: Locator, holds: Callable[[], object]) -> None:
 
 
 def load_again(view: Locator) -> None:
-    """Load the page of a view again."""
+    """Reload the page of a view."""
     view.page.reload()
     expect(view.locator(".ex-stage")).to_be_visible()

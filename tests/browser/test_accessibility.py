@@ -1,4 +1,4 @@
-"""For everybody: axe finds nothing, the keyboard reaches everything, text is legible in every state."""
+"""Accessibility: axe finds no violations, the keyboard reaches everything, and text is legible in every state."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_axe_finds_nothing_on_a_page(open_page, tmp_path, wide, theme):
     ("wide", "theme"), representatives(product((1440, 600), THEMES), [(1440, "light"), (600, "dark")])
 )
 def test_axe_finds_nothing_in_the_tree_of_boxes_and_in_a_trace(open_page, tmp_path, wide, theme):
-    """The tree with open, closed, selected and focused rows, long enough to scroll; a trace of either side."""
+    """Check a scrolling tree with open, closed, selected and focused rows, and traces in both directions."""
     (tmp_path / "page.html").write_text(html(sample.scopes(6, 10), theme=theme), encoding="utf-8")
     page = open_page(viewport={"width": wide, "height": 900})
     page.goto((tmp_path / "page.html").as_uri())
@@ -72,7 +72,7 @@ def test_axe_finds_nothing_in_the_tree_of_boxes_and_in_a_trace(open_page, tmp_pa
 
 
 def planned(activation):
-    """A plan of two layers, each in a scope."""
+    """Return a plan of two layers, each in a scope."""
     value = ex.tensor(np.ones((3, 4), np.float32), name="x")
     for level in range(2):
         with ex.scope(f"block{level}"):
@@ -136,7 +136,7 @@ def test_the_arrow_keys_reach_every_node_and_box(show, name):
         press(view, key)
         wanted, seen = view.page.evaluate(WALK_BY_ARROWS)
         assert set(seen) == set(wanted)
-        view.page.keyboard.press("ArrowLeft")  # a key of the reader does as the events do
+        view.page.keyboard.press("ArrowLeft")  # keys have the same effect as these events
         assert view.page.evaluate("document.activeElement.dataset.key") == seen[-2]
 
 
@@ -159,7 +159,7 @@ def test_down_goes_into_an_open_box_and_up_out_of_it(show):
 
 
 def test_the_canvas_alone_takes_the_keys_of_a_screen_reader(show):
-    """Elsewhere a reader browses tables, lists and text by the screen reader's own keys."""
+    """Elsewhere tables, lists and text are browsed with the screen reader's own keys."""
     view = show(sample.mlp())
     applications = view.page.locator("[role=application]")
     expect(applications).to_have_count(1)
@@ -173,7 +173,7 @@ def test_the_steps_come_before_the_panel_and_each_group_is_one_stop(show):
     stops = []
     for _ in range(8):
         view.page.keyboard.press("Tab")
-        if not view.locator(".ex-term:focus").count():  # a term in the text tells its meaning
+        if not view.locator(".ex-term:focus").count():  # a term in the text has an explanation
             stops.append(view.page.evaluate("document.activeElement.getAttribute('aria-label')"))
     assert stops[:4] == ["a stage back ([)", "speed of play", "moment", "size of the panel"]
     view.locator(".ex-transport button").first.focus()
@@ -252,7 +252,7 @@ CONTRASTS = """view => {
         if (least < 4.5) found.push(`${text.textContent} (${text.getAttribute("class")} of ${text.parentNode.getAttribute("class")}): ${least.toFixed(2)}`);
     }
     return found;
-}"""  # noqa: E501  (one picture of colours: broken lines would hide it)
+}"""  # noqa: E501  (a table of colours: line breaks would hide it)
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ CONTRASTS = """view => {
     ),
 )
 def test_every_text_of_the_canvas_is_legible_at_every_moment(show, theme, make):
-    """At 4.5 : 1 or more, computed from the colours that the browser paints, with and without heat, open and closed."""
+    """Check contrasts of at least 4.5 : 1, computed from painted colours, with and without heat, open and closed."""
     recording = make()
     view = show(recording, theme=theme)
     press(view, "e")

@@ -1,4 +1,4 @@
-"""The front end in a page of its own, from disk: no JupyterLab, no kernel, no network."""
+"""The front end in a standalone page from disk, without JupyterLab, kernel and network."""
 
 import json
 import re
@@ -66,7 +66,7 @@ def test_new_gone_merged_and_fused_are_told_apart_by_shape_and_word(show):
 @pytest.mark.spec("V-4")
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_outputs_are_marked_wherever_they_stand(show, theme):
-    """The canvas marks what is asked for by word, outline and spoken name: the node that stands for it at each step."""
+    """At each step the node that represents an output is marked by a word, an outline and its accessible name."""
     recording = sample.mlp()
     recording.bodies[0] = sample.Body("", (), (recording.nodes.label.index("log"),))
     view = show(recording, theme=theme)
@@ -245,7 +245,7 @@ def test_edges_and_the_camera_move_visibly_and_come_to_rest(open_page, tmp_path)
 
 @pytest.mark.spec("V-13")
 def test_less_motion_is_respected(open_page, tmp_path):
-    page = open_page()  # reduced motion, as every page of these tests
+    page = open_page()  # reduced motion, as on every page of these tests
     (tmp_path / "page.html").write_text(html(sample.mlp(), position=3), encoding="utf-8")
     page.goto((tmp_path / "page.html").as_uri())
     page.evaluate("void (Element.prototype.animate = () => { throw new Error('moved'); })")
@@ -272,7 +272,7 @@ def test_hostile_names_show_as_text(show):
 @pytest.mark.spec("V-2")
 @pytest.mark.parametrize("name", ["mlp", "resnet", "hostile", "digits"])
 def test_the_page_composes_the_sentences_of_the_text(module, name):
-    """Each sentence, with its facts, is that of the canonical text; what is code there is between back-ticks here."""
+    """Each sentence with its facts equals the canonical text's, with back-ticks around code."""
     digits = ASSETS / "digits.pnnx.param"
     recording = ex.open(digits).explore().recording if name == "digits" else getattr(sample, name)()
     shown = module(
@@ -292,7 +292,7 @@ def test_every_step_of_a_thousand_nodes_takes_effect_at_once(show):
     first = next(stage for stage in recording.stages if stage.last > 24)
     view = show(recording)
     press(view, "e")
-    # all of them are in sight, so that they are seen from afar
+    # all of them are visible, so the low-detail view is shown
     expect(view.locator(".ex-low-detail")).to_be_visible()
     spent = view.page.evaluate(
         """async () => {

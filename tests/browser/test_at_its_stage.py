@@ -1,4 +1,4 @@
-"""What the panel says of a node at a stage is what was so at that stage, unless a heading says that it comes later."""
+"""The panel describes a node as it is at the current stage, except under headings about later stages."""
 
 import copy
 
@@ -28,7 +28,7 @@ SAID = """(view, later) => {
 
 
 def until(recording: Recording, stage: int) -> Recording:
-    """The recording as it would be had the plan ended with a stage."""
+    """Return the recording that a plan ending with the given stage would have."""
     position = recording.stages[stage].last
     short = copy.deepcopy(recording)
     nodes = short.nodes
@@ -51,14 +51,14 @@ def until(recording: Recording, stage: int) -> Recording:
     ]
     leaves = {row for row, kind in enumerate(nodes.kind) if kind == "leaf"}
     values = short.run.values if short.run else {}
-    short.leaf_values = {row: value for row, value in values.items() if row in leaves}  # they need no run
+    short.leaf_values = {row: value for row, value in values.items() if row in leaves}  # these need no run
     short.schedule = short.run = None
     return short
 
 
 @pytest.fixture(scope="module")
 def recording():
-    """A loss with its gradients, of which one value is saved only once duplicates are merged; planned and run."""
+    """Plan and run a loss with gradients, one of whose values is saved only after duplicates are merged."""
     x, w = ex.tensor(np.ones((3, 4)), name="x"), ex.tensor(np.ones((4, 2)), name="w")
     loss = ex.square(ex.tanh(x @ w)).sum() + ex.log(ex.exp(w)).sum()
     plan = ex.EvalPlan(record="values")
@@ -71,7 +71,7 @@ def recording():
 @pytest.mark.soak
 @pytest.mark.spec("V-6", "V-7")
 def test_what_is_said_of_a_node_at_a_stage_uses_nothing_that_comes_later(show, recording):
-    """At every stage the panel of each node equals that of a plan which ended with the stage."""
+    """At every stage the panel of each node equals the panel in a plan that ended with this stage."""
     labels = [recording.label(number) for number in range(len(recording.nodes))]
     unique = [name for name in dict.fromkeys(labels) if labels.count(name) == 1 and name not in ("2",)]
     compared = 0
@@ -97,7 +97,7 @@ def test_what_is_said_of_a_node_at_a_stage_uses_nothing_that_comes_later(show, r
 
 @pytest.mark.spec("V-6")
 def test_values_saved_for_gradients_of_gradients_are_those_of_the_forward_pass(page):
-    """At the end what a gradient reads of its forward pass is what the recording saves for it, of second ones, too."""
+    """At the end, every gradient, including second ones, reads the forward values that the recording saves for it."""
     x = ex.tensor(np.ones((2, 3)), name="x")
     loss = (ex.tanh(x) * ex.exp(x)).sum()
     slope = ex.grad(loss, x)
@@ -119,7 +119,7 @@ def test_values_saved_for_gradients_of_gradients_are_those_of_the_forward_pass(p
 
 @pytest.mark.spec("V-6")
 def test_a_value_is_tagged_as_saved_from_the_stage_on_at_which_it_is(show, recording):
-    """The loss's square is saved for the gradient of tanh only once it has been merged with the gradient's own."""
+    """The loss's square is saved for the gradient of tanh only after it was merged with the gradient's own square."""
     view = show(recording)
     press(view, "Home")
     node(view, "tanh").click()

@@ -1,4 +1,4 @@
-"""Batches on the page: a stack, a small box, what is inside it, and what it took."""
+"""Batches on the page: a stack, a small box, its contents and its cost."""
 
 import re
 
@@ -24,7 +24,7 @@ def closed(view, name):
 
 @pytest.mark.spec("P-4", "V-4", "V-7")
 def test_plain_samples_are_a_stack_that_becomes_a_batch(show):
-    """Stepping from the recorded samples to their batch: the first body, then one small box, then the batched body."""
+    """Step from the recorded samples to their batch: the first body, then one small box, then the batched body."""
     view = show(recorded("plain"), whole=True)
     press(view, "Home")
     expect(titles(view)).to_have_text(["matmul … tanh ×1,000", "block 1"])
@@ -43,7 +43,7 @@ def test_plain_samples_are_a_stack_that_becomes_a_batch(show):
 
 @pytest.mark.spec("P-4", "P-17", "V-2")
 def test_the_panel_tells_what_a_batch_took(show):
-    """Its decision shows what was measured beside what was estimated, and says that the members were not run alone."""
+    """Its decision shows measured next to estimated times, and states that members were not run separately."""
     recording = recorded("calls", run=True)
     (batched,) = [decision for decision in recording.decisions if decision.code == "batched"]
     view = show(recording, whole=True)
@@ -65,7 +65,7 @@ def test_the_panel_tells_what_a_batch_took(show):
 
 @pytest.mark.spec("V-4", "V-7")
 def test_what_a_reader_opens_stays_open(show):
-    """A stack that closed because its members are rows of a batch opens when asked to, and closes again."""
+    """A stack that closed because its members are rows of a batch can be opened and closed again."""
     view = show(recorded("few"), whole=True)
     press(view, "End", "f")
     rows = closed(view, "matmul … tanh ×40")
@@ -79,7 +79,7 @@ def test_what_a_reader_opens_stays_open(show):
 
 @pytest.mark.spec("P-8", "V-5")
 def test_memory_alive_and_memory_taken_have_two_names(show):
-    """The strip shows the live bytes at their peak, the footer the peak of the plan: they are different numbers."""
+    """The strip shows the peak of live bytes and the footer the plan's peak, which are different numbers."""
     recording = recorded("trees of calls")
     view = show(recording)
     press(view, "End")
@@ -89,7 +89,7 @@ def test_memory_alive_and_memory_taken_have_two_names(show):
 
 
 def test_a_kernel_that_closed_parts_hide_has_no_outline(show):
-    """A kernel whose members are hidden in three closed boxes is drawn nowhere, not in a corner."""
+    """A kernel whose members are hidden in three closed boxes is not drawn at all."""
     recording, members = sample.dag(3000), (10, 1500, 2900)
     recording.decisions.append(Decision(1, "Chain", "applied", "fused", "run as one", {}, members))
     recording.stages.append(Stage("fuse", "rewrite", 0, 1, {}))

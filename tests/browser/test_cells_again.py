@@ -1,4 +1,4 @@
-"""What a page and a kernel keep of widgets whose cells ran again."""
+"""Memory of widgets in the page and the kernel after their cells ran again."""
 
 from pathlib import Path
 
@@ -107,7 +107,7 @@ LOADED = """async ([code, attributes]) => {
 
 @pytest.mark.spec("V-16")
 def test_a_model_that_is_closed_forgets_its_recording(page):
-    """JupyterLab keeps the model of every run of a cell; what is large is given up, and what is small stays."""
+    """JupyterLab keeps the model of every run of a cell; its large traits are cleared and small ones kept."""
     code = (Path(explorer.view.__file__).parent / "widget" / "loader.js").read_text(encoding="utf-8")
     kept = {"payload": "{}", "insides": "[]", "step": 3}
     assert page.evaluate(LOADED, [code, kept]) == [kept, {"payload": "", "insides": "", "step": 3}]

@@ -1,4 +1,4 @@
-"""Control flow: a choice or a loop opens into a canvas of its own, with the way back; search finds what is inside."""
+"""Control flow: a branch or loop opens in its own canvas with links back; search finds its contents."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The rows of decisions in the panel: pressed ones stay, a filter is told, reasons are whole."""
+"""The rows of decisions in the panel: pressed rows stay, filters are shown, reasons are complete."""
 
 import pytest
 from playwright.sync_api import Locator, expect
@@ -15,7 +15,7 @@ ROWS = ".ex-decisions [data-decision]"
 
 @pytest.fixture(scope="module")
 def resnet() -> Recording:
-    """The plan of a file with twenty-two fused kernels."""
+    """Return the plan of a file with twenty-two fused kernels."""
     return sample.resnet()
 
 
@@ -31,7 +31,7 @@ def open_stage(view: Locator, name: str) -> None:
 
 
 def numbers(view: Locator) -> list[str]:
-    """The decisions of the rows, from the first to the last one."""
+    """Return the decisions of the rows, from first to last."""
     return view.locator(ROWS).evaluate_all("rows => rows.map((row) => row.dataset.decision)")
 
 
@@ -42,7 +42,7 @@ def top(row: Locator) -> float:
 
 
 def press_in_sight(view: Locator, decision: str, at: float) -> float:
-    """Scroll a row to a part of the panel's height and press it; returns px from the top of the page."""
+    """Scroll a row to a fraction of the panel's height and press it; return its px from the top of the page."""
     row = view.locator(f"{ROWS[:-1]}='{decision}']")
     panel = view.locator(".ex-why")
     panel.evaluate(
@@ -63,7 +63,7 @@ def press_in_sight(view: Locator, decision: str, at: float) -> float:
 @pytest.mark.spec("V-2", "V-23")
 @pytest.mark.parametrize("wide", representatives([600, 1000, 1440], [600]))
 def test_a_row_that_is_pressed_stays_under_the_pointer_and_the_others_around_it(show, resnet, wide):
-    """A pressed row keeps its place on the page, the list its rows and their order, that of the whole plan too."""
+    """A pressed row keeps its position on the page, and the list its rows and order, also for the whole plan."""
     view = show(resnet, position=0)
     resize(view.page, wide)
     show_panel(view)
@@ -84,7 +84,7 @@ def test_a_row_that_is_pressed_stays_under_the_pointer_and_the_others_around_it(
 
 @pytest.mark.spec("V-2", "V-23")
 def test_the_places_of_folded_decisions_keep_their_order(show, resnet):
-    """Of decisions with one reason any can be pressed, and none takes the place of another."""
+    """Any of several decisions with one reason can be pressed, and their order does not change."""
     view = show(resnet, position=0)
     open_stage(view, "fuse")
     first = numbers(view)[0]
@@ -100,7 +100,7 @@ def test_the_places_of_folded_decisions_keep_their_order(show, resnet):
 
 @pytest.mark.spec("V-2", "V-6")
 def test_a_decision_about_a_node_stays_in_the_nodes_list(show, resnet):
-    """The list of a node has every decision about it, those told above it too, so that a pressed row stays."""
+    """A node's list has every decision about it, including those shown above it, so that a pressed row stays."""
     view = show(resnet)
     press(view, "f")
     view.page.evaluate("location.hash = 'stage=fuse'")
@@ -132,7 +132,7 @@ def test_a_pressed_row_keeps_the_focus(show, resnet):
 
 @pytest.mark.spec("V-23")
 def test_a_filter_says_what_it_leaves_out_and_goes_with_one_click(show, resnet):
-    """A filter stays from stage to stage and is told at each, with how much it leaves; one button takes it away."""
+    """A filter stays active in all stages and is shown with its counts; one button clears it."""
     view = show(resnet, position=0)
     open_stage(view, "fuse")
     element = view.locator(".ex-filtered")
@@ -154,7 +154,7 @@ def test_a_filter_says_what_it_leaves_out_and_goes_with_one_click(show, resnet):
 @pytest.mark.spec("V-23")
 @pytest.mark.parametrize("wide", [600, 1000])
 def test_a_row_has_its_whole_place_and_its_whole_reason(show, resnet, wide):
-    """Neither the place of a decision nor its reason is cut: what is longer than a line goes on in the next."""
+    """Neither the location nor the reason of a decision is cut; long ones wrap."""
     view = show(resnet, position=0)
     resize(view.page, wide)
     show_panel(view)
@@ -176,7 +176,7 @@ def test_a_row_has_its_whole_place_and_its_whole_reason(show, resnet, wide):
 
 @pytest.mark.spec("V-13")
 def test_the_sentence_of_every_decision_is_in_sight_at_600_px(show, resnet):
-    """The room of the sentence grows with the longest one so far, and a new width begins anew."""
+    """The sentence's room grows with the longest sentence so far, and is reset when the width changes."""
     view = show(resnet, position=0)
     say = view.locator(".ex-say")
     heights = []
@@ -192,7 +192,7 @@ def test_the_sentence_of_every_decision_is_in_sight_at_600_px(show, resnet):
 
 
 def test_rows_stay_from_step_to_step(show, resnet):
-    """A step makes no row anew: only what it says of the moment changes."""
+    """A step creates no row again; only the row's mark of the moment changes."""
     view = show(resnet)
     open_stage(view, "fuse")
     press(view, ".")
@@ -209,7 +209,7 @@ def test_rows_stay_from_step_to_step(show, resnet):
 
 @pytest.mark.spec("V-13")
 def test_a_stage_with_one_decision_lists_it(show) -> None:
-    """Its sentence stands in the panel before it is stepped to; then it is the panel's, and not listed besides."""
+    """The panel lists its sentence before it is reached; then the panel shows it in full and does not list it."""
     recording = sample.mlp()
     stage = next(each for each in recording.stages if each.last - each.first == 1)
     view = show(recording)
@@ -225,7 +225,7 @@ def test_a_stage_with_one_decision_lists_it(show) -> None:
 
 @pytest.mark.spec("V-13")
 def test_the_only_decision_of_a_stage_comes_back_from_a_filter_with_the_focus(show) -> None:
-    """A filter of another stage may leave it out; "show all" shows it, and the keyboard goes on there."""
+    """A filter of another stage may hide it; "show all" shows it and moves the focus there."""
     recording = sample.mlp()
     stage = next(each for each in recording.stages if each.last - each.first == 1)
     verdict = recording.decisions[stage.first].verdict
@@ -241,7 +241,7 @@ def test_the_only_decision_of_a_stage_comes_back_from_a_filter_with_the_focus(sh
 
 @pytest.mark.spec("V-13")
 def test_a_selection_is_left_for_the_stage_by_a_button_of_the_panel(show) -> None:
-    """A reader who comes to a stage with a selection sees what it decides about it, and gets to all it decides."""
+    """With a selection, a stage shows its decisions about the selection, and a button leads to all its decisions."""
     view = show(sample.mlp())
     open_stage(view, "fuse")
     view.locator(".ex-node", has_text="softmax").first.click()

@@ -1,4 +1,4 @@
-"""A declined pair: its edge is marked with a ✗, on the page and in the static picture, and both ends are links."""
+"""Declined pairs: the edge is marked with a ✗ on the page and in the static picture, and both ends are links."""
 
 import re
 from collections import Counter
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.browser
 
 @pytest.fixture(scope="module")
 def recording() -> Recording:
-    """A plan in which the last product is fused neither with softmax nor the sum, nor these with their operand."""
+    """Return a plan that fuses the last product with neither softmax nor sum, nor these with their operand."""
     x = ex.tensor(np.ones((32, 48), np.float32), name="x")
     plan = ex.EvalPlan()
     both = ex.tanh(x) + x
@@ -29,7 +29,7 @@ def recording() -> Recording:
 
 @pytest.mark.spec("V-1", "V-2", "V-13")
 def test_a_declined_pair_is_marked_on_its_edge_and_named_in_its_labels(show, recording):
-    """At the decision one edge has a ✗, in the stage as a whole all of them have; labels name the other end."""
+    """At the decision one edge has a ✗, and in the whole stage all declined edges; labels name the other end."""
     edges = recording.declined_edges
     fuse = next(stage for stage in recording.stages if stage.name == "fuse")
     first, operand, reader = edges[0]

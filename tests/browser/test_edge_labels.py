@@ -1,4 +1,4 @@
-"""Labels of edges: near, where no node tells the type of the value."""
+"""Edge labels, shown when zoomed in if no node shows the value's type."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.browser
 
 @pytest.mark.spec("V-7", "V-13")
 def test_edges_tell_types_near_where_nodes_tell_something_else(show):
-    """At the recorded graph every node tells its type; later some tell their memory, and then their edges do."""
+    """In the recorded graph every node shows its type; later some show their memory, and their edges show the type."""
     view = show(recorded("perceptron"), whole=True)
     labels = view.locator(".ex-layer-labels .ex-label")
     expect(labels).to_have_count(0)
@@ -34,7 +34,7 @@ def test_edges_tell_types_near_where_nodes_tell_something_else(show):
 
 @pytest.mark.spec("V-7", "V-2")
 def test_names_of_dimensions_are_on_nodes_edges_and_in_the_panel(show, tmp_path):
-    """A file's names stand with their lengths; the panel says which declaration has them, and search finds both."""
+    """A file's dimension names appear with their lengths, the panel shows the declaration, and search finds both."""
     nodes = [make_node("Relu", ["x"], ["a"]), make_node("Tanh", ["a"], ["b"]), make_node("Exp", ["b"], ["y"])]
     net = opened(model(nodes, {"x": (FLOAT, ["batch", "seq", 64])}, ["y"]), tmp_path)
     view = show(net.plan((2, 16, 64)).recording, position=0)
@@ -54,7 +54,7 @@ def test_names_of_dimensions_are_on_nodes_edges_and_in_the_panel(show, tmp_path)
 
 @pytest.mark.spec("V-7")
 def test_a_declined_edge_has_its_mark_and_no_label(page):
-    """Where a pair is declined, the type beside its edge makes room for the ✗; at other stages it stands there."""
+    """If a pair is declined, the type next to its edge gives way to the ✗; at other stages the type is shown."""
     x = ex.tensor(np.ones((32, 48), np.float32), name="x")
     with ex.scope("first"):
         first = ex.tanh(ex.softmax(x))

@@ -1,4 +1,4 @@
-"""The help: what a learner needs first, and all of it in sight."""
+"""The help: first things first, and completely visible."""
 
 import pytest
 from playwright.sync_api import expect

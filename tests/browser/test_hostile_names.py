@@ -1,4 +1,4 @@
-"""Hostile names in what readers do with a view: overlays, prediction, search and links in prose."""
+"""Hostile names in overlays, predictions, searches and links in prose."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LINKS = [
 
 
 def assert_unharmed(page: Page) -> None:
-    """Assert that nothing of a name ran or became an element."""
+    """Assert that no part of a name ran or became an element."""
     assert page.evaluate("window.__pwned") is None
     assert (
         page.locator(
@@ -51,7 +51,7 @@ def play(view: Locator) -> None:
 
 
 def test_overlays_and_predictions_of_hostile_names_are_text(show: Callable[..., Locator]) -> None:
-    """A page whose overlay, nodes and boxes have hostile names is searched, predicted and stepped: all stays text."""
+    """Search, predict and step on a page with hostile names of overlay, nodes and boxes; all stays text."""
     recording = hostile_plan().prepare().recording
     metrics = [overlay(recording, {3: 4.0, 5: -2.0}, name, name, name) for name in NAMES]
     view = show(recording, overlays=metrics)
@@ -81,7 +81,7 @@ def test_links_in_prose_to_hostile_places_harm_no_page(link: str, page: Page, tm
 
 
 def test_live_widgets_of_hostile_names_are_text(notebook: Callable[..., Notebook]) -> None:
-    """In JupyterLab: a live widget of hostile names, links in prose to it, and what it prints."""
+    """Check a live JupyterLab widget with hostile names, links in prose to it, and its printed output."""
     source = inspect.getsource(hostile_names).replace("from __future__ import annotations", "")
     book = notebook(source + "\nplan = hostile_plan().prepare()\nview = plan.explore()\nview")
     view = book.view()

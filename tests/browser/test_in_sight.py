@@ -1,4 +1,4 @@
-"""After a step something that changed is in sight, and nothing lies over it; titles lie over edges."""
+"""After a step, some change is visible and not covered; titles are drawn over edges."""
 
 from contextlib import nullcontext
 from itertools import product
@@ -45,7 +45,7 @@ HIDDEN = """() => {
     ),
 )
 def test_something_that_changed_is_in_sight_after_every_step(page, name, wide):
-    """Neither the border of the canvas nor the minimap or the legend hides all of what changed."""
+    """Not all changes are hidden by the canvas border, the minimap or the legend."""
     resize(page, wide)
     mount(page, payload(ex.open(MODELS / f"{name}.pnnx.param").preview_plan().recording))
     page.evaluate("view.go(0)")
@@ -76,7 +76,7 @@ OUTSIDE = """() => {
 
 
 def test_titles_of_kernels_lie_within_the_width_of_their_outlines(page):
-    """Also in a box with a narrow border, which they must not cross."""
+    """Titles must not cross the narrow border of a box either."""
     with opened_wide():
         mount(page, payload(sample.resnet()))
     page.evaluate("view.go(view.timeline.end)")
@@ -89,7 +89,7 @@ def test_titles_of_kernels_lie_within_the_width_of_their_outlines(page):
 @pytest.mark.spec("V-9", "V-13")
 @pytest.mark.parametrize("part", ["the source (l)", "the tree of boxes (s)", "the panel (w)"])
 def test_a_selection_in_sight_is_so_beside_a_part_that_takes_room(show, part):
-    """Source, tree and panel come beside a canvas, and go again, without moving the selected node out of sight."""
+    """Showing and hiding source, tree and panel does not move the selected node out of view."""
     view = show(ex.open(MODELS / "encoder.pnnx.param").preview_plan().recording)
     press(view, "/", *"softmax", "Enter", "Escape")
     softmax = node(view, "softmax")
@@ -106,7 +106,7 @@ def test_a_selection_in_sight_is_so_beside_a_part_that_takes_room(show, part):
 
 @pytest.mark.spec("V-9", "V-13")
 def test_a_selection_is_in_sight_whichever_way_values_flow(show):
-    """A turn begins where the graph begins, and goes on to what is selected."""
+    """After the direction changes, the view shows the graph's start, then the selection."""
     view = show(ex.open(MODELS / "encoder.pnnx.param").preview_plan().recording)
     press(view, "/", *"softmax", "Enter", "Escape")
     for _ in range(2):
@@ -121,7 +121,7 @@ def test_a_selection_is_in_sight_whichever_way_values_flow(show):
 
 @pytest.mark.parametrize(("name", "scale"), [("encoder", 0.82), ("resnet18", 0.82)])
 def test_a_graph_that_does_not_fit_begins_with_some_of_its_items(show, name, scale):
-    """Where later stages need the room around the first items, the graph begins smaller, and is still legible."""
+    """If later stages need the room around the first items, the graph is initially smaller but legible."""
     page = (view := show(ex.open(MODELS / f"{name}.pnnx.param").preview_plan().recording, whole=True)).page
     resize(page, 1440)
     page.reload()
@@ -134,7 +134,7 @@ def test_a_graph_that_does_not_fit_begins_with_some_of_its_items(show, name, sca
 
 
 def bring_to(view, item, edge):
-    """Drag the canvas until an item stands at its left or right edge."""
+    """Drag the canvas until an item is at its left or right edge."""
     room, place = view.locator(".ex-stage").bounding_box(), item.bounding_box()
     right = room["x"] + room["width"] - place["width"] - 12
     by = (room["x"] + 12 if edge == "left" else right) - place["x"]

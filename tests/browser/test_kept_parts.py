@@ -1,4 +1,4 @@
-"""The panel keeps the parts that say the same from step to step, and says what a new panel would say."""
+"""The panel reuses unchanged parts between steps, and always equals a newly built panel."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ CHANGED = """(explorer, [payload, name]) => {
 
 @pytest.mark.parametrize("stage", ["fuse", "order"])
 def test_a_step_leaves_parts_that_say_the_same_where_they_are(module, stage):
-    """Elements are counted, not time: nothing is taken out of the panel and put there again as it was."""
+    """Count elements, not time: no element is removed from the panel and inserted again unchanged."""
     plan = ex.EvalPlan()
     for value in flat(60):
         plan.register(value)
@@ -103,7 +103,7 @@ def test_a_step_leaves_parts_that_say_the_same_where_they_are(module, stage):
 
 
 def layouts(page: Page, steps: int) -> list[bool]:
-    """Whether each layout of some steps was one of parts of the page."""
+    """Return for each layout during some steps whether it concerned only parts of the page."""
     session, events, ends = page.context.new_cdp_session(page), [], []
     session.on("Tracing.dataCollected", lambda part: events.extend(part["value"]))
     session.on("Tracing.tracingComplete", lambda end: ends.append(end))
@@ -120,7 +120,7 @@ def layouts(page: Page, steps: int) -> list[bool]:
 
 @pytest.mark.parametrize("stage", ["fuse", "order"])
 def test_a_step_lays_out_parts_of_the_page(page, stage):
-    """An element in the panel to which others are anchored, as a popup to its choice, makes it the whole page."""
+    """A step lays out only parts of the page. Anchored elements, such as a select's popup, would lay out all."""
     plan = ex.EvalPlan()
     for value in flat(300):
         plan.register(value)
@@ -129,7 +129,7 @@ def test_a_step_lays_out_parts_of_the_page(page, stage):
     page.evaluate("view.step(2)")
     page.wait_for_timeout(400)
     partial: list[bool] = []
-    while len(partial) < 6:  # of a busy machine the trace may begin after the first steps
+    while len(partial) < 6:  # on a busy machine the trace may begin after the first steps
         partial += layouts(page, 6)
         assert page.evaluate("view.stageName") == stage
     assert all(partial)
@@ -144,7 +144,7 @@ REPAINT = """() => {
 
 
 def test_a_sentence_leaves_nothing_behind(page):
-    """Terms are underlined: a part of a line that a browser does not know of stays where the next sentence has none."""
+    """Underlines of terms leave no painted traces after the sentence changes."""
     plan = ex.EvalPlan()
     for value in flat(60):
         plan.register(value)
@@ -159,5 +159,5 @@ def test_a_sentence_leaves_nothing_behind(page):
 
 
 def test_no_rule_looks_at_what_an_element_has_inside():
-    """Each element that comes or goes would be looked at for such a rule."""
+    """Browsers would check such a rule for every inserted or removed element."""
     assert ":has(" not in stylesheet()

@@ -146,7 +146,7 @@ def test_jupyterlabs_own_styles_leave_the_panel_and_the_minimap_as_they_are(note
 
 @pytest.mark.spec("V-6")
 def test_a_weight_that_is_selected_shows_its_value_without_an_input(notebook):
-    """In JupyterLab a selected weight of a file shows its values, which are read then; no input is needed."""
+    """A selected weight of a file shows its values, which are read on selection without any input."""
     model = Path(__file__).parents[2] / "assets" / "digits.pnnx.param"
     book = notebook(f"import explorer as ex\nview = ex.open({str(model)!r}).explore()\nview")
     view = book.view()
@@ -157,7 +157,7 @@ def test_a_weight_that_is_selected_shows_its_value_without_an_input(notebook):
 
 @pytest.mark.spec("V-1")
 def test_a_step_taken_while_a_cell_runs_does_not_undo_what_the_cell_sets(notebook):
-    """Steps that wait for a busy kernel give way to the stage that its cell sets, on the page and in Python."""
+    """The stage that a cell sets overrides steps that wait for the busy kernel, on the page and in Python."""
     book = notebook(SHOW)
     view = book.view()
     say = view.locator(".ex-say")

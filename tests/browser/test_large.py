@@ -1,4 +1,4 @@
-"""Large graphs: what a first view does not show is laid out by the kernel when somebody opens it."""
+"""Large graphs: boxes hidden in the first view are laid out by the kernel when they are opened."""
 
 import io
 
@@ -90,7 +90,7 @@ def test_where_no_kernel_answers_the_reader_is_told_what_to_do(page):
 
 @pytest.mark.spec("V-13")
 def test_only_what_is_in_sight_has_elements(page):
-    """Neither opening everything nor a change of scale touches more; panning makes what comes into sight."""
+    """Opening everything and zooming create no other elements; panning creates those that become visible."""
     mount(page, payload(sample.dag(3000)))
     page.evaluate("view.opening.all(true)")
     assert page.evaluate("view.placement.slots.size") == 3000
@@ -135,7 +135,7 @@ def test_from_afar_a_picture_stands_for_the_elements_and_a_press_finds_what_is_t
 @pytest.mark.spec("V-13")
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_from_afar_a_long_net_is_seen(page, theme):
-    """All of a net in sight, far below the scale at which lines are a pixel wide, differs clearly from the ground."""
+    """A completely visible net differs clearly from the background, even far below the scale of one-pixel lines."""
     page.emulate_media(color_scheme=theme)
     mount(page, payload(sample.dag(300)))
     page.evaluate("view.opening.all(true)")
@@ -149,7 +149,7 @@ def test_from_afar_a_long_net_is_seen(page, theme):
 
 @pytest.mark.spec("V-8")
 def test_from_afar_an_open_box_that_is_selected_is_marked(page):
-    """Its ground is another one, under what it holds; what is not selected keeps its own."""
+    """Its background differs, under its contents; items that are not selected keep theirs."""
     mount(page, payload(sample.scopes(30, 40)))
     page.evaluate("view.opening.all(true)")
     expect(page.locator(".ex-low-detail")).to_be_visible()
@@ -169,7 +169,7 @@ def test_from_afar_an_open_box_that_is_selected_is_marked(page):
 
 @pytest.mark.spec("V-13")
 def test_a_move_of_the_camera_lays_nothing_out(page):
-    """A transform of an svg element would lay out all text in it for each frame."""
+    """Moving the camera causes no layout; a transform of an svg element would lay out all its text in each frame."""
     mount(page, payload(sample.dag(3000)))
     page.evaluate("view.opening.all(true)")
     page.evaluate("view.camera.stand(0.8, view.placement.size[0] / 2, 700)")
@@ -218,7 +218,7 @@ def test_what_is_around_the_sight_is_drawn_when_the_browser_is_idle(page):
 
 @pytest.mark.spec("V-13")
 def test_the_camera_glides_to_a_place_that_adjoins_and_jumps_to_one_far_away(open_page):
-    """Between places far apart nothing is drawn that could pass by."""
+    """There is nothing drawn between distant positions that an animation could show."""
     page = open_page(reduced_motion="no-preference")
     mount(page, payload(sample.dag(3000)))
     page.evaluate("view.opening.all(true)")

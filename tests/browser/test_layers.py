@@ -1,4 +1,4 @@
-"""A layer on the page: its boxes and ports, what the panel tells of it, and the gradient that a selection lights."""
+"""Layers on the page: boxes, ports, the panel, and the gradient that a selection highlights."""
 
 import re
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.browser
 
 @pytest.fixture(scope="module")
 def perceptron():
-    """A training perceptron whose weight does not update."""
+    """Return a training perceptron whose weight does not update."""
     chosen = [
         layers.PUpdate,
         layers.Sub("linear", layers.Sub("weight", layers.PNoUpdate)),
@@ -28,7 +28,7 @@ def perceptron():
 @pytest.mark.spec("M-L10", "M-L12", "M-L13")
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_the_panel_of_a_layer_tells_how_it_was_made(show, perceptron, theme):
-    """A selected layer tells its clauses, the order found, policies and who gave them, and feedback with reasons."""
+    """The panel of a layer shows its clauses, order, policies with their sources, and gradients with reasons."""
     view = show(perceptron, theme=theme)
     box(view, "linear · Linear").click(position={"x": 60, "y": 12})
     panel = view.locator(".ex-why")
@@ -45,7 +45,7 @@ def test_the_panel_of_a_layer_tells_how_it_was_made(show, perceptron, theme):
 
 @pytest.mark.spec("M-L12", "M-L13")
 def test_a_parameter_tells_why_it_has_no_gradient(show, perceptron):
-    """A parameter's node belongs to its layer: the panel tells its policies and why its gradient is not built."""
+    """The panel of a parameter shows its layer's policies and the reason why its gradient is not built."""
     view = show(perceptron, whole=True)
     view.locator('.ex-node[aria-label^="linear/weight/parameter,"]').click()
     expect(view.locator(".ex-why .ex-policies")).to_contain_text("GradPolicy.update = False")
@@ -76,7 +76,7 @@ def test_a_selection_lights_its_gradient_and_what_was_saved(show, perceptron):
 
 @pytest.mark.spec("V-11", "V-13")
 def test_what_is_lit_is_said_aloud(show):
-    """What is lit is a word on the node and in its spoken name, not a colour alone."""
+    """Highlighting is also a word on the node and in its accessible name, not only a colour."""
     x, w = ex.tensor(np.ones((2, 2), np.float32), name="x"), ex.tensor(np.ones((2, 2), np.float32), name="w")
     loss = ex.tanh(x @ w).sum()
     view = show(ex.explore([loss, ex.grad(loss, w)], run=False).recording)
@@ -89,7 +89,7 @@ def test_what_is_lit_is_said_aloud(show):
 
 @pytest.mark.spec("M-L10", "V-7")
 def test_ports_are_named_where_edges_meet_a_layer(show, perceptron):
-    """Names of ports stand at the boxes of layers, and follow when a box is closed."""
+    """Port names appear at layer boxes, and move when a box is closed."""
     view = show(perceptron, whole=True)
     ports = view.locator(".ex-port")
     left, right = (ports.filter(has_text=re.compile(f"^{name}$")).first for name in ("left", "right"))
@@ -106,7 +106,7 @@ def test_ports_are_named_where_edges_meet_a_layer(show, perceptron):
 @pytest.mark.spec("M-L10", "V-13")
 @pytest.mark.parametrize("keys", [[], ["d"]], ids=["down", "right"])
 def test_names_of_ports_lie_clear_of_boxes_and_marks(show, keys):
-    """A name is not cut by a box, its second sheet, or the mark of an output, whichever way values flow."""
+    """A box, its second sheet or an output mark covers no port name, in both flow directions."""
     module = ex.train.Module("digits", loss=ex.train.CrossEntropy(), optimizer=ex.train.Adam(rate=0.003))
     for layer in (ex.train.Linear("hidden", 64, 128), ex.relu, ex.train.Linear("scores", 128, 10)):
         module.add_node(layer)
@@ -121,7 +121,7 @@ def test_names_of_ports_lie_clear_of_boxes_and_marks(show, keys):
 @pytest.mark.spec("M-L10", "V-13")
 @pytest.mark.parametrize("keys", [[], ["d"]], ids=["down", "right"])
 def test_no_name_of_a_port_lies_over_another(show, keys):
-    """Where two layers are close together, or two edges meet at one, each name is read by itself."""
+    """Port names do not overlap if two layers are close together or two edges meet at one."""
     float32 = np.dtype(np.float32)
     types = {"input": ex.TensorType((1, 1), float32), "previous": ex.TensorType((1, 4), float32)}
     view = show(layers.GRUStep("step", 1, 4).explore(types).recording)

@@ -1,4 +1,4 @@
-"""Tracing what a node is computed from, or what is computed from it; boxes open down to a depth."""
+"""Traces of a node's inputs and outputs, and opening boxes down to a depth."""
 
 import re
 
@@ -32,7 +32,7 @@ def select(view, name):
 
 
 def reached(recording, node, way):
-    """The nodes on one side of a node of the recorded graph, found by walking all edges until nothing is added."""
+    """Return the nodes on one side of a recorded node, by iterating over all edges until nothing is added."""
     edges = [(operand, reader) for reader, operands in enumerate(recording.nodes.operands) for operand in operands]
     results, size = {node}, 0
     while size < len(results):
@@ -93,7 +93,7 @@ def test_closed_boxes_that_hide_what_is_traced_are_lit(show):
 
 @pytest.mark.spec("V-9")
 def test_a_trace_is_walked_again_only_where_the_node_or_the_graph_is_another(page):
-    """Declined decisions, the order and the buffers change nothing; what a decision changes is walked once."""
+    """Declined decisions, order and buffers cause no new traversal; a change by a decision causes one."""
     recording = sample.resnet()
     mount(page, payload(recording, position=0))
     view = page.locator(".explorer-view")
@@ -118,7 +118,7 @@ def test_a_trace_is_walked_again_only_where_the_node_or_the_graph_is_another(pag
 
 @pytest.mark.spec("V-9")
 def test_the_sentence_tells_weights_from_inputs(show):
-    """Weights are the arrays of layers; what else exists before the run is an input."""
+    """Arrays of layers count as weights; all other values that exist before the run as inputs."""
     view = show(sample.transformer(2), whole=True)
     press(view, "e")
     select(view, "add")

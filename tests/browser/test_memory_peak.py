@@ -1,4 +1,4 @@
-"""The memory peak: where it is, and which values hold it, of a plan that has not run."""
+"""The memory peak of a plan that has not run: its kernel and its live values."""
 
 import re
 from pathlib import Path
@@ -18,7 +18,7 @@ MODELS = Path(__file__).parents[2] / "assets" / "models"
 
 @pytest.fixture(scope="module")
 def program() -> Recording:
-    """Kernels, of which one reads a large value and writes another one."""
+    """Return kernels, one of which reads and writes large values."""
     x = ex.tensor(np.ones((256, 256), np.float32), name="x")
     w = ex.tensor(np.ones((256, 64), np.float32), name="w")
     plan = ex.EvalPlan(without="fuse")
@@ -37,11 +37,11 @@ def test_the_stage_of_buffers_names_the_values_at_the_peak(show, program):
     number = lives.index(max(lives)) + 1
     expect(heading(view, f"most live, in kernel {number} of {len(lives)}: 2 values, ")).to_be_visible()
     expect(view.locator(".ex-living dd").first).to_contain_text("256 KB")
-    expect(view.locator(".ex-living dt .ex-soft")).to_have_count(0)  # every name is there once
+    expect(view.locator(".ex-living dt .ex-soft")).to_have_count(0)  # every name occurs once
 
 
 def test_a_value_that_shares_its_name_is_told_with_its_place(show):
-    """In a model's file many results are called relu: the scope says which one holds the memory."""
+    """Results with the same name, such as relu, are shown with their scopes."""
     view = show(ex.open(MODELS / "resnet18.pnnx.param").preview_plan().recording)
     view.locator(".ex-chip", has_text="buffers").click()
     first = view.locator(".ex-living dt").first
@@ -64,7 +64,7 @@ def test_a_click_on_the_label_of_the_peak_goes_there_and_says_what_is_live(show,
 
 
 def test_the_values_at_the_peak_add_up_to_it(show):
-    """What is computed once for all runs, such as joined weights, is none of them, and is told as such in the graph."""
+    """Values computed once for all runs, such as joined weights, are excluded and marked in the graph."""
     recording = ex.open(MODELS / "encoder.onnx").preview_plan().recording
     schedule = recording.schedule
     assert schedule is not None
@@ -75,8 +75,8 @@ def test_the_values_at_the_peak_add_up_to_it(show):
     sizes = view.locator(".ex-living dd").all_text_contents()
     assert [size.split(" · ")[0] for size in sizes] == ["32 KB", "8 KB", "8 KB", "32 KB"]
     assert max(kernel.live for kernel in schedule.kernels) == 80 * 1024
-    tool(view, "open all boxes").click()  # joined weights stand in a box of what the pass made
+    tool(view, "open all boxes").click()  # joined weights are in a box of the pass's nodes
     expect(view.locator(".ex-second", has_text="kept for all runs").first).to_be_attached()
-    expect(view.locator(".ex-second", has_text="the caller's")).to_have_count(1)  # the net's result, and no weight
+    expect(view.locator(".ex-second", has_text="the caller's")).to_have_count(1)  # the net's result, not a weight
     peak, whole = (heading(view, text).bounding_box() for text in ("most live, in kernel", "the whole graph"))
     assert peak["y"] < whole["y"]

@@ -1,4 +1,4 @@
-"""Models' files in JupyterLab: a double click opens the explorer, which reads them on the server."""
+"""Model files in JupyterLab: a double click opens the explorer, which reads them on the server."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def page(lab_page: Page) -> Page:
 
 @pytest.fixture
 def folder(lab: Lab, request: pytest.FixtureRequest) -> Path:
-    """A folder of its own for one test."""
+    """Return a separate folder for one test."""
     folder = lab.root / "".join(letter if letter.isalnum() else "_" for letter in request.node.name)
     folder.mkdir()
     return folder
 
 
 def opened(page: Page, folder: Path, theme: str = "JupyterLab Light") -> Notebook:
-    """JupyterLab on a folder, whose files stand at the left."""
+    """Open JupyterLab on a folder, with its files in the sidebar."""
     jupyter = Notebook(page)
     jupyter.theme(theme)
     jupyter.command("application:set-mode", {"mode": "multiple-document"})
@@ -53,7 +53,7 @@ def double_click(page: Page, name: str) -> Locator:
 
 
 def drawn(tab: Locator) -> Locator:
-    """The explorer of a tab, once the server has read the file: its first process imports the package."""
+    """Return the explorer of a tab once the server has read the file; its first process has to import the package."""
     view = tab.locator(".explorer-view")
     expect(view).to_be_visible(timeout=60_000)
     return view
@@ -87,7 +87,7 @@ def test_a_double_click_on_a_model_opens_the_explorer(page: Page, folder: Path, 
 
 @pytest.mark.spec("V-17")
 def test_a_double_click_on_the_weights_of_a_pnnx_model_opens_the_model(page: Page, folder: Path) -> None:
-    """In JupyterLab a double click on a `.pnnx.bin` opens the graph of the `.pnnx.param` beside it."""
+    """A double click on a `.pnnx.bin` file opens the graph of the `.pnnx.param` file next to it."""
     for name in ("digits.pnnx.param", "digits.pnnx.bin"):
         shutil.copy(ASSETS / name, folder)
     opened(page, folder)
@@ -101,7 +101,7 @@ def test_a_double_click_on_the_weights_of_a_pnnx_model_opens_the_model(page: Pag
 
 @pytest.mark.spec("V-17")
 def test_a_double_click_on_a_file_of_weights_opens_its_tensors(page: Page, folder: Path) -> None:
-    """A `.safetensors` or `.gguf` file opens as boxes of tensors; one that is selected shows its values."""
+    """A `.safetensors` or `.gguf` file opens as boxes of tensors; a selected tensor shows its values."""
     weights = np.arange(12, dtype=np.float32).reshape(3, 4)
     save_file({f"layer{i}.0.conv.weight": weights + i for i in range(3)}, folder / "toy.safetensors")
     opened(page, folder)
@@ -116,7 +116,7 @@ def test_a_double_click_on_a_file_of_weights_opens_its_tensors(page: Page, folde
 
 @pytest.mark.spec("V-17", "V-20")
 def test_a_tab_says_what_it_waits_for(page: Page, folder: Path) -> None:
-    """Until the server answers a tab says that it reads; a server without the extension is told apart from a file."""
+    """A tab shows that it is reading until the server answers, and reports a server without the extension."""
     shutil.copy(ASSETS / "digits.onnx", folder)
     waiting: list[Route] = []
     page.route("**/explorer/view/**", lambda route: waiting.append(route))
@@ -137,7 +137,7 @@ def test_a_tab_says_what_it_waits_for(page: Page, folder: Path) -> None:
 
 @pytest.mark.spec("V-17")
 def test_open_with_offers_the_explorer(page: Page, folder: Path) -> None:
-    """Models and recordings open in the explorer, JSON and .param files do so by "Open With"; editors stay offered."""
+    """Models and recordings open in the explorer, JSON and .param files only with "Open With"; editors remain."""
     recording = ex.explore(ex.tanh(ex.tensor([1.0, 2.0])))
     recording.save(folder / "plan.json")
     opened(page, folder)
@@ -165,7 +165,7 @@ def test_open_with_offers_the_explorer(page: Page, folder: Path) -> None:
 
 @pytest.mark.spec("V-17")
 def test_a_tab_follows_its_file(page: Page, folder: Path) -> None:
-    """A file that cannot be read says why; once it is written anew the tab shows it, and step and selection stay."""
+    """A tab reports why a file cannot be read, and shows it once it is written again, keeping step and selection."""
     model = folder / "net.onnx"
     model.write_bytes(b"\xff\xfe")
     opened(page, folder)
@@ -189,7 +189,7 @@ def test_a_tab_follows_its_file(page: Page, folder: Path) -> None:
 
 @pytest.mark.spec("V-17")
 def test_a_hostile_name_is_text(page: Page, folder: Path) -> None:
-    """A file's name, in the tab and in an error, is text and never markup."""
+    """A file's name is shown as text in the tab and in errors, never as markup."""
     (folder / HOSTILE).write_bytes(b"\xff")
     opened(page, folder)
     open_document(page, {"path": f"{folder.name}/{HOSTILE}"})
@@ -200,15 +200,15 @@ def test_a_hostile_name_is_text(page: Page, folder: Path) -> None:
 @pytest.mark.soak
 @pytest.mark.spec("V-17")
 def test_a_tab_is_there_again_after_a_reload(lab: Lab, open_lab_page: Callable[[], Page], folder: Path) -> None:
-    """JupyterLab that is loaded again shows the explorers that were open."""
+    """After a reload JupyterLab shows the explorers that were open."""
     shutil.copy(ASSETS / "digits.onnx", folder)
     page = open_lab_page()
-    lab.open(page, folder.name)  # in a workspace of its own: none has to be emptied, which JupyterLab does late
+    lab.open(page, folder.name)  # in a new workspace, because JupyterLab clears old ones late
     jupyter = opened(page, folder)
     drawn(double_click(page, "digits.onnx"))
     page.wait_for_function("() => window.jupyterapp.shell.currentWidget?.context?.isReady")
     kept(page, folder)
-    # A busy server may take an earlier save after a later one: another save, once those have arrived, is the last.
+    # A busy server may process saves out of order, so save once more after they have arrived.
     with page.expect_response(lambda answer: answer.request.method == "PUT" and "/workspaces/" in answer.url):
         jupyter.command("application:toggle-left-area")
     kept(page, folder)
@@ -217,7 +217,7 @@ def test_a_tab_is_there_again_after_a_reload(lab: Lab, open_lab_page: Callable[[
 
 
 def kept(page: Page, folder: Path) -> None:
-    """Wait until the server keeps the tab of the file: its place, and what is in it, which are two records."""
+    """Wait until the server has stored the file's tab in two records: its position and its contents."""
     page.wait_for_function(
         "name => window.jupyterapp.serviceManager.workspaces.list()"
         ".then(({ values }) => values.some(({ data }) => name in data"

@@ -1,4 +1,4 @@
-"""Numbers with their units are the same texts in both languages."""
+"""Numbers with units are formatted identically in Python and JavaScript."""
 
 import base64
 import random
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.browser
 _PICK = random.Random(5)
 NUMBERS: list[float] = [
     0, 1, 2, 999, 1000, 1001, 1023, 1024, 1025, 1_048_575, 10**9, 10**13, 1e-9, 0.00012345, 999.4, 999.5, 999.6,
-    *[0.5, 1.5, 2.5, 1.125, 1.135, 11.25, 112.5, 1152, 1176, 11_520, 1_125_000, 1_135_000],  # in the middle of two
+    *[0.5, 1.5, 2.5, 1.125, 1.135, 11.25, 112.5, 1152, 1176, 11_520, 1_125_000, 1_135_000],  # ties
     *[scale * half / 1000 for scale in (1, 10, 1000, 1024, 1024**2) for half in range(1005, 1095, 10)],
     *[_PICK.randrange(10**9) for _ in range(500)],
     *[_PICK.random() * 10 ** _PICK.randrange(-6, 15) for _ in range(500)],
@@ -25,7 +25,7 @@ NUMBERS: list[float] = [
 
 @pytest.mark.spec("V-2", "V-19")
 def test_both_languages_write_numbers_alike(browser):
-    """To the last digit, where a number lies in the middle of two, too: bytes, counts, times, and whole numbers."""
+    """Compare bytes, counts, times and integers exactly, including ties in rounding."""
     script = (Path(explorer.view.__file__).parent / "static" / "data" / "number_format.js").read_bytes()
     page = browser.new_page()
     shown = page.evaluate(
@@ -49,7 +49,7 @@ def test_both_languages_write_numbers_alike(browser):
 
 @pytest.mark.spec("V-6")
 def test_values_are_written_as_people_write_numbers(browser):
-    """A scalar has a minus sign, no point without digits behind it, and a power of ten."""
+    """A scalar has a minus sign, no trailing point, and a power of ten."""
     values = [0.0, -2.5, -3, 1.5e-7, np.float32(1e20), -np.inf, np.nan, True, 1 - 2j, 100.0, 0.25]
     script = (Path(explorer.view.__file__).parent / "static" / "data" / "number_format.js").read_bytes()
     page = browser.new_page()

@@ -1,4 +1,4 @@
-"""The stage "order": what the sentence and the panel say of a pick are one story."""
+"""The stage "order": the sentence and the panel agree about each pick."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.browser
 @pytest.mark.spec("P-7", "V-7")
 @pytest.mark.parametrize("executor", ["simple", "dag"])
 def test_the_alternatives_of_a_pick_never_hold_the_picked_kernel(show, executor):
-    """Alternatives stand in the panel exactly where the sentence counts others that were ready, or that wait."""
+    """The panel lists alternatives exactly when the sentence counts other ready or waiting kernels."""
     x = ex.tensor(np.ones((40, 40)))
     plan = ex.EvalPlan(executor=executor, without=["batch"], lanes=2 if executor == "dag" else 1)
     plan.register(ex.add_n(*[ex.cumsum(ex.cumsum(x * float(n + 2), 0), 1) for n in range(4)]))

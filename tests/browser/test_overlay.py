@@ -1,4 +1,4 @@
-"""Numbers of a reader's own over the graph: their colours, the legend, the panel."""
+"""User-defined numbers over the graph: colours, legend and panel."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.browser
 @pytest.mark.spec("V-10")
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_negative_numbers_have_a_colour_of_their_own(show, theme):
-    """An overlay colours the graph at first; its positive and negative numbers differ by colour, legend and panel."""
+    """An overlay initially colours the graph; positive and negative numbers differ in colour, legend and panel."""
     x = ex.tensor(np.ones((4, 4), np.float32), name="x")
     plan = ex.EvalPlan()
     plan.register(ex.sum(ex.exp(ex.tanh(x))))
@@ -41,7 +41,7 @@ def test_negative_numbers_have_a_colour_of_their_own(show, theme):
 
 @pytest.mark.spec("V-10")
 def test_the_name_of_a_heat_has_room_beside_its_arrow(show):
-    """Costs, and the difference of two runs, are named whole in the toolbar."""
+    """The toolbar shows the whole names of costs and of the difference of two runs."""
     plans = [ex.EvalPlan(), ex.EvalPlan()]
     for plan in plans:
         plan.register(ex.sum(ex.tanh(ex.tensor(np.ones((4, 4), np.float32)))))
@@ -62,7 +62,7 @@ def test_the_name_of_a_heat_has_room_beside_its_arrow(show):
 
 @pytest.mark.spec("V-10")
 def test_the_difference_of_two_runs_says_which_is_subtracted(show):
-    """A reader of the legend, and of the costs beside the graph, knows which run was the slower one."""
+    """The legend and the costs show which run was slower."""
     plans = [ex.EvalPlan(), ex.EvalPlan()]
     for plan in plans:
         plan.register(ex.sum(ex.tanh(ex.tensor(np.ones((4, 4), np.float32)))))

@@ -1,4 +1,4 @@
-"""The address of a page: a link leads to what somebody saw, and what a reader does stands in it."""
+"""The address of a page: links restore a state, and the address follows the reader's actions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.browser
 
 @pytest.mark.spec("V-14")
 def test_a_link_leads_to_a_stage_and_a_node(show, page):
-    """A page's address names what it shows: `#stage=fuse&node=tanh` leads to a decision that somebody sends."""
+    """A URL fragment such as `#stage=fuse&node=tanh` leads to a decision."""
     view = show(sample.mlp())
     page.goto(page.url + "#stage=fuse&node=tanh")
     expect(stage(view)).to_contain_text("fuse")
@@ -26,7 +26,7 @@ def test_a_link_leads_to_a_stage_and_a_node(show, page):
 
 
 def test_a_name_in_an_address_is_the_node_that_focus_takes(show, page):
-    """Of several nodes of one name a link leads to the last, as `view.focus` does; a part of a path is enough."""
+    """A link leads to the last of several nodes with a name, as `view.focus` does; a part of a path is enough."""
     x = ex.tensor(np.ones((2, 3), np.float32), name="x")
     with ex.scope("block"), ex.scope("inner"):
         first = ex.tanh(x)
@@ -84,7 +84,7 @@ def test_a_link_leads_to_a_stage_as_a_whole(show, page):
 
 @pytest.mark.spec("V-13", "V-14")
 def test_a_key_turns_the_graph_and_the_address_keeps_it(show, page):
-    """ "d" lets a page's graph flow to the right, without a kernel, and back; the link repeats it."""
+    """ "d" switches a page's flow direction without a kernel, and the address stores it."""
     view = show(sample.mlp())
     width = """(view) => {
         const shapes = [...view.querySelectorAll(".ex-node > .ex-shape")].map((shape) => shape.getBBox());
@@ -118,7 +118,7 @@ def test_in_a_graph_that_flows_to_the_right_the_right_arrow_goes_to_a_reader(sho
 
 @pytest.fixture
 def held(page):
-    """A page in which the pause of an address ends when the test calls ``due``; no other test has it afterwards."""
+    """Return a page in which the address delay ends when the test calls ``due``; other tests do not reuse it."""
     page.add_init_script(
         """{
             const later = setTimeout;
@@ -132,7 +132,7 @@ def held(page):
 
 @pytest.mark.spec("V-14")
 def test_an_address_that_is_entered_is_not_written_over(show, held):
-    """The view writes its address a moment after a step; one that is entered in that moment is gone to."""
+    """The view writes its address shortly after a step, but goes to an address entered in between."""
     view = show(sample.mlp(), position=0)
     press(view, ".")
     held.evaluate("() => { location.hash = 'stage=order'; due(); }")

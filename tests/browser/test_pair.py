@@ -1,4 +1,4 @@
-"""Why not these two? Two selected nodes are answered for in the panel as they are in Python."""
+"""Questions about two selected nodes: the panel gives the same answers as Python."""
 
 import json
 from pathlib import Path
@@ -34,7 +34,7 @@ ANSWERS = """(explorer, [payload, pairs]) => {
 
 @pytest.fixture(scope="module")
 def program() -> Recording:
-    """Softmax and a sum, each read by a product."""
+    """Return a softmax and a sum, each read by a product."""
     x = ex.tensor(np.ones((32, 48), np.float32), name="x")
     plan = ex.EvalPlan()
     both = ex.tanh(x) + x
@@ -46,7 +46,7 @@ def program() -> Recording:
 @pytest.mark.spec("V-2")
 @pytest.mark.parametrize("make", [sample.mlp, lambda: recorded("perceptron"), lambda: recorded("declined")])
 def test_two_nodes_are_answered_for_as_in_python(module, make):
-    """For every pair the panel shows the decisions, and the accounts, that Python finds."""
+    """For every pair the panel shows the decisions and sentences that Python finds."""
     recording = make()
     nodes = [number for number in range(len(recording.nodes)) if recording.nodes.kind[number] != "constant"][:24]
     pairs = [(one, other) for one in nodes for other in nodes if one != other]
@@ -62,7 +62,7 @@ def test_two_nodes_are_answered_for_as_in_python(module, make):
 
 @pytest.mark.spec("V-2", "V-13")
 def test_two_nodes_are_asked_about_by_shift_and_by_key(show, program):
-    """Shift and a click, or y on the focused node, ask about it and the selected one; again, and the question ends."""
+    """Shift and a click, or y on the focused node, ask about it and the selected node; again ends the question."""
     view = show(program, position=0)
     node(view, "softmax").click()
     node(view, "multiply").click(modifiers=["Shift"])
@@ -81,7 +81,7 @@ def test_two_nodes_are_asked_about_by_shift_and_by_key(show, program):
 
 @pytest.mark.spec("V-2", "V-13")
 def test_closed_boxes_are_asked_about_as_nodes_are(show):
-    """A box stands for the operations inside: either of two may be one, by a click or by key."""
+    """A box represents the operations inside; either end of a pair may be a box, by click or key."""
     view = show(ex.open(MODELS / "convbn.pnnx.param").preview_plan().recording)
     first = view.locator(".ex-graph .ex-closed").first
     name = first.get_attribute("aria-label").split(",")[0].split(" ")[-1]

@@ -1,4 +1,4 @@
-"""The panel: what boxes cost, which decisions there are, which options the plan had."""
+"""The panel: costs of boxes, lists of decisions, options of the plan."""
 
 import re
 from collections import Counter
@@ -28,7 +28,7 @@ ASSETS = Path(__file__).parents[2] / "assets"
 
 @pytest.fixture(scope="module")
 def digits():
-    """The recording of a small model's file, run on pictures."""
+    """Return the recording of a small model file, run on images."""
     images = np.load(ASSETS / "digits.npz")["images"]
     return ex.open(ASSETS / "digits.pnnx.param").explore(images).recording
 
@@ -66,7 +66,7 @@ def test_a_box_says_what_it_costs_and_the_graph_says_it_of_everything(show, digi
 
 @pytest.mark.spec("V-19")
 def test_the_times_of_the_boxes_are_the_time_of_the_run(show, digits):
-    """A kernel's time is shared among its nodes, so that the times of boxes and nodes add up to that of all kernels."""
+    """A kernel's time is divided among its nodes, so the times of boxes and nodes add up to the kernels' total."""
     view = show(digits)
     press(view, "]")
     added = costs(view)["measured time"]
@@ -77,7 +77,7 @@ def test_the_times_of_the_boxes_are_the_time_of_the_run(show, digits):
 
 @pytest.mark.spec("V-7", "V-19")
 def test_a_model_says_at_once_what_it_is(show, digits):
-    """A model opens on its name, what it takes and gives, its operators, its parts with shapes and sums."""
+    """A model's initial panel shows its name, inputs, outputs and operators, and its parts with shapes and sums."""
     view = show(digits, position=0)
     expect(view.locator(".ex-why h4")).to_have_text("digits")
     parameters, memory = costs(view)["parameters"].split(" · ")
@@ -117,7 +117,7 @@ def test_a_refusal_is_told_in_full_wherever_the_story_stands(show, digits):
 
 @pytest.mark.spec("V-2")
 def test_a_decision_is_explained_below_its_sentence(show, digits):
-    """Folded under a decision stand its meaning and what would change it; a click shows them."""
+    """A click on a decision's collapsed details shows its meaning and how to change it."""
     declined = next(d for d in digits.decisions if (d.rule, d.verdict) == ("Epilogue", "declined"))
     (decision,) = [each for each in digits.explanations if (each.code, each.reason) == (declined.code, declined.reason)]
     view = show(digits, position=digits.decisions.index(declined) + 1)
@@ -170,7 +170,7 @@ def test_decisions_are_filtered_by_verdict_and_by_words(show):
 
 @pytest.mark.spec("V-23")
 def test_the_options_of_the_plan_stand_at_every_stage(show, digits):
-    """What a plan was asked for is said wherever a stage is shown; passes that changed nothing are one chip."""
+    """The plan's options are shown at every stage; passes that changed nothing are one chip."""
     view = show(digits)
     for name, value in digits.options.items():
         if value != []:
@@ -189,7 +189,7 @@ def test_the_options_of_the_plan_stand_at_every_stage(show, digits):
 
 @pytest.mark.spec("V-1", "V-13")
 def test_a_long_row_of_stages_keeps_the_present_one_in_sight(open_page, tmp_path):
-    """With forty stages the chip of the present one is in sight with its neighbours, and the ends fade."""
+    """With forty stages the current chip and its neighbours are visible, and the ends fade."""
     recording = sample.mlp()
     last = recording.stages.pop()
     for number in range(40):
@@ -233,7 +233,7 @@ def test_all_stages_of_a_net_are_in_sight(open_page, tmp_path, wide):
 
 @pytest.mark.spec("V-4")
 def test_a_kernel_is_outlined_around_the_closed_operators_that_hide_its_members(show, digits):
-    """Both languages outline the same kernels in the same places, closed operators included."""
+    """Python and JavaScript outline the same kernels at the same positions, including closed operators."""
     model = build_model(digits)
     is_open = {index for index, one in enumerate(model.tree.boxes) if one.open}
     scene = compose(model, Layouts(model), is_open)
@@ -262,7 +262,7 @@ def test_a_kernel_is_outlined_around_the_closed_operators_that_hide_its_members(
 
 @pytest.mark.spec("V-7")
 def test_a_box_is_there_only_while_it_holds_something(show):
-    """A box none of whose nodes has been made yet is not drawn, open or closed, and takes no focus."""
+    """A box without existing nodes is not drawn, open or closed, and not focusable."""
     make = sample.Builder("late", "1a7e")
     kind = make.type(4, 4)
     late = make.scope("late", "layer")
@@ -288,7 +288,7 @@ def test_a_box_is_there_only_while_it_holds_something(show):
 
 @pytest.mark.spec("V-13")
 def test_every_control_has_a_name_and_a_ring(show, digits):
-    """Every button, list, field and slider has a name for screen readers and a ring when the keyboard is on it."""
+    """Every button, list, field and slider has an accessible name and a focus ring."""
     view = show(digits)
     press(view, "End", "/")
     controls = view.locator("button:visible, input:visible, select:visible")
@@ -314,7 +314,7 @@ def test_every_control_has_a_name_and_a_ring(show, digits):
 
 @pytest.mark.spec("V-13")
 def test_what_is_out_of_sight_is_not_drawn_and_the_keyboard_still_gets_there(show):
-    """Of a thousand nodes those near the sight are drawn, and walking by keys draws the next ones."""
+    """Of a thousand nodes only those near the visible part are drawn; moving by keys draws the next ones."""
     view = show(sample.dag(1000))
     press(view, "e")
     press(view, *["+"] * 16)
@@ -330,7 +330,7 @@ def test_what_is_out_of_sight_is_not_drawn_and_the_keyboard_still_gets_there(sho
 
 @pytest.mark.spec("I-5", "V-6")
 def test_an_operator_of_a_file_lists_its_attributes_and_weights(show):
-    """An operator's box and its nodes list the attributes and weights of the operator, as its file names them."""
+    """An operator's box and nodes list the operator's attributes and weights with the file's names."""
     view = show(ex.open(ASSETS / "models" / "resnet18.pnnx.param").preview_plan().recording)
     panel = view.locator(".ex-why")
     box(view, "convbn2d_0").click()
@@ -344,7 +344,7 @@ def test_an_operator_of_a_file_lists_its_attributes_and_weights(show):
 
 @pytest.mark.spec("V-23")
 def test_decisions_begin_with_their_place_equal_ones_are_folded_and_the_costliest_is_first(show):
-    """Five equal reasons are one row; what costs least comes last, below a threshold that the reader moves."""
+    """Five equal reasons are one row; the cheapest come last, below a threshold that the reader moves."""
     recording = sample.resnet()
     fuse = next(stage for stage in recording.stages if stage.name == "fuse")
     declined = [row for row in recording.decisions[fuse.first : fuse.last] if row.verdict == "declined"]
@@ -376,7 +376,7 @@ def test_decisions_begin_with_their_place_equal_ones_are_folded_and_the_costlies
 
 @pytest.mark.spec("V-2", "V-7")
 def test_a_node_says_what_it_computes_and_the_panel_says_it_whole(show):
-    """The second line has the operands' names, cut to fit; the panel has all of them, and nothing where none tells."""
+    """A node's second line has its operands' names, shortened; the panel has all of them, unless none has a name."""
     weight = "a_weight_of_the_first_linear_layer_of_the_decoder"
     x, w = (ex.tensor(np.ones((3, 3), "float32"), name=name) for name in ("x", weight))
     plan = ex.EvalPlan()
@@ -393,7 +393,7 @@ def test_a_node_says_what_it_computes_and_the_panel_says_it_whole(show):
 
 @pytest.mark.spec("T-14")
 def test_a_tensor_is_shown_as_one_block_with_its_strides(show):
-    """A tensor that is held says how far its neighbours are, in elements; what is computed has no memory of its own."""
+    """A stored tensor shows its strides in elements; a computed value has none."""
     x, row = ex.tensor(np.zeros((2, 3, 4), np.float32), name="x"), ex.tensor(np.zeros(4, np.float32), name="row")
     plan = ex.EvalPlan()
     plan.register(ex.tanh(x + row))
@@ -408,7 +408,7 @@ def test_a_tensor_is_shown_as_one_block_with_its_strides(show):
 
 @pytest.mark.spec("V-2")
 def test_readers_before_and_after_dedup_are_counted(show):
-    """Once two equal expressions are one, a node says how many operations read it now, and how many as recorded."""
+    """After two equal expressions are merged, a node shows its numbers of readers now and as recorded."""
     x = ex.tensor(np.ones((3, 4)), name="x")
     plan = ex.EvalPlan()
     plan.register(ex.tanh(x) * 2 + ex.tanh(x).sum())
@@ -424,7 +424,7 @@ def test_readers_before_and_after_dedup_are_counted(show):
 
 @pytest.mark.spec("V-2")
 def test_a_click_on_a_kernels_title_selects_its_result(show):
-    """The title of a kernel's outline is pressed like a node: the panel shows its last operation, and the kernel."""
+    """A click on the title of a kernel's outline shows its last operation and the kernel."""
     x = ex.tensor(np.ones((32, 48), np.float32), name="x")
     plan = ex.EvalPlan()
     plan.register(ex.softmax(ex.tanh(x) * 2 + x))
@@ -438,7 +438,7 @@ def test_a_click_on_a_kernels_title_selects_its_result(show):
 
 @pytest.mark.spec("V-2")
 def test_a_term_stands_beside_the_first_line_of_its_value(show):
-    """A name that takes many lines is still where its term is."""
+    """A name of many lines is aligned with its term."""
     value = ex.tensor(np.ones(3, np.float32), name="a_very_long_name_" * 20)
     view = show(ex.explore(ex.tanh(value) + 1).recording)
     term = view.locator(".ex-why dt").filter(has_text="inputs").first
@@ -451,7 +451,7 @@ def test_a_term_stands_beside_the_first_line_of_its_value(show):
 @pytest.mark.spec("V-2")
 @pytest.mark.parametrize("width", [600, 1440])
 def test_a_very_long_name_takes_three_lines_and_is_whole_in_its_tooltip(show, width):
-    """A name of 600 letters leaves room for what the panel says; its tooltip, and a copy of it, are the whole name."""
+    """A name of 600 letters is shortened; its tooltip and copied text are the whole name."""
     name = "/model/" + "a_module_of_an_exporter/" * 25 + "MatMul_output_0"
     x = ex.tensor(np.ones((2, 3), np.float32), name=name)
     with ex.scope(name.replace("/", "_")):
@@ -476,7 +476,7 @@ def test_a_very_long_name_takes_three_lines_and_is_whole_in_its_tooltip(show, wi
 
 @pytest.mark.spec("V-6")
 def test_a_picture_of_a_value_says_which_part_it_shows(show):
-    """Of a stack of pictures the first is drawn; a matrix is drawn as a whole."""
+    """The first image of a stack is drawn; a matrix is drawn completely."""
     stack = ex.tensor(np.arange(120, dtype=np.float32).reshape(2, 3, 4, 5), name="stack")
     single = ex.tensor(np.arange(20, dtype=np.float32).reshape(1, 4, 5), name="single")
     view = show(ex.explore(stack + single, run=True).recording)

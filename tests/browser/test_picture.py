@@ -1,4 +1,4 @@
-"""The static pictures as Chromium draws them."""
+"""Static pictures, rendered by Chromium."""
 
 import numpy as np
 import pytest
@@ -81,7 +81,7 @@ def test_without_scripts_the_picture_stands(browser, tmp_path):
 
 @pytest.mark.spec("V-4")
 def test_the_mark_of_an_output_covers_no_type(show):
-    """The word output stands below the type of a value, of a leaf, too, which is less high."""
+    """The word "output" is below the type of a value, also for leaves, which are lower."""
     x = ex.tensor(np.ones((2, 3), np.float32), name="x")
     plan = ex.EvalPlan()
     for each in (x, ex.tanh(x)):
@@ -94,4 +94,4 @@ def test_the_mark_of_an_output_covers_no_type(show):
             return Number(node.querySelector(".ex-asked rect").getAttribute("y")) - type;
         })"""
     )
-    assert min(gaps) >= 2.5  # letters of the type reach as far below their line
+    assert min(gaps) >= 2.5  # descenders of the type reach this far below its line

@@ -1,4 +1,4 @@
-"""The notebooks on what a plan does, in JupyterLab: the moment of each that tells most."""
+"""The notebooks about plans in JupyterLab, each at its most instructive moment."""
 
 import re
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.browser
 @pytest.mark.soak
 @pytest.mark.spec("P-4", "M-E4")
 def test_a_thousand_calls_become_one_box(notebook):
-    """In the notebook on batching a thousand calls are folded where they are recorded, and one box once grouped."""
+    """In the notebook on batching, a thousand calls are folded when recorded, and one box after grouping."""
     opened = notebook(*cells("08_dedup_and_batching.ipynb"))
     view = opened.view()
     view.locator(".ex-node").first.focus()
@@ -33,7 +33,7 @@ def test_a_thousand_calls_become_one_box(notebook):
 
 @pytest.mark.spec("P-6", "P-12")
 def test_a_refused_fusion_is_read_beside_its_node(notebook):
-    """In the notebook on fusion a click on an operation that stayed outside says which facts kept it there."""
+    """In the notebook on fusion, a click on an unfused operation shows the facts of the reason."""
     opened = notebook(*cells("09_fusion_and_stability.ipynb"))
     view = opened.view(1)
     view.locator(".ex-node").first.evaluate(
@@ -55,7 +55,7 @@ def test_a_refused_fusion_is_read_beside_its_node(notebook):
 @pytest.mark.soak
 @pytest.mark.spec("P-8", "V-5")
 def test_live_buffers_are_stepped_through(notebook):
-    """In the notebook on memory the run is stepped with what lives in which buffer."""
+    """In the notebook on memory, steps through the run show the contents of each buffer."""
     opened = notebook(*cells("10_memory.ipynb"))
     blocks = opened.view(0)
     press(blocks, "End")
@@ -69,7 +69,7 @@ def test_live_buffers_are_stepped_through(notebook):
 @pytest.mark.soak
 @pytest.mark.spec("P-11", "V-5")
 def test_threads_are_stepped_through(notebook):
-    """In the notebook on executors the dag executor's run is stepped, chain by chain."""
+    """In the notebook on executors, steps go through the dag executor's run, chain by chain."""
     opened = notebook(*cells("11_order_and_executors.ipynb"))
     branches = opened.view(0)
     press(branches, "End")

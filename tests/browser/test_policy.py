@@ -28,7 +28,7 @@ class _Strict(SimpleHTTPRequestHandler):
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[str]:
-    """The address of a folder with a page, under a strict policy."""
+    """Serve a folder with a page under a strict policy; return its address."""
     (tmp_path / "page.html").write_text(html(sample.mlp()), encoding="utf-8")
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Strict, directory=tmp_path)) as running:
         thread = threading.Thread(target=running.serve_forever)
@@ -44,7 +44,7 @@ def test_a_page_whose_script_is_blocked_shows_its_picture(
     browser: Browser, server: str, tmp_path: Path, scheme: str
 ) -> None:
     """Served under `default-src 'self'` a page shows the static picture, readable without styles."""
-    page = browser.new_page(color_scheme=scheme)  # what the policy blocks is told on its console
+    page = browser.new_page(color_scheme=scheme)  # the browser reports blocked parts on its console
     page.goto(server)
     expect(page.locator("#explorer > svg")).to_be_visible()
     name = page.locator("svg text.name").first

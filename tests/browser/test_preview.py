@@ -1,4 +1,4 @@
-"""A large graph stands as it was recorded while it is planned, and leaves nothing beside the cell's own view."""
+"""A large graph is shown as recorded during planning; afterwards only the cell's final view remains."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_large_graph_stands_before_it_is_planned(notebook, tmp_path):
 @pytest.mark.spec("V-16")
 @pytest.mark.parametrize("nodes", representatives([700, 3_100], [700]))
 def test_boxes_of_a_preview_open_while_the_kernel_plans(notebook, tmp_path, nodes):
-    """A closed box that is sent with a preview opens at once; one inside it says that the graph is being planned."""
+    """A closed box sent with a preview opens at once; a box inside it reports that the graph is being planned."""
     book = notebook(WAITING)
     page, ready = book.page, tmp_path / "ready"
     page.evaluate(RUN, f"ex.explore(flat({nodes}), run=False, plan=passes({str(ready)!r}))")
@@ -94,5 +94,5 @@ def test_a_view_that_is_not_shown_has_no_preview(notebook):
     before = int(book.execute(MODELS))
     assert book.execute("view = ex.explore(flat(3_100), run=False)\nprint(len(view.recording.nodes))").strip()
     assert book.page.locator(".jp-Notebook .explorer-view").count() == 0
-    # the view, its layout and the front end that all views share
+    # the view, its layout and the shared front end
     assert int(book.execute(MODELS)) == before + 3

@@ -1,4 +1,4 @@
-"""The bar of long work in a real JupyterLab: it appears, cancels at a click, and leaves nothing."""
+"""The progress bar of long work in JupyterLab: it appears, can be cancelled, and leaves nothing."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ Open = Callable[..., Notebook]
 
 
 def outputs(notebook: Notebook, index: int) -> list[dict[str, object]]:
-    """The outputs of a cell, as the notebook's file would hold them."""
+    """Return the outputs of a cell as the notebook file would store them."""
     result: list[dict[str, object]] = notebook.page.evaluate(
         "index => window.jupyterapp.shell.currentWidget.content.model.cells.get(index).outputs.toJSON()", index
     )
@@ -56,7 +56,7 @@ def outputs(notebook: Notebook, index: int) -> list[dict[str, object]]:
 
 
 def start(notebook: Open, steps: int) -> Notebook:
-    """A notebook whose second cell runs; it is not waited for."""
+    """Start a notebook, and return while its second cell runs."""
     book = notebook(SLOW)
     book.page.evaluate(
         """code => {
@@ -91,7 +91,7 @@ def test_a_bar_appears_and_its_button_cancels(notebook: Open) -> None:
 @pytest.mark.spec("V-20")
 @pytest.mark.soak
 def test_nothing_of_the_bar_stays_in_the_notebook(notebook: Open) -> None:
-    """When the work is over, the cell's output holds what was printed and nothing of the bar."""
+    """After the work the cell's output contains the printed text and nothing of the bar."""
     book = start(notebook, 40)
     page = book.page
     bar = page.locator(".jp-OutputArea .widget-hbox")

@@ -1,4 +1,4 @@
-"""Links in prose drive the view beside them: on pages of a site, and in JupyterLab, with a kernel and without."""
+"""Links in prose control the nearest view, on site pages and in JupyterLab, with and without a kernel."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ DRIVEN = [
 
 
 def links(path: Path) -> list[tuple[str, int]]:
-    """The links of a notebook into views, each with the number of the view that it is meant for."""
+    """Return a notebook's links into views, each with the number of its view."""
     cells = nbformat.read(path, as_version=4).cells
     views = [n for n, cell in enumerate(cells) for out in cell.get("outputs", []) if MIME in out.get("data", {})]
     return [
@@ -54,7 +54,7 @@ def links(path: Path) -> list[tuple[str, int]]:
 
 
 def stands_at(view: Locator, link: str) -> None:
-    """A view shows what a link names."""
+    """Assert that a view is at the link's target."""
     named = dict(parse_qsl(link))
     if "stage" in named:
         expect(stage(view)).to_contain_text(named["stage"])
@@ -68,7 +68,7 @@ def stands_at(view: Locator, link: str) -> None:
 
 @pytest.mark.parametrize("name", representatives(DRIVEN, [DRIVEN[0], DRIVEN[3]]))
 def test_each_link_of_a_page_leads_the_view_beside_it(name: str, page: Page, tmp_path: Path) -> None:
-    """Every link of the notebook's prose, and no other view is moved; the page's own address stays."""
+    """Every link moves only its view; the page's address does not change."""
     path = NOTEBOOKS / f"{name}.ipynb"
     build_site([path], tmp_path, "One notebook")
     page.goto((tmp_path / f"{name}.html").as_uri())
@@ -83,14 +83,14 @@ def test_each_link_of_a_page_leads_the_view_beside_it(name: str, page: Page, tmp
         stands_at(place, link)
         expect(place).to_be_in_viewport()
         after = page.locator(".book-view").evaluate_all(said)
-        pairs = enumerate(zip(before, after, strict=True))  # a view that comes in sight has said nothing before
+        pairs = enumerate(zip(before, after, strict=True))  # a view draws nothing before it becomes visible
         moved = {number for number, (old, new) in pairs if old not in ("", new)}
         assert moved <= {view}, f"{link} moved the views {moved}"
     assert page.url == address
 
 
 def test_a_link_leads_to_a_decision_by_its_rule_and_to_a_kernel(page: Page, tmp_path: Path) -> None:
-    """The decision's own sentence stands over the picture, and its node is in sight."""
+    """The decision's sentence is shown above the canvas, and its node is visible."""
     path = NOTEBOOKS / "09_fusion_and_stability.ipynb"
     build_site([path], tmp_path, "One notebook")
     page.goto((tmp_path / f"{path.stem}.html").as_uri())
@@ -113,7 +113,7 @@ view
 
 
 def test_a_link_in_jupyterlab_drives_the_widget_and_its_traits(notebook: Callable[..., Notebook]) -> None:
-    """Markdown beside a live widget: what JupyterLab leaves of the link takes the widget, and Python, there."""
+    """A link in Markdown next to a live widget, as sanitized by JupyterLab, moves the widget and its traits."""
     book = notebook(SHOW)
     view = book.view()
     book.insert_text("Look at [the sum](#explorer:stage=fuse&node=sum), and [back](#explorer:stage=recorded).")
@@ -126,7 +126,7 @@ def test_a_link_in_jupyterlab_drives_the_widget_and_its_traits(notebook: Callabl
 
 
 def test_a_link_in_jupyterlab_drives_a_stored_view(lab: Lab, lab_page: Page) -> None:
-    """A notebook of somebody else, opened without a kernel: its links lead its views."""
+    """In an untrusted notebook without a kernel, links move the stored views."""
     document = json.loads((NOTEBOOKS / "09_fusion_and_stability.ipynb").read_text(encoding="utf-8"))
     shutil.copytree(NOTEBOOKS / "figures", lab.root / "figures", dirs_exist_ok=True)
     page = reopened(lab, lab_page, "links.ipynb", document)

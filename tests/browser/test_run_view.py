@@ -1,4 +1,4 @@
-"""The run on the canvas and beside it: what is alive in which buffer, what took how long, where a NaN comes from."""
+"""The run in the view: live values in buffers, times, and the origin of a NaN."""
 
 import os
 import re
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.browser
 
 @pytest.mark.spec("V-5")
 def test_buffers_are_lanes_that_show_what_is_alive(show):
-    """At each step of the run a lane a buffer shows which value it holds; the living are listed with their bytes."""
+    """At each step of the run the lane of a buffer shows its value; live values are listed with their bytes."""
     recording = sample.mlp()
     view = show(recording)
     press(view, "End", ",")
@@ -63,7 +63,7 @@ def test_one_scrubs_back_and_forth(show):
 
 @pytest.mark.spec("V-5", "V-13")
 def test_what_costs_most_is_the_hottest(show):
-    """A key and a list colour every node by its time, flops or bytes, and a legend says what the colours mean."""
+    """A key and a select colour every node by time, flops or bytes, and a legend explains the colours."""
     recording = sample.mlp()
     view = show(recording)
     press(view, "h")
@@ -83,7 +83,7 @@ def test_what_costs_most_is_the_hottest(show):
 
 @pytest.mark.spec("V-5", "V-13")
 def test_a_metric_of_ones_own_is_chosen_coloured_summed_and_explained(show, own_metric):
-    """What ex.register_heat adds stands in the choice, the legend, the costs of a box, and the list of keys."""
+    """A metric of ex.register_heat appears in the choice, the legend, the costs of a box, and the list of keys."""
     recording = sample.mlp()
     most = max(prod(recording.type_of(slot).shape) for slot in recording.visible(recording.end))
     view = show(recording)
@@ -139,7 +139,7 @@ def test_a_nan_is_marked_and_its_first_is_one_click_away(show):
 
 @pytest.mark.spec("V-6")
 def test_a_value_of_one_number_stands_on_its_node_once_it_is_computed(show):
-    """Forward and backward: the numbers of a program of scalars are read on the graph, and no label covers them."""
+    """Forward and backward values of a scalar program are shown on the graph and not covered by labels."""
     at = ex.tensor(0.5, name="at")
     middle = ex.tanh(3 * at)
     loss = ex.square(middle)
@@ -159,7 +159,7 @@ def test_a_value_of_one_number_stands_on_its_node_once_it_is_computed(show):
 
 @pytest.mark.spec("V-5", "V-6")
 def test_a_scalar_shows_its_value_and_the_time_of_its_kernel(show):
-    """The value, as people write it, stands for the type, and the time at the side; what is no kernel has no time."""
+    """A scalar shows its formatted value instead of its type, and the time at its side if it is a kernel."""
     plan = ex.EvalPlan(record="values")
     total = ex.sum(ex.tensor([[-2.0, -1.0]], name="x"), axis=(0, 1))
     plan.register(total)
@@ -175,7 +175,7 @@ def test_a_scalar_shows_its_value_and_the_time_of_its_kernel(show):
 
 @pytest.mark.spec("V-5")
 def test_the_time_of_a_scalar_lies_clear_of_its_neighbours(show):
-    """Where nodes stand close together, a time that would lie under the next node is left to the panel."""
+    """If nodes are close together, a time that the next node would cover is shown in the panel only."""
     plan = ex.EvalPlan(record="values", without=["join"])
     x = ex.tensor(np.arange(6.0), name="x")
     for total in (ex.sum(x), ex.max(x), ex.min(x), ex.mean(x)):
@@ -187,7 +187,7 @@ def test_the_time_of_a_scalar_lies_clear_of_its_neighbours(show):
     places = [each.locator(".ex-shape").bounding_box() for each in nodes.all()]
     times = [each for each in view.locator(".ex-graph .ex-frame-time").all() if each.text_content()]
     assert times, "the last of a row has room"
-    halo = 6  # px that the text's own background reaches beyond it
+    halo = 6  # px by which the text's background extends beyond it
     for time in (each.bounding_box() for each in times):
         right, low = time["x"] + time["width"] - halo, time["y"] + time["height"] - halo
         for place in places:
@@ -199,7 +199,7 @@ def test_the_time_of_a_scalar_lies_clear_of_its_neighbours(show):
 
 @pytest.mark.spec("V-6")
 def test_a_small_negative_scalar_stands_on_its_node(show):
-    """The digits of a power of ten are narrow: a value with one has room where its digits and sign have."""
+    """Superscript digits are narrow, so a value with a power of ten fits."""
     plan = ex.EvalPlan(record="values")
     plan.register(ex.sum(ex.tensor(np.array([-1.23456e-20]), name="x") * np.array([1.0, 0.0])))
     plan.eval()

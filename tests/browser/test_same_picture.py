@@ -1,4 +1,4 @@
-"""What stands where: the browser's replay and composition against those of the static picture, moment by moment."""
+"""Comparison of the browser's replay and composition with the static picture's, moment by moment."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ SEEN = """(explorer, [payload, turns]) => {
 
 
 def moments(recording: Recording) -> list[tuple[int, int, int, int, int]]:
-    """Position, instant, decision, kernel and stage of each step."""
+    """Return the position, instant, decision, kernel and stage of each step."""
     results = [(0, 1, -1, -1, 0)]
     picked = range(len(recording.schedule.kernels)) if recording.schedule else ()
     ran = [step.kernel for step in recording.run.steps] if recording.run else ()
@@ -78,7 +78,7 @@ def moments(recording: Recording) -> list[tuple[int, int, int, int, int]]:
 
 
 def expected(placed: PlacedModel, position: int, is_open: set[int]) -> dict[str, Any]:
-    """What the static picture has at a position, in the words of the page."""
+    """Return the static picture's contents at a position in the page's terms."""
     model, recording = placed.model, placed.model.recording
     state = state_at(recording, model.slots, position)
     scene = compose(model, placed.layouts, is_open)
@@ -116,7 +116,7 @@ def rows(found: dict[int, Any]) -> list[list[Any]]:
 
 
 def check(module: Any, recording: Recording, seed: int, count: int, direction: Direction = "down") -> None:
-    """Compare some moments, each with other boxes open, everything exactly."""
+    """Compare some moments exactly, each with different open boxes."""
     pick = random.Random(seed)
     placed = draw(recording, direction)
     tree = placed.model.tree
@@ -138,7 +138,7 @@ def check(module: Any, recording: Recording, seed: int, count: int, direction: D
         for part in ("places", "labels", "boxes", "open", "shown", "ghosts", "copies", "outputs", "segments"):
             seen[part] = sorted(seen[part])
         result["open"] = sorted(result["open"])
-        if position == recording.end:  # in the end a static picture has other ghosts: a few duplicates
+        if position == recording.end:  # at the end a static picture has different ghosts, a few duplicates
             for side in (seen, result):
                 side["ghosts"] = []
                 side["segments"] = [row for row in side["segments"] if row[7]]
@@ -167,7 +167,7 @@ def test_both_languages_replay_and_compose_samples_alike(module, make):
 @pytest.mark.spec("V-1", "V-4", "V-7")
 @pytest.mark.soak
 def test_both_languages_draw_plain_curves_alike(module):
-    """Edges of boxes that are laid out plainly have no routes: they begin and end where their items are by now."""
+    """Edges of plainly laid out boxes have no routes, so they begin and end at the current positions of their items."""
     recording = read_at_random(1600).recording
     layouts = draw(recording).layouts
     assert sum(len(layout.routes) for layout in layouts if layout.routes and not any(layout.routes)) > 400

@@ -1,4 +1,4 @@
-"""The save menu: every form is downloaded under the model's name, and opened."""
+"""The save menu: every format is downloaded under the model's name and opened."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MODEL = Path(__file__).parents[2] / "assets" / "digits.pnnx.param"
 
 
 def saved(view: Locator, form: str, folder: Path) -> Path:
-    """Choose a form in the menu, and return the file that the browser writes."""
+    """Choose a format in the menu, and return the downloaded file."""
     tool(view, BUTTON).click()
     with view.page.expect_download() as download:
         view.get_by_role("menuitem", name=form).click()
@@ -38,12 +38,12 @@ def saved(view: Locator, form: str, folder: Path) -> Path:
 
 
 def texts(path: Path) -> list[str]:
-    """The words of a picture, in the order in which they are drawn."""
+    """Return the words of a picture in drawing order."""
     return ["".join(text.itertext()) for text in ElementTree.parse(path).getroot().iter(f"{SVG}text")]
 
 
 def drawn(view: Locator) -> list[str]:
-    """The words of the graph on the page that are seen."""
+    """Return the visible words of the graph on the page."""
     return view.locator(".ex-graph text").evaluate_all(
         "texts => texts.filter((text) => text.checkVisibility()).map((text) => text.textContent)"
     )
@@ -51,7 +51,7 @@ def drawn(view: Locator) -> list[str]:
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_a_page_saves_a_picture_of_the_step(show, tmp_path, theme):
-    """The picture has the words, the size and the ground of the canvas, and needs no style sheet."""
+    """The picture has the words, size and background of the canvas, and needs no style sheet."""
     view = show(dataclasses.replace(sample.mlp(), title="mlp"), position=3, theme=theme)
     press(view, "h")
     path = saved(view, "SVG", tmp_path)
@@ -73,7 +73,7 @@ def test_a_page_saves_a_picture_of_the_step(show, tmp_path, theme):
 
 
 def test_a_picture_holds_what_is_out_of_sight(page, tmp_path):
-    """Of a large graph the page holds the elements in sight alone; its picture has every node."""
+    """The page has only visible elements of a large graph, but its picture has every node."""
     recording = sample.dag(2500)
     mount(page, payload(recording))
     view = page.locator(".explorer-view")
@@ -87,7 +87,7 @@ def test_a_picture_holds_what_is_out_of_sight(page, tmp_path):
 
 
 def test_a_page_saves_itself_where_the_reader_stands(show, open_page, tmp_path):
-    """The saved page is whole: it steps, it says the same, it has its picture for readers without scripts."""
+    """The saved page is complete: it steps, shows the same contents, and has a picture for readers without scripts."""
     view = show(dataclasses.replace(sample.hostile(), title="page </script><b>"), position=0)
     press(view, ".")
     expect(view.page).to_have_url(re.compile("step=1"))
@@ -142,7 +142,7 @@ def test_the_menu_is_worked_by_keyboard(show):
 
 
 def test_a_page_says_where_its_data_can_be_had(show):
-    """It has the texts of a recording alone: the menu says which line of Python writes one that is read again."""
+    """A page has only a recording's display form; the menu shows the line of Python that saves a loadable one."""
     view = show(sample.mlp())
     button = tool(view, BUTTON)
     button.focus()
@@ -171,7 +171,7 @@ def test_a_picture_that_cannot_be_made_is_said(show):
 
 @pytest.mark.soak
 def test_a_widget_saves_by_its_kernel_what_a_page_cannot_write(notebook, open_page, tmp_path):
-    """In JupyterLab the kernel writes the page and the recording; without it the page saves pictures only."""
+    """In JupyterLab the kernel writes pages and recordings; without it only pictures can be saved."""
     book = notebook(f"import explorer as ex\nview = ex.open({str(MODEL)!r}).explore()\nview")
     view = book.view()
     press(view, "]", ".")

@@ -1,4 +1,4 @@
-"""Saved notebooks: reopened without a kernel, or cloned and never trusted, they show the view, and it steps."""
+"""Saved notebooks reopened without a kernel, or cloned and not trusted, show views that step."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ view
 
 
 def saved(lab: Lab, book: Notebook) -> dict:
-    """Save a notebook that is open, and return it as it is on the disk; its kernel is gone then."""
+    """Save an open notebook, shut down its kernel, and return the file's contents."""
     path = book.page.evaluate("() => window.jupyterapp.shell.currentWidget.context.path")
     book.command("docmanager:save")
     book.page.wait_for_function("() => !window.jupyterapp.shell.currentWidget.context.model.dirty")
@@ -42,7 +42,7 @@ def test_a_saved_notebook_steps_without_its_kernel(lab, notebook, open_lab_page,
     book = notebook(CODE)
     expect(book.view().locator(".ex-rail")).to_contain_text("run")
     document = saved(lab, book)
-    page = open_lab_page()  # that remembers nothing
+    page = open_lab_page()  # with empty storage
     lab.open(page)
     view = reopened(lab, page, "again.ipynb", document, kernel=kernel).locator(".jp-Notebook .explorer-view")
     expect(view).to_have_count(1)
@@ -54,7 +54,7 @@ def test_a_saved_notebook_steps_without_its_kernel(lab, notebook, open_lab_page,
 
 @pytest.mark.spec("V-16", "V-21")
 def test_a_cloned_notebook_steps_although_it_is_not_trusted(lab, notebook):
-    """A notebook from somebody else, which JupyterLab does not trust, shows its views and steps."""
+    """An untrusted notebook shows its views and steps."""
     book = notebook(CODE)
     document = saved(lab, book)
     book.close()
@@ -68,7 +68,7 @@ def test_a_cloned_notebook_steps_although_it_is_not_trusted(lab, notebook):
 @pytest.mark.soak
 @pytest.mark.spec("V-15", "V-22")
 def test_a_tutorial_that_was_run_in_jupyterlab_and_stripped_is_as_it_was(lab, lab_page):
-    """A committed notebook that a reader runs, saves and strips is the committed file, byte by byte."""
+    """A committed notebook that is run, saved and stripped equals the committed file, byte by byte."""
     name = "01_expressions_and_the_plan.ipynb"
     committed = (NOTEBOOKS / name).read_bytes()
     page = reopened(lab, lab_page, name, json.loads(committed), kernel=True)
@@ -132,7 +132,7 @@ def test_the_picture_stands_where_the_extension_does_not(lab, notebook):
 
 @pytest.mark.spec("V-16")
 def test_a_living_widget_comes_before_what_is_stored(notebook):
-    """While its kernel runs an output shows the widget itself, which follows its traits, once and not twice."""
+    """While the kernel runs, an output shows only the widget, which follows its traits."""
     book = notebook(CODE)
     view = book.view()
     book.execute("view.step = 1")
@@ -142,7 +142,7 @@ def test_a_living_widget_comes_before_what_is_stored(notebook):
 
 @pytest.mark.spec("V-16", "V-21")
 def test_a_widget_that_comes_late_goes_on_where_the_reader_is(notebook):
-    """A reader who steps and selects in the stored view, before its widget is there, keeps both when it comes."""
+    """A step and selection in the stored view are kept when the widget appears later."""
     book = notebook("1")
     book.page.evaluate(
         """() => {

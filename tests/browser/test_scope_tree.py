@@ -1,4 +1,4 @@
-"""The tree of boxes beside the canvas: WAI-ARIA's keys, in step with the canvas both ways, remembered."""
+"""The tree of boxes next to the canvas: WAI-ARIA keys, synchronisation with the canvas, and stored state."""
 
 import re
 
@@ -23,7 +23,7 @@ def names(view):
 
 @pytest.fixture
 def tree(show):
-    """A view of closed boxes, with its tree, whose first row has the focus."""
+    """Return a view with closed boxes and its tree, whose first row has the focus."""
     view = show(sample.transformer())
     press(view, "0", "s")
     expect(rows(view).first).to_be_focused()
@@ -146,7 +146,7 @@ def leaves(view):
 
 
 def test_a_box_without_boxes_in_it_is_a_leaf_of_the_tree(tree):
-    """The right arrow does nothing there, though the box is open on the canvas; + and − open and close it."""
+    """The right arrow does nothing on a leaf, even if its box is open on the canvas; + and − open and close it."""
     keyboard = tree.page.keyboard
     press(tree, "2", "s", "s")
     leaf = leaves(tree).first
@@ -190,7 +190,7 @@ WATCH = """(view) => {
 
 
 def test_a_step_writes_to_no_row_but_those_that_say_something_else(show):
-    """Of a plan, step by step: no row is made anew, and none is written to that says the same afterwards."""
+    """Steps through a plan create no rows and write to no unchanged row."""
     view = show(sample.resnet(), position=0)
     press(view, "9", "s", "Escape")
     view.evaluate(WATCH)
@@ -214,7 +214,7 @@ SIGHT = """(view) => (window.sight = () => {
 
 @pytest.mark.parametrize("key", ["s", "w"])
 def test_the_canvas_stays_centred_when_what_is_beside_it_comes_and_goes(show, key):
-    """What stood in the middle does so again, beside the tree and without it; the panel is no other case."""
+    """The center of the canvas stays the same when the tree or the panel is shown or hidden."""
     view = show(sample.transformer())
     press(view, "0", "f")
     middle, wide = view.evaluate(SIGHT)
@@ -229,7 +229,7 @@ def test_the_canvas_stays_centred_when_what_is_beside_it_comes_and_goes(show, ke
 
 @pytest.mark.parametrize("wide", [600, 320])
 def test_a_narrow_view_has_room_for_both(show, wide):
-    """The tree stands beside the canvas, as high as it, and each has a third of its width or more."""
+    """The tree is next to the canvas with equal height, and each has at least a third of the width."""
     view = show(sample.transformer())
     resize(view.page, wide)
     press(view, "s")
@@ -241,7 +241,7 @@ def test_a_narrow_view_has_room_for_both(show, wide):
 
 
 def test_typing_leads_to_the_next_row_that_begins_so(show):
-    """Letters are the tree's while it has the focus: none of them acts on the view."""
+    """While the tree has the focus, letters do not act as keys of the view."""
     view = show(sample.scopes(12, 3))
     press(view, "0", "s")
     keyboard, focused = view.page.keyboard, view.locator('[role="treeitem"]:focus .ex-tree-name')

@@ -1,4 +1,4 @@
-"""Search on the canvas: by every property, walked with keys, with the boxes opened that hide a result."""
+"""Search on the canvas: every property, steps through results with keys, and opening of boxes that hide them."""
 
 import re
 from pathlib import Path
@@ -44,7 +44,7 @@ def test_nodes_are_found_by_each_property(show, typed, names):
 
 @pytest.mark.spec("V-8", "V-13")
 def test_results_are_walked_by_keys_and_their_boxes_open(show):
-    """Enter and Shift Enter walk through the results, say "2 of 3", and open what hides them; Escape ends it."""
+    """Enter and Shift Enter step through the results, show "2 of 3", and open hiding boxes; Escape ends the search."""
     recording = sample.transformer(3)
     view = show(recording)
     press(view, "c", "/")
@@ -78,7 +78,7 @@ def test_results_are_walked_by_keys_and_their_boxes_open(show):
 
 @pytest.mark.spec("V-8")
 def test_all_of_one_kind_are_selected_from_one_of_them(show):
-    """A button on a node finds every node of its operation and stands at this one; Escape ends it."""
+    """A button of a node finds all nodes of its operation, beginning at this node; Escape ends the search."""
     view = show(sample.mlp())
     node(view, "multiply 2").click()
     view.get_by_role("button", name="all 2 multiply").click()
@@ -92,7 +92,7 @@ def test_all_of_one_kind_are_selected_from_one_of_them(show):
 
 @pytest.mark.spec("V-8")
 def test_decisions_are_found_by_their_rule_and_listed_under_it(show):
-    """A decision among the results has its verdict and its place as title, and its sentence beside it."""
+    """A found decision has its verdict and location as title, followed by its sentence."""
     recording = sample.mlp()
     view = show(recording)
     press(view, "/")
@@ -106,7 +106,7 @@ def test_decisions_are_found_by_their_rule_and_listed_under_it(show):
 
 @pytest.mark.spec("V-8")
 def test_what_a_search_says_about_a_hostile_file_is_text(show):
-    """Names from a file are text in the results, too."""
+    """Names from a file are shown as text in the results."""
     view = show(sample.hostile())
     press(view, "/")
     view.page.keyboard.type("a")
@@ -116,7 +116,7 @@ def test_what_a_search_says_about_a_hostile_file_is_text(show):
 
 @pytest.mark.spec("V-8")
 def test_a_result_does_not_hide_under_the_list(open_page, tmp_path):
-    """The canvas moves a result to where the list does not lie over it."""
+    """The canvas moves a result so that the list does not cover it."""
     page = open_page(viewport={"width": 1400, "height": 800})
     (tmp_path / "page.html").write_text(html(sample.transformer(3)), encoding="utf-8")
     page.goto((tmp_path / "page.html").as_uri())
@@ -132,7 +132,7 @@ def test_a_result_does_not_hide_under_the_list(open_page, tmp_path):
 
 @pytest.mark.spec("V-7", "V-19")
 def test_a_box_in_the_panel_is_a_way_to_it(show):
-    """A box named in the table of costs is selected by a click, and what is around it opens."""
+    """A click on a box in the cost table selects it and opens the boxes around it."""
     view = show(sample.transformer(3))
     press(view, "c")
     link = view.locator(".ex-inside .ex-link").first
@@ -144,7 +144,7 @@ def test_a_box_in_the_panel_is_a_way_to_it(show):
 
 @pytest.mark.spec("V-8", "V-2", "V-7")
 def test_known_compositions_are_told_lit_and_found(show):
-    """A GELU by hand: its result says so, its operations are outlined with the selected one, and search finds them."""
+    """A handwritten GELU is named at its result, its operations are highlighted together, and search finds them."""
     x = ex.tensor(np.ones((4, 8), "float32"), name="x")
     plan = ex.EvalPlan()
     plan.register(ex.cos(0.5 * x * (1 + ex.erf(x / 2**0.5))))

@@ -1,4 +1,4 @@
-"""Two plans, or two nets, side by side: what is done in one is followed by the other, and what differs is marked."""
+"""Two plans or nets side by side: synchronised actions and marked differences."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ both
 
 @pytest.fixture
 def pair(page, tmp_path):
-    """Put a comparison's page on disk and open it; return what is above, and both views."""
+    """Write a comparison's page to disk and open it; return the header and both views."""
 
     def open_page(compared: ExplorableComparison, **options: str) -> tuple[Locator, Locator, Locator]:
         target = tmp_path / "pair.html"
@@ -65,7 +65,7 @@ def net(activation=ex.tanh, *, more: bool = False, depth: int = 1, **options) ->
 
 
 def camera(view: Locator) -> tuple[float, float, float]:
-    """Where the world of a view stands, and how large it is."""
+    """Return the position and scale of a view's world."""
     style = view.locator(".ex-graph").first.get_attribute("style") or ""
     match = re.search(r"translate\((-?[\d.]+)px, ?(-?[\d.]+)px\) scale\((-?[\d.]+)\)", style)
     assert match, style
@@ -73,7 +73,7 @@ def camera(view: Locator) -> tuple[float, float, float]:
 
 
 def place(view: Locator, name: str) -> tuple[float, float]:
-    """Where a node stands, from the top left corner of its canvas."""
+    """Return the position of a node from the top left corner of its canvas."""
     outer, inner = view.locator(".ex-stage").bounding_box(), node(view, name).locator(".ex-shape").bounding_box()
     return inner["x"] - outer["x"], inner["y"] - outer["y"]
 
@@ -102,7 +102,7 @@ def test_a_step_in_one_view_is_taken_in_the_other(notebook):
 
 @pytest.mark.spec("V-3", "V-9")
 def test_the_kernel_steps_and_unties_both(notebook):
-    """Steps set in Python are followed on the page too; the way in which views are tied is a trait of both sides."""
+    """Steps set in Python also apply to both views; the synchronisation mode is a trait."""
     book = notebook(PLANS)
     book.view(2)
     first, second = book.view(1), book.view(2)
@@ -113,7 +113,7 @@ def test_the_kernel_steps_and_unties_both(notebook):
     expect(second.locator(".ex-say")).to_contain_text("4 kernels")
     book.execute("both.before.step += 1")
     expect(first.locator(".ex-say")).to_contain_text("pick 1 of 1")
-    expect(second.locator(".ex-say")).to_contain_text("pick 4 of 4")  # the last one of those that it fused
+    expect(second.locator(".ex-say")).to_contain_text("pick 4 of 4")  # the last of the fused operations
     tie = book.page.locator(".ex-tie")
     tie.select_option("off")
     book.says("print(both.tied)", "off\n")
@@ -127,7 +127,7 @@ def test_the_kernel_steps_and_unties_both(notebook):
 
 @pytest.mark.spec("V-3", "V-13")
 def test_pan_and_zoom_of_both_are_tied_until_they_are_untied(pair, page):
-    """A drag, the wheel and fit move both canvases, so that the same node stands at the same place; t unties them."""
+    """A drag, the wheel and fit move both canvases, so that a node has the same position in both; t unties them."""
     _, first, second = pair(net(depth=6).compare(net(more=True, depth=6)))
     name = "block2"
     press(first, "e")
@@ -164,7 +164,7 @@ def test_pan_and_zoom_of_both_are_tied_until_they_are_untied(pair, page):
 
 @pytest.mark.spec("V-12", "V-3")
 def test_what_differs_has_a_sign_and_a_word_on_the_canvas(pair, page):
-    """Added, removed and changed nodes are told by sign, word and colour, to ears too, and counted above."""
+    """Added, removed and changed nodes have a sign, a word and a colour, are announced, and counted in the header."""
     head, first, second = pair(net().compare(net(ex.sin, more=True)))
     expect(head.locator(".ex-differences")).to_contain_text("− 1 removed")
     expect(head.locator(".ex-differences")).to_contain_text("+ 2 added")
@@ -187,7 +187,7 @@ def test_what_differs_has_a_sign_and_a_word_on_the_canvas(pair, page):
 
 @pytest.mark.spec("V-12", "V-13")
 def test_differences_are_walked_by_keyboard(pair, page):
-    """d and D go from difference to difference on both sides, o to the other graph; the help names the keys."""
+    """d and D step through the differences on both sides, o goes to the other graph; the help lists the keys."""
     head, first, second = pair(net().compare(net(ex.sin, more=True)))
     where = head.locator(".ex-place")
     expect(where).to_have_text("4 differ")
@@ -196,7 +196,7 @@ def test_differences_are_walked_by_keyboard(pair, page):
         press(first, "d")
         expect(where).to_have_text(f"{step} of 4")
         results.append(page.locator(".ex-node.ex-selected").first.get_attribute("aria-label").split(",")[0])
-    results = [name.rpartition(" = ")[2] for name in results]  # behind the variables
+    results = [name.rpartition(" = ")[2] for name in results]  # after the variables
     assert sorted(results) == ["relu", "sin", "softmax", "tanh"]
     page.keyboard.press("D")
     expect(where).to_have_text("3 of 4")
@@ -210,7 +210,7 @@ def test_differences_are_walked_by_keyboard(pair, page):
 
 @pytest.mark.spec("V-12", "V-13")
 def test_what_follows_from_others_is_a_row_that_opens(pair, page):
-    """Renamed nodes, and many that read something else, are a row each with their number; walking passes over them."""
+    """Renamed nodes, and rewired nodes if there are many, are one row each with a count, and skipped by d and D."""
 
     def products(prefix, operation):
         x = operation(ex.tensor(np.ones((3, 4), np.float32), name="x"))
@@ -241,7 +241,7 @@ def test_what_follows_from_others_is_a_row_that_opens(pair, page):
 
 @pytest.mark.spec("V-3")
 def test_the_mark_of_a_difference_lies_clear_of_that_of_an_output(pair):
-    """An output of another kernel has both marks, one below the other."""
+    """An output in a different kernel has both marks, one below the other."""
     value = ex.tensor(np.ones((3, 4), np.float32), name="x")
     plans = [ex.EvalPlan(), ex.EvalPlan(without=["fuse"])]
     for plan in plans:
@@ -255,7 +255,7 @@ def test_the_mark_of_a_difference_lies_clear_of_that_of_an_output(pair):
 
 @pytest.mark.spec("V-3", "P-9")
 def test_kernels_that_are_others_are_told_once_they_are_planned(pair):
-    """Of two plans of one graph nothing differs as it was recorded; in the order, other kernels are marked."""
+    """Two plans of one graph do not differ in the recorded stage; in the order stage, different kernels are marked."""
     head, first, second = pair(net(depth=2).compare(net(depth=2, without=["fuse"])))
     press(first, "e")
     expect(first.locator(".ex-rail [aria-current]")).to_contain_text("order")
@@ -276,7 +276,7 @@ def test_kernels_that_are_others_are_told_once_they_are_planned(pair):
 
 @pytest.mark.spec("V-3", "V-5")
 def test_measured_times_of_both_stand_beside_each_other(pair):
-    """Where both plans ran, their times and the difference are in the table, with units."""
+    """If both plans ran, the table shows their times and the difference, with units."""
     plans = net(depth=3), net(depth=3, without=["fuse"])
     for plan in plans:
         plan.eval()
@@ -291,7 +291,7 @@ def test_measured_times_of_both_stand_beside_each_other(pair):
 
 @pytest.mark.spec("V-3", "V-16")
 def test_one_comparison_shown_twice_stands_at_one_step(notebook):
-    """Shown in two cells, all four views follow the one that is stepped, however the steps of both plans differ."""
+    """If a comparison is shown in two cells, all four views follow a step, even if the plans' steps differ."""
     book = notebook(PLANS, "both")
     book.view(5)
     one, other = [book.view(1), book.view(2)], [book.view(4), book.view(5)]
@@ -314,7 +314,7 @@ AT = "('order', 1) ('order', 2)\n"
 
 @pytest.mark.spec("V-3", "P-17")
 def test_after_their_runs_both_views_gain_times_and_stay_where_they_are(notebook):
-    """A newer comparison of the same plans is shown in place: times in the table, step and selection as they were."""
+    """A newer comparison of the same plans updates the table's times and keeps step and selection."""
     book = notebook(PLANS)
     book.view(2)
     first, second = book.view(1), book.view(2)
@@ -333,7 +333,7 @@ def test_after_their_runs_both_views_gain_times_and_stay_where_they_are(notebook
 
 @pytest.mark.spec("V-3", "V-7")
 def test_boxes_open_on_both_sides(pair):
-    """A box that is opened or closed in one graph is in the other, whatever is inside; so are all boxes."""
+    """Opening or closing one box, or all boxes, applies to the other graph, even if their contents differ."""
     _, first, second = pair(net(depth=3).compare(net(more=True, depth=3)))
     press(first, "c")
     expect(first.locator(".ex-box.ex-open")).to_have_count(0)
@@ -342,7 +342,7 @@ def test_boxes_open_on_both_sides(pair):
     box(second, "block2").dblclick()
     expect(second.locator(".ex-box.ex-open")).to_have_count(1)
     expect(box(first, "block2")).to_have_class(re.compile("ex-open"))
-    expect(first.locator(".ex-box.ex-open")).to_have_count(2)  # three equal blocks are folded there
+    expect(first.locator(".ex-box.ex-open")).to_have_count(2)  # three equal blocks are folded in that graph
     press(second, "e")
     expect(first.locator(".ex-box.ex-closed")).to_have_count(0)
 
@@ -356,7 +356,7 @@ KEYS = [".", ",", "]", "[", "Home", "End", "d", "D", "o", "t", "f", "e", "c", "+
     representatives([("perceptron", "batch"), ("closed", "structured")], [("closed", "structured")]),
 )
 def test_the_keyboard_is_never_lost(pair, page, before, after):
-    """Whatever keys are pressed, in whichever graph, both stay tied and one of them keeps the keyboard."""
+    """After any keys in either graph, both stay synchronised and one of them has the focus."""
     _, first, second = pair(compare(recorded(before), recorded(after)))
     pressed = random.Random(f"{before} {after}")
     for _ in range(80):
@@ -369,7 +369,7 @@ def test_the_keyboard_is_never_lost(pair, page, before, after):
 
 @pytest.mark.spec("V-3", "V-13")
 def test_a_theme_is_that_of_both(pair):
-    """Both graphs and what stands above them are dark together."""
+    """Both graphs and the header change the theme together."""
     _, first, second = pair(net().compare(net(more=True)), theme="light")
     tool(first, "dark or light").click()
     for view in (first, second, first.page.locator(".ex-pair")):
@@ -379,7 +379,7 @@ def test_a_theme_is_that_of_both(pair):
 @pytest.mark.soak
 @pytest.mark.spec("V-3", "V-12")
 def test_graphs_of_ten_thousand_nodes_are_walked_side_by_side(pair, page):
-    """Of two graphs of 10,000 nodes the one that is new is found, shown, and marked in the closed box around it."""
+    """The only new node in 10,000 is found, shown, and marked on the closed box around it."""
     head, first, second = pair(compare(sample.dag(10_000), sample.dag(10_001)))
     expect(head.locator(".ex-differences")).to_have_text("+ 1 added")
     expect(second.locator(".ex-closed > .ex-differs:not(.ex-none)")).to_have_text("+1")
@@ -393,7 +393,7 @@ def test_graphs_of_ten_thousand_nodes_are_walked_side_by_side(pair, page):
 @pytest.mark.spec("V-3", "P-14")
 @pytest.mark.parametrize("change", ["operation", "more", "plan"])
 def test_both_views_mark_what_the_picture_without_a_script_marks(module, change):
-    """At the beginnings, at the ends, and at one of each, a node has the same difference in both languages."""
+    """Python and JavaScript find the same differences at the beginnings, at the ends, and at one of each."""
     other = {
         "operation": lambda: net(ex.relu, depth=2),
         "more": lambda: net(more=True, depth=2),
@@ -424,7 +424,7 @@ def test_both_views_mark_what_the_picture_without_a_script_marks(module, change)
 @pytest.mark.spec("V-3", "V-12")
 @pytest.mark.parametrize("wide", [1280, 1440, 1920])
 def test_graphs_have_most_of_the_room(open_page, tmp_path, wide):
-    """Each graph has most of its side's area, and never less than 600 px of width; the panel is a closed drawer."""
+    """Each graph has most of its side's area, and at least 600 px of width; the panel is a closed drawer."""
     (tmp_path / "pair.html").write_text(page_html(net().compare(net(ex.sin, more=True))), encoding="utf-8")
     page = open_page(viewport={"width": wide, "height": 900})
     page.goto((tmp_path / "pair.html").as_uri())
@@ -437,7 +437,7 @@ def test_graphs_have_most_of_the_room(open_page, tmp_path, wide):
 
 
 def lengthened(count: int, *, run: bool = False, **options) -> ex.EvalPlan:
-    """A plan with a stretch of ``count`` pairs of operations in the middle."""
+    """Return a plan with ``count`` pairs of operations in the middle."""
     value = ex.tanh(ex.tensor(np.ones((3, 4), np.float32), name="x"))
     for _ in range(count):
         value = ex.relu(ex.exp(value))
@@ -448,7 +448,7 @@ def lengthened(count: int, *, run: bool = False, **options) -> ex.EvalPlan:
 
 @pytest.mark.spec("V-3", "V-12")
 def test_a_node_of_one_side_alone_is_shown_beside_its_nearest_counterpart(pair):
-    """Select a node that only one graph has: the other one stays at the nearest node that both have, and says so."""
+    """If a selected node exists in one graph only, the other graph shows the nearest common node and reports this."""
     head, first, second = pair(lengthened(0).compare(lengthened(60)))
     second.locator(".ex-stage").click(position={"x": 4, "y": 4})
     second.page.keyboard.press("/")
@@ -468,7 +468,7 @@ def test_a_node_of_one_side_alone_is_shown_beside_its_nearest_counterpart(pair):
     )
     press(second, "t")
     expect(head.locator(".ex-missing")).not_to_be_empty()
-    press(second, "t")  # not tied at all: the other side shows no counterpart any more
+    press(second, "t")  # not synchronised: the other side no longer shows a counterpart
     expect(head.locator(".ex-missing")).to_be_empty()
 
 
@@ -483,7 +483,7 @@ def test_what_only_one_side_has_is_told_until_the_selection_ends(pair):
 
 
 def test_canvases_beside_each_other_are_level(pair, page):
-    """Stages, sentences and titles take one line each, however long they are."""
+    """Stages, sentences and titles take one line each, whatever their length."""
     root = ex.mean((ex.tanh(ex.tensor(np.ones((3, 4), np.float32), name="x")) * 2) ** 2)
     plans = [ex.EvalPlan(), ex.EvalPlan(without=["fuse"])]
     for plan in plans:
@@ -500,7 +500,7 @@ def test_canvases_beside_each_other_are_level(pair, page):
 @pytest.mark.spec("V-3")
 @pytest.mark.parametrize("width", [600, 1000, 1440])
 def test_no_count_is_broken_or_cut(pair, page, width, monkeypatch):
-    """A share stays on one line, and the longest of all words about a difference is in sight as a whole."""
+    """A percentage stays on one line, and the longest label of a difference is completely visible."""
     monkeypatch.setattr("explorer.view.compare.pair_payload.CHANCE", 1e9)
     resize(page, width)
     head, *_ = pair(lengthened(3, run=True).compare(lengthened(60, run=True)))
@@ -518,7 +518,7 @@ def test_no_count_is_broken_or_cut(pair, page, width, monkeypatch):
 @pytest.mark.spec("V-3")
 @pytest.mark.parametrize("width", [600, 1000, 1440])
 def test_the_table_of_counts_says_its_stage_and_fits(pair, page, width):
-    """All counts of both plans are in sight at any width, and they say that they are those of the planned graphs."""
+    """All counts of both plans are visible at any width, with a caption that they refer to the planned graphs."""
     resize(page, width)
     head, *_ = pair(lengthened(3, run=True).compare(lengthened(60, run=True)))
     table = head.locator(".ex-counted")
@@ -528,6 +528,6 @@ def test_the_table_of_counts_says_its_stage_and_fits(pair, page, width):
     names = [cell.bounding_box() for cell in table.locator("thead th").all()]
     values = [cell.bounding_box() for cell in table.locator("tbody tr").first.locator("td").all()]
     for name, value in zip(names, values, strict=True):
-        # A column each, or where the page is narrow a row each.
+        # One column for each count, or one row on a narrow page.
         apart = abs(name["y"] - value["y"]) if width == 600 else name["x"] - value["x"]
         assert abs(apart) < max(name["width"], value["width"]) if width > 600 else apart < 2

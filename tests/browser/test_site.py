@@ -1,4 +1,4 @@
-"""A site of notebooks, opened from disk: it steps, loads nothing, and is for everybody."""
+"""A notebook site opened from disk: its views step, it loads nothing else, and it is accessible."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def loaded(page: Page) -> list[str]:
-    """List the addresses that a page asks for from now on, but those of its own text."""
+    """Return a list that collects the addresses that a page requests from now on, except data in the page itself."""
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     return asked
 
 
 def test_pages_step_from_disk(site: Path, page: Page) -> None:
-    """From the index to a page, whose views step, answer to clicks, and load nothing; then on to the next page."""
+    """Go from the index to a page, step and click in its views, which load nothing, then go to the next page."""
     asked = loaded(page)
     page.goto((site / "index.html").as_uri())
     page.get_by_role("link", name="Expressions and the plan").click()
@@ -62,7 +62,7 @@ def test_pages_step_from_disk(site: Path, page: Page) -> None:
 
 
 def test_a_hostile_page_stays_and_loads_nothing(page: Page, tmp_path: Path) -> None:
-    """Markup of a notebook that loads, runs or leads elsewhere does nothing in a browser, in prose and in outputs."""
+    """Markup in prose and outputs that would load, run or redirect does nothing in a browser."""
     cells = [new_markdown_cell(f"text\n\n{markup}") for markup in LEADING]
     outputs = [new_output("display_data", data={"text/html": markup}) for markup in LEADING]
     nbformat.write(new_notebook(cells=[*cells, new_code_cell("1", outputs=outputs)]), tmp_path / "a.ipynb")
@@ -77,7 +77,7 @@ def test_a_hostile_page_stays_and_loads_nothing(page: Page, tmp_path: Path) -> N
 @pytest.mark.spec("V-18")
 @pytest.mark.parametrize("path", representatives(COURSE, [COURSE[0], COURSE[4]]), ids=lambda path: path.stem)
 def test_every_view_of_the_course_is_stepped_predicted_and_searched(path: Path, tmp_path: Path, page: Page) -> None:
-    """On each page from disk: all stages, a question at each that can be predicted, a search; no request, no error."""
+    """On each page from disk, go through all stages, exercises and a search without requests or errors."""
     asked, complained = loaded(page), []
     page.on("console", lambda message: complained.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda error: complained.append(str(error)))
@@ -111,7 +111,7 @@ def test_every_view_of_the_course_is_stepped_predicted_and_searched(path: Path, 
 
 
 def test_a_view_is_drawn_where_its_place_was(site: Path, page: Page) -> None:
-    """Nothing below a view moves when it is drawn: a link to a heading further down leads to it."""
+    """Nothing below a view moves when it is drawn, so links to headings further down work."""
     page.goto((site / f"{NOTEBOOKS[0].stem}.html").as_uri())
     page.locator(".book-contents ol ol a", has_text="Exercises").click()  # the first heading below the last view
     target = page.locator("article h2", has_text="Exercises")
@@ -124,7 +124,7 @@ def test_a_view_is_drawn_where_its_place_was(site: Path, page: Page) -> None:
     ("wide", "scheme"), representatives(product((1440, 600), ("light", "dark")), [(1440, "light")])
 )
 def test_axe_finds_nothing(site: Path, open_page: Callable[..., Page], scheme: str, wide: int) -> None:
-    """Pages with all their views in one size and theme, with the first of them in the others."""
+    """Check pages with all their views in one size and theme, and with their first view in the others."""
     page = open_page(viewport={"width": wide, "height": 900}, color_scheme=scheme)
     for name in ("index", NOTEBOOKS[0].stem):
         page.goto((site / f"{name}.html").as_uri())
@@ -141,7 +141,7 @@ def test_axe_finds_nothing(site: Path, open_page: Callable[..., Page], scheme: s
 
 
 def test_without_scripts_pictures_and_text_stand(site: Path, open_page: Callable[..., Page]) -> None:
-    """A reader without scripts has the picture of each view, and its decisions as text."""
+    """Without scripts each view is a picture with its decisions as text."""
     page = open_page(java_script_enabled=False)
     page.goto((site / f"{NOTEBOOKS[0].stem}.html").as_uri())
     place = page.locator(".book-view").first
@@ -151,7 +151,7 @@ def test_without_scripts_pictures_and_text_stand(site: Path, open_page: Callable
 
 
 def test_a_printed_page_has_pictures_and_no_controls(site: Path, page: Page) -> None:
-    """On paper a view is its picture and its sentence: nothing that can only be pressed, and no gap."""
+    """A printed view is its picture and sentence, without buttons and gaps."""
     page.goto((site / "01_expressions_and_the_plan.html").as_uri())
     place = page.locator(".book-view").first
     place.scroll_into_view_if_needed()

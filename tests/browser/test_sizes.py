@@ -1,4 +1,4 @@
-"""How much room the parts of a view have: bars between them, full screen, narrow windows, a tab of its own."""
+"""Sizes of a view's parts: splitters, full screen, narrow windows, and views in their own tab."""
 
 import re
 from dataclasses import replace
@@ -87,7 +87,7 @@ def test_full_screen_is_filled_and_left(show):
     ),
 )
 def test_nothing_is_cut_off_or_lies_over_another_part(show, wide, make):
-    """Every button is inside the view and no two parts overlap; at 320 px (a zoom of 400 %) too."""
+    """Every button is inside the view and no two parts overlap, even at 320 px (400 % zoom)."""
     view = show(make(), position=3)
     resize(view.page, wide)
     parts = ".ex-rail, .ex-tools, .ex-saying, .ex-stage, .ex-why, .ex-transport, .ex-strip"
@@ -118,7 +118,7 @@ def test_nothing_is_cut_off_or_lies_over_another_part(show, wide, make):
 
 
 def test_a_sentence_that_does_not_fit_is_scrolled_by_keyboard(show):
-    """A sentence has up to a quarter of the view's height; a longer one is scrolled."""
+    """A sentence takes up to a quarter of the view's height; a longer one scrolls."""
     recording = sample.mlp()
     recording.decisions[2] = replace(recording.decisions[2], reason=recording.decisions[2].reason + " and so on" * 60)
     view = show(recording, position=3)
@@ -128,7 +128,7 @@ def test_a_sentence_that_does_not_fit_is_scrolled_by_keyboard(show):
 
 
 def test_a_graph_that_stays_legible_is_seen_whole_at_first(show):
-    """At 0.6 of its size or more; a larger one begins at its top, readable."""
+    """A graph that fits at a scale of 0.6 or more is shown completely, a larger one legibly from its top."""
     view = show(sample.mlp())
     scale = float(re.search(r"scale\(([\d.]+)\)", view.locator(".ex-graph").get_attribute("style"))[1])
     assert 0.6 <= scale <= 1.25
@@ -180,7 +180,7 @@ def test_a_view_of_a_notebook_opens_in_a_tab_of_its_own(notebook):
 
 
 def test_a_tab_of_its_own_stands_where_the_reader_does_while_the_kernel_is_busy(notebook):
-    """The request for the page overtakes the steps, which JupyterLab holds back until the kernel is idle."""
+    """The request for the page overtakes the steps, which JupyterLab delays until the kernel is idle."""
     book = notebook(SHOW)
     view = book.view()
     book.keep_busy(2)
@@ -194,7 +194,7 @@ def test_a_tab_of_its_own_stands_where_the_reader_does_while_the_kernel_is_busy(
 
 
 def test_the_header_is_one_line_at_every_width(show):
-    """Five tools have a button; the others are in a menu, each with its label and its key."""
+    """Five tools have a button; the others are in a menu with labels and keys."""
     view = show(sample.resnet())
     for wide in (1440, 1000, 600, 320):
         resize(view.page, wide)
@@ -217,7 +217,7 @@ def test_the_canvas_has_most_of_the_view(show, wide):
 
 
 def test_the_panel_of_a_narrow_view_is_a_drawer_that_a_selection_opens(show):
-    """It lies over the canvas, which stays as it is; what is selected is not under it."""
+    """The drawer covers the canvas, which does not change; the selection is not covered."""
     view = show(sample.mlp())
     panel = view.locator(".ex-why")
     for wide in (1000, 600):
@@ -260,7 +260,7 @@ def test_the_wheel_stops_at_the_edge_of_the_graph(show):
 
 
 def test_a_graph_that_does_not_fit_stays_in_the_middle_of_a_window_that_gets_narrower(show):
-    """Across the flow the middle stays in the middle; along it, the beginning stays in sight."""
+    """Across the flow the graph stays centered; along the flow its beginning stays visible."""
     view = show(sample.resnet())
     root = view.locator(".ex-graph [data-key]").first
 
@@ -291,7 +291,7 @@ COVERED = """() => {
 
 @pytest.mark.parametrize("wide", [600, 1000])
 def test_a_graph_that_does_not_fit_begins_with_whole_nodes(show, wide):
-    """Its input stands far left of its middle."""
+    """The test's graph has an input far to the left of its center."""
     page = show(sample.mlp()).page
     resize(page, wide, 800)
     view = show(ex.open(MODELS / "lstm.onnx").preview_plan().recording, whole=True)

@@ -1,4 +1,4 @@
-"""The source pane: the cell or file beside its graph, lit both ways, with decisions as remarks on their lines."""
+"""The source pane: the cell or file next to its graph, mutual highlighting, and decisions as remarks on lines."""
 
 import linecache
 import re
@@ -37,7 +37,7 @@ loss = -ex.log(scores).mean()
 
 @pytest.fixture
 def recording(tmp_path: Path) -> ex.Recording:
-    """The recording of a file of two layers."""
+    """Return the recording of a file with two layers."""
     path = tmp_path / "layers.py"
     path.write_text(PROGRAM)
     linecache.checkcache(str(path))
@@ -50,7 +50,7 @@ def recording(tmp_path: Path) -> ex.Recording:
 
 @pytest.fixture
 def view(show, recording):
-    """A view whose source pane is open."""
+    """Return a view with its source pane open."""
     shown = show(recording)
     shown.get_by_role("button", name="show or hide the source").click()
     expect(pane(shown)).to_be_visible()
@@ -66,7 +66,7 @@ def line(view, number):
 
 
 def lit(view):
-    """The names of the lit and selected nodes on the canvas."""
+    """Return the names of the highlighted and selected nodes on the canvas."""
     return view.evaluate(
         "view => [...view.querySelectorAll('.ex-node:is(.ex-lit-line, .ex-selected) .ex-name')]"
         ".map((name) => name.textContent).sort()"
@@ -173,7 +173,7 @@ def test_the_graph_takes_the_colours_of_lines_and_the_pane_is_their_legend(show,
         "view => Object.fromEntries([...view.querySelectorAll('.ex-node')].map((node) => "
         "[node.querySelector('.ex-name').textContent, node.getAttribute('style')?.match(/--ex-line-\\d/)[0]]))"
     )
-    colours = {name.rpartition(" = ")[2]: colour for name, colour in colours.items()}  # behind the variables
+    colours = {name.rpartition(" = ")[2]: colour for name, colour in colours.items()}  # after the variables
     assert colours["matmul"] == colours["softmax"]
     assert colours["log"] == colours["mean"] != colours["softmax"]
     chip = line(view, 12).locator(".ex-hue").get_attribute("style")
@@ -206,7 +206,7 @@ def test_without_source_it_is_not_offered(show, recording):
 
 
 def long_file(nodes: int) -> ex.Recording:
-    """A graph of which each node was recorded by a line of its own."""
+    """Return a graph in which each node was recorded by a different line."""
     recording = sample.dag(nodes)
     table = recording.nodes
     recording.sources = [Source("deep.txt", number, f"line of {number}") for number in range(1, len(table) + 1)]
@@ -235,7 +235,7 @@ def test_pointing_at_a_node_brings_its_line_into_sight(show):
 
 
 def test_from_afar_a_node_under_the_pointer_lights_its_line(page):
-    """Few nodes have elements there: the pointer crosses them without entering any."""
+    """In the low-detail view few nodes have elements that receive pointer events."""
     mount(page, payload(long_file(3000)))
     page.evaluate("view.opening.all(true)")
     page.evaluate("view.parts.turnSource()")

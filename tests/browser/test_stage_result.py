@@ -1,4 +1,4 @@
-"""A stage as a whole: its result first, its decisions after it; a selection stays in sight; play can be read."""
+"""Whole stages: the result precedes the decisions, the selection stays visible, and playback is readable."""
 
 from datetime import datetime
 from pathlib import Path
@@ -22,17 +22,17 @@ ASSETS = Path(__file__).parents[2] / "assets"
 
 @pytest.fixture(scope="module")
 def resnet() -> Recording:
-    """The plan of a file with twenty-two fused kernels."""
+    """Return the plan of a file with twenty-two fused kernels."""
     return ex.open(ASSETS / "models" / "resnet18.pnnx.param").explore().recording
 
 
 def chip(view: Locator, name: str) -> Locator:
-    """The button of a stage."""
+    """Return the button of a stage."""
     return view.locator(".ex-chip").filter(has=view.page.locator(f'b:text-is("{name}")'))
 
 
 def is_in_sight(view: Locator, wanted: Locator) -> bool:
-    """Whether the middle of an element is on the canvas."""
+    """Return whether the center of an element is on the canvas."""
     room, place = view.locator(".ex-stage").bounding_box(), wanted.bounding_box()
     assert room is not None
     assert place is not None
@@ -64,7 +64,7 @@ def test_a_click_on_a_stage_shows_its_result_and_a_step_its_first_decision(show)
 
 @pytest.mark.spec("V-1", "V-5")
 def test_order_and_run_are_shown_as_wholes_with_every_number_and_time(show):
-    """The order as a whole numbers every kernel, the run as a whole has every time, and nothing waits."""
+    """The whole order numbers every kernel, the whole run shows every time, and nothing waits."""
     recording = sample.mlp()
     assert recording.schedule is not None
     view = show(recording, position=0)
@@ -78,7 +78,7 @@ def test_order_and_run_are_shown_as_wholes_with_every_number_and_time(show):
 
 @pytest.mark.spec("V-1", "V-2")
 def test_a_selection_stays_in_sight_and_the_first_decision_is_about_it(show, resnet):
-    """A selected node is in sight in every stage, and the first step into a stage is a decision about it."""
+    """A selected node is visible in every stage, and the first step into a stage is a decision about it."""
     fuse = next(each for each in resnet.stages if each.name == "fuse")
     declined = [row for row in resnet.decisions[fuse.first + 1 : fuse.last] if row.verdict == "declined"]
     about = declined[0].subjects[0]
@@ -100,7 +100,7 @@ def test_a_selection_stays_in_sight_and_the_first_decision_is_about_it(show, res
 
 @pytest.fixture
 def clock(page):
-    """The page's clock, which the test turns; no other test has this page afterwards."""
+    """Return the page's clock, controlled by the test; other tests do not reuse the page."""
     yield page.clock
     page.close()
 
@@ -133,7 +133,7 @@ def test_play_leaves_time_to_read(show, clock):
 
 @pytest.mark.spec("V-5")
 def test_a_kernels_time_stands_on_its_outline(show):
-    """Of operations that run as one kernel none has the kernel's time: it stands on the outline around them."""
+    """The time of a kernel of several operations is at its outline, not on one of the operations."""
     recording = sample.mlp()
     assert recording.run is not None
     assert recording.schedule is not None
@@ -149,7 +149,7 @@ def test_a_kernels_time_stands_on_its_outline(show):
 
 @pytest.mark.spec("V-5")
 def test_a_kernels_time_lies_clear_of_the_title_of_the_next_kernel(show):
-    """In a chain of kernels each time stands beside its outline, where no title of another one is."""
+    """In a chain of kernels each time is next to its outline, where there is no other title."""
     images = np.load(ASSETS / "digits.npz")["images"][:4]
     recording = ex.open(ASSETS / "digits.onnx").plan(images.astype(np.float32)).eval().recording
     view = show(recording, position=0, whole=True)
@@ -170,7 +170,7 @@ def test_a_kernels_time_lies_clear_of_the_title_of_the_next_kernel(show):
 
 @pytest.mark.spec("V-5")
 def test_a_kernels_time_lies_clear_of_a_neighbour(show):
-    """A tensor that stands at the right of a kernel covers its middle: the time is written above or below it."""
+    """If a tensor to the right of a kernel covers its center, the time is above or below the tensor."""
     q, k = [ex.tensor(np.full((2, 10, 32), 0.1, np.float32)) for _ in range(2)]
     scores = q @ ex.transpose(k, (0, 2, 1)) / np.sqrt(32.0)
     view = show(ex.explore(ex.softmax(scores + np.triu(np.full((10, 10), -9.0), 1))).recording, position=0)
@@ -180,7 +180,7 @@ def test_a_kernels_time_lies_clear_of_a_neighbour(show):
     nodes = [each.bounding_box() for each in view.locator(".ex-graph .ex-node").all()]
     beside = [node for node in nodes if frame["x"] + frame["width"] <= node["x"] < time["x"] + time["width"]]
     assert beside, "nothing stands where the time would be"
-    halo = 6  # px that the text's own background reaches beyond it
+    halo = 6  # px by which the text's background extends beyond it
     for node in beside:
         above = time["y"] + time["height"] - halo <= node["y"]
         assert above or time["y"] + halo >= node["y"] + node["height"]
@@ -190,7 +190,7 @@ def test_a_kernels_time_lies_clear_of_a_neighbour(show):
 @pytest.mark.spec("V-5")
 @pytest.mark.parametrize("width", [600, 1400])
 def test_the_most_that_is_live_is_named_and_labels_do_not_collide(open_page, tmp_path, width):
-    """Order says the most that is live, and run that it is as planned; where there is no room for both, one says it."""
+    """The order's peak is labelled, and the run's "as planned"; if both do not fit, only one label is shown."""
     page = open_page(viewport={"width": width, "height": 800})
     (tmp_path / "page.html").write_text(html(sample.mlp()), encoding="utf-8")
     page.goto((tmp_path / "page.html").as_uri())
@@ -205,7 +205,7 @@ def test_the_most_that_is_live_is_named_and_labels_do_not_collide(open_page, tmp
 
 @pytest.mark.spec("V-1", "V-13")
 def test_the_end_of_a_program_without_a_step_is_its_last_stage(show):
-    """A reshape and a slice leave nothing to decide and nothing to run: End shows the run as a whole."""
+    """A reshape and a slice need no decisions and kernels, so End shows the whole run."""
     plan = ex.EvalPlan()
     plan.register(ex.tensor(np.ones((4, 6), np.float32), name="x").reshape((6, 4))[1:3])
     plan.eval()

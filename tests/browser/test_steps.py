@@ -1,4 +1,4 @@
-"""A step touches only what it changes: what it shows is what the scene computed anew shows."""
+"""Incremental steps give the same scene as building it from scratch, and update only changed parts."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ WALK = """(explorer, [payload, turns]) => {
 
 
 def walk(module: Callable[[str, Any], Any], recording: Recording, seed: int, length: int) -> int:
-    """Walk at random, each step beside a scene of its own; the steps that were no jumps."""
+    """Take random steps and compare each scene with a new one; return the steps that were not jumps."""
     pick = random.Random(seed)
     boxes = draw(recording).model.tree
     turns = []
     by = 1
     for turn in range(length):
         by = -by if pick.random() < 0.2 else by
-        # Now and then further, where everything is computed anew.
+        # Sometimes jump further, which builds the scene from scratch.
         step = by if pick.random() < 0.95 else pick.randrange(-40, 41)
         wanted = [*boxes.bodies, *(box for box in range(len(boxes.boxes)) if pick.random() < 0.6)]
         chosen = pick.randrange(-1, len(recording.nodes)) if pick.random() < 0.1 else None
@@ -95,7 +95,7 @@ def test_steps_through_programs_show_what_is_there(module, name):
 
 
 def test_steps_through_a_run_show_what_is_there(module):
-    """Of a program with kernels of several members, merged nodes and values that end before the last kernel."""
+    """Use a program with kernels of several members, merged nodes, and values that die before the last kernel."""
     plan = ex.EvalPlan()
     for value in flat(80)[-3:]:
         plan.register(value)
@@ -107,7 +107,7 @@ def test_steps_through_a_run_show_what_is_there(module):
 
 
 def pruned_later() -> Recording:
-    """What is replaced, merged and read by others, is taken away by later decisions of the stage."""
+    """Return a plan whose stage removes replaced and merged nodes, which others read, only in later decisions."""
     make = sample.Builder("pruned later", "00aa")
     row = make.type(4, 4)
     x = make.leaf("x", row)
@@ -166,7 +166,7 @@ VISITS = """(explorer, payload) => {
 
 
 def test_a_step_looks_at_as_many_slots_in_a_large_graph_as_in_a_small_one(module):
-    """Not the time is counted but the slots that are looked at again."""
+    """Count the updated slots, not the time."""
     most = {}
     for count in (300, 3000):
         visits = module(VISITS, payload(planned(count).recording))

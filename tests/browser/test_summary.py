@@ -1,4 +1,4 @@
-"""The panel of a program as a whole: what is alike is said once, and nothing is cut that would fit."""
+"""The panel of a whole program: equal parts are listed once, and nothing is cut that would fit."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.spec("V-17")]
 
 
 def rows(view, name):
-    """The lines of a fact of the summary."""
+    """Return the lines of a fact of the summary."""
     return view.locator(f".ex-summary dt:text-is('{name}') + dd > *").all_inner_texts()
 
 
@@ -70,7 +70,7 @@ def test_nothing_is_said_twice_and_nothing_was_measured_before_the_run(show):
 
 @pytest.mark.parametrize("name", representatives(sorted(PROGRAMS), ["batch", "declined", "structured"]))
 def test_facts_are_a_grid_of_names_and_values(show, name):
-    """A note stands below the facts, never between two columns of them."""
+    """A note is below the facts, never between their columns."""
     recording = recorded(name)
     view = show(recording)
     for _ in recording.decisions:
@@ -82,7 +82,7 @@ def test_facts_are_a_grid_of_names_and_values(show, name):
 
 
 def test_a_models_inputs_and_outputs_are_those_of_its_file(show):
-    """Leaves stand in the order of their first use, results are called after operations: a file has its own names."""
+    """Inputs and outputs have the file's order and names, not the order of first use and the operations' names."""
     net = ex.Net("exchanged")
     first, second = net.input("first", (2,)), net.input("second", (2,))
     net.output(net.Add([net.Relu(second, "relu"), first], name="total"))
@@ -106,7 +106,7 @@ def test_one_is_one(show):
 
 
 def test_reason_rule_and_fix_of_an_operator_that_cannot_run_have_lines_of_their_own(show, tmp_path):
-    """They are sentences; the operator's short attributes stand in a row before them."""
+    """Reason, rule and fix are sentences, so they follow the line of the operator's short attributes."""
     lines = ["pnnx.Input i 0 1 a #a=(2,5)f32", "pnnx.Input j 0 1 b #b=(4,3)f32"]
     lines += ["torch.matmul mm 2 1 a b y #y=(2,3)f32", "pnnx.Output o 1 0 y"]
     file = tmp_path / "n.param"

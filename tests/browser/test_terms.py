@@ -1,4 +1,4 @@
-"""Terms of the planner are explained where they stand, and the canvas says how to begin."""
+"""Planner terms have tooltips, and the canvas shows how to begin."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.browser
 
 @pytest.mark.spec("V-2", "V-13")
 def test_a_term_is_explained_on_hover_and_on_focus(show):
-    """Each term of a sentence is explained once, to the pointer, to the keyboard and to a screen reader."""
+    """Each term of a sentence is explained once, for pointer, keyboard and screen reader."""
     recording = sample.resnet()
     fused = next(number for number, row in enumerate(recording.decisions) if "fused" in row.reason)
     view = show(recording, position=fused + 1)
@@ -35,7 +35,7 @@ def test_a_term_is_explained_on_hover_and_on_focus(show):
 
 @pytest.mark.spec("V-2")
 def test_labels_have_tips_and_what_the_user_wrote_has_none(show):
-    """Terms are explained in the labels of facts, counts and kernels, with a capital too; a title is the user's own."""
+    """Terms are explained in labels of facts, counts and kernels, also capitalized, but not in the user's title."""
     recording = recorded("perceptron")
     recording.title = "batch and kernel"
     view = show(recording, position=0)
@@ -59,7 +59,7 @@ def test_labels_have_tips_and_what_the_user_wrote_has_none(show):
 
 @pytest.mark.spec("V-1")
 def test_the_canvas_says_how_to_begin_until_somebody_has(show):
-    """A line beside the buttons names the key that steps; the first step takes it away."""
+    """A hint next to the buttons names the step key; the first step removes it."""
     view = show(sample.mlp(), position=0)
     hint = view.locator(".ex-hint")
     expect(hint).to_have_text("press . to step")
@@ -71,7 +71,7 @@ def test_the_canvas_says_how_to_begin_until_somebody_has(show):
 
 @pytest.mark.spec("V-2")
 def test_a_comma_stays_on_the_line_of_the_link_before_it(show):
-    """Lines break beside a button, so a link and the punctuation behind it are tied."""
+    """Lines break after a button, so a link is kept together with the punctuation after it."""
     recording = recorded("perceptron")
     view = show(recording, position=0)
     torn = """(view) => [...view.querySelectorAll(":not(.ex-tied) > .ex-link")].filter(({ nextSibling: next }) =>
@@ -103,7 +103,7 @@ UNEXPLAINED = """(view, [places, forms]) => {
 
 @pytest.mark.spec("V-2")
 def test_no_term_of_a_heading_a_label_or_a_sentence_stands_unexplained(show):
-    """At every stage, and for every kind of selection, each term that stands is explained there."""
+    """At every stage, and for every kind of selection, each visible term is explained."""
     forms = [[form, f"{term}: {text}"] for term, text in GLOSSARY.items() for form in inflections(term)]
     recording = sample.mlp()
     view = show(recording, position=0)
@@ -125,7 +125,7 @@ def test_no_term_of_a_heading_a_label_or_a_sentence_stands_unexplained(show):
 
 @pytest.mark.spec("V-2")
 def test_the_name_of_a_rule_that_is_a_term_is_explained(show):
-    """Epilogue and Prologue are explained where they are the title of a decision."""
+    """Epilogue and Prologue are explained as titles of decisions."""
     recording = sample.resnet()
     number = next(index for index, row in enumerate(recording.decisions) if row.rule == "Epilogue")
     view = show(recording, position=number + 1)

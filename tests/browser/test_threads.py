@@ -1,4 +1,4 @@
-"""A run on several threads, shown: what began when, and where."""
+"""The view of a run on several threads: start times and threads of kernels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.browser
 
 @pytest.mark.spec("P-11", "V-2")
 def test_the_panel_tells_the_thread_of_a_kernel_where_there_were_several(show):
-    """Where workers ran kernels, the panel tells when each began and on which thread; where one ran all, neither."""
+    """If several workers ran kernels, the panel shows each kernel's start and thread; otherwise neither."""
     recording = sample.mlp()
     view = show(recording)
     node(view, "tanh").click()

@@ -1,4 +1,4 @@
-"""The page adds up what Python says of each node."""
+"""The page's sums equal the sums of Python's values for nodes."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.browser
 
 
 def scoped():
-    """A program with an array in a scope of its own, which is an input and no parameter."""
+    """Return a program with an array in its own scope, which is an input, not a parameter."""
     with ex.scope("mine"):
         x = ex.tensor(np.ones((3, 4), np.float32), name="x")
         return (ex.tanh(x) * 2 + x).explore().recording
@@ -33,7 +33,7 @@ def perceptron():
     "make", [sample.mlp, sample.network, lambda: sample.transformer(2), sample.hostile, scoped, perceptron]
 )
 def test_boxes_hold_the_sums_of_their_nodes(module, make):
-    """At the beginning and at the end: nodes, parameters, their bytes, other leaves and flops of every box."""
+    """Compare nodes, parameters, their bytes, other leaves and flops of every box at the beginning and end."""
     recording = make()
     tree, slots = (model := draw(recording).model).tree, model.slots
     nodes, leaves = recording.nodes, leaves_of(recording)
@@ -76,7 +76,7 @@ WALK = """(explorer, data) => {
 @pytest.mark.spec("V-19")
 @pytest.mark.parametrize("make", [sample.mlp, sample.network, sample.resnet, scoped])
 def test_what_is_kept_from_step_to_step_is_what_is_added_up_anew(module, make):
-    """Forth, back and in one leap; whatever a decision creates, removes or fuses is counted anew, and nothing else."""
+    """Step forward, back and in one jump; only changes by decisions are counted again."""
     differing, tables, positions = module(WALK, payload(make()))
     assert differing == []
     assert 1 < tables < positions

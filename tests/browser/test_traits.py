@@ -1,4 +1,4 @@
-"""The traits of one widget that several views show: what they save is whole, and Python's values stay the newest."""
+"""Traits of a widget shown in several views: saved states are consistent, and Python's values take precedence."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SHOWN_TWICE = """(explorer, [payload, traits, keys]) => {
 
 @pytest.mark.spec("V-16")
 def test_a_view_shown_twice_saves_each_step_with_its_stage_and_what_it_has_seen(module):
-    """Python, which has set both traits once, takes every message: none holds a step whose revision it has not seen."""
+    """Python has set both traits once and accepts every message; none has a step with an unseen revision."""
     recording = sample.mlp()
     traits = {"step": 0, "stage": "recorded", "selected": -1, "open_boxes": None, "theme": "auto", "predicting": False}
     traits |= {"revisions": {"step": 1, "stage": 1}, "seen": {}}

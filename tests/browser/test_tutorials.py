@@ -1,4 +1,4 @@
-"""The notebooks in JupyterLab, as a reader meets them."""
+"""The notebooks in JupyterLab, used as a reader would."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.spec("V-1", "V-2", "V-9")
 def test_the_first_notebook_is_stepped_and_asked(notebook):
-    """All cells run; the plan is stepped, a node clicked, and Python knows which expression it is."""
+    """Run all cells, step through the plan, and click a node; Python returns its expression."""
     opened = notebook(*cells("01_expressions_and_the_plan.ipynb"))
     view = opened.view()
     view.locator(".ex-node").first.focus()
@@ -38,7 +38,7 @@ def test_the_first_notebook_is_stepped_and_asked(notebook):
 
 @pytest.mark.spec("I-11")
 def test_a_digit_is_seen_inside_the_model(notebook, lab: Lab):
-    """The second notebook runs beside the model's files, and its explorers stand."""
+    """The second notebook runs next to the model files, and its explorers are drawn."""
     assets = lab.root.parent / "assets"
     if not assets.exists():
         assets.symlink_to(ROOT / "assets")
@@ -49,7 +49,7 @@ def test_a_digit_is_seen_inside_the_model(notebook, lab: Lab):
 
 
 def middle(view):
-    """Scroll an explorer to where all of it is on the screen, and fit its picture."""
+    """Scroll an explorer completely into view, and fit its graph."""
     view.evaluate("view => view.scrollIntoView({ block: 'center' })")
     view.get_by_role("button", name="fit into view").click()
 
@@ -57,7 +57,7 @@ def middle(view):
 @pytest.mark.soak
 @pytest.mark.spec("M-L10", "M-L12", "M-L15")
 def test_a_composite_tells_how_it_is_wired_and_who_gave_its_policies(notebook):
-    """A composite of one's own shows its clauses and the order found, and a part who gave each policy."""
+    """A user-defined composite shows its clauses and order, and a part shows the source of each policy."""
     opened = notebook(*cells("04_composites_and_policies.ipynb"))
     view = opened.view()
     middle(view)
@@ -75,7 +75,7 @@ def test_a_composite_tells_how_it_is_wired_and_who_gave_its_policies(notebook):
 @pytest.mark.soak
 @pytest.mark.spec("V-11", "M-L13")
 def test_a_gradient_stands_beside_what_it_belongs_to(notebook):
-    """A click on tanh in the notebook on gradients lights its gradient, and says what is saved; dedup joins both."""
+    """In the notebook on gradients, a click on tanh highlights its gradient and lists saved values."""
     opened = notebook(*cells("05_gradients.ipynb"))
     view = opened.view(1)
     middle(view)
@@ -92,7 +92,7 @@ def test_a_gradient_stands_beside_what_it_belongs_to(notebook):
 @pytest.mark.soak
 @pytest.mark.spec("M-L13")
 def test_layers_fed_backward_say_what_was_not_built(notebook):
-    """A frozen weight of the notebook on layers fed backward says that its gradient was not built, and why."""
+    """In the notebook on backward layers, a frozen weight shows why its gradient was not built."""
     opened = notebook(*cells("06_layers_fed_backward.ipynb"))
     perceptron = opened.view(0)
     middle(perceptron)

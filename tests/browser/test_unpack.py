@@ -1,4 +1,4 @@
-"""Packed tables, unpacked by the page's own script."""
+"""Unpacking of packed tables by the page's script."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""Variables of the user's program, where their values stand: on nodes, in lists, in the search."""
+"""Variables of the user's program on nodes, in lists and in the search."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.browser
 
 @pytest.mark.spec("V-2", "V-8", "V-9")
 def test_a_reader_finds_where_a_variable_stands(show):
-    """A value is named after its variable: on its node, in the panel, among readers and outputs, in the search."""
+    """A value has its variable's name on its node, in the panel, among readers and outputs, and in the search."""
     x = ex.tensor(np.ones((2, 2), "float32"), name="x")
     hidden = ex.tanh(x @ x)
     loss = (hidden + 1).sum()
@@ -36,7 +36,7 @@ def test_a_reader_finds_where_a_variable_stands(show):
 
 @pytest.mark.spec("V-2")
 def test_a_variable_of_several_values_says_so(show):
-    """A variable of a loop names each of its values, and the panel says how many there are."""
+    """A loop variable names each of its values, and the panel shows their number."""
     y = ex.tensor([1.0, 2.0], name="x")
     for _ in range(3):
         y = ex.tanh(y)
