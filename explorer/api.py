@@ -87,7 +87,7 @@ class ExpressionView(GraphView):
         return recording if self._has_source else without_source(recording)
 
     def update(self, recording: Recording) -> None:
-        """Show a newer recording of the same plan, such as after a run; step, stage and selection stay the same."""
+        """Show a newer recording of the same plan, for example after a run; the step, stage and selection are kept."""
         super().update(self._shown(recording))
 
     def save(self, path: str | os.PathLike[str]) -> None:

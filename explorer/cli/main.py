@@ -1,6 +1,6 @@
 """Entry point of the command line, which parses arguments, prints errors and returns the exit status.
 
-An error of the library is printed as a message with the fix, without a traceback. Each command is a module that defines
+Errors of the library are printed as a message with the fix, without a traceback. Each command is a module that defines
 HELP, DESCRIPTION, arguments and execute.
 """
 

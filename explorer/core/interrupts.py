@@ -43,7 +43,7 @@ def _is_command_line() -> bool:
 
 
 def leave(number: int = 0, frame: FrameType | None = None) -> None:
-    """Print a line and end the process immediately, as the handler of a signal."""
+    """Signal handler: print a line and end the process immediately."""
     with contextlib.suppress(OSError):
         os.write(2, LINE.encode())
     # no clean-up: exit handlers of partly imported modules may fail

@@ -46,7 +46,7 @@ ProgressCallback: TypeAlias = Callable[[Progress], None]
 class Cancelled(KeyboardInterrupt):
     """Raised by a progress callback to cancel the work.
 
-    As after an interrupt, plans, programs and nets remain usable.
+    Plans, programs and nets remain usable, as they do after an interrupt.
     """
 
     def _render_traceback_(self) -> list[str]:

@@ -46,8 +46,8 @@ def is_recording(data: bytes) -> bool:
 def _stages(data: bytes) -> dict[str, Any] | None:
     """Return the recording in ``data`` as a dict, or None if ``data`` is not a recording.
 
-    If ``data`` is damaged JSON, the result is also None, and the reader of nets reports the damage. Data are parsed
-    only if they contain the key "stages", since a file may be large.
+    If ``data`` is damaged JSON, the result is also None, and the reader of nets reports the damage. Because files can
+    be large, data is parsed only if it contains the key "stages".
     """
     if b'"stages"' not in data:
         return None

@@ -520,8 +520,8 @@ class Net:
     ) -> Any:
         """Add an operator at the end, or before or after another operator; return the name or names of its outputs.
 
-        If ``outputs`` is not given, the outputs get unused names. ``weights`` maps attributes to arrays. If the type is
-        unknown, the schema rejects the arguments, or a blob is missing, raise an error and add nothing.
+        If ``outputs`` is not given, the outputs get unused names. ``weights`` maps attributes to arrays. Raise an error
+        and add nothing if the type is unknown, if the schema rejects the arguments, or if a blob is missing.
         """
         options = {"name": name, "weights": weights, "doc": doc, "arguments": arguments}
         outputs = self._editor.add(type, inputs, outputs, before, after, **options).outputs

@@ -3,8 +3,8 @@
 In a template, ``{name}`` is replaced by a fact. A fact ``{"node": id}`` is shown as the node's label, and a list of
 facts as "a, b and c". Facts whose names end in ``_bytes``, ``_us`` or ``_flops`` are shown with their unit.
 ``{name:noun}`` is replaced by a count with its noun: "1 place", "3 places". Irregular plurals are written
-``{name:singular|plural}``. Names and code are enclosed in backticks. Plain text keeps the backticks, and the panel
-replaces them by code formatting.
+``{name:singular|plural}``. Names and code are enclosed in backticks. Plain text keeps the backticks; the panel replaces
+them with code formatting.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ class TensorType:
         return category_of(self.rank)
 
     def with_shape(self, shape: Shape) -> TensorType:
-        """Return the type with ``shape`` instead of its shape."""
+        """Return a copy of this type with its shape replaced by ``shape``."""
         return TensorType(shape, self.dtype, self.device)
 
     def with_dtype(self, dtype: DTypeLike) -> TensorType:

@@ -23,7 +23,8 @@ from explorer.layers.framework.recording_state import current_expander
 
 
 class Source(Layer):
-    """Layer that outputs one tensor of ``shape``, named like the layer. Policies set its dtype, device and filler."""
+    """Layer that outputs one tensor of shape ``shape``, with the name of the layer. Policies set its dtype, device and
+    filler."""
 
     shape: tuple[int, ...]
     inputs: ClassVar[tuple[str, ...]] = ()

@@ -189,7 +189,7 @@ def part_of(x: Expr, index: Any) -> Expr:
 
 
 def _at_index_arrays(x: Expr, entries: tuple[Any, ...]) -> Expr:
-    """Record the elements of ``x`` at integer arrays, which are broadcast together.
+    """Record indexing of ``x`` by integer arrays, which are broadcast against each other.
 
     In the result, their shape replaces the indexed axes. As in NumPy, the new axes are at the position of the first
     indexed axis, or come first if other axes are between the indexed axes.

@@ -139,7 +139,7 @@ class Hardsigmoid(Elementwise):
 
 
 class Hardswish(Elementwise):
-    """x times the hard sigmoid of x. The gradient at −3 is 0; the gradient at 3 is g."""
+    """x times the hard sigmoid of x. The gradient is 0 at x = −3, and the upstream gradient at x = 3."""
 
     weight, examples = 4, _WIDE
     reuses_operand = True

@@ -40,7 +40,7 @@ def dropped(x: Expr, mask: Expr, ratio: float) -> Expr:
 
 
 class BatchNormalized(NamedTuple):
-    """Normalized value, the updated stored statistics, and the statistics of the batch."""
+    """The normalized value, the updated stored statistics, and the statistics of the batch."""
 
     value: Expr
     new_mean: Expr

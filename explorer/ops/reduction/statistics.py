@@ -64,8 +64,8 @@ def std(
 def centre(x: Expr, axes: tuple[int, ...], keepdims: bool = False) -> Expr:
     """Record the mean from which deviations are computed.
 
-    Float32 is accumulated in float64 if the last axis is not reduced. In that case NumPy adds rows one by one. For
-    20,000 rows of values around 1e5, the error of the mean would be 15, and the error of the variance 221. If the last
+    Float32 is accumulated in float64 if the last axis is not reduced. In that case NumPy adds rows one by one. In
+    float32, for 20,000 rows of values around 1e5, the mean would be wrong by 15 and the variance by 221. If the last
     axis is reduced, NumPy uses pairwise summation.
     """
     is_sequential = x.dtype == np.float32 and x.ndim - 1 not in axes and axes

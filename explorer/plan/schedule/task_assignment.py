@@ -195,5 +195,5 @@ def _ranks(tasks: Sequence[Task]) -> list[float]:
 
 
 def critical_path(tasks: Sequence[Task]) -> float:
-    """Return the µs of work on the longest path through the tasks; no number of workers can be faster."""
+    """Return the time in µs of the longest path through the tasks; no number of workers can finish sooner."""
     return max(_ranks(tasks), default=0.0)

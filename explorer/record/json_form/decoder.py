@@ -38,7 +38,7 @@ def hints(cls: type) -> dict[str, Any]:
 
 
 def spoken(value: Any) -> str:
-    """Return a plain value as a string for errors: the value itself if it is short, else its type."""
+    """Return a string that describes a plain value in errors: the value itself if it is short, else its type."""
     names = {dict: "an object", list: "a list", str: "a string", int: "an integer", float: "a number"}
     if isinstance(value, (str, int, float)) and len(text := ascii(value)) <= 40:
         return text

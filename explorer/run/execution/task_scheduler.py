@@ -113,7 +113,7 @@ class TaskScheduler:
         self._call(helpers)
 
     def retract(self, job: TileBatch) -> None:
-        """Prevent further threads from starting on ``job``."""
+        """Prevent more threads from starting work on ``job``."""
         with suppress(ValueError):
             self._jobs.remove(job)
 

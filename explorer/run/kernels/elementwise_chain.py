@@ -78,7 +78,7 @@ class BlockedRunner(ABC):
         return out
 
     def bound_steps(self) -> list[BoundStep] | None:
-        """Return the steps of a kernel with a single block over arrays at fixed addresses.
+        """Return the steps of a kernel that runs as a single block and whose arrays have fixed addresses.
 
         Returns None for any other kernel.
         """

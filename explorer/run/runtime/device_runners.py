@@ -37,7 +37,7 @@ def run_on_device(
 ) -> Runner:
     """Return a runner for an operation on another device; its kernel fills the given memory or returns new memory.
 
-    If memory ``out`` is given, the result is in ``out`` after each run.
+    If memory ``out`` is given, it contains the result after each run.
     """
     parts = type_.parts if isinstance(type_, TupleType) else (type_,)
     shapes = [part.shape for part in parts]

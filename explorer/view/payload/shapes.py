@@ -215,7 +215,8 @@ class ItemTable(TypedDict):
 class BoxTable(TypedDict):
     """Container of slots and boxes. An edge consists of its items, route, ports and port names.
 
-    A label consists of its edge's items and ports, x, y, side and slot; a crossing of a side, a slot and a port.
+    A label consists of the items and ports of its edge, and of x, y, side and slot. A crossing consists of a side, a
+    slot and a port.
     """
 
     kind: str

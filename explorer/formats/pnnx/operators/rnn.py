@@ -162,7 +162,7 @@ def _projected(
 def _weights(
     op: OperatorContext, suffix: str, has_bias: bool, gates: int, x: Expr, hidden: int, short: int
 ) -> tuple[Expr, Expr, Expr | None]:
-    """Return operands of one layer and direction: the projected input, the state's weights and the state's bias.
+    """Return the operands for one layer and direction: the projected input, the state's weights and the state's bias.
 
     ``suffix`` names the layer and direction. The projected input is the contribution of ``x`` to the gates.
     """

@@ -334,7 +334,8 @@ class ConvForwardPlan(NamedTuple):
 
     @property
     def _is_shifted(self) -> bool:
-        """Whether there are so few filters for so many channels that windows would need more memory than products."""
+        """Whether the filters are so few, relative to the channels, that the windows would need more memory than the
+        products."""
         several = self.window.strides == (1, 1) and self.window.size != (1, 1)
         # the products for a pixel are h · w · O elements, at most a quarter of its window's h · w · C elements
         return several and self.groups == 1 and 4 * self.filters[0] <= min(self.filters[1], _MAX_SHIFTED_CHANNELS)

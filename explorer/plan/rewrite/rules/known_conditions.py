@@ -23,7 +23,8 @@ _DEPTH = 16
 def known_scalar(node: Expr, graph: PlanGraph, depth: int = _DEPTH) -> Number | None:
     """Return the value of a scalar that is computed only from structured constants, or None for other nodes.
 
-    Constants are folded only at the end of a sweep, so at this time the condition is still the recorded comparison.
+    Constants are folded only at the end of a sweep, so at this point the condition is still the recorded comparison,
+    not a constant.
     """
     value = constant(node, graph)
     operands = graph.operands(node)

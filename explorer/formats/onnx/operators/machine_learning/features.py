@@ -126,7 +126,7 @@ def dict_vectorizer(X: Expr, *, vocabulary: Vocabulary) -> Expr:
 
 @operator("ai.onnx.ml.ZipMap")
 def zip_map(X: Expr, *, classlabels: Labels) -> Expr:
-    """Return scores unchanged, with a column for each label; the standard returns a map for each row."""
+    """Return the scores unchanged, with one column per label; the ONNX standard returns one map per row instead."""
     count = len(labels(classlabels))
     if X.ndim == 0 or X.shape[-1] != count:
         raise OperandError(f"{count} labels for {X.type}", rule="each column must have a label")
