@@ -501,7 +501,7 @@ def test_canvases_beside_each_other_are_level(pair, page):
 @pytest.mark.parametrize("width", [600, 1000, 1440])
 def test_no_count_is_broken_or_cut(pair, page, width, monkeypatch):
     """A percentage stays on one line, and the longest label of a difference is completely visible."""
-    monkeypatch.setattr("explorer.view.compare.pair_payload.CHANCE", 1e9)
+    monkeypatch.setattr("explorer.view.compare.pair_payload.MIN_RATIO", 1e9)
     resize(page, width)
     head, *_ = pair(lengthened(3, run=True).compare(lengthened(60, run=True)))
     table = head.locator(".ex-counted")
