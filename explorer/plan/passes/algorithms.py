@@ -59,14 +59,14 @@ class Algorithms(Pass):
         "`conv2d` is computed directly, because Winograd's method, which would be faster, needs filters that move by "
         "one pixel at a time (stride 1) over pixels without gaps between them (dilation 1), and here the {options}.",
         meaning=_METHOD,
-        change="Stride 1 and dilation 1, where the model allows it.",
+        change="Use stride 1 and dilation 1, if the model allows it.",
     )
     grouped = Reason(
         "windows",
         "`conv2d` is computed directly, because Winograd's method, which would be faster, needs filters that read all "
         "channels, and the channels of this convolution are divided into {groups} groups.",
         meaning=_METHOD,
-        change="groups=1, where the model allows it.",
+        change="Use groups=1, if the model allows it.",
     )
     few_channels = Reason(
         "few_channels",
@@ -81,7 +81,7 @@ class Algorithms(Pass):
         "and the result of this convolution has only {count}.",
         meaning=_METHOD + " All tiles share filters that were transformed before; with few tiles, reading these takes "
         "longer than the multiplications that are saved.",
-        change="Larger images, or more of them at a time.",
+        change="Use larger images, or more images at a time.",
     )
     changes_rounding = Reason(
         "changes_rounding",

@@ -81,14 +81,14 @@ class Batch(Pass):
         "{count:call} of the function `{name}` are computed one by one, not as one call on stacked operands, because "
         "the elements have a dtype that is not NumPy's own, and such elements are not stacked.",
         meaning=_BATCH,
-        change="Convert the operands to a dtype of NumPy's: x.astype(...).",
+        change="Convert the operands to a NumPy dtype: x.astype(...).",
     )
     not_batchable_calls = Reason(
         "not_batchable",
         "{count:call} of the function `{name}` are computed one by one, not as one call on stacked operands, because "
         "`{name}` contains `{inner}`, which cannot be computed on stacked operands: {why}.",
         meaning=_BATCH,
-        change="Take that operation out of the function, or give it a batch() method where it is your own.",
+        change="Take that operation out of the function, or, if it is your own operation, give it a batch() method.",
     )
     dear_calls = Reason(
         "stacking_costs_more",
@@ -96,21 +96,21 @@ class Batch(Pass):
         "(np.stack), because one by one they take an estimated {separate_us}, and stacked they would take "
         "{together_us}.",
         meaning=_BATCH,
-        change="Stack the operands yourself, where they are there as one array anyway.",
+        change="Stack the operands yourself if they already exist as one array.",
     )
     not_batchable_operations = Reason(
         "not_batchable",
         "{count} `{name}` operations are computed one by one, not as one on stacked operands, because `{name}` cannot "
         "be computed for stacked operands of these shapes.",
         meaning=_BATCH,
-        change="An operation of your own can define batch().",
+        change="If it is your own operation, define batch().",
     )
     dear_operations = Reason(
         "stacking_costs_more",
         "{count} `{name}` operations are computed one by one, not as one on stacked operands (np.stack), because one "
         "by one they take an estimated {separate_us}, and stacked they would take {together_us}.",
         meaning=_BATCH,
-        change="Stack the operands yourself, where they are there as one array anyway.",
+        change="Stack the operands yourself if they already exist as one array.",
     )
     same_operands = Reason(
         "same_operands",
@@ -125,7 +125,7 @@ class Batch(Pass):
         "they stand at {depths} different depths of the program: a deeper one may need the result of another, so they "
         "cannot start together.",
         meaning=_BATCH + " The depth of a call is the number of calls that must be finished before it.",
-        change="Calls that do not depend on other calls stand at one depth, and are batched.",
+        change="Make the calls independent of each other. Independent calls have the same depth and are batched.",
     )
     other_body = Reason(
         "other_body",

@@ -57,14 +57,14 @@ class Buffers(Pass):
         "Buffer {buffer} ({size_bytes}) holds {count:result} in turn, instead of one place for each, because each is "
         "read for the last time before the next is written.",
         meaning=f"{_ARENA} A buffer is a place in it.",
-        change="More kernels at a time (lanes=…) keep results longer, so that fewer buffers can be used again.",
+        change="Run more kernels at a time (lanes=…). Results are then kept longer, and fewer buffers are reused.",
     )
     in_place = Reason(
         "in_place",
         "{count:result is|results are} written over an operand, instead of into new memory, because nothing reads "
         "that operand afterwards: {written} over {operands}. {saved_bytes} of memory are saved.",
         meaning="As NumPy's out= does it: np.add(x, y, out=x).",
-        change="An operand that is read later, or asked for, is not written over.",
+        change="Read or request the operand later; such an operand is not written over.",
     )
     copied = Reason(
         "copied",
@@ -72,7 +72,7 @@ class Buffers(Pass):
         "reshape reads them, so that no strides show them in the new shape.",
         meaning="As in NumPy: np.arange(6).reshape(2, 3).T.reshape(6) copies, because no one stride leads from "
         "each element to the next. Without the transpose it is a view, which copies nothing.",
-        change="Reshape before axes are moved or parts are taken, where the program allows that.",
+        change="Reshape before moving axes or slicing, if the program allows it.",
     )
     block_memory = Reason(
         "block_memory",

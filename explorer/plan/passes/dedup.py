@@ -57,7 +57,7 @@ class Dedup(Pass):
         "`{node}` is computed, although `{other}` has the same operands in the other order, because the results may "
         "differ: of 0.0 and −0.0, `{operation}` gives the operand that is written first.",
         meaning="0.0 and −0.0 are equal in comparisons, but 1 / 0.0 is ∞ and 1 / −0.0 is −∞.",
-        change="Write the operands in the same order in both places.",
+        change="Write the operands in the same order both times.",
     )
     augmented = Reason(
         "augmented",

@@ -116,21 +116,21 @@ class Fuse(Pass):
         "`{operand}` is not fused into one loop with `{reader}`, which reads it, because `{operand}` was asked for as "
         "a result, so it is written to memory anyway, and `{reader}` reads it from there.",
         meaning=_APART,
-        change="Do not register or return this value where only what is computed from it is needed.",
+        change="Do not register or return this value if only results computed from it are needed.",
     )
     other_consumers = Reason(
         "other_consumers",
         "`{operand}` is not fused into one loop with `{reader}`, which reads it, because {consumers} operations read "
         "it ({readers}), so it is computed once, written to memory, and read from there by each of them.",
         meaning=f"{_APART} A value that several operations read is computed once and written, not computed for each.",
-        change="Nothing, where all of its readers are needed.",
+        change="Nothing, if all of its readers are needed.",
     )
     shape = Reason(
         "shape",
         "`{reader}` is not fused into one loop with `{operand}`, because their results have different shapes, {after} "
         "and {before}, so a block of the one does not fit a block of the other.",
         meaning=f"{_APART} The blocks of operations in one loop must have the same shape.",
-        change="Broadcast an operand that is stored, not one that is computed, where the program allows it.",
+        change="Broadcast a stored operand instead of a computed one, if the program allows it.",
     )
     second_product = Reason(
         "second_product",
@@ -150,7 +150,7 @@ class Fuse(Pass):
         "`{reader}` is not fused into one loop with `{below}`, because `{reader}` reads it through the view "
         "`{operand}`, in another order or shape, so a block of `{below}` is no block for `{reader}`.",
         meaning=f"{_APART} A view is the same memory with another shape, order or step; nothing is copied for it.",
-        change="Take the view of an earlier value, or of the result, so that it does not stand between them.",
+        change="Take the view of an earlier value or of the result, so that it is not between the two operations.",
     )
     product = Reason(
         "product",
@@ -163,14 +163,14 @@ class Fuse(Pass):
         "`{operation}` is not fused into one loop with `{operand}`, because `{operation}` needs whole rows, and one "
         "row of `{operand}` takes {row_bytes}: more than is kept in the cache, so it would go through memory anyway.",
         meaning=f"{_APART} {_WHOLE_ROWS}. Where a row does not fit into the cache, fusing it would save nothing.",
-        change="Shorter rows, or a narrower dtype.",
+        change="Use shorter rows or a narrower dtype.",
     )
     too_large = Reason(
         "too_large",
         "`{reader}` is not fused into one loop with `{operand}`, because the result of `{operand}` has {read_bytes}, "
         "and a fused loop runs over {limit:block} at most, each of a size that fits into the cache.",
         meaning=f"{_APART} {_WHOLE_ROWS}.",
-        change="Fewer elements, or a narrower dtype.",
+        change="Use fewer elements or a narrower dtype.",
     )
     view_operand = Reason(
         "producer",
@@ -183,7 +183,7 @@ class Fuse(Pass):
         "`{reader}` is not fused into one loop with the operations in `{call}`, whose result it reads, because the "
         "call of `{call}` runs as one step, which writes its result to memory.",
         meaning=f"{_APART} A call that is not replaced by the operations of its body is planned once, for itself.",
-        change="A higher limit for operations: ex.EvalPlan(inline=ex.passes.Inline(limit=…)).",
+        change="Raise the limit: ex.EvalPlan(inline=ex.passes.Inline(limit=…)).",
     )
     producer = Reason(
         "producer",
@@ -209,7 +209,7 @@ class Fuse(Pass):
         "`{operation}` is fused with no other operation, because its elements ({type}) have no dtype of NumPy's own, "
         "and only operations on NumPy's dtypes are fused.",
         meaning=_APART,
-        change="Convert the operands to a dtype of NumPy's: x.astype(...).",
+        change="Convert the operands to a NumPy dtype: x.astype(...).",
     )
     device = Reason(
         "device",

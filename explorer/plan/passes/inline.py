@@ -68,7 +68,7 @@ class Inline(Pass):
         "merged or fused with the operations around the call.",
         meaning="A program that calls large functions many times would become too large to plan in reasonable time. "
         "Fused operations run as one loop over blocks of their arrays.",
-        change="A higher limit: ex.EvalPlan(inline=ex.passes.Inline(limit=…)).",
+        change="Raise the limit: ex.EvalPlan(inline=ex.passes.Inline(limit=…)).",
     )
     batched = Reason(
         "batched",
@@ -97,21 +97,21 @@ class Inline(Pass):
         "{count:call} of `{name}` are not divided over {workers:worker}, because that would take an estimated "
         "{divided_us} with the messages, and all of them in this process take {together_us}.",
         meaning=f"{_MAP} Workers are other processes: operands and results of a part are sent to one and back.",
-        change="More members, or a function that computes more for each byte of its operands.",
+        change="Use more members, or a function that computes more for each byte of its operands.",
     )
     not_batchable = Reason(
         "not_batchable",
         "{count:call} of `{name}` run one after the other, not at once on stacked operands, because `{name}` contains "
         "`{inner}`, which cannot be computed on stacked operands: {why}.",
         meaning=_MAP,
-        change="Take that operation out of the function, or give it a batch() method where it is your own.",
+        change="Take that operation out of the function, or, if it is your own operation, give it a batch() method.",
     )
     not_asked = Reason(
         "left_out",
         "{count:call} of `{name}` run one after the other, not at once on stacked operands, because the plan was built "
         "without batching.",
         meaning=_MAP,
-        change="Plan it by ex.EvalPlan(), which batches.",
+        change="Plan it with ex.EvalPlan(), which batches calls.",
     )
     kept_whole = Reason(
         "kept_whole",

@@ -42,7 +42,7 @@ class MemoryFormat(Pass):
         "pixel by pixel it would be computed faster.",
         meaning="Results that are handed out are C-contiguous NumPy arrays. Others are stored as the operations that "
         "make and read them run fastest.",
-        change="Do not ask for this value where only what is computed from it is needed.",
+        change="Do not request this value if only results computed from it are needed.",
     )
 
     def has_work(self, graph: PlanGraph) -> bool:

@@ -32,7 +32,7 @@ class Prune(Pass):
         "{count:operation or value is|operations and values are} left out, because no result that was asked for "
         "depends on the outcome.",
         meaning="Only what the results need is computed.",
-        change="Ask for a value that is to be computed.",
+        change="Register or return the values that must be computed.",
     )
 
     def run(self, graph: PlanGraph) -> None:

@@ -87,7 +87,7 @@ class Simplify(Pass):
         'estimated {saved_us}; numerics="fast" allows it.',
         meaning="(1e8 + 0.3) − 1e8 is 0.3 in exact arithmetic and 0.2999999970197678 in float64, and 0 in float32: the "
         "order of operations decides which digits are lost. A plan keeps the order that was written.",
-        change='ex.EvalPlan(numerics="fast"), where the last digits, overflow and underflow do not matter.',
+        change='Use ex.EvalPlan(numerics="fast") if the last digits, overflow and underflow do not matter.',
     )
 
     def run(self, graph: PlanGraph) -> None:

@@ -66,13 +66,13 @@ class UpdateInPlace(Pass):
         "cannot fail; {saved_bytes} less memory is needed.",
         meaning=f"A kernel is one operation, or several fused ones. {_SAFE} Elementwise ones write over an operand, as "
         "`p -= step` does in NumPy.",
-        change="An old value that is read later, or an operation that may fail, keeps an update from it.",
+        change="Read the old value later, or use an operation that may fail: such an update is not done in place.",
     )
     read_later = Reason(
         "read_later",
         f"{_BESIDE}`{{reader}}` still reads the old value after that: `{{reader}}` needs `{{needed}}`, which is "
         "computed later.",
-        meaning="A value can only be written over the old one when nothing reads the old one any more.",
+        meaning="A new value can be written over the old value only after the last read of the old value.",
         change="Compute from the new value, or from a value that was computed before the update.",
     )
     needed = Reason(
@@ -100,20 +100,20 @@ class UpdateInPlace(Pass):
     shown = Reason(
         "shown",
         f"{_BESIDE}the kernel of `{{result}}` reads elements of `{{parameter}}` in another order, by `{{reader}}`.",
-        meaning="A kernel is one operation, or several fused ones. An element can only be written over when nothing "
-        "reads it any more.",
+        meaning="A kernel is one operation, or several fused ones. An element can be written over only after its last "
+        "read.",
         change="Read the parameter itself, with no transpose, reshape or slice.",
     )
     asked_for = Reason(
         "asked_for",
         f"{_BESIDE}`{{result}}` is the new value of another parameter, or a result that was asked for, too.",
-        meaning="A value has one place in memory.",
+        meaning="A value is stored only once.",
     )
     not_computed = Reason(
         "not_computed",
         f"{_BESIDE}the step does not compute `{{result}}` on the device and in the type of `{{parameter}}`: it is "
         "{type}.",
-        meaning="A constant, or another parameter, lies in memory of its own.",
+        meaning="A constant, or another parameter, has its own memory.",
     )
     pairs: tuple[tuple[Expr, Expr], ...] = ()
 

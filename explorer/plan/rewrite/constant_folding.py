@@ -73,20 +73,20 @@ class Folding:
         "{saved_bytes} of memory.",
         meaning="Constants are numbers that the program writes down, zeros, and one-hot vectors. Tensors are data: no "
         "plan depends on their values.",
-        change="Use a tensor, ex.tensor(…), where a value will be another one later.",
+        change="Use a tensor, ex.tensor(…), for a value that will change.",
     )
     impure = Reason(
         "impure",
         "`{operation}` is computed in each run, not once while the plan is built, although it reads only constants, "
         "because it may give another value each time, or do something besides, such as printing.",
         meaning="Random numbers and operations that print or count are such operations.",
-        change="Declare the operation pure where it always gives the same value.",
+        change="Declare the operation pure if it always returns the same value.",
     )
     fails = Reason(
         "fails",
         "`{operation}` is computed in the run, not while the plan is built, although it reads only constants, because "
         "computing it fails: “{error}”. The run will fail there with the same error.",
-        meaning="Where the run reaches it, it will fail there with the same error.",
+        meaning="If the run reaches this operation, it fails there with the same error.",
         change="Correct the constants.",
     )
     large = Reason(

@@ -231,7 +231,7 @@ class SumOfProducts(Rule):
         "matrices @ np.vstack of the right ones, because that gives the same sum, and the separate products "
         "({saved_bytes} together) are never stored.",
         meaning="A0 @ B0 + A1 @ B1 is np.hstack([A0, A1]) @ np.vstack([B0, B1]).",
-        change="A product that is asked for, or read by another operation too, must be stored.",
+        change="Request one of the products, or read it in another operation. It must then be stored.",
     )
     rank = Reason(
         "rank",

@@ -209,7 +209,7 @@ class ExtremeBeforeMonotone(Rule):
         "`{f}` of some numbers is NaN, and the largest of elements with a NaN is NaN: picked before `{f}`, these "
         "numbers could be passed over, and the NaN would be lost.",
         meaning="max([√−1, √4]) is NaN, and √(max([−1, 4])) is 2.",
-        change="Pick the largest elements first in the program, where no NaN can occur.",
+        change="Take the maximum first in the program, if no NaN can occur.",
     )
     other_consumers = Reason(
         "other_consumers",

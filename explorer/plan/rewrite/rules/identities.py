@@ -51,21 +51,21 @@ class NeutralNumber(Rule):
     neutral = Reason(
         "neutral",
         "`{operation}` with {neutral} is left out, because it changes no number, so `{x}` is used directly.",
-        meaning="x − 0, x · 1, x / 1 and x to the power 1 are x to the last bit; of whole numbers x + 0 is, too.",
+        meaning="x − 0, x · 1, x / 1 and x to the power 1 are x to the last bit. For integers, so is x + 0.",
     )
     type = Reason(
         "type",
         "`{operation}` with {neutral} is kept, although it changes no number, because without it the result would be "
         "{given}, and it must be {wanted}.",
         meaning="A rule never changes the shape or dtype of a result.",
-        change="Convert or broadcast `x` itself, where that is what the operation is for.",
+        change="If the operation only changes the dtype or shape, use x.astype(…) or ex.broadcast_to(x, shape).",
     )
     complex = Reason(
         "complex",
         "`{operation}` with {neutral} is kept, because `{x}` is complex: {neutral} then counts as {neutral} + 0j, and "
         "∞ · 0 is NaN. Without `{operation}`, infinite elements would stay infinite.",
         meaning="(∞ + 0j) · (1 + 0j) is ∞ + NaN·j by the formula that NumPy computes.",
-        change="Leave the operation out where no element is infinite.",
+        change="Leave the operation out if no element is infinite.",
     )
     minus_zero = Reason(
         "minus_zero",
@@ -139,14 +139,14 @@ class NoOp(Rule):
         "`{operation}` over axes of size 1 is kept, not replaced by the elements themselves, because they are "
         "complex: NumPy's product starts from 1 + 0j, which turns an infinite element into NaN (∞ · 0).",
         meaning="(∞ + 0j) · (1 + 0j) is ∞ + NaN·j by the formula that NumPy computes.",
-        change="Leave the operation out where no element is infinite.",
+        change="Leave the operation out if no element is infinite.",
     )
     minus_zero = Reason(
         "minus_zero",
         "`{operation}` over axes of size 1 is kept, not replaced by the elements of `{x}` themselves, because these "
         "may be −0.0: NumPy's sum starts from 0.0, and 0.0 + −0.0 is 0.0.",
         meaning="−0.0 + 0.0 is 0.0. The two are equal in comparisons, but 1 / 0.0 is ∞ and 1 / −0.0 is −∞.",
-        change="Use reshape to take an axis of size 1 away.",
+        change="Use reshape to remove an axis of size 1.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:

@@ -292,7 +292,7 @@ class WideningRoundTrip(Rule):
         "The conversion `{inner}` to {wanted} is kept, although its result is converted back to {given} at once, "
         "because {wanted} holds fewer digits than {given}: the conversions round the numbers, as the program asks.",
         meaning="x.astype(float32).astype(float64) rounds each number of x to float32.",
-        change="Leave the conversions out where no rounding is wanted.",
+        change="Leave the conversions out if you want no rounding.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:

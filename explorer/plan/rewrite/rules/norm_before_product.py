@@ -47,14 +47,14 @@ class NormIntoWeights(IntoWeights):
         "`{norm}` is computed as written, instead of changing the weights of `{product}`, because `{product}` puts "
         "zeros around its images after `{norm}`: what `{norm}` adds would then be added to these zeros, too.",
         meaning="A term that is added before padding is not added to the zeros at the borders.",
-        change="A convolution without padding, or a norm after it.",
+        change="Use a convolution without padding, or put the norm after the convolution.",
     )
     norm_consumers = Reason(
         "other_consumers",
         "`{norm}` is computed as written, instead of changing the weights of the product or convolution after it, "
         "because {consumers} operations read the result of `{norm}`, so it must be computed anyway.",
         meaning="(x · s) @ W is x @ (s · W), which saves a step only where nothing else needs x · s.",
-        change="Nothing, where all of its readers are needed.",
+        change="Nothing, if all of its readers are needed.",
     )
     dear = Reason(
         "price",

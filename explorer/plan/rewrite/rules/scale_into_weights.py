@@ -76,7 +76,7 @@ class IntoWeights(Rule, abstract=True):
         "`{product}`, because {consumers} operations read that result: those that need it without `{operation}` would "
         "need a second product.",
         meaning="(x @ W) · s is x @ (W · s), which saves a step only where nothing else needs x @ W.",
-        change="Nothing, where all of its readers are needed.",
+        change="Nothing, if all of its readers are needed.",
     )
     price = Reason(
         "price",
@@ -98,8 +98,9 @@ class IntoWeights(Rule, abstract=True):
         "harmful_values",
         "The multiplication or addition after `{product}` is computed as written, instead of changing the weights of "
         "`{product}`, because with the values of these weights {harm}.",
-        meaning="(x @ W) · s is x @ (W · s) in exact arithmetic. In floating point W · s may be ∞ or 0 where the "
-        "result is an ordinary number, and x @ W is rounded away where it is added to a far larger constant.",
+        meaning="(x @ W) · s is x @ (W · s) in exact arithmetic. In floating point, W · s may overflow or "
+        "underflow although (x @ W) · s is an ordinary number, and x @ W loses its digits if a far larger constant is "
+        "added to it.",
         change='ex.EvalPlan(numerics="fast") does not look at the values.',
     )
     not_constant = Reason(
@@ -108,7 +109,7 @@ class IntoWeights(Rule, abstract=True):
         "convolution next to it, because `{part}` depends on an input and may differ in each run.",
         meaning="(x @ W) · s is x @ (W · s): where s is always the same, W · s is computed once, before the first run. "
         "A batch norm that takes the statistics of each batch has another s in each run.",
-        change="Use stored statistics (inference mode) in place of a batch's own.",
+        change="Use stored statistics (inference mode) instead of the statistics of each batch.",
     )
 
 

@@ -68,7 +68,7 @@ class SliceOfConcatenation(Rule):
         "several_parts",
         "The slice is taken from `{joined}`, not from one of the {count} arrays that `{joined}` joins, because the "
         "elements of the slice come from more than one of them.",
-        meaning="A slice of joined arrays needs no joining where it lies within one of them.",
+        meaning="A slice of joined arrays needs no joining if it is within one of them.",
         change="Slice where the arrays meet.",
     )
     dtype = Reason(

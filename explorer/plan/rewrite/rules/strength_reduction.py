@@ -48,14 +48,14 @@ class PowerByProducts(Rule):
         "`{x}` to the power ½ is computed by np.power, not as a square root, because `{x}` may hold −∞, for which the "
         "power is ∞ and the root NaN.",
         meaning="The range of a value is known from the operation that makes it; square and abs give none below 0.",
-        change="Write ex.sqrt(x) where a root is meant.",
+        change="Write ex.sqrt(x) for a square root.",
     )
     minus_zero = Reason(
         "minus_zero",
         "`{x}` to the power ½ is computed by np.power, not as a square root, because `{x}` may hold −0.0, for which "
         "the power is 0.0 and the root −0.0.",
         meaning="−0.0 and 0.0 are equal in comparisons, but 1 / 0.0 is ∞ and 1 / −0.0 is −∞.",
-        change="Write ex.sqrt(x) where a root is meant.",
+        change="Write ex.sqrt(x) for a square root.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:

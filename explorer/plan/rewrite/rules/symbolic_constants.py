@@ -111,7 +111,7 @@ class ProductWithOneHotRows(Rule):
         "Rows or columns of `{other}` are added up at the places that `{labels}` gives, instead of computing the "
         "matrix product, because each row of the other factor is one-hot: all zeros but for a 1, which stands at that "
         "place.",
-        meaning="A one-hot row has a single 1, like a row of np.eye: np.eye(3)[labels].T @ x is "
+        meaning="A one-hot row has a single 1, like a row of np.eye: np.eye(3)[labels].T @ x is the result of "
         "np.add.at(zeros, labels, x).",
     )
     dtype = Reason(
