@@ -110,7 +110,7 @@ def test_omitting_a_pass_changes_a_decision_as_advised(reason: Reason) -> None:
 
 @pytest.mark.spec("P-2", "P-18")
 @pytest.mark.parametrize(
-    "reason", [each for each in OWN if "A higher limit" in each.change], ids=lambda each: each.anchor
+    "reason", [each for each in OWN if "Raise the limit" in each.change], ids=lambda each: each.anchor
 )
 def test_a_higher_limit_changes_a_decision_as_advised(reason: Reason) -> None:
     assert "ex.passes.Inline(limit=…)" in reason.change
