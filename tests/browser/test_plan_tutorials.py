@@ -26,6 +26,7 @@ def test_a_thousand_calls_become_one_box(notebook):
     expect(view.locator(".ex-say")).to_contain_text(re.compile(r"1,000 .*\bscores\b"))
     expect(box(view, "scores ×1000")).to_be_visible()
     press(view, "End")
+    box(view, "scores ×1000").dblclick()
     expect(view.locator(".ex-node:is([aria-label^='matmul,'], [aria-label*=' = matmul,'])")).to_have_count(2)
     opened.view(1)
     assert opened.execute("print(reused.count(False), history[-1] < history[0] / 10)") == "1 True\n"

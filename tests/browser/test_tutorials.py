@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.notebook import Lab, cells
-from tests.browser.player import box, heading, stage
+from tests.browser.player import box, heading, press, stage
 
 pytestmark = pytest.mark.browser
 
@@ -67,6 +67,7 @@ def test_a_composite_tells_how_it_is_wired_and_who_gave_its_policies(notebook):
     expect(panel.locator(".ex-clauses li").first).to_have_text("OutConnect('sum', 'output', 'output')")
     trained = opened.view(1)
     middle(trained)
+    press(trained, "e")
     trained.locator('.ex-node[aria-label^="linear/bias/parameter,"]').click()
     expect(trained.locator(".ex-policies")).to_contain_text("GradPolicy.update = True given by perceptron")
     expect(trained.locator(".ex-built")).to_be_visible()
@@ -96,6 +97,7 @@ def test_layers_fed_backward_say_what_was_not_built(notebook):
     opened = notebook(*cells("06_layers_fed_backward.ipynb"))
     perceptron = opened.view(0)
     middle(perceptron)
+    press(perceptron, "e")
     perceptron.locator('.ex-node[aria-label^="linear/weight/parameter,"]').click()
     expect(perceptron.locator(".ex-unbuilt")).to_contain_text("GradPolicy.update = False")
 
