@@ -28,7 +28,7 @@ FAMILIES = {
     "I": "model files",
     "T": "training",
     "P": "planning",
-    "V": "what people see",
+    "V": "views",
     "U": "numbers",
     "Q": "an engineer's questions",
     "H": "hosts",
@@ -133,8 +133,8 @@ def table(tests: Path) -> str:
     lines = [
         "# Features",
         "",
-        "Each row states a feature and the test that shows it. `make features` generates this page from marks of tests",
-        "and tests/rows.toml. *Open* names missing parts of a row. An *owed* row has not been started.",
+        "Each row describes a feature and the test that demonstrates it. `make features` generates this page from the",
+        "tests and tests/rows.toml. *Open* names what a row still lacks. A row marked *owed* has not been started.",
     ]
     last = None
     for row, (title, missing, owed) in rows.items():

@@ -86,7 +86,7 @@ def test_outputs_are_marked_wherever_they_stand(show, theme):
 
 @pytest.mark.spec("V-4", headline=True)
 def test_a_merged_node_says_which_it_stands_for(show):
-    """Show numbers, levels and chains of nodes, ×n and the merged nodes for duplicates, and kernels as boxes."""
+    """Show each node's number, level and chain, ×n and the merged nodes for duplicates, and kernels as boxes."""
     view = show(sample.mlp(), position=4)
     view.locator(".ex-node", has=view.page.locator(".ex-badge")).click()
     expect(view.locator(".ex-why")).to_contain_text("represents 2 equal nodes")

@@ -157,7 +157,7 @@ CHANGED = """() => {
 
 @pytest.mark.spec("V-25", headline=True)
 def test_a_stage_that_is_entered_shows_what_it_changed(page):
-    """Show the new kernels and replacements of a stage that is entered: all if the graph fits legibly, else some."""
+    """Show the new kernels and replacements when a stage is entered: all if the graph fits legibly, else some."""
     resize(page, 1000, 560)
     recording = ex.open(MODELS / "resnet18.pnnx.param").preview_plan().recording
     for opened in (False, True):

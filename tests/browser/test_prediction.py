@@ -95,7 +95,7 @@ def test_a_kernel_lacks_nothing_where_the_planner_had_it_ready_or_waiting(module
 
 @pytest.mark.spec("V-18", headline=True)
 def test_answers_are_judged_with_the_reason_and_counted(show, program):
-    """Predict the next evaluated node; each answer is judged with the reason, and first answers count."""
+    """Ask which node is evaluated next; each answer is judged with the reason, and only first answers count."""
     view = show(program)
     said = view.locator(".ex-say")
     tool(view, "predict what a stage decides").click()

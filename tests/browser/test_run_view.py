@@ -41,7 +41,7 @@ def test_buffers_are_lanes_that_show_what_is_alive(show):
 
 @pytest.mark.spec("V-5", headline=True)
 def test_one_scrubs_back_and_forth(show):
-    """Scrub through a run in both directions: current operation, its time, and a curve of live memory."""
+    """Scrub through a run in both directions, and see the current operation, its time and a curve of live memory."""
     view = show(sample.mlp())
     slider = view.get_by_role("slider", name="moment")
     slider.focus()

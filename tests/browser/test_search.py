@@ -169,7 +169,7 @@ def test_known_compositions_are_told_lit_and_found(show):
 
 @pytest.mark.spec("Q-5", headline=True)
 def test_operators_of_a_file_are_found_by_their_type(show):
-    """Find a file's operators by type, name and attribute; a count in the panel finds all of its type."""
+    """Find a file's operators by type, name and attribute; a click on a type's count in the panel finds them all."""
     recording = ex.open(MODELS / "resnet18.onnx").preview_plan().recording
     view = show(recording)
     types = [scope.type for scope in recording.scopes if scope.type]

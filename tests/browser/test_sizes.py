@@ -209,7 +209,7 @@ def test_the_header_is_one_line_at_every_width(show):
 @pytest.mark.spec("V-26", headline=True)
 @pytest.mark.parametrize("wide", [1440, 1280, 1000, 600])
 def test_the_canvas_has_most_of_the_view(show, wide):
-    """Give the graph at least 60 % of a view of usual height, also in a cell that is 600 px wide."""
+    """Give the graph at least 60 % of a view of usual height, even in a cell that is 600 px wide."""
     view = show(sample.resnet())
     resize(view.page, wide, 560)
     stage, outer = view.locator(".ex-stage").bounding_box(), view.bounding_box()

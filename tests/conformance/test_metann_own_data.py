@@ -306,7 +306,7 @@ def test_gradients_of_appended_values() -> None:
     ],
 )
 def test_sameness_never_compares_elements(a: Any, b: Any, equal: bool) -> None:
-    """Compare with same(a, b) without reading elements: copies, equal structure on one storage, equal metadata."""
+    """Recognise copies, equal structures over one storage and equal metadata with same(a, b), reading no elements."""
     assert ex.same(a, b) is equal
     assert ex.same(b, a) is equal
 

@@ -66,8 +66,8 @@ def test_the_solution_is_right_and_mistakes_are_wrong(exercise: Exercise) -> Non
 @pytest.mark.spec("H-12", headline=True)
 @pytest.mark.parametrize("notebook", sorted({exercise.number[:2] for exercise in ALL}))
 def test_no_object_in_the_notebook_solves_its_exercises(notebook: str) -> None:
-    """Reject objects that a notebook's cells define and answers that avoid the task; wrong answers print at most 30
-    lines.
+    """Reject answers that avoid the task or are objects from the notebook's own cells; a wrong answer prints at most
+    30 lines.
     """
     said = verdicts()[f"own {notebook}"]
     assert said or notebook in ("07", "19"), "no cell defines an object of a type that an exercise accepts"

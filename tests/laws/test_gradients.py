@@ -43,7 +43,7 @@ def test_gradients_keep_the_operands_dtype(case: Case) -> None:
 @pytest.mark.spec("U-9", headline=True)
 @pytest.mark.parametrize("case", parameters(CASES))
 def test_second_gradient_equals_finite_difference_of_the_first(case: Case) -> None:
-    """Provide first and second gradients of every differentiable operation, which equal finite differences."""
+    """Provide first and second gradients of every differentiable operation; both equal finite differences."""
     assert second_gradient_equals_differences(case)
 
 

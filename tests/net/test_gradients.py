@@ -36,7 +36,7 @@ def values() -> dict[str, np.ndarray]:
 
 @pytest.mark.spec("C-9", "C-6", headline=True)
 def test_gradients_have_caffe2s_names_and_ex_grads_values() -> None:
-    """Add gradient operators with Caffe2's names and the values of ex.grad."""
+    """Add gradient operators that have the names of Caffe2 and compute the values of ex.grad."""
     net = mlp()
     gradients = net.add_gradient_operators(["loss"])
     assert gradients == {
@@ -117,7 +117,7 @@ def test_a_gradient_that_needs_an_overwritten_version_raises_an_error_with_its_h
 
 @pytest.mark.spec("C-8", headline=True)
 def test_an_operator_type_gives_one_of_three_answers() -> None:
-    """Answer a gradient request in three ways: no gradient flows, it must not be computed, it is not implemented."""
+    """Answer a gradient request in three ways: there is none, it must not be computed, or it is not implemented."""
     net = ex.Net("stopped")
     net.input("x", (3,), "float64")
     net.StopGradient("x", "s")

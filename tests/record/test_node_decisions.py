@@ -40,7 +40,7 @@ def test_a_node_that_reads_another_only_in_the_plan_is_reported_so() -> None:
 
 @pytest.mark.spec("Q-4", headline=True)
 def test_a_pair_is_answered_with_the_kernel_of_both_or_the_first_cut_of_its_path() -> None:
-    """If neither reads the other directly, the first two that are not one kernel are named, with the reason."""
+    """Explain why two nodes are not one kernel; for distant nodes, name the first pair on the path and the reason."""
     x, w = ex.tensor(np.ones((8, 8)), name="x"), ex.tensor(np.ones((8, 8)), name="w")
     shifted = x @ w + 1.0
     plan = ex.EvalPlan()

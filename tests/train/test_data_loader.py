@@ -36,7 +36,7 @@ class Counted:
 
 @pytest.mark.spec("T-9", headline=True)
 def test_batches_cover_the_dataset() -> None:
-    """Load a dataset with len, get and free in batches that cover it, and free each sample once."""
+    """Load a dataset that defines len, get and free in batches that cover it, and free each sample once."""
     data = Counted(7)
     loader = T.DataLoader(data, 3)
     batches = [*loader]

@@ -31,7 +31,7 @@ def test_a_model_equals_its_recording(tmp_path: Path, capsys: pytest.CaptureFixt
 
 @pytest.mark.spec("V-12", headline=True)
 def test_a_changed_model_is_reported_operator_by_operator(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """List the differences between two models: added and removed operators with their lines, and exit status 1."""
+    """List the operators that were added or removed between two models, with their lines; the exit status is 1."""
     lines = MODEL.read_text().splitlines(keepends=True)
     changed = tmp_path / "digits.pnnx.param"
     results = [number for number, line in enumerate(lines) if line.startswith("nn.ReLU ") or line.startswith("F.relu ")]

@@ -36,8 +36,8 @@ def layer(x: Any, w: Any, b: Any) -> Any:
 
 @pytest.mark.spec("P-4", "M-E4", headline=True)
 def test_a_loop_over_samples_is_one_batch_with_a_single_gradient_contraction() -> None:
-    """Compute similar calls as one call on stacked rows; the decision has the calls, shapes before and after, and
-    costs.
+    """Compute similar calls as one call on stacked rows; the decision states the calls, the shapes before and after,
+    and the costs.
     """
     count, inner, outer = 1000, 128, 64
     rows = random.normal(size=(count, inner))

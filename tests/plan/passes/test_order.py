@@ -51,7 +51,7 @@ def moments(schedule: Schedule, lanes: int) -> Iterator[tuple[Kernel, set[int], 
 def test_what_is_ready_at_a_pick_is_what_has_its_operands_there(
     roots: Any, lanes: int, order: str, fused: bool
 ) -> None:
-    """Consider all kernels whose operands are available at each step of the order; the reason follows from them."""
+    """Choose the next kernel among all whose operands are available, and give the reason for the choice."""
     planned = plan(roots, Options(lanes=lanes, order=order, without=() if fused else ("fuse",)))
     constant = {kernel.result.uid for kernel in planned.schedule.kernels if kernel.constant}
     picks = planned.schedule.picks

@@ -20,7 +20,7 @@ def fits(size: tuple[int, int], frame: tuple[int, int, float]) -> bool:
     "name", ["encoder.onnx", "lstm.onnx", "mobilenet_v2.onnx", "resnet18.onnx", "convbn.pnnx.param"]
 )
 def test_a_model_opens_on_as_many_levels_as_fit_legibly(name: str) -> None:
-    """Open boxes level by level, as long as the whole graph fits legibly; of a larger one show the outermost parts."""
+    """Open boxes level by level while the whole graph fits legibly; show the outermost parts of a larger graph."""
     drawing = draw(ex.open(MODELS / name).preview_plan().recording)
     for frame in (CELL, PICTURE):
         opened = drawing.open_boxes(frame)
