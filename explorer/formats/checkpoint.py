@@ -49,7 +49,7 @@ def save(module: Module, path: str | os.PathLike[str], loader: Resumable | None 
     }
     arrays: dict[str, Any] = {f"{WEIGHT}{name}": parameter.array for name, parameter in module.parameters.items()}
     arrays |= {f"{STATE}{name}": array for name, array in optimizer.state().items()}
-    # An array of bytes, because np.load would need pickles to read an array of strings.
+    # stored as bytes, because np.load would need pickles to read an array of strings
     arrays[METADATA] = np.frombuffer(json.dumps(metadata).encode(), np.uint8)
     declared = [WeightReference(key, array.shape, array.dtype.name) for key, array in arrays.items()]
     with replacing(target) as file:
@@ -61,7 +61,7 @@ def restore(
 ) -> None:
     """Restore the training state of ``module`` and the position of ``loader`` from the file ``path``.
 
-    If a check fails, raise FileError. The module and the loader are then unchanged.
+    If a check fails, raise FileError and leave the module and the loader unchanged.
     """
     target = _checked(path)
     _check_loader(loader)
@@ -93,7 +93,7 @@ def restore(
         )
     optimizer = module.require_optimizer()
     try:
-        # All checks run before the first assignment. A module is therefore restored completely or not at all.
+        # All checks run before the first assignment, so a module is restored completely or not at all.
         optimizer.check_state(state)
         if loader is not None:
             loader.check_state(position)
@@ -137,7 +137,7 @@ def _check_loader(loader: Any) -> None:
 
 
 def _identity(module: Module) -> dict[str, Any]:
-    """Return the properties of ``module`` that must equal the saved module's."""
+    """Return the properties of ``module`` that must be the same in a saved module."""
     return {
         "dtype": str(module.dtype),
         "samples": module.samples,

@@ -1,6 +1,6 @@
 """Reader and writer of explorer's own format: a definition in ``x.json``, its weights in ``x.npz``.
 
-No other format can store every net. The JSON names the dialect of the operator types, so PNNX types and ONNX types keep
+This format can store every net: the JSON names the dialect of the operator types, so PNNX types and ONNX types keep
 their meaning. NumPy can read the weights without explorer.
 """
 

@@ -1,8 +1,8 @@
 """``open`` and ``save``: read a model file as a net, and write a net to a file.
 
-Both use the registry of formats (registry.py). A format that a user registers is therefore opened, saved and named in
-errors like a built-in format. Opening reads only the graph. Saving writes the current weights of the net, because some
-weights may have been replaced after the net was opened.
+Both use the registry of formats (registry.py), so a user's format is opened, saved and named in errors like a built-in
+one. Opening reads only the graph. Saving writes the net's current weights, some of which may have been replaced since
+it was opened.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def open(
     ``ex.open(module, example_inputs)`` converts a torch module with torch's exporter. Submodules become boxes,
     parameters become weights, and each operator refers to its line of ``forward``. ``example_inputs`` is a tensor, an
     array, a tuple of arguments, or a dict of arguments by name. ``dynamic_shapes={"x": {0: "batch"}}`` makes the length
-    of axis 0 of ``x`` variable. torch also reads ``x.pt2``. Since torch may unpickle parts of such a file, open only
-    files that you trust. ``pip install "explorer-graphs[torch]"`` installs torch and its exporter.
+    of axis 0 of ``x`` variable. torch also reads exported programs (``x.pt2``), and may unpickle parts of them, so open
+    only files that you trust. ``pip install "explorer-graphs[torch]"`` installs torch and its exporter.
 
     >>> net = ex.Net("positive")
     >>> net.output(net.Relu(net.input("x", (2,)), "y"))
@@ -77,7 +77,7 @@ def _is_torch(what: object) -> bool:
     torch: Any = sys.modules.get("torch")
     if torch is None or not hasattr(torch, "nn"):
         return False
-    # If torch.export was never imported, no exported program can exist, and isinstance(x, ()) is False.
+    # if torch.export was never imported, no exported program can exist
     program = getattr(sys.modules.get("torch.export"), "ExportedProgram", ())
     return isinstance(what, (torch.nn.Module, program)) and not isinstance(what, type)
 
@@ -117,7 +117,7 @@ def _read(path: Path, weights: Path | None) -> tuple[NetDefinition, Format]:
             rule="such a file must be opened without weights=: it contains its weights, or names their files",
             fix=f"ex.open({str(path)!r})",
         )
-    # Reading creates many objects and frees none, so garbage collections during reading would only cost time.
+    # Reading creates many objects and frees none, so garbage collection would only cost time.
     with gc_paused():
         definition = entry.read(path, weights) if entry.weights_ending else entry.read(path)
     if not isinstance(definition, NetDefinition):
@@ -166,7 +166,7 @@ def _absent(path: Path) -> FileError:
 
 
 def _folder(folder: Path) -> FileError:
-    """Return the error for a folder. The folder may contain a model in an unsupported format."""
+    """Return the error for a folder, which may contain a model in an unsupported format."""
     graph = folder / SAVED_MODEL
     foreign = foreign_format(graph if os.path.exists(graph) else folder)
     return FileError(
@@ -286,7 +286,8 @@ def _stem(path: Path, entry: Format | None) -> str:
 def _with_weights(net: Net) -> NetDefinition:
     """Return the definition of ``net`` with its current weights.
 
-    If operators share a stored weight and one of them replaces it, the new weight gets its own key.
+    If operators share a stored weight and one of them replaces it, the new weight gets its own key, and the others keep
+    the stored weight.
     """
     references = [weight for operator in net.definition.operators for weight in operator.weights.values()]
     shared = {key for key, uses in Counter(reference.key for reference in references).items() if uses > 1}
@@ -296,8 +297,6 @@ def _with_weights(net: Net) -> NetDefinition:
         kept: dict[str, WeightReference] = {}
         for attribute, reference in operator.weights.items():
             tensor = net.weights.tensor(operator.name, attribute)
-            # Operators may share a stored weight. When one operator replaces the weight, the others keep the stored
-            # weight.
             if reference.key in shared and not isinstance(tensor.storage, FileStorage):
                 reference = replace(reference, key=_own_key(operator, attribute, references))
             values[reference.key] = tensor.array

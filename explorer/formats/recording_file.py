@@ -1,7 +1,6 @@
 """Reader of recording files, ``x.explorer.json``, which ``view.save`` and ``explorer show -o`` write.
 
-Files of nets in explorer's own format are also JSON. A recording is therefore recognized by its contents, not by the
-extension.
+Nets in explorer's own format are also JSON files, so a recording is recognized by its contents, not by its extension.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Registry of file formats: how each format is recognized, read and written, and what its operator types mean.
 
 Each format is one row: file extensions, reader, writer, and the table of its operator types. Rows name modules, which
-are imported when the first file of the format is opened (importing the ``onnx`` package takes 0.3 s).
+are imported when the first file of the format is opened, since importing the ``onnx`` package takes 0.3 s.
 ``register_format`` adds a row. An installed package adds a row with an entry point of the group ``explorer.formats``:
 
     [project.entry-points."explorer.formats"]
@@ -55,7 +55,7 @@ class Format:
     any_dialect: bool = False
     """whether each file names its dialect; the format can then store any net"""
     own_dialect: str = ""
-    """dialect of the definitions that ``read`` returns; "" for the name of the format or of its table"""
+    """dialect of the definitions that ``read`` returns; "" if it is the name of the format or of its table"""
 
     @property
     def operators(self) -> OperatorTable:
@@ -65,7 +65,7 @@ class Format:
 
     @property
     def dialect(self) -> str:
-        """Dialect of the format's definitions: the name that selects the meaning of their operator types."""
+        """Dialect of the format's definitions, which selects the meaning of their operator types."""
         return self.own_dialect or (self.name if isinstance(self.types, str) else self.types.format)
 
     def table(self, definition: NetDefinition) -> OperatorTable:
@@ -138,7 +138,7 @@ FORMATS: Registry[str, Format] = Registry(
 
 @cache
 def _add_installed() -> None:
-    """Add the formats that installed packages declare, once; a name that is already registered is skipped."""
+    """Add the formats that installed packages declare, skipping names that are already registered."""
     from importlib.metadata import entry_points  # slow to import, not needed for built-in formats
 
     for entry_point in entry_points(group=GROUP):
@@ -165,14 +165,14 @@ def format_of(name: str) -> Format | None:
 
 
 def _by_ending(name: str) -> Format | None:
-    # max returns the first of several equal formats, so a user's format is preferred to a built-in one.
+    # max returns the first of several matches, so a user's format is preferred to a built-in one.
     rows = [(ending, entry) for entry in reversed([*FORMATS.values()]) for ending in entry.endings]
     matches = [(len(ending), entry) for ending, entry in rows if name.lower().endswith(ending.lower())]
     return max(matches, key=lambda pair: pair[0])[1] if matches else None
 
 
 def table_of(definition: NetDefinition) -> OperatorTable:
-    """Return the table of a definition's dialect; raise FileError with the known dialects if it is unknown."""
+    """Return the operator table of a definition's dialect; raise FileError if the dialect is unknown."""
     entries = {entry.dialect: entry for entry in FORMATS.values()}
     if definition.dialect not in entries:
         raise FileError(

@@ -22,7 +22,7 @@ _REASON = 300
 
 
 def export_error(torch: Any, model: Any, arguments: Any, keywords: Any, error: Exception) -> ExplorerError:
-    """Return the error for a module if torch's exporter raised ``error`` for it."""
+    """Convert ``error``, which torch's exporter raised for ``model``, to an explorer error that states a fix."""
     name = name_of(model)
     cause: BaseException = error
     while cause.__cause__ is not None:
@@ -130,14 +130,14 @@ def devices_of(model: Any) -> set[str]:
 
 
 def pytree() -> Any:
-    """Return torch's module of functions for nested tuples, lists and dicts."""
+    """Import torch's functions for nested tuples, lists and dicts."""
     return import_module("torch.utils._pytree")
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
     """Suppress the warnings and logs of torch's exporter, such as deprecations and missing optional packages."""
-    # The caller's logging level is restored afterwards, not the default level.
+    # The caller's logging level is restored afterwards, rather than the default level.
     disabled = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:

@@ -1,9 +1,8 @@
 """Reader of torch modules and exported programs (``.pt2``), which torch's exporter converts to ONNX operators.
 
-The exporter records the submodule and the line of ``forward`` that each node comes from. The ONNX reader turns this
-record into boxes and source lines, for torch modules and also for ONNX files that the exporter wrote. Constants are
-folded. Operators are not fused, because fusion is a visible decision of the plan. torch and onnxscript are imported
-only when a torch model is opened.
+The exporter records each node's submodule and line of ``forward``, from which the ONNX reader makes boxes and source
+lines, also in ONNX files that the exporter wrote. Constants are folded, but operators are not fused, because fusion is
+a visible decision of the plan. torch and onnxscript are imported only when a torch model is opened.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ def read(path: Path) -> NetDefinition:
     Raise FileError if torch is not installed or cannot read the file. torch may unpickle parts of the file, so the file
     must come from a trusted source.
     """
-    content(path, "correct the path of the .pt2 file")  # raises FileError for a missing file before torch is imported
+    content(path, "correct the path of the .pt2 file")  # raises FileError for a missing file without importing torch
     try:
         torch = _torch()
     except OperandError as error:
@@ -184,10 +183,7 @@ def _inputs(torch: Any, model: Any, example_inputs: Any) -> tuple[tuple[Any, ...
 
 
 def _tensor(torch: Any, value: Any, meta: bool) -> Any:
-    """Convert an array to a tensor and a NumPy scalar to a Python number.
-
-    If ``meta`` is True, the tensor is created on the meta device.
-    """
+    """Convert an array to a tensor, on the meta device if ``meta`` is True, and a NumPy scalar to a Python number."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray):
@@ -230,7 +226,7 @@ def _bound(torch: Any, model: Any, arguments: tuple[Any, ...], keywords: dict[st
 def _without_torchscript(torch: Any, model: Any, arguments: tuple[Any, ...]) -> Any:
     """Convert a TorchScript module with torch's converter; raise OperandError if the conversion fails.
 
-    The converter is a prototype. Its module is therefore accepted only if its results equal the original module's.
+    The converter is a prototype, so its module is accepted only if its results equal the original module's.
     """
     expected = result_of(torch, model, deepcopy(arguments), {})
     try:
@@ -252,8 +248,8 @@ def _exported(
 ) -> tuple[Any, dict[bytes, Any]]:
     """Export a module or program to ONNX and fold its constants; return (model, placeholders).
 
-    Weights on the meta device have no values. The model contains a unique placeholder for each such weight, and
-    ``placeholders`` maps each placeholder to a stand-in for the values.
+    Weights on the meta device have no values. For each of them, the model contains a unique placeholder, which
+    ``placeholders`` maps to a stand-in for the values.
     """
     from explorer.formats.onnx.large_elements import Elements  # imported here since onnx is slow to import
 
@@ -261,7 +257,7 @@ def _exported(
         with quiet():
             exported = torch.onnx.export(
                 model,
-                # torch takes a final dict as keywords; without this one, it would take a dict argument of forward
+                # torch treats a final dict as keywords; without this one, that could be a dict argument of forward
                 (*arguments, keywords),
                 None,
                 dynamo=True,
@@ -300,13 +296,12 @@ def _remove_absent(initializers: dict[str, Any]) -> list[Any]:
 
 
 class _MetaDevice(KeptFile):
-    """Stand-in for the file of a weight without values. Every read raises StateError."""
+    """Stand-in for the file of a weight without values. Every access raises StateError."""
 
     def __init__(self, weight: str) -> None:
         self._weight = weight
 
     def part(self, first: int, size: int) -> NoReturn:
-        """Raise StateError."""
         raise StateError(
             f"weight {self._weight!r} without values: its module was opened on the meta device",
             rule="a net must be opened with the values of its weights before it is run or saved",
@@ -314,7 +309,6 @@ class _MetaDevice(KeptFile):
         )
 
     def check(self, first: int = 0, size: int = 0) -> NoReturn:
-        """Raise StateError."""
         self.part(first, size)
 
     def __reduce__(self) -> tuple[Any, ...]:

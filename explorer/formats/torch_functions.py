@@ -1,4 +1,4 @@
-"""Translations of torch functions to ONNX, for functions that torch's exporter rejects or translates wrongly.
+"""ONNX translations of torch functions that torch's exporter rejects or translates wrongly.
 
 The exporter translates scatter_reduce wrongly for means and for ``include_self=False``. It rejects stable sorts, masked
 selection, products, distances, k-th elements, medians, and searches in sorted boundaries.
@@ -17,7 +17,7 @@ _SCATTERED = {"sum": "add", "mean": "add", "prod": "mul", "amax": "max", "amin":
 
 
 def translations(torch: Any) -> dict[Any, Callable[..., Any]]:
-    """Return torch overload → translation."""
+    """Return the translations, keyed by torch overload."""
     aten, prims = torch.ops.aten, torch.ops.prims
     return {
         aten.scatter_reduce.two: _scatter_reduce,
@@ -39,7 +39,7 @@ def translations(torch: Any) -> dict[Any, Callable[..., Any]]:
 
 
 def operators() -> Any:
-    """Return the ONNX operators of opset 18, in which torch's exporter writes a model before it upgrades the model."""
+    """Return ONNX's operators of opset 18, in which torch's exporter writes a model before upgrading it."""
     return import_module("onnxscript").opset18
 
 
@@ -50,7 +50,7 @@ def constant(array: Any) -> Any:
 
 
 def _limit(x: Any, largest: bool) -> Any:
-    """Create the largest value of the dtype of ``x`` if ``largest`` is True, else the smallest value."""
+    """Create a constant with the largest or smallest value of the dtype of ``x``."""
     dtype = x.dtype.numpy()
     if dtype.kind == "f":
         return constant(np.array(np.inf if largest else -np.inf, dtype))
@@ -59,7 +59,7 @@ def _limit(x: Any, largest: bool) -> Any:
 
 
 def _scatter_reduce(self: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool = True) -> Any:
-    """Translate scatter_reduce. If ``include_self`` is True, each reduction includes the original element."""
+    """Translate scatter_reduce; ``include_self`` includes the original element in each reduction."""
     op, is_scalar = operators(), len(self.shape) == 0
     if is_scalar:
         self, index, src = (op.Reshape(each, constant([-1])) for each in (self, index, src))
@@ -83,12 +83,10 @@ def _scatter_reduce(self: Any, dim: int, index: Any, src: Any, reduce: str, incl
 
 
 def _scatter(self: Any, dim: int, index: Any, src: Any) -> Any:
-    """Translate scatter."""
     return _scattered(self, dim, index, src, "none")
 
 
 def _scatter_add(self: Any, dim: int, index: Any, src: Any) -> Any:
-    """Translate scatter_add."""
     return _scattered(self, dim, index, src, "add")
 
 
@@ -116,7 +114,7 @@ def _quotient(x: Any, count: Any, like: Any) -> Any:
 
 
 def _sort(self: Any, *, stable: bool | None = None, dim: int = -1, descending: bool = False) -> Any:
-    """Translate sort. Every sort is stable, because ONNX's TopK is stable."""
+    """Translate sort; every sort is stable, because ONNX's TopK is."""
     op = operators()
     if len(self.shape) == 0:
         return op.Identity(self), constant(np.int64(0))
@@ -129,14 +127,13 @@ def _length(x: Any, dim: int) -> Any:
 
 
 def _masked_select(self: Any, mask: Any) -> Any:
-    """Translate masked_select, which broadcasts both operands."""
+    """Translate masked_select, which broadcasts its operands."""
     op, vector = operators(), constant([-1])
     broadcast = op.Where(mask, self, self)
     return op.Compress(op.Reshape(broadcast, vector), op.Reshape(op.Expand(mask, op.Shape(broadcast)), vector))
 
 
 def _product(inp: Any, dims: Any, *, output_dtype: Any = None) -> Any:
-    """Translate prod over axes."""
     op = operators()
     if dims is None:
         return op.ReduceProd(inp, keepdims=0)
@@ -144,7 +141,7 @@ def _product(inp: Any, dims: Any, *, output_dtype: Any = None) -> Any:
 
 
 def _running_product(self: Any, dim: int, dtype: int | None = None) -> Any:
-    """Translate cumprod in log₂(length) steps. Each step doubles the number of factors in every product.
+    """Translate cumprod in log₂(length) steps, each of which doubles the number of factors in every product.
 
     torch's exporter would write one multiplication for each pair of elements.
     """
@@ -160,7 +157,7 @@ def _running_product(self: Any, dim: int, dtype: int | None = None) -> Any:
 
 
 def _distances(x1: Any, x2: Any, p: float, compute_mode: int | None = None) -> Any:
-    """Translate cdist: the p-norms of the differences between every row of ``x1`` and every row of ``x2``."""
+    """Translate cdist, the p-norms of the differences between all pairs of rows."""
     op = operators()
     difference = op.Abs(op.Sub(op.Unsqueeze(x1, constant([-2])), op.Unsqueeze(x2, constant([-3]))))
     last = constant([-1])
@@ -218,7 +215,7 @@ def _median_of_all(self: Any) -> Any:
 
 
 def _hypotenuse(self: Any, other: Any) -> Any:
-    """Translate hypot. The squares cannot overflow."""
+    """Translate hypot without overflow of the squares."""
     op, infinite = operators(), _limit(self, True)
     self, other = op.Abs(self), op.Abs(other)
     high, low = op.Max(self, other), op.Min(self, other)
@@ -234,13 +231,10 @@ def _leaky(self: Any, noise: Any, lower: float = 1 / 8, upper: float = 1 / 3, tr
 
 
 def _bucketize(self: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Any:
-    """Translate bucketize: count the boundaries below each element of ``self``.
-
-    If ``right`` is True, boundaries equal to the element are also counted. For NaN, all boundaries are counted.
-    """
+    """Translate bucketize: count the boundaries below each element, or up to it if ``right`` is True."""
     op = operators()
     element = op.Unsqueeze(self, constant([-1]))
-    # The comparison is negated, so every boundary counts as below NaN.
+    # The comparison is negated so that all boundaries count as below NaN.
     is_below = op.Not(op.Less(element, boundaries) if right else op.LessOrEqual(element, boundaries))
     return op.ReduceSum(op.Cast(is_below, to=6 if out_int32 else 7), constant([-1]), keepdims=0)
 
@@ -254,7 +248,6 @@ def _searchsorted(
     side: str | None = None,
     sorter: Any = None,
 ) -> Any:
-    """Translate searchsorted."""
     op = operators()
     if sorter is not None:
         sorted_sequence = op.GatherElements(sorted_sequence, sorter, axis=-1)

@@ -1,8 +1,8 @@
-"""Translations of torch operators to ONNX, for operators that torch's exporter omits or changes.
+"""ONNX translations of torch operators that torch's exporter rejects or translates inexactly.
 
-Quantised programs contain the operators ``quantized_decomposed.*``. torch's exporter cannot translate some of these
-operators. For others, it ignores the quantisation limits. Here, each operator becomes one ONNX operator in a domain of
-this name and keeps all operands. The ONNX reader computes the operator like torch.
+Quantised programs contain operators of torch's namespace ``quantized_decomposed``. torch's exporter cannot translate
+some of them, and ignores the quantisation limits of others. Here, each becomes one ONNX operator with all its operands,
+in a domain of the same name. The ONNX reader computes it as torch does.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _SCALE = "scale"
 
 
 def register() -> bool:
-    """Register the operators of quantised programs in torch, which needs them to read files with such programs.
+    """Register torch's ``quantized_decomposed`` operators, without which torch cannot load quantised programs.
 
-    Return False if torch lacks these operators; they are moving to the package torchao.
+    Return False if torch lacks them; they are moving to the torchao package.
     """
     try:
         import_module("torch.ao.quantization.fx._decomposed")
@@ -40,7 +40,7 @@ def register() -> bool:
 
 
 def translations(torch: Any) -> dict[Any, Callable[..., Any]]:
-    """Return torch overload → translation, for the overloads that are not translated by the exporter."""
+    """Return the translations, keyed by torch overload."""
     table = {
         torch.ops.aten._int_mm.default: _int_mm,
         **torch_functions.translations(torch),
@@ -54,7 +54,6 @@ def translations(torch: Any) -> dict[Any, Callable[..., Any]]:
 
 
 def _int_mm(x: Any, y: Any) -> Any:
-    """Translate a product of int8 matrices with an int32 result."""
     return import_module("onnxscript").opset18.MatMulInteger(x, y)
 
 
@@ -74,7 +73,7 @@ def _translation(overload: Any) -> Callable[..., Any]:
 
 
 def _double(value: Any) -> Any:
-    """Convert a Python number to a 64-bit constant; return a tensor unchanged."""
+    """Convert a Python float to a float64 constant; return a tensor unchanged."""
     if not isinstance(value, float):
         return value
     onnx = import_module("onnx")

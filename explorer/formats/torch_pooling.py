@@ -1,4 +1,4 @@
-"""Translations of torch's pooling to ONNX, for functions that torch's exporter rejects or translates wrongly."""
+"""ONNX translations of torch's pooling functions that torch's exporter rejects or translates wrongly."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from explorer.formats.torch_functions import constant, operators
 
 
 def translations(torch: Any) -> dict[Any, Callable[..., Any]]:
-    """Return torch overload → translation."""
+    """Return the translations, keyed by torch overload."""
     aten = torch.ops.aten
     return {
         aten.avg_pool2d.default: _average(2),
@@ -33,7 +33,7 @@ def _average(axes: int) -> Callable[..., Any]:
         count_include_pad: bool = True,
         divisor_override: int | None = None,
     ) -> Any:
-        """Translate avg_pool. ``divisor_override`` replaces the window size as the divisor."""
+        """Translate avg_pool; ``divisor_override`` replaces the window size as the divisor."""
         op = operators()
         sizes, borders = _each_axis(kernel_size, axes), _each_axis(padding, axes)
         if divisor_override is not None and ceil_mode:
@@ -61,7 +61,7 @@ def _each_axis(value: Sequence[int] | int, axes: int) -> list[int]:
 
 
 def _windows(shape: Sequence[Any], counts: Sequence[int]) -> tuple[Any, Any]:
-    """Return the flat indices of the elements in each window, (windows, elements), and a mask of the valid indices.
+    """Return the flat indices that each window covers, (windows, elements), and a mask of the valid indices.
 
     ``counts`` is the number of windows along each axis. The windows cover the image evenly, so their lengths differ by
     at most one. The indices of short windows are padded with the window's first index.
@@ -98,7 +98,6 @@ def _adaptive_max(self: Any, output_size: Sequence[int]) -> Any:
 
 
 def _adaptive_mean(self: Any, output_size: Sequence[int]) -> Any:
-    """Translate adaptive_avg_pool."""
     op = operators()
     indices, is_valid = _windows(self.shape, output_size)
     elements, front = _gathered(self, indices, len(output_size))

@@ -1,8 +1,8 @@
-"""Base classes of the weight mappings that the readers of all formats give to a net.
+"""Base classes of the weight mappings that format readers give to a net.
 
 A definition declares shapes and dtypes, and a file contains the values. When the file is opened, a subclass compares it
-with the declarations and reports all mismatches in one error. A weight is read only when it is looked up. A graph can
-therefore be drawn immediately, however large its weights are.
+with the declarations and reports all mismatches in one error. A weight is read only when it is looked up, so a graph
+can be drawn immediately, however large its weights are.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _Entry = TypeVar("_Entry")
 
 
 class KeyedWeights(FileWeights, Generic[_Entry]):
-    """Mapping of weight keys to arrays. It stores each weight's entry in the file, and a subclass reads the arrays."""
+    """Mapping from weight keys to arrays. It stores each weight's file entry, from which a subclass reads the array."""
 
     def __init__(self, entries: Mapping[str, _Entry]) -> None:
         self._entries = entries
@@ -49,7 +49,7 @@ class KeyedWeights(FileWeights, Generic[_Entry]):
 
 
 class DeclaredWeights(KeyedWeights[WeightReference]):
-    """The weights that a definition declares for one file. A subclass checks the file and reads the weights from it."""
+    """Weights that a definition declares for one file. A subclass checks the file and reads the weights."""
 
     def __init__(self, path: Path, declared: Iterable[WeightReference]) -> None:
         super().__init__({reference.key: reference for reference in declared})
@@ -62,14 +62,14 @@ class DeclaredWeights(KeyedWeights[WeightReference]):
 
 
 class AbsentWeights(DeclaredWeights):
-    """The declared weights of a model whose file of weights is missing. Every look-up raises FileError."""
+    """Declared weights whose file is missing. Every look-up raises FileError."""
 
     def __init__(self, path: Path, declared: Iterable[WeightReference], *, rule: str, fix: str) -> None:
         super().__init__(path, declared)
         self._rule, self._fix = rule, fix
 
     def __getitem__(self, key: str) -> NDArray[Any]:
-        self._entry(key)  # an unknown key is reported first
+        self._entry(key)  # raises an error for an unknown key
         raise self.error()
 
     def verify(self, key: str) -> None:

@@ -16,8 +16,7 @@ def merge_indices(indices: Sequence[Expr], sizes: Sequence[int]) -> Expr:
     """Return indices along axes of lengths ``sizes`` as row-major indices into the merged axes, int64.
 
     ``indices`` has one expression for each axis, and the expressions are broadcast together. Each index is looked up in
-    a table for its axis. An index out of range therefore raises an error when the expression is run, and negative
-    indices count from the end.
+    a table for its axis, so an index out of range raises an error at run time, and negative indices count from the end.
     """
     flat: Expr | None = None
     for index, size in zip(indices, sizes, strict=True):

@@ -33,7 +33,7 @@ def tf2onnx(option: str, more: str = "") -> str:
 
 
 TFLITE = ForeignFormat((".tflite", ".lite"), "TensorFlow Lite", tf2onnx("--tflite"))
-"""the TensorFlow Lite format; if an optional package is not installed, its files must be converted"""
+"""TensorFlow Lite, which must be converted only if an optional package is not installed"""
 
 _MODULE = "open the torch module that it belongs to: ex.open(module, example_inputs)"
 _STATE_DICT = (
@@ -44,7 +44,7 @@ _ORIGINAL = "open the original model: the .onnx file, or the torch module, ex.op
 
 
 SAVED_MODEL = "saved_model.pb"
-"""name of the file that identifies a folder as a SavedModel of TensorFlow"""
+"""file that identifies a folder as a TensorFlow SavedModel"""
 
 
 FOREIGN = (
@@ -128,6 +128,6 @@ FOREIGN = (
 
 
 def foreign_format(path: Path) -> ForeignFormat | None:
-    """Return the unsupported format of the file or folder ``path``, or None if the extension denotes no such format."""
+    """Return the unsupported format of the file or folder ``path``, or None if its extension is not in the table."""
     name = path.name.lower()
     return next((row for row in FOREIGN if name.endswith(row.endings)), None)

@@ -1,9 +1,8 @@
 """Safe reader and writer of ``.npz`` files, zips with one NumPy array for each key.
 
-Explorer's own format stores weights in such files, and commands read inputs from such files. ``numpy.load`` would
-allocate whatever size a header states before looking at the data. Here, the size in each header is first compared with
-the size of its entry, and the total size is compared with the memory budget. Pickles are rejected, and checksums are
-verified.
+Explorer's own format stores weights in such files, and commands read inputs from them. ``numpy.load`` allocates
+whatever size a header states, so each size is first compared with its entry, and the total with the memory budget.
+Pickles are rejected, and checksums are verified.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from explorer.net.definition.definition import WeightReference, Weights
 from explorer.net.definition.operator_definition import memory_dtype, stored_dtype
 
 _DATE = (1980, 1, 1, 0, 0, 0)
-"""date of every zip entry, the earliest that a zip can store, so that equal nets give equal files"""
+"""date of all zip entries, fixed so that equal nets give equal files; the earliest that a zip can store"""
 _HEADER = 1 << 16
 """maximum size of an array's header in bytes"""
 RULE = "x.npz next to x.json must have an array of the declared shape and dtype for every weight"
@@ -39,7 +38,7 @@ AGAIN = "save the net again, and keep the .json and .npz files of one save toget
 
 
 class NpzWeights(DeclaredWeights):
-    """The weights of one ``.npz`` file by key. Every look-up reads a new, read-only array.
+    """Weights of one ``.npz`` file by key. Every look-up reads a new, read-only array.
 
     If NumPy lacks a dtype, a wider dtype is stored: bfloat16 as float32, complex32 as complex64, and elements narrower
     than a byte as bytes.
@@ -132,7 +131,7 @@ def read_header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any], int]:
 
 @lru_cache(1024)
 def _stated(version: tuple[int, int], header: bytes) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Return the shape and dtype in a header. Results are cached, because many arrays of a file have equal headers."""
+    """Return the shape and dtype in a header, cached because many arrays in a file have equal headers."""
     read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
     shape, _, dtype = read(BytesIO(header), max_header_size=_HEADER)
     return shape, dtype
@@ -229,7 +228,7 @@ def write_weights(
                     fix="rename it",
                 )
             entry = zipfile.ZipInfo(_entry(key), _DATE)
-            # always ZIP64, so that equal nets give equal files at any size
+            # always ZIP64, so that the layout does not depend on the size
             with archive.open(entry, "w", force_zip64=True) as target:
                 plain = stored_dtype(reference.dtype)
                 elements = array if plain == dtype else np.ascontiguousarray(array).view(plain)

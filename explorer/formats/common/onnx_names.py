@@ -1,7 +1,7 @@
-"""Names in ONNX files that are not in the standard, shared by the reader and the writer.
+"""Nonstandard names in ONNX files, shared by the reader and the writer.
 
-In old opsets, some operators have another meaning. The reader marks such an operator with an argument that no opset
-defines. The builder of the current operator then interprets this argument.
+Some operators have another meaning in old opsets. The reader marks them with arguments that no opset defines, and the
+builders of the current operators interpret these arguments.
 """
 
 SCOPES = "pkg.torch.onnx.name_scopes"

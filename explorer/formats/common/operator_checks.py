@@ -1,7 +1,7 @@
 """Checks of operands that all formats share: ranks, shapes, dtypes, and lengths of ranges.
 
-The operators in a file are untrusted input. NumPy would accept some errors silently, such as slices that are too short
-or biases that broadcast. Such errors are reported here with the operand's name.
+Files are untrusted input, and NumPy would silently accept some errors, such as slices that are too short or biases that
+broadcast. These functions report them with the operand's name.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def with_one_dtype(**values: Expr) -> None:
 
 
 def range_length(start: float, end: float, step: float, operator: str) -> int:
-    """Return the length of the range from ``start`` to ``end``, excluded, in steps of ``step``.
+    """Return the length of the range from ``start`` (inclusive) to ``end`` (exclusive) in steps of ``step``.
 
     The length of an integer range is exact. Raise OperandError if ``step`` is 0, if a bound is infinite, or if an
     integer has more than 64 bits.
@@ -51,5 +51,5 @@ def range_length(start: float, end: float, step: float, operator: str) -> int:
         raise OperandError(f"{operator} from {start} to {end} by {step}", rule="the integers of a range must fit int64")
     if isinstance(start, int) and isinstance(end, int) and isinstance(step, int):
         return max(0, -((start - end) // step))
-    # limited, since the quotient may be ∞ for a tiny step, and ∞ cannot be converted to an integer
+    # clipped, since the quotient may be ∞ for a tiny step, and ∞ cannot be converted to an integer
     return math.ceil(min(max(0.0, (float(end) - float(start)) / float(step)), 2.0**80))

@@ -1,8 +1,8 @@
 """Models stored in two files, a text and a zip of weights, which are saved and read together.
 
-The comment of the zip contains a digest of the text that was saved with it. The zip is replaced before the text. Until
-the text is also replaced, a reader reads the new text from its scratch file. This also applies if the writer was killed
-between the two replacements. assets/decisions/0009 gives the reasons.
+The zip's comment contains a digest of the text that was saved with it. The zip is replaced first. Until the text is
+also replaced, even if the writer was killed in between, readers read the new text from its scratch file.
+assets/decisions/0009 gives the reasons.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _COMMENT = re.compile(re.escape(_MARK) + rb"([0-9a-f]{64})")
 
 
 class Pair:
-    """A consistent snapshot of a model's two files. On exit, the zip is closed unless :meth:`weights` was called."""
+    """Consistent snapshot of a model's two files. On exit, the zip is closed unless :meth:`weights` was called."""
 
     def __init__(self, text: bytes, archive: Archive | None = None, mixed: FileError | None = None) -> None:
         self.text = text
@@ -50,11 +50,10 @@ class Pair:
 
 
 def save_pair(text: bytes, path: Path, weights_path: Path, write: Callable[[IO[bytes], bytes], None] | None) -> None:
-    """Replace the file ``path`` with the text ``text``, and the file ``weights_path`` with a zip of weights.
+    """Replace the file ``path`` with ``text``, and the file ``weights_path`` with a zip of weights.
 
-    ``write`` is called with an open file and the comment for the zip, and writes the zip. It is None for a text without
-    weights. Raise FileError if the disk is full, if the folder is missing, or if ``weights_path`` is a file that was
-    not saved with a model.
+    ``write(file, comment)`` writes the zip, or is None if there are no weights. Raise FileError if the disk is full, if
+    the folder is missing, or if ``weights_path`` is a file that was not saved with a model.
     """
     if write is not None:
         _check_not_foreign(path, weights_path)
@@ -65,7 +64,7 @@ def save_pair(text: bytes, path: Path, weights_path: Path, write: Callable[[IO[b
             first.replace()
         else:
             _replace_both(first, weights_path, lambda file: write(file, _MARK + _digest(text)))
-        remove_abandoned(first.target)  # not earlier, since the previous zip may belong to one of these scratch files
+        remove_abandoned(first.target)  # not earlier, since the previous zip may belong to one of the abandoned files
 
 
 def _check_not_foreign(path: Path, weights_path: Path) -> None:
@@ -91,7 +90,7 @@ def _replace_both(first: Replacement, weights_path: Path, write: Callable[[IO[by
         write(second.file)
         second.complete()
         try:
-            # two writers must not interleave their replacements; 40 characters, since a name has at most 255 bytes
+            # locked, so that two writers cannot interleave; 40 characters, since a file name has at most 255 bytes
             with alone(first.target.with_name(f".{first.target.name[:40]}.lock.explorer~")):
                 _rename_both(first, second)
         except OSError as error:
@@ -120,8 +119,8 @@ def read_pair(path: Path, weights_path: Path) -> Pair:
     If the weights belong to another save, only :meth:`Pair.weights` raises an error, because the text may declare no
     weights.
     """
-    # No lock is used, since readers may lack write permission. Suppose that the two files do not match. If neither file
-    # changed while both were read, they belong to different saves. Otherwise a save was in progress, and both are read
+    # No lock is used, since readers may lack write permission. If the files do not match, although neither changed
+    # while they were read, they belong to different saves. If one changed, a save was in progress, and both are read
     # again.
     while True:
         # A replaced file has another inode, even if its modification time is the same.
@@ -174,5 +173,5 @@ def _identity(path: Path) -> tuple[int, int, int] | None:
 
 
 def _digest(text: bytes) -> bytes:
-    """Return the digest of a text. Windows line ends do not change the digest."""
+    """Return the digest of a text, which does not depend on Windows line endings."""
     return hashlib.sha256(text.replace(b"\r\n", b"\n")).hexdigest().encode("ascii")

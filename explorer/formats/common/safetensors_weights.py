@@ -46,7 +46,7 @@ _FIX = "save the weights again: safetensors.numpy.save_file(arrays, path), or sa
 
 @dataclass(frozen=True, slots=True)
 class SafetensorsEntry:
-    """The header entry of a tensor. ``data_offsets`` are counted from the end of the header."""
+    """Header entry of a tensor. ``data_offsets`` are counted from the end of the header."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -121,7 +121,7 @@ class SafetensorsFile:
         """Return a tensor as a read-only array; raise FileError if the file has changed since it was opened."""
         assert entry.stored is not None, f"{entry.dtype} is not supported"
         raw = self.kept.part(self._start + entry.data_offsets[0], entry.size)
-        # the last byte of narrow elements may contain more elements than the tensor has
+        # if elements are narrower than a byte, the last byte may contain unused ones
         array = decode_elements(raw, entry.stored)[: math.prod(entry.shape)].reshape(entry.shape)
         array.setflags(write=False)
         return array
@@ -132,10 +132,9 @@ class SafetensorsFile:
 
 
 class SafetensorsWeights(DeclaredWeights):
-    """The weights of one ``.safetensors`` file by key. Every look-up reads a new, read-only array.
+    """Weights of one ``.safetensors`` file by key. Every look-up reads a new, read-only array.
 
-    bfloat16 is widened exactly to float32. A bfloat16 tensor therefore also matches a weight that is declared as
-    float32.
+    bfloat16 is widened exactly to float32, so a bfloat16 tensor also matches a weight declared as float32.
     """
 
     def __init__(self, path: Path, declared: Iterable[WeightReference]) -> None:

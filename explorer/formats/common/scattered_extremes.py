@@ -11,11 +11,10 @@ from explorer.ops.reduction.sorting import argsort
 def scattered_extremes(x: Expr, indices: Expr, source: Expr, axis: int, largest: bool) -> Expr:
     """Return ``x`` with the largest or smallest element of ``source`` written to each index along ``axis``.
 
-    ``indices`` and ``source`` have the same shape. If an index occurs several times, the largest (``largest=True``) or
-    smallest of its elements is written. NaN takes precedence over all numbers. Elements of ``x`` whose index does not
-    occur keep their values.
+    ``indices`` and ``source`` have the same shape. NaN takes precedence over all numbers. Elements of ``x`` whose index
+    does not occur keep their values.
     """
-    # a NaN is sorted last, and so overwrites all other elements
+    # NaN is sorted last, and so overwrites all other elements
     descends = not largest
     order = argsort(-source, axis) if descends and source.dtype.kind == "f" else argsort(source, axis, descends)
     return put_along_axis(x, TakeAlong(axis)(indices, order), TakeAlong(axis)(source, order), axis)

@@ -1,8 +1,8 @@
-"""Checks of zips of weights: the sizes that an entry states are validated before memory is allocated.
+"""Checks of zips of weights: stated sizes are validated before memory is allocated.
 
-PNNX's ``.bin`` files and NumPy's ``.npz`` files are zips. Python's ``zipfile`` trusts the directory of a zip. There, an
-entry of a few bytes may claim to unpack to terabytes. The stated sizes are therefore compared with the file size, with
-the maximum compression ratio of deflate, and with the memory budget.
+PNNX's ``.bin`` files and NumPy's ``.npz`` files are zips. Python's ``zipfile`` trusts a zip's directory, in which an
+entry of a few bytes may claim to unpack to terabytes. Stated sizes are therefore compared with the file size, deflate's
+maximum compression ratio and the memory budget.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class Archive(zipfile.ZipFile):
     def __init__(self, path: str | os.PathLike[str], fix: str) -> None:
         """Open a zip; raise FileError if the file is missing, or an error of ``UNREADABLE`` if it is not a zip."""
         self._opened = opened(path, fix)
-        # The garbage collector finalizes the objects of a cycle in any order. This finalizer closes the file before all
-        # of them.
+        # The garbage collector finalizes objects in a cycle in any order; this finalizer closes the file before all of
+        # them.
         weakref.finalize(self, self._opened.close)
         self.size = os.fstat(self._opened.fileno()).st_size
         try:
@@ -60,7 +60,7 @@ class Archive(zipfile.ZipFile):
             raise
 
     def _check_offsets(self) -> None:
-        # For such entries, some versions of Python only warn, and read one of them.
+        # Some versions of Python only warn about entries that begin at the same byte, and read one of them.
         names: dict[int, str] = {}
         for entry in self.infolist():
             if entry.header_offset in names:
@@ -71,12 +71,12 @@ class Archive(zipfile.ZipFile):
     def close(self) -> None:
         """Close the zip and its file."""
         super().close()
-        if hasattr(self, "_opened"):  # close is also called if opening failed
+        if hasattr(self, "_opened"):  # also called if opening failed
             self._opened.close()
 
 
 def unsound(entry: zipfile.ZipInfo, file_bytes: int) -> str:
-    """Return why the directory's data about ``entry`` are wrong, or ""; ``file_bytes`` is the size of the zip."""
+    """Return why an entry cannot be read, or ""; ``file_bytes`` is the size of the zip."""
     if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         return f"is compressed by method {entry.compress_type}; only stored and deflated entries are supported"
     if entry.flag_bits & 1:
@@ -90,7 +90,7 @@ def unsound(entry: zipfile.ZipInfo, file_bytes: int) -> str:
 
 def overclaimed(entries: Iterable[zipfile.ZipInfo]) -> str:
     """Return an error message if the unpacked entries exceed the memory budget, else ""."""
-    # Stored entries are not larger than the file, so only the growth of compressed entries counts.
+    # Stored entries are never larger than the file, so only the growth of compressed entries counts.
     more = sum([max(0, entry.file_size - entry.compress_size) for entry in entries])
     if more <= budget.text:
         return ""
@@ -98,7 +98,7 @@ def overclaimed(entries: Iterable[zipfile.ZipInfo]) -> str:
 
 
 def blocks(archive: zipfile.ZipFile, name: str) -> Iterator[bytes]:
-    """Yield the bytes of an entry in blocks. The checksum is verified after the last block."""
+    """Yield the bytes of an entry in blocks, and verify its checksum after the last block."""
     with archive.open(name) as entry:
         while block := entry.read(_BLOCK):
             yield block

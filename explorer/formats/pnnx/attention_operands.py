@@ -1,8 +1,8 @@
-"""Roles of the operands of attention modules, which pnnx does not record reliably.
+"""Roles of attention operands, which pnnx does not record reliably.
 
 pnnx writes each tensor only once. Self-attention therefore has a single operand for queries, keys and values. A boolean
-mask is written before this operand, although the file labels the last operand as the mask. For these reasons, operands
-are identified by their recorded shapes.
+mask is written before this operand, although the file labels the last operand as the mask. Operands are therefore
+identified by their recorded shapes.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _SHARED = {1: ((0, 0, 0),), 2: ((0, 1, 1), (0, 0, 1), (0, 1, 0)), 3: ((0, 1, 2),
 
 
 def with_named_operands(operator: OperatorDefinition, type_of: Callable[[str], BlobType]) -> OperatorDefinition:
-    """Return an attention module with named operands; return any other operator unchanged.
+    """Name the operands of an attention module; return any other operator unchanged.
 
-    A module is also unchanged if the shapes of its operands are not recorded. If the shapes are ambiguous, the argument
-    ``one_of`` lists the possible roles, and the builder raises the error.
+    A module without recorded operand shapes is also returned unchanged. If the shapes are ambiguous, the argument
+    ``one_of`` lists the possible roles, and the builder raises an error.
     """
     if operator.type != TYPE or SEQUENCES[0] in operator.input_names:
         return operator

@@ -1,12 +1,9 @@
 """Reader of ``.bin`` files: a zip, usually uncompressed, of raw row-major arrays named ``operator.attribute``.
 
-When a file is opened, its directory is compared with the declarations of the ``.param`` file. Arrays are read, and
-their checksums are verified, on demand. A graph can therefore be viewed without reading its weights. NumPy lacks
-bfloat16, so bfloat16 is widened exactly to float32.
-
-pnnx writes zips without compression, and without ZIP64 if the sizes allow it. Compressed entries from other tools are
-also supported. ``zipfile`` verifies a checksum only at the end of an entry, so all readers here read entries to the
-end.
+When a file is opened, its directory is compared with the declarations of the ``.param`` file. Arrays are read and their
+checksums verified on demand, so a graph can be viewed without reading its weights. ``zipfile`` verifies a checksum only
+at the end of an entry, so entries are always read to the end. NumPy lacks bfloat16, so bfloat16 is widened exactly to
+float32.
 """
 
 from __future__ import annotations
@@ -32,7 +29,7 @@ _AGAIN = "export the model again with pnnx and keep the .param and .bin files of
 
 
 class StoredWeights(DeclaredWeights):
-    """The weights of one ``.bin`` file by key. Every look-up reads a new, read-only array."""
+    """Weights of one ``.bin`` file by key. Every look-up reads a new, read-only array."""
 
     def __init__(self, path: Path, declared: Iterable[WeightReference], archive: Archive | None = None) -> None:
         """Open the file and check its directory; raise one FileError that lists every missing or mismatched weight.
@@ -84,7 +81,7 @@ class StoredWeights(DeclaredWeights):
                 rule="weights must have a dtype of NumPy, which lacks complex32",
                 fix="export the model with complex64 weights",
             )
-        # reading the entry as one bytes object would need twice the memory
+        # read in blocks, since one bytes object would need twice the memory
         raw = np.empty(_size(reference), np.uint8)
         filled = 0
         for block in self._blocks(reference):

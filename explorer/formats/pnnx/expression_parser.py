@@ -1,9 +1,9 @@
-"""Parser of ``pnnx.Expression``: calls of functions with known arity on operands ``@n``, literals and lists.
+"""Parser of ``pnnx.Expression``: calls of known functions on operands ``@n``, literals and lists.
 
 pnnx writes some expressions with misplaced brackets, such as ``add(add(@1,log10(@0)),log1p),@0)``, but always in prefix
-order. An expression is therefore first parsed as nested calls. If this fails, the expression is parsed as prefix
-notation, and round brackets and commas are ignored. No parser generator supports this fallback. Python's ``ast`` is
-recursive and therefore fails for expressions that are nested 100,000 levels deep.
+order. An expression that cannot be parsed as nested calls is therefore parsed as prefix notation, ignoring round
+brackets and commas. No parser generator supports this fallback, and Python's recursive ``ast`` fails for expressions
+nested 100,000 levels deep.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _OPERAND = re.compile(r"@([0-9]{1,9})")
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A syntax tree, and the notation in which the expression was read: "prefix" if brackets were misplaced."""
+    """Syntax tree, and the notation in which the expression was read: "prefix" if brackets were misplaced."""
 
     tree: Node
     form: OneOf["nested", "prefix"]
 
 
 class ExpressionError(ExplorerError, ValueError):
-    """A syntax error in an expression. ``column`` counts from 1."""
+    """Syntax error in an expression. ``column`` counts from 1."""
 
     def __init__(self, text: str, column: int, problem: str, *, rule: str, fix: str = _FIX) -> None:
         self.text, self.column = text, column
@@ -42,7 +42,7 @@ class ExpressionError(ExplorerError, ValueError):
 
 
 class UnknownFunctionError(ExpressionError):
-    """A call of an unknown function. Prefix notation would read the name as a string."""
+    """Call of an unknown function, whose name prefix notation would read as a string."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class _Token:
 
 @dataclass(slots=True)
 class _Frame:
-    """A call or list that is still open. ``token`` is the name of the function, or the "["."""
+    """Unclosed call or list. ``token`` is the function name or "["."""
 
     token: _Token
     members: list[Node] = field(default_factory=list)
@@ -126,7 +126,7 @@ def _leaf(text: str, token: _Token) -> Node:
 
 
 def _parse_nested(text: str, tokens: list[_Token]) -> Node:
-    """Parse the tokens as calls that are nested like their brackets."""
+    """Parse the tokens as nested calls."""
     frames: list[_Frame] = []
     value: Node | None = None
     index = 0
@@ -197,10 +197,7 @@ def _check_arity(text: str, frame: _Frame) -> None:
 
 
 def _parse_prefix(text: str, tokens: list[_Token]) -> Node:
-    """Parse the tokens in prefix order, ignoring brackets and commas.
-
-    If an integer follows the first argument of ``size``, it is the second argument.
-    """
+    """Parse the tokens in prefix order, ignoring brackets and commas."""
     kept = [token for token in tokens if token.text not in ("(", ")", ",")]
     frames: list[_Frame] = []
     for index, token in enumerate(kept):

@@ -1,4 +1,4 @@
-"""Syntax tree of a ``pnnx.Expression``: nodes, arities of functions, traversal and printing.
+"""Syntax tree of a ``pnnx.Expression``: nodes, function arities, traversal and printing.
 
 A tree may be 100,000 levels deep, so no function here is recursive.
 """
@@ -28,7 +28,7 @@ CONSTANTS: dict[str, bool | None] = {"None": None, "True": True, "False": False}
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class _Node:
-    """Base class of nodes. Trees are equal if they are printed equally, so 1, 1.0 and True differ."""
+    """Base class of nodes. Trees are equal if their printed forms are, so 1, 1.0 and True differ."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Node) and write(self) == write(other)
@@ -99,7 +99,7 @@ def members(node: Node) -> tuple[Node, ...]:
 
 
 def write(tree: Node | _Node) -> str:
-    """Format a tree as nested calls, which the parser can read."""
+    """Format a tree as nested calls that the parser can read."""
     pieces: list[str] = []
     stack: list[Node | _Node | str] = [tree]
     while stack:

@@ -3,8 +3,8 @@
 Line 1 is the magic number. Line 2 contains the number of operators and the number of operands. Each further line is an
 operator: ``type name n_in n_out inputs… outputs… key=value…``. The prefix ``@`` of a key marks a weight, ``$`` a named
 input, and ``#`` the recorded type of an operand. ``pnnx.Input`` and ``pnnx.Output`` become the inputs and outputs of
-the net. Each member of a returned tuple becomes one output. Files are untrusted input, so counts are checked before
-memory is allocated for them.
+the net. If the net returns a tuple, each member becomes an output. Files are untrusted input, so counts are checked
+before memory is allocated for them.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ INPUT, OUTPUT, EXPRESSION = "pnnx.Input", "pnnx.Output", "pnnx.Expression"
 TUPLE = "prim::TupleConstruct"
 _AGAIN = "export the model again with pnnx; the file seems damaged or edited by hand"
 _WORD = re.compile(rf"[^{BLANK}]+")
-# possessive, since a prefix is never part of the name
+# possessive quantifier, since a prefix is never part of the name
 _PAIR = re.compile(r"([@#$]?+)([^=]+)=(.*)", re.DOTALL)
 _NCNN_INPUT, _NCNN_KEY = "Input", re.compile("-?[0-9]+")
 _NCNN_TYPES = frozenset({"Convolution", "ConvolutionDepthWise", "Deconvolution", "InnerProduct", "Pooling", "Reshape"})
-"""properties of an ncnn file, whose magic number is the same: type of inputs, argument names, and their types"""
+"""operator types and argument names of ncnn files, which have the same magic number"""
 _COUNT = re.compile(r"[0-9]{1,18}")
 """nonnegative integers that fit in 64 bits"""
 _ANNOTATIONS = re.compile(rf"[{BLANK}]+[@#$][^={BLANK}]*=[^{BLANK}]*")
-"""types of operands and weights in a line; the source view omits them, because the graph shows them"""
+"""operand and weight types in a line; the source view omits them, because the graph shows them"""
 
 
 def parse(data: bytes, *, path: str, name: str) -> NetDefinition:
@@ -145,7 +145,7 @@ class _Reader:
         return self.types[name][0] if name in self.types else BlobType()
 
     def read(self, line: str, number: int) -> None:
-        """Parse ``line``, the line of one operator; ``number`` is its line number."""
+        """Parse the line of one operator; ``number`` is the line number."""
         words = _WORD.finditer(line)
         head = [word for _, word in zip(range(4), words, strict=False)]
         if len(head) < 4:
@@ -252,7 +252,7 @@ class _Reader:
             waiting = [*reversed(operator.inputs)]
             while waiting:
                 blob = waiting.pop()
-                if blob in self.tuples:  # removed, so that the loop ends if tuples contain each other
+                if blob in self.tuples:  # popped, so that the loop ends if tuples contain each other
                     waiting.extend(reversed(self.tuples.pop(blob)))
                 else:
                     self.outputs.append(blob)
@@ -291,9 +291,9 @@ _QUOTIENT = re.compile(r"\bdiv\(")
 
 
 def with_result_dtype(operator: OperatorDefinition, type_of: Callable[[str], BlobType]) -> OperatorDefinition:
-    """Return ``operator`` with the recorded dtype of its result as an argument, if it differs from the default.
+    """Add the result's recorded dtype to the operator's arguments if it differs from the default.
 
-    For an expression with a division, the argument is added if the dtype is an integer, since the quotient was rounded.
+    It is also added to an expression with a division if it is an integer dtype, because the quotient was then rounded.
     """
     if len(operator.outputs) != 1 or operator.arguments.get(DTYPE) is not None:
         return operator
@@ -304,7 +304,7 @@ def with_result_dtype(operator: OperatorDefinition, type_of: Callable[[str], Blo
 
 
 def _default_dtype(operator: OperatorDefinition, type_of: Callable[[str], BlobType]) -> str | None:
-    """Return the dtype of the result if the operator has no dtype argument; for other types, the recorded dtype."""
+    """Return the dtype that the result has without a dtype argument; if it is unknown, return the recorded dtype."""
     recorded = type_of(operator.outputs[0]).dtype
     text = operator.arguments.get("expr")
     if isinstance(text, str):
@@ -332,9 +332,9 @@ _NAMES = {f"{name}{axes}d": names for name, names in _SIGNATURES.items() for axe
 
 
 def with_positional_names(operator: OperatorDefinition, type_of: Callable[[str], BlobType]) -> OperatorDefinition:
-    """Return a level-0 operator with named operands; return any other operator unchanged.
+    """Name the operands of a level-0 operator; return any other operator unchanged.
 
-    An operator with more operands than names is also unchanged.
+    An operator with more operands than known names is also returned unchanged.
     """
     names = _NAMES.get(operator.type, ())
     if operator.input_names or len(operator.inputs) > len(names):

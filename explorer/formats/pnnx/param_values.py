@@ -1,9 +1,9 @@
 """Parser and printer of values, shapes and dtypes in ``.param`` files.
 
-A value is ``None`` (also written ``()`` or ``[]``), a bool, an int, a float (with a point or an exponent, or inf or
-nan), a complex number (``1.0+2.0j``), a list or an unquoted string. A list is written in round or square brackets, and
-its items may be lists. pnnx has no notation for strings that contain blanks or look like another value. Explorer writes
-such strings as JSON, with escaped blanks and delimiters, so that no reader misinterprets them.
+A value is ``None`` (also written ``()`` or ``[]``), a bool, an int, a float (with a decimal point or exponent, or inf
+or nan), a complex number (``1.0+2.0j``), a list or an unquoted string. Lists are written in round or square brackets,
+and may contain lists. pnnx has no notation for strings that contain blanks or look like another value, so explorer
+writes such strings as JSON with escaped blanks and delimiters.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ _CONSTANTS: Mapping[str, Plain] = {"None": None, "()": None, "[]": None, "True":
 
 
 class GrammarError(ExplorerError):
-    """A syntax error in a word of a file. The reader converts it to a FileError with the line."""
+    """Syntax error in a word of a file. The reader converts it to a FileError with the line number."""
 
 
 def shorten(text: str, limit: int = 80) -> str:
-    """Return the repr of a string, cut off after ``limit`` characters, since the string may be long or malicious."""
+    """Return the repr of a string from an untrusted file, truncated to ``limit`` characters."""
     return repr(text if len(text) <= limit else text[:limit] + "…")
 
 
@@ -148,7 +148,7 @@ def _read_inner(text: str, whole: str) -> Plain:
 
 
 def _float_text(value: float) -> str:
-    """Format a float as current pnnx does if this is exact, else with all digits."""
+    """Format a float like current pnnx if that is exact, else with all digits."""
     # the sign of −0.0 is kept
     if value == 0 or not math.isfinite(value):
         return repr(float(value))

@@ -1,7 +1,7 @@
-"""Results of recurrent modules. pnnx omits unused results, and does not record which results it wrote.
+"""Results of recurrent modules, some of which pnnx omits: it writes only used results, without their names.
 
-The results are identified by their recorded shapes. The sequence has the shape (N, steps, features). A last state has
-the shape (layers · directions, N, features). Both shapes may be equal, for example for two layers and two steps.
+Results are therefore identified by their recorded shapes: (N, steps, features) for the sequence, and (layers ·
+directions, N, features) for a final state. These shapes may be equal, for example with two samples, steps and layers.
 """
 
 from __future__ import annotations
@@ -18,11 +18,10 @@ ONE_OF = "one_of"
 
 
 def with_all_results(operator: OperatorDefinition, type_of: Callable[[str], BlobType]) -> OperatorDefinition:
-    """Return a recurrent operator with the omitted results added; return any other operator unchanged.
+    """Add the omitted results to a recurrent operator; return any other operator unchanged.
 
-    If the shapes do not identify a result, the builder raises an error. This applies to an LSTM with only one state. It
-    also applies to an operator whose only result may be the sequence or a state: the argument ``one_of`` then lists
-    both.
+    If an operator's only result may be the sequence or a state, its argument ``one_of`` lists the candidates, and the
+    builder raises an error. The builder also rejects an LSTM with only one of its two states.
     """
     names, written = RESULTS.get(operator.type, ()), operator.outputs
     if not 0 < len(written) < len(names) or not operator.inputs:
@@ -38,16 +37,13 @@ def with_all_results(operator: OperatorDefinition, type_of: Callable[[str], Blob
     return operator
 
 
-def _shapes(operator: OperatorDefinition, entering: object) -> tuple[object, ...]:
-    """Return the shapes of the sequence and of the last states, or () if the file does not determine them.
-
-    ``entering`` is the recorded shape of the input.
-    """
+def _shapes(operator: OperatorDefinition, input_shape: object) -> tuple[object, ...]:
+    """Return the shapes of the sequence and the final states, or () if the file does not determine them."""
     arguments = operator.arguments
     layers, hidden = arguments.get("num_layers", 1), arguments.get("hidden_size")
     width = arguments.get("proj_size", 0) or hidden
-    if not isinstance(entering, tuple) or len(entering) != 3 or type(layers) is not int or type(width) is not int:
+    if not isinstance(input_shape, tuple) or len(input_shape) != 3 or type(layers) is not int or type(width) is not int:
         return ()
     directions = 2 if arguments.get("bidirectional") is True else 1
-    state_front = layers * directions, entering[0 if arguments.get("batch_first") is True else 1]
-    return (*entering[:2], directions * width), (*state_front, width), (*state_front, hidden)
+    state_front = layers * directions, input_shape[0 if arguments.get("batch_first") is True else 1]
+    return (*input_shape[:2], directions * width), (*state_front, width), (*state_front, hidden)

@@ -1,7 +1,7 @@
 """Syntax trees of expressions in PNNX files, shown as text and as a graph.
 
-The graph consists of operations that cannot be computed. All features of views therefore work: the stage *recorded*
-shows the tree, and after *dedup* equal subexpressions are one node.
+The graph's operations cannot be computed, but views show them like any other graph: the stage *recorded* shows the
+tree, and *dedup* merges equal subexpressions.
 """
 
 from __future__ import annotations
@@ -24,11 +24,10 @@ _ARGUMENT = "expr"
 
 
 class _Word(Opaque, abstract=True):
-    """A word of an expression as an operation in a graph. It cannot be computed."""
+    """Operation that represents a word of an expression and cannot be computed."""
 
     @property
     def label(self) -> str:
-        """The word."""
         return self.kind
 
 
@@ -43,7 +42,7 @@ class SyntaxTree:
         self._tree, self._operands = parsed.tree, operands
 
     def explore(self, **options: Any) -> Any:
-        """Return a view of the tree. The source of each node is the complete expression."""
+        """Return a view of the tree. Each node's source line is the complete expression."""
         plan = EvalPlan(title=self.text, record="off")
         plan.register(self._recorded())
         return hooks.explore(plan.prepare(), **options)
@@ -72,8 +71,8 @@ class SyntaxTree:
 
     def __str__(self) -> str:
         lines = [self.text + "  (read as prefix notation: its brackets are misplaced)" * self.is_prefix]
-        # Each entry is a node, the prefix of its line, and the prefix of its members' lines. The loop is not recursive,
-        # since trees may be very deep.
+        # Each entry is a node, the prefix of its line, and the prefix of its children's lines. Not recursive, since
+        # trees may be very deep.
         waiting: list[tuple[Node, str, str]] = [(self._tree, "", "")]
         while waiting:
             node, stem, inner = waiting.pop()

@@ -1,7 +1,7 @@
 """Reader of a TensorFlow Lite flatbuffer with the package ``tflite``; damaged files are rejected.
 
-A flatbuffer is read in place. An offset may therefore point anywhere, and two offsets may point to the same table. The
-length of each list is compared with the file size before the list is read, and the total number of bytes read is
+A flatbuffer is read in place, so an offset may point anywhere, and two offsets may point to the same table. Therefore,
+each list's length is compared with the file size before the list is read, and the total number of bytes read is
 limited.
 """
 
@@ -33,9 +33,9 @@ from explorer.formats.tflite.operator_options import Schema
 
 _IDENTIFIER = b"TFL3"
 _MIN_SIZE = 12
-"""size in bytes of the shortest file: offset of the model, identifier and table"""
+"""size in bytes of the shortest file: the model's offset, the identifier and an empty table"""
 _MAX_READS = 4
-"""maximum number of bytes read, in file sizes; above 1 since two offsets may share a table or a string"""
+"""maximum number of bytes read, as a multiple of the file size; above 1 since offsets may share a table or string"""
 _MAX_VALUES = 64
 """maximum number of scales and zero points of a tensor that are stored as values"""
 _RULE = "a TensorFlow Lite file must be one flatbuffer with a complete model of schema version 3"
@@ -43,7 +43,7 @@ _FIX = "compare the size with the original's, and copy or download the file agai
 
 
 class Message:
-    """The flatbuffer of an open file. ``model`` returns its contents."""
+    """Flatbuffer of an open file. ``model`` returns its contents."""
 
     def __init__(self, file: KeptFile, schema: Schema) -> None:
         """Read the file's bytes; raise FileError if they are not a model or exceed the memory budget."""
@@ -130,12 +130,12 @@ class Message:
         data = self._buffers[number]
         shape = self._list(tensor.ShapeAsNumpy())
         if data is None:
-            # The shape from the converter may have unknown lengths. The other shape belongs to one call of the model.
+            # ShapeSignature marks unknown lengths. Shape may contain the lengths of a single call instead.
             signature_shape = self._list(tensor.ShapeSignatureAsNumpy())
             shape = signature_shape or shape
         if len(shape) > AXES or any(length < UNKNOWN_LENGTH for length in shape):
             self._fail(f"tensor {name!r} has the shape {shape[:AXES]}")
-        # An empty shape means a scalar only if the file declares the rank. Otherwise the shape is unknown.
+        # An empty shape means a scalar if the file declares the rank, and an unknown shape otherwise.
         known = bool(shape) or data is not None or tensor.HasRank()
         return FileTensor(
             name,
@@ -192,7 +192,7 @@ class Message:
         return Level(0, *lists)
 
     def _buffer(self, buffer: Any) -> ByteRange | None:
-        """Return the byte range of a buffer, which is in the flatbuffer or after it; None for an empty buffer."""
+        """Return the byte range of a buffer, inside or after the flatbuffer; return None if the buffer is empty."""
         if buffer.Offset() > 1:
             part = ByteRange(buffer.Offset(), buffer.Size())
             if part.first + part.size > self._file.size:
@@ -204,10 +204,10 @@ class Message:
         return self._byte_range(data) if isinstance(data, np.ndarray) and data.size else None
 
     def _byte_range(self, part: NDArray[Any]) -> ByteRange:
-        """Return the byte range of ``part``, an array that is a view of the file's bytes."""
+        """Return the byte range of ``part``, a view of the file's bytes."""
         if not part.size:
             return ByteRange(0, 0)
-        # The package returns views without offsets, so the offset is computed as the difference of the addresses.
+        # the package returns views without offsets, so addresses are compared
         return ByteRange(part.ctypes.data - self._bytes.ctypes.data, part.nbytes)
 
     def _signature(self, signature: Any, graphs: Sequence[FileGraph]) -> Signature:

@@ -1,6 +1,6 @@
 """Contents of a TensorFlow Lite file as plain values, without the weights.
 
-``message`` creates these values from the flatbuffer and checks that all byte ranges are inside the file. The reader
+``message`` reads these values from the flatbuffer and checks that all byte ranges are inside the file. ``reader``
 converts them to a definition.
 """
 
@@ -22,7 +22,7 @@ UNKNOWN_LENGTH = -1
 
 @dataclass(frozen=True, slots=True)
 class ByteRange:
-    """A range of ``size`` bytes in the file, starting at offset ``first``."""
+    """Range of ``size`` bytes in the file, starting at offset ``first``."""
 
     first: int
     size: int
@@ -32,8 +32,8 @@ class ByteRange:
 class Quantization:
     """Mapping from stored integers to real numbers: ``scale · (q − zero_point)``.
 
-    A tensor has one scale and zero point, or one for each channel along ``axis``. ``scale`` is the byte range of the
-    float32 scales in the file, and ``zero_point`` of the int64 zero points. If there are few scales, ``scales`` and
+    A tensor has one scale and zero point, or one for each channel along ``axis``. ``scale`` and ``zero_point`` are the
+    byte ranges of the float32 scales and the int64 zero points in the file. If there are few scales, ``scales`` and
     ``zero_points`` contain the values.
     """
 
@@ -124,8 +124,8 @@ class Level:
 class Sparsity:
     """Levels of a sparse tensor. ``order`` contains the axis of each level.
 
-    An axis may be divided into blocks. Block axes are numbered after the tensor's axes, and ``blocks`` contains the
-    tensor axis that each block axis divides.
+    An axis may be divided into blocks, which adds a block axis after the tensor's axes. ``blocks`` contains the tensor
+    axis that each block axis divides.
     """
 
     order: tuple[int, ...]
@@ -133,7 +133,7 @@ class Sparsity:
     levels: tuple[Level, ...]
 
     def dense(self, values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
-        """Return the dense tensor of the elements ``values``; raise OperandError if the levels do not fit."""
+        """Return the dense tensor with the stored elements ``values``; raise OperandError if the levels do not fit."""
         axes = len(shape) + len(self.blocks)
         if not shape or sorted(self.order) != list(range(axes)) or len(self.levels) != axes:
             raise self._error(f"{len(self.levels)} levels in the order {self.order[:8]}", shape)
@@ -142,7 +142,7 @@ class Sparsity:
         index_arrays: list[Numbers] = []
         """coordinates of all elements found so far, one array for each level"""
         positions = np.zeros(1, np.int64)
-        # Each position belongs to an element, or to a parent in a sparse level.
+        # one position for each element or, before the last level, for each parent
         limit = max([values.size, *[level.starts.size for level in self.levels if level.starts is not None]])
         for level in self.levels:
             parents, coordinates, positions = self._children(level, positions, shape, limit)
@@ -164,10 +164,7 @@ class Sparsity:
     def _children(
         self, level: Level, positions: Numbers, shape: Sequence[int], limit: int
     ) -> tuple[Numbers, Numbers, Numbers]:
-        """Return three arrays with one element for each child in a level.
-
-        They contain the index of the child's parent in ``positions``, its coordinate, and its position in the level.
-        """
+        """Return, for each child in a level, its parent's index in ``positions``, its coordinate and its position."""
         if level.starts is None or level.coordinates is None:
             if level.length < 1 or positions.size * level.length > limit:
                 raise self._error(f"a dense level of {level.length:,}", shape)

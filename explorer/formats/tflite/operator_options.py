@@ -1,7 +1,7 @@
 """Schema of TensorFlow Lite from the package ``tflite``: names of operator types, dtypes and options.
 
-In the package, the options of each operator type have their own class. Its methods without arguments return the
-options. The options become arguments of the operator with the schema's names, such as ``stride_w``.
+In the package, each operator type has a class whose methods without arguments return the options. The options become
+operator arguments with the schema's names, such as ``stride_w``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _DTYPES = frozenset(("in_data_type", "out_data_type", "output_type", "out_type",
 _GRAPH = re.compile("(?:(.+)_)?subgraph(?:_index)?")
 """pattern of the options that contain the index of an inner graph: ``then_subgraph_index``, and ``subgraph`` of CALL"""
 _BUILTIN_CODE = 10
-"""offset, in the table of an operator code, of the newer of its two fields"""
+"""offset of the newer of the two code fields in an operator code's table"""
 _NO_OPTIONS = ("Init", "GetRootAs")
 """prefixes of methods that are not options"""
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -47,12 +47,12 @@ Lists = Callable[[Any], tuple[Any, ...]]
 
 
 def snake_case(name: str) -> str:
-    """Return the schema's name of a name in the package, such as ``stride_w`` for ``StrideW``."""
+    """Convert a name in the package to the schema's name, such as ``StrideW`` to ``stride_w``."""
     return _CAMEL.sub("_", name).lower()
 
 
 class Schema:
-    """The schema: the package ``tflite`` and the names in its enumerations."""
+    """The package ``tflite`` and the names in its enumerations."""
 
     def __init__(self, path: Path) -> None:
         """Import the package; if it is not installed, raise FileError for the file ``path``."""
@@ -70,11 +70,11 @@ class Schema:
         self._options = _names(self.package.BuiltinOptions), _names(self.package.BuiltinOptions2)
         self._enumerations = {option: _names(getattr(self.package, name)) for option, name in _ENUMERATIONS.items()}
         self._readers: dict[str, Mapping[str, tuple[str, bool]]] = {}
-        """class of options → option → its method, and whether the option is a list"""
+        """class name → option → its method, and whether the option is a list"""
 
     def operator_type(self, code: Any, text: Decode) -> str:
         """Return the operator type of ``code``; for a custom operator, CUSTOM followed by its name."""
-        # A file may set either field, but the package reads the newer one only for codes from 127.
+        # A file may set either field, but the package reads the newer field only for codes from 127.
         offset = code._tab.Offset(_BUILTIN_CODE)
         newer = (
             code._tab.Get(import_module("flatbuffers.number_types").Int32Flags, code._tab.Pos + offset) if offset else 0
@@ -84,7 +84,7 @@ class Schema:
         return f"{name} {text(code.CustomCode())}" if name == "CUSTOM" else name
 
     def dtype(self, number: int) -> str:
-        """Return the name of the dtype with the given number."""
+        """Return the name of the dtype with the number ``number``."""
         return self._tensor_types.get(number, f"type {number}").lower()
 
     def index_vector(self, number: int) -> Any:
@@ -128,7 +128,7 @@ class Schema:
         return value if isinstance(value, (bool, int, float)) else None
 
     def _reader(self, name: str) -> Mapping[str, tuple[str, bool]]:
-        """Return option → its method, and whether it is a list, for the class ``name`` of options."""
+        """Return, for each option in the class ``name``, its method and whether it is a list."""
         if name not in self._readers:
             methods = {
                 method: [*inspect.signature(function).parameters]
@@ -147,5 +147,5 @@ class Schema:
 
 
 def _names(enumeration: Any) -> dict[int, str]:
-    """Return value → name for an enumeration of the package."""
+    """Return the names of an enumeration, keyed by value."""
     return {number: name for name, number in vars(enumeration).items() if isinstance(number, int)}

@@ -1,8 +1,8 @@
 """Conversion of the contents of a TensorFlow Lite file to a definition. Constants become weights.
 
-Nothing is computed here. No weight is read, except short lists of integers on which shapes depend. The scale and zero
-point of a quantised tensor become arguments of the operators that read or write the tensor, such as ``filter.scale``.
-Unknown operators are kept, so that the whole graph can be shown.
+No weights are read, except short lists of integers on which shapes depend. The scale and zero point of a quantised
+tensor become arguments of the operators that read or write the tensor, such as ``filter.scale``. Unknown operators are
+kept, so that the whole graph can be shown.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _MAX_LINE = 400
 
 
 def definition(model: FileModel, file: KeptFile) -> NetDefinition:
-    """Return the definition of a model's first graph; raise FileError if a graph or tensor is invalid."""
+    """Convert a model's first graph to a definition; raise FileError if a graph or tensor is invalid."""
     return _Reader(model, file).read(0)
 
 
@@ -140,9 +140,9 @@ class _GraphReader:
         self.operator_names = OperatorNames()
 
     def read(self, name: str) -> NetDefinition:
-        """Return the definition of the graph under the name ``name``."""
+        """Return the graph's definition, named ``name``."""
         operators = [self._operator(number, operator) for number, operator in enumerate(self.graph.operators, 1)]
-        # Outputs of a net must be computed by operators.
+        # outputs of a net must be computed by operators
         constants = [index for index in dict.fromkeys(self.graph.outputs) if self._is_constant(index)]
         operators += [self._constant(index) for index in constants]
         return NetDefinition.of(
@@ -177,7 +177,7 @@ class _GraphReader:
             if index < 0:
                 continue
             self._enter_quantization(formal, index, given)
-            # The interpreter casts to the result's dtype. It ignores the options, which may be missing.
+            # The interpreter casts to the result's dtype, and ignores the options, which may be missing.
             if operator.type == "CAST" or f"{formal}.zero_point" in {**given.arguments, **given.weights}:
                 given.arguments[f"{formal}.dtype"] = self.graph.tensors[index].dtype
         name, boxes = self.operator_names.name(operator.type, next(filter(None, outputs), ""), number)
@@ -198,11 +198,11 @@ class _GraphReader:
         )
 
     def _enter(self, formal: str, tensor: FileTensor, index: int, is_known: bool, given: _Inputs) -> None:
-        """Add an operand that no operator computes: as an argument if shapes depend on it, else as a weight."""
+        """Add a constant operand: as an argument if shapes depend on it, else as a weight."""
         if tensor.is_variable:
             given.arguments[formal] = f"a variable of {tensor.dtype} {tensor.shape}"
         elif not self._is_constant(index):
-            given.passed[formal] = self.names[index]  # no operator computes it, so the definition rejects it by name
+            given.passed[formal] = self.names[index]  # not computed by any operator, so the definition rejects it
         elif not is_supported(tensor.dtype):
             given.arguments[formal] = f"a tensor of {tensor.dtype} {tensor.shape}, which explorer does not support"
         else:
@@ -214,10 +214,7 @@ class _GraphReader:
                 given.weights[formal] = self._weight(constant)
 
     def _plain(self, constant: StoredTensor, is_known: bool) -> Plain:
-        """Return ``constant`` as an argument if it is a short list of known integers, or a float or boolean scalar.
-
-        Return None for any other constant.
-        """
+        """Return the value of a short list of known integers, or of a float or boolean scalar; else None."""
         size = math.prod(constant.shape)
         if constant.sparsity is not None:
             return None
@@ -227,7 +224,7 @@ class _GraphReader:
         return None
 
     def _enter_quantization(self, formal: str, index: int, given: _Inputs) -> None:
-        """Add the scale and zero point of a quantised tensor to the inputs ``given``."""
+        """Add the scale and zero point of a quantised tensor to ``given``."""
         tensor = self.graph.tensors[index]
         quantization = tensor.quantization
         if quantization is None or "int" not in tensor.dtype:
@@ -290,7 +287,7 @@ _SUPPORTED = frozenset((
 
 
 def is_supported(dtype: str) -> bool:
-    """Return whether explorer's arrays can have this dtype."""
+    """Return whether explorer's arrays support the dtype."""
     return dtype in _SUPPORTED
 
 
@@ -313,19 +310,19 @@ class StoredTensor:
         return WeightReference(self.name, self.shape, self.dtype)
 
     def array(self, file: KeptFile) -> NDArray[Any]:
-        """Return the elements, read-only; raise FileError if the file has changed since it was opened."""
+        """Return the elements as a read-only array; raise FileError if the file has changed since it was opened."""
         raw = file.part(self.data.first, self.data.size)
         array = decode(raw, self.dtype)
         if self.sparsity is not None:
             array = self.sparsity.dense(array, self.shape)
-        # The last byte of narrow elements may contain padding.
+        # if elements are narrower than a byte, the last byte may contain padding
         array = array.reshape(-1)[: math.prod(self.shape)].reshape(self.shape)
         array.setflags(write=False)
         return array
 
 
 class StoredWeights(KeyedWeights[StoredTensor]):
-    """Constants of a file by key. Each look-up reads a new read-only array."""
+    """Constants of a file by key. Every look-up reads a new, read-only array."""
 
     def __init__(self, file: KeptFile, tensors: Mapping[str, StoredTensor]) -> None:
         super().__init__(tensors)
@@ -386,7 +383,7 @@ def tensor_names(graph: FileGraph, signature: Signature | None) -> dict[int, str
 
 
 class OperatorNames:
-    """Generator of unique operator names, and of the boxes around each operator."""
+    """Generator of unique operator names and of the boxes around each operator."""
 
     def __init__(self) -> None:
         self._names = UniqueNames()

@@ -34,7 +34,7 @@ _PACKAGE = "gguf"
 
 
 class GgufWeights(KeyedWeights[GgufTensor]):
-    """The tensors of a ``.gguf`` file by name. Every look-up reads a new, read-only array."""
+    """Tensors of a ``.gguf`` file by name. Every look-up reads a new, read-only array."""
 
     def __init__(self, file: KeptFile, tensors: Iterable[GgufTensor]) -> None:
         super().__init__({tensor.name: tensor for tensor in tensors})
@@ -60,7 +60,7 @@ class GgufWeights(KeyedWeights[GgufTensor]):
         self._file.check()
 
     def _floats(self, tensor: GgufTensor, raw: NDArray[np.uint8]) -> NDArray[Any]:
-        """Return the elements in the quantised blocks of a tensor as floats."""
+        """Convert the quantised blocks of a tensor to floats."""
         if find_spec(_PACKAGE) is None:
             raise self._unreadable(
                 tensor, f"the package {_PACKAGE} must be installed", "pip install 'explorer-graphs[gguf]'"
@@ -84,7 +84,7 @@ class GgufWeights(KeyedWeights[GgufTensor]):
 
 
 def read_gguf(path: str | os.PathLike[str]) -> NetDefinition:
-    """Read a file's header and return the file as a table of weights. The net's description contains the metadata."""
+    """Read a file's header and return a table of its weights. The net's description contains the metadata."""
     file = KeptFile(path, "correct the path of the .gguf file")
     try:
         header = GgufHeader(file)

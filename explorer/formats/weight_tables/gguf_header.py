@@ -1,7 +1,7 @@
 """Parser of GGUF headers (llama.cpp): metadata, and the name, type, shape and byte range of each tensor.
 
-The package ``gguf`` creates an array for every string before it checks any length. A header of a hundred bytes can
-therefore exhaust the memory. Here, each count is compared with the number of remaining bytes before it is used.
+The package ``gguf`` allocates an array for every string before it checks any length, so a header of a hundred bytes can
+exhaust the memory. This parser therefore compares each count with the number of remaining bytes first.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class GgufHeader:
             self._fail("it does not begin with GGUF", rule="a .gguf file must begin with these four letters")
         version = self._number("I")
         if version not in _VERSIONS:
-            # A version is a small integer. If its bytes are swapped, the file is big-endian.
+            # Versions are small integers, so a file is big-endian if its version is valid after swapping the bytes.
             swapped = int.from_bytes(version.to_bytes(4, "little"), "big")
             self._fail(
                 f"it has version {version}" if swapped not in _VERSIONS else "its numbers are big-endian",
@@ -154,10 +154,7 @@ class GgufHeader:
         return f"{counted_text(length, 'value')}"
 
     def _count(self, min_bytes: int, label: str) -> int:
-        """Read the number of items that follow; raise FileError if the file is too small for them.
-
-        ``min_bytes`` is the minimum size of one item in bytes.
-        """
+        """Read a count of items of at least ``min_bytes`` bytes; raise FileError if the file is too small for them."""
         count: int = self._number("Q")
         if count > (self._file.size - self._offset) // min_bytes:
             self._fail(

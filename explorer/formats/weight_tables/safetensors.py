@@ -24,7 +24,7 @@ _FIX = "save the tensors again: safetensors.numpy.save_file(arrays, path), or do
 
 
 def read_safetensors(path: str | os.PathLike[str]) -> NetDefinition:
-    """Read the header of a file; raise one FileError that lists all damaged entries."""
+    """Read a file's header and return a table of its weights; raise one FileError that lists all damaged entries."""
     tensors, weights, doc = _read_file(Path(path))
     return table(Path(path), tensors, weights, doc)
 
@@ -51,7 +51,7 @@ def read_index(path: str | os.PathLike[str]) -> NetDefinition:
     tensors: list[StoredTensor] = []
     weights: dict[str, SafetensorsWeights] = {}
     for shard in sorted({*shards.values()}):
-        # in a download cache, the index and the files are links into another folder
+        # in a download cache, the index and the files are symbolic links to another folder
         is_name = shard.isprintable() and os.path.basename(shard) == shard
         if not is_name or os.path.dirname(os.path.realpath(index.parent / shard)) not in folders:
             raise _index_error(index, f"it names the file {shard!r}", "its files must be in the same folder")

@@ -1,8 +1,8 @@
 """Tables of weights: definitions whose operators return stored tensors, grouped by the prefix of their names.
 
 For example, ``layer1.0.conv.weight`` and ``layer1.0.conv.bias`` are the weights of the operator ``layer1.0.conv``. A
-table can therefore be drawn, queried (``net["layer1.0.conv"].weight``) and compared like a net with a graph. Building a
-table reads no weight.
+table can therefore be drawn, queried (``net["layer1.0.conv"].weight``) and compared like any other net. Building a
+table reads no weights.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def weights(op: OperatorContext) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class StoredTensor:
-    """A tensor as its file describes it: name, shape, the file's name of the dtype, and size in bytes."""
+    """Description of a tensor in a file: name, shape, the file's name for the dtype, and size in bytes."""
 
     name: str
     shape: tuple[int, ...]
@@ -59,7 +59,7 @@ class StoredTensor:
 def table(path: Path, tensors: Iterable[StoredTensor], weights: Weights, doc: Iterable[str] = ()) -> NetDefinition:
     """Return the definition of a file's tensors; ``doc`` contains the lines of the file's description.
 
-    If the dtype of a tensor is not supported, the operator has an argument with the tensor's name and dtype instead.
+    A tensor with an unsupported dtype becomes an argument with its name and dtype instead of a weight.
     """
     boxes: dict[tuple[str, ...], list[StoredTensor]] = {}
     for tensor in tensors:

@@ -1,7 +1,7 @@
 """Scaled dot-product attention, and the multi-head attention module with its projections.
 
-In the boolean masks of the module, True hides a key. In the masks of the function and of ``attention_weights``, True
-shows a key. Packed weights have torch's layout: the rows for queries are followed by the rows for keys and for values.
+In boolean masks, True hides a key in the module, but shows it in the function and in ``attention_weights``. Packed
+weights have torch's layout: rows for queries, then for keys, then for values.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Expr:
-    """Return the softmax of the products of queries and keys, multiplied by the values."""
+    """Return the values, weighted by the softmax of the products of queries and keys."""
     if dropout_p:
         raise OperandError(
             f"dropout_p={dropout_p!r}", rule="dropout_p must be 0.0, since dropout applies only in training"
@@ -78,9 +78,9 @@ def multi_head_attention(
     training: Training,
     outputs: Outputs,
 ) -> Expr | tuple[Expr, Expr]:
-    """Return the values of multi-head attention with linear projections, and the mean weights if requested.
+    """Return the result of multi-head attention with linear projections, and the mean attention weights if requested.
 
-    A single operand is used as queries, keys and values. With two operands, the second is used as keys and values.
+    A single operand is used as queries, keys and values. The second of two operands is used as keys and values.
     """
     if one_of:
         raise OperandError(
@@ -121,8 +121,8 @@ def multi_head_attention(
     mask = _mask(attn_mask, key_padding_mask, num_heads, queries, key_heads)
     weights = attention_weights(queries, key_heads, mask)
     if mask is not None and mask.dtype.kind == "b" and outputs == 1:
-        # If no weights are requested, the module calls torch's function, which gives zeros for a query without any
-        # keys.
+        # If no weights are requested, the module calls torch's function, which gives zeros for a query whose keys are
+        # all hidden.
         weights = where(mask, weights, 0)
     mixed = transpose(matmul(weights, values), (0, 2, 1, 3))
     joined = reshape(mixed, (*mixed.shape[:2], embed_dim))
@@ -146,7 +146,7 @@ def _heads(x: Expr, heads: int) -> Expr:
 
 
 def _mask(attn_mask: Expr | None, key_padding_mask: Expr | None, heads: int, query: Expr, key: Expr) -> Expr | None:
-    """Combine both masks; return a boolean mask, True for visible keys, or a mask that is added; None without masks."""
+    """Combine both masks into a boolean mask (True for visible keys) or an additive mask, or None without masks."""
     pairs, count = (query.shape[2], key.shape[2]), query.shape[0]
     masks = []
     for name, mask, shapes in (
@@ -175,5 +175,5 @@ def _mask(attn_mask: Expr | None, key_padding_mask: Expr | None, heads: int, que
 
 
 def _additive(mask: Expr) -> Expr:
-    """Return a mask that is added to the scores, with −∞ for hidden keys."""
+    """Convert a mask to an additive mask, which is −∞ for hidden keys."""
     return where(mask, np.float32(0), np.float32(-np.inf)) if mask.dtype.kind == "b" else mask

@@ -32,7 +32,7 @@ def diag(input: Expr, diagonal: int = 0) -> Expr:
 
 @file_operator("aten::diag_embed", "torch.diag_embed", "Tensor.diag_embed")
 def diag_embed(input: Expr, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Expr:
-    """Return matrices along the new axes ``dim1`` and ``dim2``; their diagonals are the last axis of ``input``."""
+    """Return matrices along the new axes ``dim1`` and ``dim2``, with diagonals from the last axis of ``input``."""
     return _matrix(input, offset, dim1, dim2)
 
 

@@ -19,7 +19,7 @@ from explorer.ops.reduction.statistics import vector_norm
 
 @file_operator("aten::cosine_similarity", "F.cosine_similarity")
 def cosine_similarity(x1: Expr, x2: Expr, dim: int = 1, eps: float = 1e-8) -> Expr:
-    """Return the cosines of the angles between vectors along ``dim``; norms below ``eps`` are replaced by ``eps``."""
+    """Return the cosine similarities of vectors along ``dim``; norms below ``eps`` are replaced with ``eps``."""
     first, second = promoted([x1, x2])
     shape = broadcast_shapes(first.shape, second.shape)
     if shape is None or first.dtype.kind != "f" or second.dtype.kind != "f":
@@ -36,7 +36,7 @@ def _cosines(first: Expr, second: Expr, shape: Shape, axis: int, eps: float) -> 
     for x in (first, second):
         sizes = [*[1] * (len(shape) - x.ndim), *x.shape]
         sizes[axis] = shape[axis]
-        # norms require vectors of full length; the product below broadcasts the other axes
+        # norms need the full length of the vectors; the product below broadcasts the other axes
         vectors = broadcast_to(reshape(x, (*[1] * (len(shape) - x.ndim), *x.shape)), tuple(sizes))
         units.append(vectors / clip(vector_norm(vectors, 2, axis, keepdims=True), eps, None))
     return sum(units[0] * units[1], axis)
@@ -61,7 +61,7 @@ def dist(input: Expr, other: Expr, p: float = 2.0) -> Expr:
 
 @file_operator("aten::cdist")
 def cdist(x1: Expr, x2: Expr, p: float = 2.0, compute_mode: Unused = None) -> Expr:
-    """Return the ``p``-norms of the differences between every row of ``x1`` and every row of ``x2``."""
+    """Return the ``p``-norm of the difference between each row of ``x1`` and each row of ``x2``."""
     if x1.ndim < 2 or x2.ndim < 2 or x1.shape[-1] != x2.shape[-1] or not p >= 0:
         raise OperandError(
             f"rows {x1.type} and {x2.type}, p={p!r}",

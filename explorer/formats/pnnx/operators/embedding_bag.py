@@ -1,8 +1,7 @@
 """Embedding bags: sums, means or maxima of the rows of a table at several indices.
 
 pnnx writes nn.EmbeddingBag as torch's aten operator. Its operands are one vector with all indices, and the offset of
-each bag in this vector. The other results of the operator (the bag of each index, and the size of each bag) are used
-only in training.
+each bag in this vector. Its other results (each index's bag and each bag's size) are used only in training.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> tuple[Expr, ...]:
-    """Return the sum (mode 0), mean (1) or maximum (2) of the rows of each bag; an empty bag gives zeros."""
+    """Return the sum (mode 0), mean (1) or maximum (2) of each bag's rows, or zeros for an empty bag."""
     if weight.ndim != 2:
         raise OperandError(f"a table {weight.type}", rule="the table must be a matrix")
     if indices.ndim != 1 or offsets.ndim != 1:
@@ -73,8 +72,8 @@ def embedding_bag(
     bags = sum(cast(expand_dims(positions, 1) >= starts, np.dtype(np.int64)), 1) - 1
     if is_known(starts):
         _check_starts(value_of(starts), indices.size)
-    # Bag number starts.size is out of range. The sum below therefore raises an error at run time if an index is before
-    # the first bag, or if offsets decrease.
+    # Bag number starts.size is out of range, so the sum below raises an error at run time if an index is before the
+    # first bag, or if offsets decrease.
     decreases = any(concatenate([starts[1:], tensor(np.full(1, indices.size, starts.dtype))]) < starts)
     bags = where((bags < 0) | decreases, starts.size, bags)
     total = TakeGradient(0, (starts.size, weight.shape[1]))(rows, bags)

@@ -1,8 +1,8 @@
 """Indexing and assignment with indices and masks, such as ``x[mask]`` and ``x[rows, columns] = v``.
 
-The number of elements that a mask selects depends on the values of the mask. It is computed from the inputs, and a
-separate plan is kept for each number. Indices along several axes are converted to one index into the merged axes. At
-run time, each index is checked against the length of its own axis.
+The number of elements that a mask selects depends on the mask's values. It is computed from the inputs, and a separate
+plan is kept for each such number. Indices along several axes are converted to one index into the merged axes, and each
+is checked against the length of its own axis at run time.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from explorer.ops.reduction.sorting import argsort, cumsum
 
 
 def _selected(op: OperatorContext, mask: Expr) -> Expr:
-    """Return the indices into the flattened mask of the elements that are True: (count,) int64."""
+    """Return the flat indices of the True elements of ``mask``: (count,) int64."""
     count = op.ask("the number of elements that the mask selects", [mask], _count, mask.size)
     assert isinstance(count, int)
     # a stable sort of the negated mask puts the selected elements first, in their order
@@ -49,7 +49,7 @@ def _count(arrays: Any) -> int:
 
 
 def _coordinates(op: OperatorContext, mask: Expr) -> list[Expr]:
-    """Return the indices of the elements that are True in ``mask``, as one vector for each axis."""
+    """Return the indices of the True elements of ``mask``, as one vector for each axis."""
     flat = _selected(op, mask)
     return [flat // math.prod(mask.shape[axis + 1 :]) % size for axis, size in enumerate(mask.shape)]
 
@@ -60,7 +60,7 @@ def _nonzero(x: Expr) -> Expr:
 
 @file_operator("torch.nonzero", "Tensor.nonzero", "aten::nonzero", "aten::argwhere")
 def nonzero(op: OperatorContext, input: Expr, *, as_tuple: Literal[False] = False) -> Expr:
-    """Return the indices of the elements that are not 0, one row for each element: (count, axes)."""
+    """Return the indices of the nonzero elements, one row for each: (count, axes)."""
     if not input.ndim:
         raise OperandError(f"an operand {input.type}", rule="the operand must have at least one axis")
     return stack(_coordinates(op, _nonzero(input)), 1)
@@ -81,7 +81,7 @@ def where_(
 
 @file_operator("torch.gather", "Tensor.gather", "aten::gather")
 def gather(input: Expr, dim: int, index: Expr, sparse_grad: Unused) -> Expr:
-    """Return the elements of ``input`` whose index along ``dim`` is in ``index``, at the same position elsewhere."""
+    """Return, for each element of ``index``, the element of ``input`` at this index along ``dim``."""
     if index.ndim != input.ndim:
         raise OperandError(f"index {index.type} into {input.type}", rule="both must have the same number of axes")
     axis = normalize_axis(dim, input.ndim, "gather")
@@ -174,14 +174,14 @@ def index(op: OperatorContext, input: Expr, expr: Value) -> Expr:
 def index_put(
     op: OperatorContext, input: Expr, indices: Value, values: Expr | Number, accumulate: bool = False
 ) -> Expr:
-    """Return ``input`` with ``values`` at the indices; with ``accumulate``, the values are added."""
+    """Return ``input`` with ``values`` at the indices, or with ``values`` added if ``accumulate`` is True."""
     values = cast(values, input.dtype) if isinstance(values, Expr) else full((), values, input.dtype)
     items = indices if isinstance(indices, tuple) else (indices,)
     mask = _indices(items[0]) if len(items) == 1 else None
     if mask is not None and _is_mask(mask, input) and not values.ndim and not accumulate:
         return where(reshape(mask, (*mask.shape, *[1] * (input.ndim - mask.ndim))), values, input)
     claim_constant("indices of elements", input.size)
-    # flat indices of the elements that the indices select
+    # flat indices of the selected elements
     flat_indices = _part(op, tensor(np.arange(input.size).reshape(input.shape)), indices)
     if broadcast_shapes(values.shape, flat_indices.shape) != flat_indices.shape:
         raise OperandError(
@@ -198,7 +198,7 @@ def _is_mask(index: Expr, x: Expr) -> bool:
 
 
 def _part(op: OperatorContext, x: Expr, expression: Any) -> Expr:
-    """Return the elements of x at ``expression``: for each axis None (the whole axis), integers or a mask."""
+    """Return the part of x that ``expression`` selects: for each axis None (the whole axis), integers or a mask."""
     items = expression if isinstance(expression, tuple) else (expression,)
     if items and all(type(item) is int for item in items):
         items = (items,)
@@ -229,7 +229,7 @@ def _part(op: OperatorContext, x: Expr, expression: Any) -> Expr:
 
 
 def _indices(item: Any) -> Expr | None:
-    """Return integers or a mask (in torch also uint8) as an expression; return None for any other item."""
+    """Return integers or a mask (uint8 in older torch) as an expression; return None for any other item."""
     if isinstance(item, tuple) and all(type(number) is int and abs(number) < 2**63 for number in item):
         return tensor(np.array(item, np.int64))
     if isinstance(item, Expr) and item.dtype == np.uint8:

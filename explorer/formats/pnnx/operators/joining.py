@@ -38,7 +38,7 @@ def _register_joined(name: str, rank: int, axis: int) -> None:
     @file_operator(f"aten::{name}", f"torch.{name}")
     def joined(*tensors: Expr) -> Expr:
         parts = [_at_least(x, rank) for x in promoted(tensors)]
-        # hstack concatenates vectors to one vector
+        # hstack concatenates vectors into one vector
         return concatenate(parts, 0 if name == "hstack" and parts[0].ndim == 1 else axis)
 
     joined.__doc__ = f"Concatenate tensors of at least {rank} axes along axis {axis}."
@@ -50,7 +50,7 @@ for _name, _rank, _axis in (("hstack", 1, 1), ("vstack", 2, 0), ("dstack", 3, 2)
 
 @file_operator("aten::column_stack", "torch.column_stack")
 def column_stack(*tensors: Expr) -> Expr:
-    """Concatenate along the second axis; vectors are columns."""
+    """Concatenate along the second axis; vectors become columns."""
     return concatenate([reshape(x, (x.size, 1)) if x.ndim < 2 else x for x in promoted(tensors)], 1)
 
 

@@ -180,7 +180,7 @@ def multi_dot(*matrices: Expr) -> Expr:
 
 @file_operator("aten::linalg_matrix_power", "torch.linalg.matrix_power", "aten::matrix_power")
 def matrix_power(input: Annotated[Expr, Names("input", "A")], n: int) -> Expr:
-    """Return the n-th power of square matrices; if n is negative, the power of their inverses."""
+    """Return the n-th power of square matrices; a negative n gives powers of their inverses."""
     if input.ndim < 2 or input.shape[-1] != input.shape[-2]:
         raise OperandError(f"an operand {input.type}", rule="the operand must consist of square matrices")
     if n == 0:

@@ -75,7 +75,7 @@ def unflatten(input: Expr, dim: int, sizes: Annotated[Ints, Names("sizes", "unfl
     "F.feature_alpha_dropout",
 )
 def identity(input: Expr, *, training: Literal[False] = False, p: Unused, inplace: InPlace) -> Expr:
-    """Return the operand itself: files contain nets in evaluation mode, in which dropout does nothing."""
+    """Return the operand itself, since files contain nets in evaluation mode, in which dropout does nothing."""
     return input
 
 

@@ -30,8 +30,8 @@ def _affine(
 ) -> tuple[Expr | None, Expr | None]:
     """Return a module's scale and shift; raise OperandError if their presence contradicts ``flag``.
 
-    If ``flag`` is True, the scale must be present, and if ``shifted`` is True, the shift must also be present. If
-    ``flag`` is False, both must be absent. If it is None, no error is raised.
+    If ``flag`` is True, the scale must be present, and so must the shift if ``shifted`` is True. If ``flag`` is False,
+    both must be absent. If ``flag`` is None, nothing is checked.
     """
     missing = "weight" if weight is None else "bias" if bias is None and shifted else None
     if flag and missing:
@@ -72,8 +72,8 @@ def batch_norm_(
     eps: float = 1e-5,
     statistics: Statistics,
 ) -> Expr:
-    """Normalize with the stored mean and variance or, if they are not stored, with those of the input."""
-    # pnnx writes modules with track_running_stats=False as this function; they always use the input's statistics
+    """Normalize with the stored mean and variance, or with the input's if none are stored."""
+    # pnnx writes modules with track_running_stats=False, which always use the input's statistics, as this function
     axes = (0, *range(2, input.ndim))
     is_stored = running_mean is not None and running_var is not None
     wide = input if is_stored else cast(input, accumulator_dtype(input.dtype))
@@ -140,10 +140,7 @@ def instance_norm_module(
     track_running_stats: bool = False,
     statistics: Statistics,
 ) -> Expr:
-    """Normalize each channel of each sample.
-
-    If ``track_running_stats`` is True, use the stored mean and variance instead.
-    """
+    """Normalize each channel of each sample, with the stored statistics if ``track_running_stats`` is True."""
     scale, shift = _affine(affine, weight, bias)
     if not track_running_stats:
         return instance_norm(_with_channels(input), scale, shift, epsilon=eps)
@@ -185,5 +182,5 @@ def local_response_norm_(input: Expr, *, size: int, alpha: float = 1e-4, beta: f
 
 @file_operator("F.normalize")
 def normalize_(input: Expr, *, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Expr:
-    """Divide by the p-norm along the axis ``dim``; norms below ``eps`` are replaced by ``eps``."""
+    """Divide by the p-norm along the axis ``dim``; norms below ``eps`` are replaced with ``eps``."""
     return normalize(input, p, dim, eps)

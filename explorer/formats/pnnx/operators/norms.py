@@ -64,7 +64,7 @@ def matrix_norm(
 ) -> Expr:
     """Return norms of matrices along two axes.
 
-    ``ord`` is fro, 1 (the largest sum of a column), inf (the largest sum of a row), or −1 and −inf (the smallest sums).
+    ``ord`` is fro, 1 (the largest column sum), inf (the largest row sum), or −1 or −inf (the smallest sums).
     """
     axes = [normalize_axis(axis, input.ndim, "matrix_norm") for axis in dim]
     size: Any = _INFINITE.get(ord, ord) if isinstance(ord, str) else ord
@@ -76,7 +76,7 @@ def matrix_norm(
         )
     if size == "fro":
         return vector_norm(input, 2, tuple(axes), keepdim)
-    # sums of columns for 1, sums of rows for ∞
+    # column sums for 1, row sums for ∞
     summed, other = axes if abs(size) == 1 else axes[::-1]
     result = (max if size > 0 else min)(sum(absolute(input), summed, True), other, True)
     return result if keepdim else squeeze(result, (summed, other))

@@ -113,7 +113,7 @@ Cuts = Annotated[int | Ints, Names("sections", "indices")]
 
 @file_operator("torch.tensor_split", "Tensor.tensor_split", "aten::tensor_split")
 def tensor_split(input: Expr, indices: Cuts, dim: int = 0) -> tuple[Expr, ...]:
-    """Split the axis ``dim`` at the given indices, or into a number of parts whose lengths differ by at most one."""
+    """Split the axis ``dim`` at the given indices, or into a given number of parts of (almost) equal length."""
     axis = normalize_axis(dim, input.ndim, "tensor_split")
     if isinstance(indices, tuple):
         ends = [*indices, input.shape[axis]]
@@ -194,7 +194,8 @@ def _replaced(x: Expr, source: Expr, axis: int, indices: range) -> Expr:
         )
     length = x.shape[axis]
     claim_constant("the order of the parts", length)
-    # This gather from the concatenation of both tensors has a gradient. The indices of the new parts begin after x.
+    # Gathering from the concatenation of both tensors is differentiable. The indices of ``source`` follow those of
+    # ``x``.
     order = np.arange(length)
     order[indices.start : indices.stop : indices.step] = np.arange(length, length + len(indices))
     return take(concatenate((x, source), axis), order, axis)

@@ -24,10 +24,7 @@ from explorer.ops.reduction.statistics import std, var
 
 
 def added_as(x: Expr, dtype: str | None = None) -> np.dtype[Any]:
-    """Return the dtype in which elements of ``x`` are added.
-
-    It is ``dtype`` if given. Otherwise it is int64 for integers, and the operand's dtype for all other operands.
-    """
+    """Return the dtype of a sum: ``dtype`` if given, else int64 for integers, else the dtype of ``x``."""
     return as_dtype(dtype, x.dtype if x.dtype.kind in "fc" else np.int64)
 
 
@@ -74,10 +71,7 @@ Correction = Annotated[float | bool | None, Names("unbiased", "correction")]
 def _spread_arguments(
     dim: Ints | bool | None, correction: float | bool | None, keepdim: bool
 ) -> tuple[Ints | None, int, bool]:
-    """Return the axes, the correction and keepdim of a variance.
-
-    In the signature (x, unbiased), ``dim`` contains the correction.
-    """
+    """Return a variance's axes, correction and keepdim; in the signature (x, unbiased), ``dim`` is the correction."""
     axes, correction = (None, dim) if isinstance(dim, bool) else (dim or None, correction)
     correction = 1 if correction is None else correction
     if correction % 1:
@@ -110,14 +104,14 @@ _register_spread(std, "std")
 
 @file_operator("aten::nansum", "torch.nansum")
 def nansum(input: Expr, dim: Ints | None = None, keepdim: bool = False, dtype: str | None = None) -> Expr:
-    """Return the sum over the axes ``dim`` of all elements except NaN."""
+    """Sum all elements except NaN over the axes ``dim``."""
     wide = added_as(input, dtype)
     return cast(sum(cast(where(input != input, 0, input), wide), dim or None, keepdim), wide)
 
 
 @file_operator("aten::nanmean", "torch.nanmean")
 def nanmean(input: Expr, dim: Ints | None = None, keepdim: bool = False, dtype: str | None = None) -> Expr:
-    """Return the mean over the axes ``dim`` of all elements except NaN."""
+    """Average all elements except NaN over the axes ``dim``."""
     return _nanmean(in_dtype(input, dtype), dim or None, keepdim)
 
 
@@ -136,7 +130,7 @@ def aminmax(input: Expr, dim: Ints | None = None, keepdim: bool = False) -> tupl
 
 @file_operator("aten::count_nonzero")
 def count_nonzero(input: Expr, dim: Ints | None = None) -> Expr:
-    """Return the number of elements over the axes ``dim`` that are not 0."""
+    """Count the nonzero elements over the axes ``dim``."""
     return sum(cast(input != 0, np.dtype(np.int64)), dim or None)
 
 

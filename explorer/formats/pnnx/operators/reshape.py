@@ -1,7 +1,7 @@
 """Operators that change shapes and axes, and select, join or split parts.
 
-Sizes follow torch: −1 is the remaining size, and negative axes count from the end. Sizes that pnnx writes as
-expressions (``size(@0,1)``) are evaluated before a builder is called.
+As in torch, a size of −1 is inferred, and negative axes count from the end. Sizes that pnnx writes as expressions
+(``size(@0,1)``) are evaluated before a builder is called.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def narrow(input: Expr, dim: int, start: int, length: int) -> Expr:
 
 @dataclass(frozen=True)
 class Part:
-    """A range or an index of one axis, or ranges and indices of several axes. Ends beyond an axis are clamped."""
+    """Range or index of one axis, or ranges and indices of several axes. Range ends are clamped to the axis."""
 
     dim: int = 0
     start: int | None = None
@@ -141,7 +141,7 @@ class Part:
         """Return the NumPy index of this part of ``x``; raise OperandError if the ranges do not match the axes."""
         if self.dims is None:
             axis = normalize_axis(self.dim, x.ndim, "slice")
-            # if a file contains an index, it also contains an empty range, start=0 end=0 step=0
+            # files with an index also contain an empty range, start=0 end=0 step=0
             item = slice(self.start, self.end, self.step) if self.select is None else self.select
             return (*[slice(None)] * axis, item)
         axes = [normalize_axis(axis, x.ndim, "slice") for axis in self.dims]
@@ -159,7 +159,7 @@ class Part:
 
 @file_operator("Tensor.slice", "torch.slice")
 def slice_(input: Expr, *, part: Part) -> Expr:
-    """Return the part of ``input`` that ranges or indices of axes select."""
+    """Return the part of ``input`` that is selected by a range or an index for each axis."""
     return input[part.index(input)]
 
 

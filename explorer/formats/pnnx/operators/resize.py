@@ -1,8 +1,8 @@
-"""Resizing of images by interpolation, and rearrangement of channels as pixels.
+"""Image resizing by interpolation, and rearrangement of channels into pixels.
 
-Frameworks differ in how they map the coordinates of the result to coordinates of the image. torch's mapping is passed
-to ``resize`` as its method, coordinates and steps. As in torch, steps are in single precision: if a coordinate is close
-to a half, a difference in the last digit of the step selects another pixel.
+Frameworks map result coordinates to image coordinates in different ways. torch's mapping is passed to ``resize`` as its
+method, coordinates and steps. Steps are in single precision as in torch, since the last digit of a step may decide
+which pixel is nearest.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from explorer.ops.manipulation.rearrange import channel_shuffle, pixel_shuffle, 
 from explorer.ops.nn.resize import resize
 
 _NEAREST = {"nearest": ("floor", "asymmetric"), "nearest-exact": ("round_prefer_ceil", "half_pixel")}
-"""mode → rounding and coordinates; torch's nearest uses ⌊i · step⌋, half a pixel off, and nearest-exact is centred"""
+"""mode → rounding and coordinates; torch's nearest is ⌊i · step⌋, off by half a pixel, and nearest-exact is centred"""
 _Factors = tuple[float, ...]
 
 
@@ -49,7 +49,7 @@ def interpolate(
 
 @file_operator("F.upsample_nearest", "nn.UpsamplingNearest2d")
 def upsample_nearest(input: Expr, *, size: Ints | None = None, scale_factor: _Factors | None = None) -> Expr:
-    """Resize images to ``size``, or by ``scale_factor``, with nearest pixels."""
+    """Resize images to ``size``, or by ``scale_factor``, with nearest-neighbour interpolation."""
     return interpolate(input, size=size, scale_factor=scale_factor)
 
 
@@ -60,10 +60,7 @@ def upsample_bilinear(input: Expr, *, size: Ints | None = None, scale_factor: _F
 
 
 def _target(old: Shape, size: Ints | None, factors: _Factors | None, recomputed: bool) -> tuple[Shape, _Factors]:
-    """Return the new length of each axis, and the step in the old image for each step in the new image.
-
-    Steps are in single precision.
-    """
+    """Return the new length of each axis, and the float32 distance in old pixels between two new pixels."""
     if size is not None:
         lengths = each_axis("size", size, len(old))
         return lengths, _ratios(old, lengths)
@@ -83,17 +80,17 @@ def _ratios(old: Shape, new: Shape) -> _Factors:
 
 @file_operator("nn.PixelShuffle", "F.pixel_shuffle")
 def pixel_shuffle_(input: Expr, *, upscale_factor: int) -> Expr:
-    """Move channels to squares of ``upscale_factor`` × ``upscale_factor`` pixels."""
+    """Rearrange channels into squares of ``upscale_factor`` × ``upscale_factor`` pixels."""
     return pixel_shuffle(input, upscale_factor)
 
 
 @file_operator("nn.PixelUnshuffle", "F.pixel_unshuffle")
 def pixel_unshuffle_(input: Expr, *, downscale_factor: int) -> Expr:
-    """Move squares of ``downscale_factor`` × ``downscale_factor`` pixels to channels."""
+    """Rearrange squares of ``downscale_factor`` × ``downscale_factor`` pixels into channels."""
     return pixel_unshuffle(input, downscale_factor)
 
 
 @file_operator("nn.ChannelShuffle", "F.channel_shuffle", "aten::channel_shuffle")
 def channel_shuffle_(input: Expr, groups: int) -> Expr:
-    """Interleave the channels of ``groups`` groups."""
+    """Divide the channels into ``groups`` groups and interleave the groups."""
     return channel_shuffle(input, groups)

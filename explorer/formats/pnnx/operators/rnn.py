@@ -49,7 +49,7 @@ def lstm(
     proj_size: int = 0,
     options: Options,
 ) -> Results:
-    """Run a long short-term memory; return the sequence, then the last states of all layers."""
+    """Run an LSTM; return the output sequence, then the final states of all layers."""
     if not 0 <= proj_size < options.hidden_size:
         raise OperandError(
             f"proj_size={proj_size} with hidden_size={options.hidden_size}",
@@ -64,7 +64,7 @@ def lstm(
 def gru(
     op: OperatorContext, input: Expr, h_0: Expr | None = None, *, proj_size: Literal[0] = 0, options: Options
 ) -> Results:
-    """Run gated recurrent units; return the sequence, then the last states of all layers."""
+    """Run gated recurrent units; return the output sequence, then the final states of all layers."""
     return _run(op, input, (h_0,), options, "gru", "gru", gates=3)
 
 
@@ -78,7 +78,7 @@ def rnn(
     proj_size: Literal[0] = 0,
     options: Options,
 ) -> Results:
-    """Run an Elman network with tanh or relu; return the sequence, then the last states of all layers."""
+    """Run an Elman network with tanh or relu; return the output sequence, then the final states of all layers."""
     return _run(op, input, (h_0,), options, "rnn" if nonlinearity == "tanh" else "relu rnn", "rnn", gates=1)
 
 
@@ -134,7 +134,7 @@ def _run(
 
 
 def _check_result(possible: tuple[str, ...], *, is_single: bool) -> None:
-    """Raise OperandError if the only result may be a state; if there is a single step, h_n equals the sequence."""
+    """Raise OperandError if the only result may be a state, except for a single step, where h_n equals the output."""
     if possible and not (is_single and "c_n" not in possible):
         raise OperandError(
             f"one result, which may be {' or '.join(possible)}: they have the same shape",
@@ -147,7 +147,7 @@ def _check_result(possible: tuple[str, ...], *, is_single: bool) -> None:
 def _projected(
     parts: tuple[Expr, Expr, Expr | None], projection: Expr, start: tuple[Expr, ...], axis: int, backwards: bool
 ) -> tuple[Expr, tuple[Expr, ...]]:
-    """Run an LSTM and project its output to fewer features; return the sequence and the last states."""
+    """Run an LSTM and project its output to fewer features; return the output sequence and the final states."""
     projected_input, weights, bias = parts
 
     def step(state: list[Expr], elements: list[Expr]) -> tuple[list[Expr], list[Expr]]:

@@ -11,7 +11,7 @@ from explorer.net.operators.signature import Ints
 from explorer.ops.nn.sampling import affine_grid as affine
 from explorer.ops.nn.sampling import grid_sample as sample
 
-# modes and paddings, which are numbers at level 0 → names in explorer's operations
+# mode and padding numbers, as written at level 0 → names in explorer's operations
 _METHODS = {"bilinear": "linear", 0: "linear", "nearest": "nearest", 1: "nearest", "bicubic": "cubic", 2: "cubic"}
 _PADDINGS = {0: "zeros", 1: "border", 2: "reflection"}
 

@@ -30,7 +30,7 @@ Source = Annotated[Expr | Number, Names("src", "value")]
 
 
 def _source(source: Expr | Number, index: Expr, x: Expr) -> Expr:
-    """Return one element of ``source`` for each index: a tensor cut to the shape of ``index``, or one number."""
+    """Return one source element for each index: a tensor cropped to the shape of ``index``, or a repeated number."""
     values = source if isinstance(source, Expr) else full((), source, x.dtype)
     if values.shape and (
         values.ndim != index.ndim or any(n > s for n, s in zip(index.shape, values.shape, strict=True))
@@ -47,7 +47,7 @@ def _source(source: Expr | Number, index: Expr, x: Expr) -> Expr:
 def scatter(input: Expr, dim: int, index: Expr, src: Source, reduce: None = None) -> Expr:
     """Write the elements of ``src`` to the indices ``index`` along ``dim``.
 
-    If an index is repeated, the last element remains.
+    If an index is repeated, the last element is kept.
     """
     return put_along_axis(input, index, _source(src, index, input), normalize_axis(dim, input.ndim, "scatter"))
 
@@ -69,7 +69,7 @@ def scatter_reduce(
 ) -> Expr:
     """Reduce the elements of ``src`` for each index to their sum, product, mean or extreme.
 
-    With ``include_self``, the reduction includes the element of ``input``.
+    If ``include_self`` is True, the reduction includes the element of ``input``.
     """
     axis, source = normalize_axis(dim, input.ndim, "scatter_reduce"), _source(src, index, input)
     if reduce in ("amax", "amin"):
@@ -94,7 +94,7 @@ def scatter_reduce(
 
 
 def _products(x: Expr, axis: int, indices: Expr, source: Expr) -> Expr:
-    """Return for each element of x the product of the elements of ``source`` with its position as index."""
+    """Return, for each position in x, the product of the elements of ``source`` with this index."""
     length = x.shape[axis]
     claim_constant("indices of products", length)
     positions = tensor(np.arange(length).reshape(length, 1, *[1] * (x.ndim - axis - 1)))

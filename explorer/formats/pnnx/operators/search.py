@@ -63,11 +63,11 @@ def bucketize(input: Expr, boundaries: Expr, out_int32: bool = False, right: boo
 def _positions(rows: Expr, elements: Expr, right: bool, out_int32: bool) -> Expr:
     """Return the number of boundaries in ``rows`` below each element; NaN is above all numbers.
 
-    With ``right``, boundaries equal to the element are also counted.
+    If ``right`` is True, boundaries equal to the element are also counted.
     """
     length, axis = rows.shape[-1], elements.ndim - 1
     position = full(elements.shape, 0, np.int64)
-    # Binary search: each step is half of the previous step. A step is made if it reaches a boundary below the element.
+    # Binary search: step lengths are halved, and a step is taken if it ends at a boundary below the element.
     for bit in reversed(range(length.bit_length())):
         reached = position + 2**bit
         index = where(reached > length, length, reached) - 1
@@ -87,7 +87,7 @@ def isin(elements: Expr, test_elements: Expr, assume_unique: Unused, invert: boo
 
 @file_operator("aten::bincount")
 def bincount(op: OperatorContext, input: Expr, weights: None = None, minlength: int = 0) -> Expr:
-    """Count how often each integer from 0 to the largest integer occurs."""
+    """Count the occurrences of each integer from 0 to the maximum."""
     if input.ndim != 1 or input.dtype.kind not in "iu" or minlength < 0:
         raise OperandError(
             f"an operand {input.type}, minlength={minlength}",
@@ -103,6 +103,6 @@ def bincount(op: OperatorContext, input: Expr, weights: None = None, minlength: 
 
 
 def _ends(arrays: Any) -> tuple[int, int]:
-    """Return the smallest and the largest number, or 0 and −1 for an empty array."""
+    """Return the minimum and maximum, or 0 and −1 for an empty array."""
     (x,) = arrays
     return (int(x.min()), int(x.max())) if x.size else (0, -1)

@@ -75,7 +75,7 @@ def _with_index(x: Expr, index: Expr, axis: int, keep: bool) -> tuple[Expr, Expr
 
 @file_operator("torch.topk", "Tensor.topk", "aten::topk")
 def topk_(input: Expr, k: int, dim: int = -1, largest: bool = True, sorted: Unused = None) -> tuple[Expr, Expr]:
-    """Return the k largest or smallest elements along the axis ``dim`` in order, and their indices."""
+    """Return the k largest or smallest elements along the axis ``dim`` in sorted order, and their indices."""
     return topk(input, k, dim, largest)
 
 

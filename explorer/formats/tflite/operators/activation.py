@@ -60,12 +60,12 @@ _MAX_LENGTH = 1 << 16
 
 
 def apply_activation(y: Expr, activation: Activation) -> Expr:
-    """Return ``activation`` of ``y``, recorded as a separate operation."""
+    """Apply ``activation`` to ``y`` as a separate operation."""
     return _FUSED[activation](y)
 
 
 def check_float(name: str, x: Expr) -> Expr:
-    """Return ``x``, an operand with the given name; raise OperandError if its dtype is not floating."""
+    """Return the operand ``x``; raise OperandError with its name if its dtype is not floating."""
     if x.dtype.kind != "f":
         raise OperandError(f"{name} is {x.type}", rule=f"{name} must have a floating dtype")
     return x
@@ -86,7 +86,7 @@ for _type, _records in (_RECTIFIERS | _SMOOTH).items():
 
 
 def _quantized_rectifier(op: OperatorContext, x: Expr) -> Expr:
-    """Return a rectifier of quantised ``x``, in the scale of the result."""
+    """Apply a rectifier to quantised ``x``, and convert it to the scale of the result."""
     check_dtypes(op, wide=op.definition.type in ("RELU", "RELU6"), input=x)
     scale, zero = scale_and_zero_point(op, "input")
     with np.errstate(over="ignore"):
@@ -125,7 +125,7 @@ def prelu(op: OperatorContext, input: Expr, alpha: Expr) -> Expr:
 
 
 def _piecewise(op: OperatorContext, x: Expr, above: Expr, below: Expr, slope: np.float32) -> Expr:
-    """Return ``above`` where it is not negative, else ``below`` · ``slope``, both in the scale of the result."""
+    """Return ``above`` where it is not negative, else ``below`` · ``slope``, in the scale of the result."""
     scale, (own_scale, own_zero) = scale_and_zero_point(op, "input")[0], scale_and_zero_point(op, "output")
     with np.errstate(over="ignore"):
         factors = scale / own_scale, scale * slope / own_scale
@@ -134,7 +134,7 @@ def _piecewise(op: OperatorContext, x: Expr, above: Expr, below: Expr, slope: np
 
 @operator("GELU", quantized=True)
 def gelu_(op: OperatorContext, input: Expr, *, approximate: bool = False) -> Expr:
-    """Return x · Φ(x) of ``input``, with the normal distribution Φ; ``approximate`` selects a tanh formula for Φ."""
+    """Return x · Φ(x), where Φ is the normal distribution function; ``approximate`` selects a tanh formula for Φ."""
     if is_quantized(op, "input"):
         return look_up(op, input, "GELU by tanh" if approximate else "GELU")
     return gelu(check_float("input", input), approximate)
@@ -160,7 +160,7 @@ def softmax_(op: OperatorContext, input: Expr, *, beta: float = 1.0) -> Expr:
 def _softmax_of_16_bits(op: OperatorContext, x: Expr, beta: float) -> Expr:
     """Return the softmax of 16-bit ``x`` in steps of 1/32768.
 
-    Exponentials, and the reciprocal of their sum, are interpolated between table elements.
+    Exponentials and the reciprocal of their sum are interpolated between table elements.
     """
     check_dtypes(op, wide=True, input=x)
     check_result(op, 32768, 0)
@@ -176,7 +176,7 @@ def _softmax_of_16_bits(op: OperatorContext, x: Expr, beta: float) -> Expr:
     position = clip(steps + 32767, -32768, 32767)
     exponentials = cast(interpolate(interpolation_table(np.exp, 10 / 65535, 32767, 2 / 65535, 0), position), INT64)
     total = sum(exponentials, -1, keepdims=True)
-    # The number of leading zeros of the total in 31 bits.
+    # number of leading zeros of the total in 31 bits
     room = 31 - sum(cast(total >= tensor(np.int64(1) << np.arange(31)), INT64), -1, keepdims=True)
     rest = shift(function("left_shift")(total, room) - (1 << 30) + (1 << 13), 14) - 32768
     table = interpolation_table(lambda value: 1 / (1 + value), 1 / 65535, -32768, 2 / 65535, 0)

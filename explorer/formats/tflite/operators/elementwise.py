@@ -1,8 +1,8 @@
 """Elementwise functions, arithmetic and comparisons with broadcasting, and casts.
 
 Quantised operands are computed as in TensorFlow Lite's kernels. The operands of a sum are first converted to a common
-finer scale. A quotient is computed as a product with the reciprocal of the divisor, which is looked up in a table. The
-zero points of 16-bit operands are 0.
+finer scale. A quotient is computed by multiplying with the divisor's reciprocal from a table. The zero points of 16-bit
+operands are 0.
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ _FINER_SQUARE = 7
 _FINER_COMPARISON = 8
 """number of bits by which operands are finer in comparisons"""
 _LOG_TOLERANCE = 1e-3
-"""maximum distance from an integer that the logarithm of a power-of-two scale may have"""
+"""maximum deviation from an integer of the logarithm of a power-of-two scale"""
 _MAX_SHIFT = 31
 """maximum number of bits by which a 16-bit operand is shifted"""
 _MAX_SCALE = 1 << 14
-"""smallest scale at which finer operands do not fit in 31 bits"""
+"""scale from which on finer operands do not fit in 31 bits"""
 
 
 def _register_unary(type: str, records: str) -> None:
@@ -86,12 +86,12 @@ for _type, _records in names_in("tflite", UNARY).items():
 
 @operator("SQRT", quantized=True)
 def square_root(op: OperatorContext, input: Expr) -> Expr:
-    """Return the square roots of ``input``; for quantised operands, they are truncated to integers."""
+    """Return the square roots of ``input``, truncated to integers for quantised operands."""
     if not is_quantized(op, "input"):
         return base.cast(sqrt(input), input.dtype)
     check_dtypes(op, wide=True, signed=True, input=input)
     (scale, zero), (own_scale, own_zero) = scale_and_zero_point(op, "input"), scale_and_zero_point(op, "output")
-    # The interpreter rejects negative numbers. Here the result is the smallest integer.
+    # the interpreter rejects negative numbers; here, the result is the smallest integer
     number = base.cast(input, INT64) - zero
     root = sqrt(base.cast(maximum(number, 0), np.dtype(np.float32)) * scale) / own_scale
     return where(number < 0, np.iinfo(input.dtype).min, saturated_cast(trunc(root) + own_zero, input.dtype))
@@ -99,7 +99,7 @@ def square_root(op: OperatorContext, input: Expr) -> Expr:
 
 @operator("NEG", quantized=True)
 def negative(op: OperatorContext, input: Expr) -> Expr:
-    """Return −``input``; quantised integers are negated, except the smallest integer, which is unchanged."""
+    """Return −``input``; for quantised operands, the smallest integer is unchanged."""
     if not is_quantized(op, "input"):
         return -input
     check_dtypes(op, wide=True, signed=True, input=input)
@@ -246,7 +246,7 @@ def _shifted(x: Expr, y: Expr, exponents: list[int]) -> tuple[Expr, Expr]:
 
 
 def _in_finer_scale(op: OperatorContext, x: Expr, y: Expr, bits: int) -> tuple[np.float64, list[Expr]]:
-    """Return twice the larger scale of x and y, and both operands in a scale that is finer than this by ``bits``."""
+    """Return twice the larger scale of x and y, and both operands in a scale that is finer by ``bits`` bits."""
     ends = [scale_and_zero_point(op, name) for name in ("x", "y")]
     twice = 2 * _FLOAT64(max(scale for scale, _ in ends))
     terms = [
@@ -264,7 +264,7 @@ def multiply(op: OperatorContext, x: Expr, y: Expr, *, fused_activation_function
         return apply_activation(x * y, fused_activation_function)
     check_dtypes(op, wide=True, x=x, y=y)
     (scale, zero), (other_scale, other_zero) = scale_and_zero_point(op, "x"), scale_and_zero_point(op, "y")
-    # In single precision, as in the interpreter.
+    # in single precision, as in the interpreter
     with np.errstate(over="ignore"):
         factor = np.array(_FLOAT64(scale * other_scale / scale_and_zero_point(op, "output")[0]))
     total = (base.cast(x, INT64) - zero) * (base.cast(y, INT64) - other_zero)
@@ -301,7 +301,7 @@ def divide(op: OperatorContext, x: Expr, y: Expr, *, fused_activation_function: 
     number, divisor = base.cast(x, INT64) - zero, base.cast(y, INT64) - other_zero
     sizes, bits = reciprocals(np.arange(1, 1 << (9 if x.dtype.itemsize == 1 else 16)))
     position = clip(absolute(divisor) - 1, 0, len(sizes) - 1)
-    # The dividend is shifted to 31 bits.
+    # the dividend is shifted to 31 bits
     room = _leading_bits(number, zero, x.dtype)
     inverse = sign(divisor) * take(tensor(sizes, name="reciprocals"), position, 0)
     shift, mask = function("right_shift"), function("bitwise_and")

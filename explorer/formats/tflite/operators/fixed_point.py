@@ -1,7 +1,7 @@
 """Fixed-point arithmetic on arrays: 32-bit products and reciprocals of fractions.
 
-TensorFlow Lite's quantised kernels use fixed-point arithmetic instead of floats. Here it computes look-up tables. The
-expressions in integer_arithmetic.py round in the same way.
+TensorFlow Lite's quantised kernels use fixed-point arithmetic instead of floats. These functions compute look-up
+tables. The expressions in integer_arithmetic.py round in the same way.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def rounded_shift(x: Array, bits: Array | int) -> Numbers:
 def scaled_product(x: Array, multiplier: Array | int, shift: Array | int) -> Numbers:
     """Return ``x`` · ``multiplier`` · 2^(shift − 31), rounded after the product and after a shift to the right."""
     left, right = np.maximum(shift, 0), np.maximum(-np.asarray(shift), 0)
-    maximum = np.int64(1) << (BITS - left)  # for larger numbers, the product exceeds the limits of any result
+    maximum = np.int64(1) << (BITS - left)  # products of larger numbers exceed the limits of any result
     return rounded_shift(high_product(np.clip(x, -maximum, maximum) << left, multiplier), right)
 
 
@@ -46,7 +46,7 @@ def reciprocals(x: Numbers) -> tuple[Numbers, Numbers]:
     # 1 + rest is x, scaled to [1, 2).
     rest = (x << (BITS + 1 - bits)) - (1 << BITS)
     half = _halved(rest + _MOST)
-    # Newton's iterations for 1 / half, starting from the best linear approximation.
+    # Newton iterations for 1 / half, starting from the best linear approximation.
     y = 1515870810 + high_product(half, -1010580540)
     for _ in range(3):
         y = y + saturated_shift(high_product(y, _TWO - high_product(half, y)), 2)
@@ -60,6 +60,6 @@ def _halved(x: Numbers) -> Numbers:
 
 
 def saturated_shift(x: Numbers, bits: int, within: int = BITS) -> Numbers:
-    """Return ``x`` · 2^bits, limited to the integers that have ``within`` bits and a sign."""
+    """Return ``x`` · 2^bits, clipped to integers with ``within`` bits and a sign."""
     result: Numbers = np.clip(x << bits, -(1 << within), (1 << within) - 1)
     return result

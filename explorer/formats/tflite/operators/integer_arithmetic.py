@@ -3,8 +3,8 @@
 A sum of products is an integer whose scale is the product of the operands' scales. To convert the sum to the result's
 scale, it is multiplied by a 31-bit multiplier and shifted. After a convolution, both steps round, with halves away from
 zero (gemmlowp). After a matrix product, only the combined step rounds, with halves upwards. All operations are
-recorded, so that the roundings are visible. LiteRT's faster kernels round differently: about one element in a thousand
-differs by one step.
+recorded, so the rounding is visible. LiteRT's faster kernels round differently: about one element in a thousand differs
+by one step.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _ZERO_POINTS = {
 
 
 class Quantization(NamedTuple):
-    """Mapping from an operand's integers to real numbers, with one float32 scale, or one for each channel."""
+    """Mapping from an operand's integers to real numbers, with one float32 scale, or one per channel."""
 
     scale: NDArray[np.float32]
     zero_point: NDArray[np.int64]
@@ -137,10 +137,10 @@ def requantize(
     activation: str = "NONE",
     rounding: Rounding | None = None,
 ) -> Expr:
-    """Return ``total`` · ``factors`` in the quantised integers of the result.
+    """Return ``total`` · ``factors`` as quantised integers of the result, which has the dtype of ``x``.
 
-    ``total`` contains exact integer sums. There is one factor, or one for each element of the last axis. ``x`` is the
-    operand whose dtype the result has. The default of ``rounding`` is ``rounded_twice``.
+    ``total`` contains exact integer sums. There is one factor, or one for each element of the last axis. The default of
+    ``rounding`` is ``rounded_twice``.
     """
     scale, zero = scale_and_zero_point(op, "output")
     if op.argument("output.dtype") != x.dtype.name:
@@ -153,7 +153,7 @@ def requantize(
 
 
 def result_limits(scale: np.float32, zero: int, dtype: np.dtype[Any], activation: str) -> tuple[int, int]:
-    """Return the minimum and maximum integer that a result can have after its activation."""
+    """Return the minimum and maximum integer of a result after its activation."""
     if activation not in _LIMITS:
         raise OperandError(
             f"fused_activation_function={activation!r}",
@@ -173,7 +173,7 @@ def rescale(number: Expr, factor: Any) -> Expr:
 
 
 def quantized_multipliers(factors: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return ``factors`` as 31-bit multipliers and exponents: factor = multiplier · 2^(exponent − 31).
+    """Return 31-bit multipliers and exponents with factor = multiplier · 2^(exponent − 31).
 
     Raise OperandError if a factor is NaN or too large.
     """
@@ -203,7 +203,7 @@ def rounded_once(total: Expr, multipliers: NDArray[np.int64], shifts: NDArray[np
 
 
 def rounded_wide(total: Expr, multipliers: NDArray[np.int64], shifts: NDArray[np.int64]) -> Expr:
-    """Return the same as ``rounded_once``, but with the multipliers rounded to 15 bits, as for 16-bit operands."""
+    """Round like ``rounded_once``, but with the multipliers rounded to 15 bits, as for 16-bit operands."""
     # If a factor is larger, all nonzero numbers exceed 16 bits.
     down = 15 - np.minimum(shifts, _MAX_SHIFT)
     short, more = np.minimum((multipliers + (1 << 15)) >> 16, 0x7FFF), np.maximum(1 - down, 0)
@@ -217,7 +217,7 @@ def rounded_twice(total: Expr, multipliers: NDArray[np.int64], shifts: NDArray[n
     """Return ``total`` · ``multipliers`` · 2^(shifts − 31), rounded after the product and again after the shift."""
     if shifts.max(initial=0) > 0:
         left = np.maximum(shifts, 0)
-        # Clipped numbers exceed the limits of any result, and the product then fits in 64 bits.
+        # Clipping keeps the product within 64 bits; clipped numbers exceed the limits of any result anyway.
         maximum = np.int64(1) << (_BITS - left)
         total = clip(total, -maximum, maximum) * tensor(np.int64(1) << left)
     product = total * tensor(multipliers)
@@ -235,7 +235,7 @@ def rounded_twice(total: Expr, multipliers: NDArray[np.int64], shifts: NDArray[n
 
 
 def with_dtype(dtype: np.dtype[Any], **values: Expr) -> None:
-    """Raise OperandError if one of the operands ``values``, passed by name, does not have the dtype ``dtype``."""
+    """Raise OperandError if an operand in ``values`` does not have the dtype ``dtype``."""
     for name, value in values.items():
         if value.dtype != dtype:
             raise OperandError(
@@ -245,7 +245,7 @@ def with_dtype(dtype: np.dtype[Any], **values: Expr) -> None:
 
 
 def check_dtypes(op: OperatorContext, *, wide: bool = False, signed: bool = False, **values: Expr) -> None:
-    """Raise OperandError unless all operands ``values``, passed by name, have 8 bits and the dtype of the result.
+    """Raise OperandError unless all operands in ``values`` have 8 bits and the dtype of the result.
 
     ``wide`` also allows 16 bits with zero points of 0. ``signed`` excludes uint8.
     """
@@ -278,12 +278,11 @@ def quantized_product(
     activation: str,
     rounding: Rounding | None = None,
 ) -> Expr:
-    """Return the product of ``x`` and ``weights``, plus ``bias``, in the quantised integers of the result.
+    """Return the product of ``x`` and ``weights``, plus ``bias``, as quantised integers of the result.
 
-    ``name`` is the name of the weights. Their first axis contains the filters, or the elements of the result; ``axis``
-    is the index of this axis in the file. ``product`` is called with both operands, converted exactly to floats. It
-    returns the sums, with the filters or results in the last axis. The default of ``rounding`` is the rounding for
-    convolutions.
+    ``name`` is the weights' name. Their first axis contains the filters, or the elements of the result, and has the
+    index ``axis`` in the file. ``product(x, weights)`` is called with both operands converted exactly to float64. Its
+    result has the filters or elements as the last axis. The default of ``rounding`` is the rounding of convolutions.
     """
     factors, zero = _factors(op, x, name, weights, axis)
     total = product(without_zero_point(x, scale_and_zero_point(op, "input")[1]), without_zero_point(weights, zero))
@@ -313,7 +312,7 @@ def _factors(op: OperatorContext, x: Expr, name: str, weights: Expr, axis: int) 
             rule="there must be one scale, or one for each filter or result, and zero points must be 0, except for one "
             "zero point with uint8",
         )
-    # In single precision for uint8, as in the interpreter.
+    # in single precision for uint8, as in the interpreter
     with np.errstate(over="ignore"):
         products = scale * own.scale if not is_signed else np.float64(scale) * own.scale.astype(np.float64)
     return products.astype(np.float64) / np.float64(scale_and_zero_point(op, "output")[0]), int(own.zero_point[0])
@@ -343,7 +342,7 @@ def _check_bias(op: OperatorContext, bias: Expr, name: str, x: Expr) -> None:
 
 
 def rounding_of(x: Expr) -> Rounding:
-    """Return the rounding of sums of products with ``x``; for int16, its multipliers are shorter."""
+    """Return the rounding of sums of products with ``x``, which has shorter multipliers for int16."""
     return rounded_wide if x.dtype == _INT16 else rounded_twice
 
 

@@ -29,7 +29,7 @@ from explorer.ops.linalg.matmul import matmul
 from explorer.ops.manipulation.reshape import transpose
 
 
-# asymmetric_quantize_inputs only affects float inputs with quantised weights, which are not supported.
+# asymmetric_quantize_inputs affects only float inputs with quantised weights, which are not supported.
 @operator("FULLY_CONNECTED", quantized=True)
 def fully_connected(
     op: OperatorContext,
@@ -83,7 +83,7 @@ def batch_matmul(
     adj_y: bool = False,
     asymmetric_quantize_inputs: Unused,
 ) -> Expr:
-    """Return the matrix products of the last two axes; ``adj_x`` and ``adj_y`` transpose the matrices of an operand."""
+    """Return the matrix products over the last two axes; ``adj_x`` and ``adj_y`` transpose the operands' matrices."""
     with_one_dtype(x=x, y=y)
     quantized = is_quantized(op, "x", "y")
     if min(x.ndim, y.ndim) < 2 or (x.dtype.kind != "f" and not quantized):

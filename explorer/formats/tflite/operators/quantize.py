@@ -40,7 +40,7 @@ def dequantize(op: OperatorContext, input: Expr) -> Expr:
 def quantize(op: OperatorContext, input: Expr) -> Expr:
     """Return x / scale + zero_point, with the quotient rounded to the nearest integer, halves away from zero.
 
-    The result is clipped to the limits of its dtype. NaN becomes the smallest integer.
+    Results are clipped to the limits of their dtype. NaN becomes the smallest integer.
     """
     x = input
     if has_scale(op, "input"):
@@ -62,7 +62,7 @@ def quantize(op: OperatorContext, input: Expr) -> Expr:
 
 
 def _rescaled(op: OperatorContext, x: Expr) -> Expr:
-    """Return quantised integers ``x``, converted to the scale of the result."""
+    """Convert quantised integers ``x`` to the scale of the result."""
     (scale, zero), (own_scale, own_zero) = scale_and_zero_point(op, "input"), scale_and_zero_point(op, "output")
     name = op.argument("output.dtype")
     if x.dtype.name not in _EXACT[:3] or name not in _EXACT[:3]:
@@ -95,11 +95,11 @@ def _scaled(op: OperatorContext, name: str, x: Expr) -> tuple[Expr, Expr]:
 
 @operator("DENSIFY", quantized=True)
 def densify(input: Expr) -> Expr:
-    """Return ``input`` unchanged, because a sparse tensor is already dense after reading."""
+    """Return ``input`` unchanged, because sparse tensors are already converted to dense ones when they are read."""
     return input
 
 
 @operator("CONSTANT", quantized=True)
 def constant(*, value: Expr) -> Expr:
-    """Return a constant of the file that is an output of its graph."""
+    """Return a constant that is an output of the graph."""
     return value if value.size else tensor(np.zeros(value.shape, value.dtype))

@@ -1,8 +1,8 @@
 """Smooth functions of quantised operands, computed with look-up tables as in TensorFlow Lite's kernels.
 
-The table of an 8-bit function contains all 256 results. The table of a 16-bit function contains every 128th result, and
-the results between them are interpolated linearly. The elements of this table are shifted to balance the interpolation
-error. 16-bit sigmoids have a special table with steps of 1/24.
+The table of an 8-bit function contains all 256 results. The table of a 16-bit function contains every 128th result,
+shifted to balance the interpolation error, and the results in between are interpolated linearly. 16-bit sigmoids have a
+special table with steps of 1/24.
 """
 
 from __future__ import annotations
@@ -95,8 +95,7 @@ def look_up(op: OperatorContext, x: Expr, name: str) -> Expr:
             values = np.asarray(BY_BYTES[name](numbers.astype(_FLOAT32) * scale), _FLOAT32)
             ratios = values / own_scale if name in ("LOGISTIC", "TANH") else values * (_FLOAT32(1) / own_scale)
             results = _rounded(ratios)
-    # NaN is the logarithm or root of a negative number. The interpreter rejects it; here it becomes the smallest
-    # integer.
+    # The interpreter rejects logarithms and roots of negative numbers; here, their NaN becomes the smallest integer.
     elements = np.nan_to_num(np.clip(results + own_zero, info.min, info.max), nan=info.min).astype(x.dtype)
     return take(tensor(elements, name="table"), cast(x, INT64) - int(info.min), 0)
 
@@ -135,10 +134,10 @@ def _divided(numbers: Numbers, bits: int) -> Numbers:
 def interpolation_table(
     values: Callable[[Array], Array], scale: float, zero: int, own_scale: float, own_zero: int
 ) -> Numbers:
-    """Return a table with every 128th result of a 16-bit function.
+    """Return a table with every 128th result of a 16-bit function, shifted by half of the interpolation error.
 
-    Each element is shifted by half of the interpolation error. ``values`` is the function of real numbers. ``scale``
-    and ``zero`` are the operand's scale and zero point, ``own_scale`` and ``own_zero`` the result's.
+    ``values`` is the function of real numbers. ``scale`` and ``zero`` are the operand's scale and zero point,
+    ``own_scale`` and ``own_zero`` the result's.
     """
     with np.errstate(over="ignore"):
         lower, upper = [_FLOAT32(scale) * _FLOAT32(end - zero) for end in (_SHORT.min, _SHORT.max)]
@@ -159,7 +158,7 @@ def interpolation_table(
 
 
 def interpolate(table: Numbers, number: Expr) -> Expr:
-    """Return the results for 16-bit ``number``, interpolated linearly between the elements of ``table``, as int16."""
+    """Return int16 results for 16-bit ``number``, interpolated linearly between elements of ``table``."""
     shift, elements = function("right_shift"), tensor(table, name="table")
     position, rest = shift(number, _BITS) + (len(table) >> 1), function("bitwise_and")(number, (1 << _BITS) - 1)
     start = take(elements, position, 0)
@@ -168,7 +167,7 @@ def interpolate(table: Numbers, number: Expr) -> Expr:
 
 
 def _sigmoid(x: Expr, scale: np.float32, name: str) -> Expr:
-    """Return the sigmoid or hyperbolic tangent of 16-bit ``x``, from a table of the sigmoid of positive numbers."""
+    """Return the sigmoid or hyperbolic tangent of 16-bit ``x``, from a table of sigmoids of positive numbers."""
     multiplier, left = float(scale) * 4096 * (_SIGMOID_STEPS // 8), 0
     if multiplier >= 1 << 30:
         raise OperandError(
@@ -193,7 +192,7 @@ def _sigmoid(x: Expr, scale: np.float32, name: str) -> Expr:
 
 
 def _sigmoids() -> Numbers:
-    """Return the sigmoids of 0, 1/24, … with 16 bits, shifted by half of the interpolation error. The last one is 1."""
+    """Return the 16-bit sigmoids of 0, 1/24, …, shifted by half of the interpolation error. The last one is 1."""
     values = 1 / (1 + np.exp(-np.arange(256) / _SIGMOID_STEPS))
     correction = values * (1 - values) * (2 * values - 1) / (16 * _SIGMOID_STEPS**2)
     table = np.floor((1 << 16) * (values + correction) + 0.5).astype(np.int64)

@@ -1,7 +1,7 @@
 """Reductions along axes, indices of extremes, cumulative sums, and norms.
 
-Quantised operands are computed as in TensorFlow Lite's kernels. The multiplier of a mean includes the division by the
-number of elements. A sum is computed in single precision. The reciprocal of a norm is computed with 32-bit Newton
+Quantised operands are computed as in TensorFlow Lite's kernels: the multiplier of a mean includes the division by the
+number of elements, a sum is computed in single precision, and the reciprocal of a norm is computed with 32-bit Newton
 iterations.
 """
 
@@ -53,7 +53,7 @@ from explorer.ops.reduction.sorting import argmax, argmin, cumsum, topk
 
 _FLOAT32, _FLOAT64 = np.float32, np.float64
 _MAX_BITS = 32
-"""maximum number of bits by which the multiplier of a mean is extended before the division by the number of elements"""
+"""maximum number of bits by which a mean's multiplier is extended before it is divided by the number of elements"""
 _BEYOND = 1 << 20
 """an integer that exceeds the limits of all results"""
 _MIN_NORM = 1e-6
@@ -124,7 +124,7 @@ def sum(op: OperatorContext, input: Expr, axis: Known[Ints], *, keep_dims: bool 
         bias = _FLOAT32(-zero) * factor * _FLOAT32(count)
     total = reduce.sum(cast(input, INT64), axes, keepdims=keep_dims)
     value = cast(total, np.dtype(_FLOAT32)) * factor + bias
-    # The sum may exceed 64-bit integers.
+    # the sum may exceed 64-bit integers
     nearest = cast(clip(trunc(value + sign(value) * _FLOAT32(0.5)), -_BEYOND, _BEYOND), INT64)
     return saturated_cast(nearest + own_zero, input.dtype)
 
@@ -157,7 +157,7 @@ def product(op: OperatorContext, input: Expr, axis: Known[Ints], *, keep_dims: b
 
 
 def _register_position(type: str, records: Callable[[Expr, int], Expr]) -> None:
-    # Quantisation preserves the order, so the integers are compared.
+    # Quantisation preserves the order, so the stored integers are compared.
     @operator(type, quantized=True)
     def position(input: Expr, axis: Known[int], *, output_type: str = "int64") -> Expr:
         positions = records(input, normalize_axis(axis, input.ndim, type))
@@ -202,10 +202,10 @@ def _over_norm(x: Expr) -> Expr:
 
 
 class OverNorm(Operation):
-    """Integers divided by the norm of their row along the last axis, in steps of 1/128."""
+    """Integers divided by the norm of their row (last axis), in steps of 1/128."""
 
     rounds_late: bool = True
-    """whether the factor 128 is applied after the product, as for int8; it is applied before the product for uint8"""
+    """whether the factor 128 is applied after the product (int8) or before it (uint8)"""
     portable = False
     nondifferentiable = "results are rounded to integers, so the gradient is 0 almost everywhere"
     unbatchable = "each row is already normalised separately"

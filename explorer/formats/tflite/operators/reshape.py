@@ -1,7 +1,7 @@
 """Reshaping, transposition, concatenation and blocks, and operators that return or compute shapes.
 
-Converters compute shapes from shapes (SHAPE, PACK, STRIDED_SLICE). All lengths are known when a net is built. SHAPE
-therefore returns a constant, and shapes that are computed from it are also constants.
+Converters compute shapes from shapes (SHAPE, PACK, STRIDED_SLICE). All lengths are known when a net is built, so SHAPE
+returns a constant, and shapes computed from it are also constants.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from explorer.record.reasons import counted_text
 
 @operator("RESHAPE", moves=True)
 def reshape_(input: Expr, shape: Known[Ints] | None = None, *, new_shape: Ints | None = None) -> Expr:
-    """Return ``input`` with the shape ``shape`` or, if this operand is missing, ``new_shape``; a length may be −1."""
+    """Return ``input`` reshaped to ``shape`` or, if it is missing, to ``new_shape``; one length may be −1."""
     shape = new_shape if shape is None else shape
     if shape is None:
         raise OperandError("no shape is given", rule="there must be an operand shape, or an option new_shape")
@@ -73,7 +73,7 @@ def expand_dims_(input: Expr, axis: Known[int]) -> Expr:
 
 @operator("SQUEEZE", moves=True)
 def squeeze_(input: Expr, *, squeeze_dims: Ints = ()) -> Expr:
-    """Return ``input`` without the axes ``squeeze_dims``, which have length 1, or without all axes of length 1."""
+    """Return ``input`` without the axes ``squeeze_dims``, or without all axes of length 1 if none are given."""
     return squeeze(input, tuple([normalize_axis(axis, input.ndim, "SQUEEZE") for axis in squeeze_dims]) or None)
 
 
@@ -128,7 +128,7 @@ def unpack(input: Expr, *, axis: int = 0, num: Unused) -> tuple[Expr, ...]:
 
 @operator("TILE", moves=True)
 def tile_(input: Expr, multiples: Known[Ints]) -> Expr:
-    """Return ``input`` repeated along each axis; ``multiples`` contains the number of repetitions for each axis."""
+    """Return ``input`` repeated ``multiples[i]`` times along each axis i."""
     if len(multiples) != input.ndim or min(multiples, default=0) < 0:
         raise OperandError(f"multiples={multiples} for {input.type}", rule="there must be a count for each axis")
     return tile(input, multiples)
@@ -142,7 +142,7 @@ def broadcast(input: Expr, shape: Known[Ints]) -> Expr:
 
 @operator("FILL", moves=True)
 def fill(shape: Known[Ints], value: Expr) -> Expr:
-    """Return a tensor of shape ``shape`` with ``value`` in all elements."""
+    """Return a tensor of shape ``shape`` filled with ``value``."""
     return broadcast_to(value, shape)
 
 
@@ -160,14 +160,14 @@ def shape(input: Expr, *, out_type: str = "int32") -> Expr:
 
 @operator("RANGE")
 def range_(op: OperatorContext, start: Expr, limit: Expr, delta: Expr) -> Expr:
-    """Return the numbers from ``start`` to ``limit``, excluded, in steps of ``delta``."""
-    # Arrays, since Python numbers would not have the dtype of the result.
+    """Return the numbers from ``start`` (inclusive) to ``limit`` (exclusive) in steps of ``delta``."""
+    # arrays, since Python numbers would not have the dtype of the result
     values = {name: known_value(op, name, x) for name, x in (("start", start), ("limit", limit), ("delta", delta))}
     first, end, step = [as_number(op, name, value) for name, value in values.items()]
     dtype = values["start"].dtype
     length = range_length(first, end, step, "RANGE")
     if dtype == np.float32:
-        # The length is computed in single precision, in which the quotient may be rounded to the next integer.
+        # The length is computed in single precision, where rounding may raise the quotient to the next integer.
         with np.errstate(all="ignore"):
             ratio = np.ceil(np.abs((np.float32(end) - np.float32(first)) / np.float32(step)))
         length = int(min(ratio, np.float32(2.0**62))) if length else 0
@@ -210,7 +210,7 @@ def _image_shape(x: Expr, block_size: int) -> tuple[int, ...]:
 
 @operator("SPACE_TO_BATCH_ND", quantized=True)
 def space_to_batch(op: OperatorContext, input: Expr, block_shape: Known[Ints], paddings: Known[Array]) -> Expr:
-    """Return ``input`` with blocks of padded pixels moved to elements of the batch."""
+    """Return ``input``, padded, with blocks of pixels moved to the batch axis."""
     check_real(op, moves=True)
     blocks, sides = block_shape, _sides(input, block_shape, paddings, "paddings")
     # The zero point represents zero.
@@ -228,7 +228,7 @@ def space_to_batch(op: OperatorContext, input: Expr, block_shape: Known[Ints], p
 
 @operator("BATCH_TO_SPACE_ND", moves=True)
 def batch_to_space(input: Expr, block_shape: Known[Ints], crops: Known[Array]) -> Expr:
-    """Return ``input`` with elements of the batch moved to blocks of pixels, and with cropped borders."""
+    """Return ``input`` with batch elements moved to blocks of pixels, and with the borders cropped."""
     blocks, sides = block_shape, _sides(input, block_shape, crops, "crops")
     count, rest, size = len(blocks), input.shape[1 + len(blocks) :], math.prod(blocks)
     if input.shape[0] % size:
@@ -243,10 +243,7 @@ def batch_to_space(input: Expr, block_shape: Known[Ints], crops: Known[Array]) -
 
 
 def _sides(x: Expr, blocks: tuple[int, ...], sides: Array, name: str) -> tuple[tuple[int, int], ...]:
-    """Return the number of elements that ``sides`` contains before and after each axis.
-
-    Raise OperandError if ``blocks`` or ``sides`` are invalid.
-    """
+    """Return the elements before and after each axis; raise OperandError if ``blocks`` or ``sides`` are invalid."""
     if min(blocks, default=0) < 1 or sides.shape != (len(blocks), 2) or sides.min() < 0 or x.ndim <= len(blocks):
         raise OperandError(
             f"input is {x.type}, block_shape={blocks}, {name}={sides.tolist()}",

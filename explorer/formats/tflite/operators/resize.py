@@ -60,7 +60,7 @@ def resize_bilinear(
 def resize_nearest(
     input: Expr, size: Known[Ints], *, align_corners: bool = False, half_pixel_centers: bool = False
 ) -> Expr:
-    """Return images resized to ``size`` with the nearest pixels.
+    """Return images resized to ``size`` with nearest-neighbour interpolation.
 
     Positions are rounded in single precision, as in TensorFlow Lite.
     """
@@ -81,10 +81,7 @@ def _step(old: int, new: int, align: bool) -> np.float32:
 
 
 def _quantized_pixels(x: Expr, size: tuple[int, int], align: bool, half: bool) -> Expr:
-    """Return interpolated quantised pixels.
-
-    The interpolation uses steps of 1/1024 if the pixels are signed integers, else single precision.
-    """
+    """Interpolate quantised pixels, in steps of 1/1024 if they are signed integers, else in single precision."""
     is_signed = x.dtype.kind == "i"
     dtype, one = np.dtype(np.int64 if is_signed else np.float32), _ONE if is_signed else 1
     y = cast(x, dtype)
@@ -104,28 +101,22 @@ def _quantized_pixels(x: Expr, size: tuple[int, int], align: bool, half: bool) -
     total = parts[0] + parts[1] + parts[2] + parts[3]
     if not is_signed:
         return cast(total + np.float32(0.5), x.dtype)
-    # Rounded to the nearest integer, with halves rounded away from zero.
+    # rounded to the nearest integer, with halves rounded away from zero
     area = _ONE * _ONE
     return cast(sign(total) * floor_divide(absolute(total) + area // 2, area), x.dtype)
 
 
 def _integer_weights(old: int, new: int, align: bool, half: bool) -> tuple[Array, Array, Array]:
-    """Return the indices of the two neighbours of each new pixel along an axis, and the second neighbour's weight.
-
-    Weights are integers in steps of 1/1024.
-    """
+    """Return each new pixel's two neighbours along an axis, and the second neighbour's weight in steps of 1/1024."""
     step = (_ONE * (old - 1) + (new - 1) // 2) // (new - 1) if align and new > 1 else (_ONE * old + new // 2) // new
     position = np.maximum(np.arange(new, dtype=np.int64) * step + (step // 2 - _ONE // 2 if half else 0), 0)
-    # If the step was rounded up, a position may be beyond the last pixel.
+    # if the step was rounded up, a position may be beyond the last pixel
     before = np.minimum(position // _ONE, old - 1)
     return before, np.minimum(before + 1, old - 1), position - _ONE * before
 
 
 def _float_weights(old: int, new: int, align: bool, half: bool) -> tuple[Array, Array, Array]:
-    """Return the indices of the two neighbours of each new pixel along an axis, and the second neighbour's weight.
-
-    Weights are in single precision.
-    """
+    """Return each new pixel's two neighbours along an axis, and the second neighbour's weight as float32."""
     step = _step(old, new, align)
     position = np.arange(new).astype(np.float32)
     position = (position + np.float32(0.5)) * step - np.float32(0.5) if half else position * step

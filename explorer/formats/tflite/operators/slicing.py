@@ -64,7 +64,7 @@ def strided_slice(
 
 @operator("SLICE", moves=True)
 def slice_(input: Expr, begin: Known[Ints], size: Known[Ints]) -> Expr:
-    """Return the slice that starts at ``begin`` and has the lengths ``size``; −1 extends to the end of an axis."""
+    """Return the slice that starts at ``begin`` and has the lengths ``size``; −1 means up to the end of an axis."""
     if not len(begin) == len(size) == input.ndim:
         raise OperandError(
             f"begin={begin}, size={size} for {input.type}", rule="there must be a begin and a size for each axis"
@@ -88,7 +88,7 @@ def split(axis: Known[int], input: Expr, *, num_splits: int) -> tuple[Expr, ...]
 
 @operator("SPLIT_V", moves=True)
 def split_by_sizes(input: Expr, size_splits: Known[Ints], axis: Known[int], *, num_splits: Unused) -> tuple[Expr, ...]:
-    """Return parts of ``input`` with lengths ``size_splits`` along ``axis``; one length may be −1 for the remainder."""
+    """Return parts of ``input`` with lengths ``size_splits`` along ``axis``; one length may be −1 (the rest)."""
     axis = normalize_axis(axis, input.ndim, "SPLIT_V")
     rest = input.shape[axis] - sum(size for size in size_splits if size != -1)
     lengths = tuple([rest if size == -1 else size for size in size_splits])
@@ -131,10 +131,7 @@ def pad_with_value(input: Expr, paddings: Known[Array], constant_values: Known[f
 
 @operator("MIRROR_PAD", moves=True)
 def mirror_pad(input: Expr, paddings: Known[Array], *, mode: Literal["REFLECT", "SYMMETRIC"] = "REFLECT") -> Expr:
-    """Return ``input`` padded by reflection.
-
-    The outermost element is not repeated if ``mode`` is REFLECT, and repeated if it is SYMMETRIC.
-    """
+    """Return ``input`` padded by reflection; SYMMETRIC repeats the outermost element, and REFLECT does not."""
     x, widths = input, _widths(input, paddings)
     if mode == "REFLECT":
         return pad(x, widths, mode="reflect")
@@ -171,7 +168,7 @@ def reverse(input: Expr, axis: Known[Ints]) -> Expr:
 
 @operator("GATHER_ND", moves=True)
 def gather_parts(input: Expr, indices: Expr) -> Expr:
-    """Return slices of ``input``; each row of ``indices`` contains the indices of a slice along the first axes."""
+    """Return slices of ``input``; each row of ``indices`` contains the indices of one slice along the first axes."""
     depth = indices.shape[-1] if indices.ndim else 0
     if not 0 < depth <= input.ndim:
         raise OperandError(
@@ -196,6 +193,6 @@ def one_hot(indices: Expr, depth: Known[int], on_value: Expr, off_value: Expr, *
         )
     axis = normalize_axis(axis, indices.ndim + 1, "ONE_HOT")
     claim_constant("ONE_HOT", depth)
-    # int64, since a narrow dtype may not represent all indices.
+    # int64, since a narrow dtype may not represent all indices
     numbers = np.arange(depth).reshape(depth, *[1] * (indices.ndim - axis))
     return where(expand_dims(indices, axis) == numbers, reshape(on_value, ()), reshape(off_value, ()))

@@ -1,7 +1,7 @@
 """Table of TensorFlow Lite's operator types.
 
-Each quantised operator has its own rounding rules. An operator type is registered as a type that only moves elements,
-or as a type that handles scales. Any other type raises an error for quantised operands, so no result is wrong.
+Each quantised operator has its own rounding rules. Quantised operands therefore raise an error, unless the operator
+type is registered as only moving elements or as handling scales.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def operator(*types: str, moves: bool = False, quantized: bool = False) -> Calla
     """Decorate the function for one or more operator types.
 
     Small results that depend on no input are computed while the net is built. ``moves`` states that the function only
-    moves elements, ``quantized`` that the function handles scales and zero points. The function must have a parameter
-    for each option that may differ from the schema's default.
+    moves elements, ``quantized`` that it handles scales and zero points. The function must have a parameter for each
+    option that may differ from the schema's default.
     """
 
     def check(op: OperatorContext) -> None:
@@ -47,7 +47,7 @@ def operator(*types: str, moves: bool = False, quantized: bool = False) -> Calla
 
 
 def _allow_unread(op: OperatorContext) -> None:
-    """Mark as read what may be ignored: options with default values, and properties such as ``x.scale``."""
+    """Mark everything that may be ignored as read: options with default values, and properties such as ``x.scale``."""
     definition, reads = op.definition, op.reads
     properties = [name for name in (*definition.arguments, *definition.weights) if "." in name]
     reads.arguments.update(properties, [name for name, value in definition.arguments.items() if is_default(value)])
@@ -75,8 +75,8 @@ def _check_count(op: OperatorContext) -> None:
 def check_real(op: OperatorContext, moves: bool = False, activation: bool = False) -> None:
     """Raise OperandError if an operand is quantised.
 
-    If ``moves`` is True, quantised operands are allowed if all have the same scale and zero point. ``activation``
-    states that the function computes an activation.
+    If ``moves`` is True, quantised operands are allowed if all have the same scale and zero point and there is no
+    ``activation``.
     """
     definition = op.definition
     quantized = [

@@ -1,8 +1,8 @@
 """Convolution and pooling of images (N, H, W, C), with TensorFlow's padding SAME or VALID.
 
-In TensorFlow, the channels are the last axis. In explorer's operations, they are the axis before the pixels. Images are
-therefore transposed before and after each operation. Plans cancel consecutive transpositions, so no data is moved
-between two convolutions.
+In TensorFlow, channels are the last axis; in explorer's operations, they precede the pixels. Images are therefore
+transposed before and after each operation. Plans cancel consecutive transpositions, so no data is moved between two
+convolutions.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True)
 class Steps:
-    """Options that all windows have: padding and strides."""
+    """Options of all window operators: padding and strides."""
 
     padding: Literal["SAME", "VALID"] = "SAME"
     stride_h: int = 1
@@ -82,7 +82,7 @@ def same_padding(length: int, reach: int, stride: int) -> Pair:
 
 
 def _sizes(**sizes: int) -> Pair:
-    """Return a height and a width, passed by name; raise OperandError if either is below 1."""
+    """Return a height and a width, given as keywords; raise OperandError if either is below 1."""
     height, width = sizes.values()
     if min(height, width) < 1:
         listed = ", ".join([f"{name}={size}" for name, size in sizes.items()])
@@ -131,7 +131,7 @@ def depthwise(
     dilation_h_factor: int = 1,
     dilation_w_factor: int = 1,
     fused_activation_function: Activation = "NONE",
-    depth_multiplier: Unused,  # the number of filters determines it
+    depth_multiplier: Unused,  # determined by the number of filters
 ) -> Expr:
     """Return the cross-correlation of each channel with separate filters (1, h, w, C · multiplier)."""
     channels = with_rank("input", input, *"NHWC").shape[3]
@@ -156,7 +156,7 @@ def _convolved(
     dilation: Pair,
     activation: Activation,
 ) -> Expr:
-    """Return the convolution with filters (O, C / groups, h, w), plus the bias, followed by the activation."""
+    """Return the activation of the convolution with filters (O, C / groups, h, w) plus the bias."""
 
     def convolved(x: Expr, filters: Expr, bias: Expr | None = None) -> Expr:
         sides = steps.sides(x.shape[1:3], filters.shape[2:], dilation)
@@ -213,7 +213,7 @@ def transposed(
             strides=steps.strides,
             padding=((before[0], max(after[0], 0)), (before[1], max(after[1], 0))),
         )
-        if min(after) < 0:  # no window covers the last pixels
+        if min(after) < 0:  # the last pixels, which no window covers
             y = pad(y, ((0, 0), (0, 0), (0, max(-after[0], 0)), (0, max(-after[1], 0))))
         return transpose(y, _TO_CHANNELS_LAST)
 
@@ -273,14 +273,14 @@ def _check_pool(op: OperatorContext, image: Expr) -> bool:
 
 
 def _limited(op: OperatorContext, y: Expr, activation: Activation) -> Expr:
-    """Return the quantised pixels ``y``, limited to the range of the activation."""
+    """Clip the quantised pixels ``y`` to the range of the activation."""
     low, high = result_limits(*scale_and_zero_point(op, "output"), y.dtype, activation)
     return clip(y, low, high) if activation != "NONE" else y
 
 
 def _integer_means(x: Expr, window: Pair, strides: Pair, sides: tuple[Pair, Pair]) -> Expr:
     """Return the means of integers, rounded to the nearest integer, with halves rounded away from zero."""
-    # The mean times the area is the sum of the window, which is exact after rounding.
+    # The mean times the area, rounded, is exactly the sum of the window.
     area = window[0] * window[1]
     total = cast(
         round_half_even(avg_pool2d(without_zero_point(x, 0), window, strides, sides) * area), np.dtype(np.int64)
@@ -295,6 +295,6 @@ def _integer_means(x: Expr, window: Pair, strides: Pair, sides: tuple[Pair, Pair
 
 
 def _inside(length: int, count: int, size: int, stride: int, sides: Pair) -> NDArray[np.int64]:
-    """Return the number of pixels inside the image for each window along an axis."""
+    """Return the number of pixels of each window along an axis that are inside the image."""
     first = np.arange(count, dtype=np.int64) * stride - sides[0]
     return np.minimum(first + size, length) - np.maximum(first, 0)

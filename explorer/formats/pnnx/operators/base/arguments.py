@@ -1,7 +1,7 @@
 """Types of parameters that many PNNX operators share, and functions that interpret their values.
 
-pnnx converts torch graphs in several levels. At level 2, a known operator has named parameters (``dim=1``). At level 0,
-it is an aten operator with operands in the order of torch's signature. Positional parameters of a builder support both.
+pnnx converts torch graphs in levels. At level 2, a known operator has named parameters (``dim=1``). At level 0, it is
+an aten operator with operands in the order of torch's signature. A builder's positional parameters support both levels.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ Real = bool | int | float
 Value = Annotated[Any, "tensor, number or list"]
 """any value in a torch graph: a tensor, a Python number, a list or None"""
 InPlace = Unused
-"""ignored: files have no aliases, so no other operator can observe that an operand is overwritten"""
+"""ignored: files have no aliases, so no other operator can observe an in-place change"""
 StackLevel = Unused
-"""ignored: it only selects the caller that a warning of torch names"""
+"""ignored: it only selects the caller that torch's warnings name"""
 Placement = Annotated[Unused, Names("layout", "device", "pin_memory", "requires_grad", "memory_format")]
 """ignored: these arguments determine how a tensor is stored, not its elements"""
 

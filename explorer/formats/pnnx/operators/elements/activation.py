@@ -1,7 +1,7 @@
 """Activations.
 
 Most activations exist three times in torch: as a module, in ``torch.nn.functional`` and in ``torch``. A file contains
-the type that the program called.
+the variant that the program called.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def randomized_leaky_relu(
 ) -> Expr:
     """Return x, or slope · x where x is negative; the slope is the mean of ``lower`` and ``upper``.
 
-    In training, slopes are random with this mean.
+    Random slopes are used only in training.
     """
     return leaky_relu(input, (lower + upper) / 2)
 
@@ -125,7 +125,7 @@ def gated_linear_unit(input: Expr, *, dim: int = -1) -> Expr:
 
 @file_operator("nn.GELU", "F.gelu")
 def gelu_(input: Expr, *, approximate: Literal["none", "tanh"] = "none") -> Expr:
-    """Return x · Φ(x), exact or approximated with tanh, where Φ is the normal distribution."""
+    """Return x · Φ(x), exactly or approximated with tanh, where Φ is the normal distribution function."""
     return gelu(input, approximate=approximate == "tanh")
 
 

@@ -1,6 +1,6 @@
-"""Operators that create tensors of given values and convert dtypes.
+"""Operators that create constant tensors and convert dtypes.
 
-A file can request constants of any size. Their memory is therefore claimed from the budget before they are created.
+A file can request constants of any size, so their memory is claimed from the budget before they are created.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from explorer.ops.creation.constants import full
 
 
 def _default(number: Any) -> str:
-    """Return torch's dtype of a tensor that is created from the Python number ``number``."""
+    """Return the dtype that torch gives to a tensor created from a Python number."""
     return "bool" if isinstance(number, bool) else "int64" if isinstance(number, int) else "float32"
 
 
@@ -76,7 +76,7 @@ def fill(input: Expr, value: Expr | Number) -> Expr:
 
 @file_operator("torch.arange")
 def arange(*, start: Real = 0, end: Real, step: Real = 1, dtype: str | None = None, placement: Placement) -> Expr:
-    """Return the numbers from ``start`` to ``end``, excluded, in steps of ``step``."""
+    """Return the numbers from ``start`` (inclusive) to ``end`` (exclusive) in steps of ``step``."""
     count = range_length(start, end, step, "torch.arange")
     claim_constant("torch.arange", count)
     if not count:  # NumPy raises an error if end is too far below start
@@ -89,7 +89,7 @@ def arange(*, start: Real = 0, end: Real, step: Real = 1, dtype: str | None = No
 
 @file_operator("torch.linspace")
 def linspace(*, start: Real, end: Real, steps: int, dtype: str | None = None, placement: Placement) -> Expr:
-    """Return ``steps`` equally spaced numbers from ``start`` to ``end``, both included."""
+    """Return ``steps`` evenly spaced numbers from ``start`` to ``end``, inclusive."""
     (count,) = as_shape(steps, "linspace")
     claim_constant("torch.linspace", count)
     return as_operands((np.linspace(start, end, count).astype(as_dtype(dtype, "float32")),))[0]

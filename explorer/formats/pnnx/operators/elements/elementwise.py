@@ -1,7 +1,7 @@
 """Elementwise functions of one or two tensors: arithmetic, powers, angles, signs, bounds, comparisons, logic, bits.
 
-At level 2, pnnx writes them as functions or tensor methods of torch. At level 0, pnnx writes them with aten names. They
-then also apply to Python numbers (sizes and indices) while the net is built.
+pnnx writes them as torch functions or tensor methods at level 2, and with aten names at level 0. At level 0, they also
+apply to Python numbers (sizes and indices) while the net is built.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def div(input: Value, other: Value, rounding_mode: Literal["trunc", "floor"] | N
         return apply("floor_divide", [input, other])
     if any(isinstance(each, float) or (isinstance(each, Expr) and each.dtype.kind == "f") for each in (input, other)):
         return apply("trunc", [apply("div", [input, other])])
-    # without the remainder, the division of integers of any size is exact
+    # exact for integers of any size, since the remainder is subtracted first
     return apply("floor_divide", [apply("sub", [input, apply("fmod", [input, other])]), other])
 
 
@@ -168,7 +168,7 @@ def entropy(input: Expr) -> Expr:
     """Return −x · log x, or 0 where x is 0, or −∞ where x is negative."""
     x = real(input)
     term = -x * log(where(x > 0, x, 1))
-    # a NaN is neither above 0 nor below
+    # NaN is neither above nor below 0
     return where(x < 0, -math.inf, where(x == 0, 0, term))
 
 
@@ -298,7 +298,7 @@ def clamp(input: Expr, min: Expr | float | None = None, max: Expr | float | None
 
 @file_operator("F.hardtanh", "nn.Hardtanh")
 def hardtanh(input: Expr, *, min_val: float = -1.0, max_val: float = 1.0, inplace: InPlace) -> Expr:
-    """Limit elements to the range from ``min_val`` to ``max_val``; the gradient also passes at the limits."""
+    """Limit elements to the range from ``min_val`` to ``max_val``; the gradient is 1 at the limits, too."""
     return Clip(min_val, max_val, True)(
         real(input) if isinstance(min_val, float) or isinstance(max_val, float) else input
     )

@@ -1,8 +1,8 @@
 """``pnnx.Expression``: arithmetic in a string, expanded to single operations inside the operator's box.
 
 pnnx folds chains of arithmetic into one operator with an expression such as ``add(@0,mul(@1,2.0))``. The expression is
-expanded, so that rules, fusion and views see single operations. Functions of Python numbers (sizes, indices) are
-computed immediately in Python. Functions of tensors are recorded as operations.
+expanded so that rules, fusion and views see single operations. Functions of Python numbers (sizes, indices) are
+evaluated immediately, and functions of tensors are recorded as operations.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ _PLAIN: Mapping[str, Callable[..., Any]] = {
 
 
 def apply(name: str, values: list[Any]) -> Any:
-    """Apply a function to values; return an expression if a value is a tensor, else a Python value.
+    """Apply a function to ``values``; return an expression if any of them is a tensor, else a Python value.
 
-    Dtypes follow torch. If another operand is a floating tensor, an integer tensor is cast to its dtype. If only Python
-    numbers are floating, an integer tensor is cast to float32.
+    Promotion follows torch: an integer tensor is cast to the dtype of a floating tensor operand, or to float32 if only
+    Python numbers are floating.
     """
     if name == "size":
         return _size(*values)
@@ -94,9 +94,9 @@ def modular(values: Sequence[Any]) -> list[Any]:
 
 
 def promoted(values: Sequence[Any], is_floating: bool = False) -> list[Any]:
-    """Return the operands of a torch function after type promotion; if an operand is floating, all tensors are.
+    """Return the operands after torch's type promotion: if one is floating, all tensors become floating.
 
-    ``is_floating`` states that the function also converts integers to floating numbers.
+    If ``is_floating`` is True, integers become floating even if no operand is.
     """
     tensors = [value for value in values if isinstance(value, Expr)]
     floating = [value.dtype for value in tensors if value.dtype.kind in "fc"]
@@ -151,10 +151,10 @@ def _check_growth(name: str, values: list[Any]) -> None:
 
 @file_operator("pnnx.Expression")
 def expression(op: OperatorContext, *, expr: str, dtype: Any = None) -> Any:
-    """Return the value of the expression; without tensors, it is a Python value.
+    """Return the value of the expression, which is a Python value if no operand is a tensor.
 
-    Equal subexpressions are recorded separately and merged by deduplication. If pnnx misplaced brackets, the expression
-    is read as prefix notation, and a box around the operations has a name that says so.
+    Equal subexpressions are recorded separately, and deduplication merges them. If pnnx misplaced brackets, the name of
+    the box states that the expression was read as prefix notation.
     """
     parsed = parse(expr, len(op.passed))
     if parsed.form == "nested":

@@ -22,7 +22,7 @@ from explorer.ops.nn.activation import clip
 def fake_quantize_per_tensor(
     input: Expr, scale: Expr | float, zero_point: Expr | float, quant_min: int, quant_max: int
 ) -> Expr:
-    """Round elements to multiples of ``scale``; the quantized integers are limited to quant_min … quant_max."""
+    """Round elements to multiples of ``scale``; quantized integers are clipped to quant_min … quant_max."""
     return _quantized(input, (), scale, zero_point, quant_min, quant_max)
 
 
@@ -30,7 +30,7 @@ def fake_quantize_per_tensor(
 def fake_quantize_per_channel(
     input: Expr, scale: Expr | float, zero_point: Expr | float, axis: int, quant_min: int, quant_max: int
 ) -> Expr:
-    """Round elements to multiples of the scale of their channel; the levels are limited to quant_min … quant_max."""
+    """Round elements to multiples of their channel's scale; quantized integers are clipped to quant_min … quant_max."""
     channels = normalize_axis(axis, input.ndim, "fake_quantize")
     shape = tuple([size if i == channels else 1 for i, size in enumerate(input.shape)])
     return _quantized(input, shape, scale, zero_point, quant_min, quant_max)

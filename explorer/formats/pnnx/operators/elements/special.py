@@ -41,7 +41,7 @@ def _polynomial(x: Expr, coefficients: tuple[float, ...]) -> Expr:
 
 
 def _erfc(x: Expr) -> Expr:
-    """Return 1 − erf(x), without cancellation where it is small."""
+    """Return 1 − erf(x), without cancellation for large x."""
     # above 28, the result is 0 in double precision
     size: Expr = function("minimum")(absolute(x), 28.0)
     # the square of the upper 24 bits is exact, so its exponential is accurate

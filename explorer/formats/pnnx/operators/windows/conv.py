@@ -1,7 +1,7 @@
 """Convolutions: modules with weights, and functions with operands.
 
 pnnx writes a torch module as an operator with weights (nn.Conv2d), and a call of a function as an operator with
-operands (F.conv2d). One builder supports both.
+operands (F.conv2d). One builder supports both forms.
 """
 
 from __future__ import annotations
@@ -32,12 +32,11 @@ def _check_filters(filters: Expr, axes: int, kernel_size: Ints | None) -> None:
 
 
 def _sides(padding: Padding, size: Ints, dilation: Ints) -> tuple[tuple[int, int], ...]:
-    """Return the padding (before, after) of each axis; if the padding "same" is odd, the end gets the odd pixel."""
+    """Return the padding (before, after) of each axis; if "same" padding is odd, the additional pixel is at the end."""
     if padding == "valid":
         return ((0, 0),) * len(size)
     if padding == "same":
         reach = [step * (length - 1) for step, length in zip(dilation, size, strict=True)]
-        # an even filter has an odd extent, and torch pads the additional pixel at the end
         return tuple([(length // 2, length - length // 2) for length in reach])
     assert isinstance(padding, tuple)
     return tuple([(width, width) for width in each_axis("padding", padding, len(size))])

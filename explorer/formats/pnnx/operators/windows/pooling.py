@@ -43,7 +43,7 @@ def _sums(x: Expr, size: Ints, steps: Ints, sides: Ints, ceil_mode: bool) -> Exp
     """Return the sum of each window; the last window may extend beyond the padding."""
     axes = len(size)
     counts = pooling.avg_pool(x, axes, size, steps, sides, ceil_mode, True).shape[2:]
-    # zeros after the padding make the last window complete, so that all means have the same divisor
+    # zeros after the padding complete the last window, so that all means have the same divisor
     ends = [
         builtins.max((count - 1) * step + width - length - 2 * side, 0)
         for count, step, width, length, side in zip(counts, steps, size, x.shape[2:], sides, strict=True)
@@ -114,7 +114,7 @@ def _register(axes: int) -> None:
     ) -> Expr:
         """Return (Σ xᵖ)^(1/p) of each window.
 
-        Like torch, fill a window beyond the edge with its mean of xᵖ.
+        As in torch, elements beyond the edge count as the window's mean of xᵖ.
         """
         _check_rank(input, axes)
         if norm_type == 0:
@@ -145,7 +145,7 @@ for _axes in (1, 2, 3):
 
 
 def window_spans(length: int, count: int, size: int, step: int, side: int, gap: int) -> Array:
-    """Return the indices along one axis that each window covers, (count, size), with −1 for the padding."""
+    """Return the indices that each window covers along one axis, (count, size), with −1 for padding."""
     claim_constant("indices of windows", count * size)
     spans = np.arange(count)[:, None] * step - side + np.arange(size) * gap
     return np.where((spans >= 0) & (spans < length), spans, -1)
@@ -171,7 +171,7 @@ def largest_indices(x: Expr, spans: list[Array]) -> Expr:
     table = np.zeros((windows, elements), np.int64)
     inside = np.ones((windows, elements), bool)
     for axis, span in enumerate(spans):
-        # first the axes of windows, then the axes of the elements of a window
+        # window axes come first, then the axes within a window
         shape = [1] * (2 * len(spans))
         shape[axis], shape[len(spans) + axis] = span.shape
         full_shape = (*counts, *[each.shape[1] for each in spans])
