@@ -40,7 +40,7 @@ from explorer.record.reasons import counted_text
 
 @operator("RESHAPE", moves=True)
 def reshape_(input: Expr, shape: Known[Ints] | None = None, *, new_shape: Ints | None = None) -> Expr:
-    """Return ``input`` reshaped to ``shape`` or, if it is missing, to ``new_shape``; one length may be −1."""
+    """Return ``input`` reshaped to ``shape`` or, if ``shape`` is missing, to ``new_shape``; one length may be −1."""
     shape = new_shape if shape is None else shape
     if shape is None:
         raise OperandError("no shape is given", rule="there must be an operand shape, or an option new_shape")

@@ -75,8 +75,8 @@ def _check_count(op: OperatorContext) -> None:
 def check_real(op: OperatorContext, moves: bool = False, activation: bool = False) -> None:
     """Raise OperandError if an operand is quantised.
 
-    If ``moves`` is True, quantised operands are allowed if all have the same scale and zero point and there is no
-    ``activation``.
+    If ``moves`` is True, operands with equal scales and zero points are allowed, but no fused activation, unless
+    ``activation`` states that the function applies it.
     """
     definition = op.definition
     quantized = [
