@@ -14,14 +14,14 @@ Where to go next
 ----------------
 
 a model's file       ex.open("model.onnx").explore(), or PNNX's .pnnx.param; ex.save writes one
-a plan of your own   plan = ex.EvalPlan(); plan.register(y); plan.explain(); plan.explore(): help(ex.EvalPlan)
-gradients            ex.grad(loss, [W]); many calls of one function: @ex.function
-operations           help(ex.ops) lists all; ex.tanh is ex.ops.tanh, and so is np.tanh of a recorded value
-layers, training     help(ex.layers), help(ex.train), ex.Net for nets by name
-extensions           ex.Operation, ex.Rule, ex.Pass, ex.Policy; ex.check tries the laws on yours
-exercises            ex.exercise("09.1"): tasks of the notebooks, which check the answer
+your own plan        plan = ex.EvalPlan(); plan.register(y); plan.explain(); plan.explore(): help(ex.EvalPlan)
+gradients            ex.grad(loss, [W]); to trace a function once and call it often: @ex.function
+operations           help(ex.ops) lists them; ex.tanh is ex.ops.tanh, and np.tanh also records it
+layers, training     help(ex.layers), help(ex.train), ex.Net for nets of named operators
+extensions           ex.Operation, ex.Rule, ex.Pass, ex.Policy; ex.check tests the laws on your operations
+exercises            ex.exercise("09.1"): an exercise from the notebooks, which checks your answer
 
-dir(ex) lists every name; a star import brings the functions below alone.
+dir(ex) lists every name; a star import only imports the functions below.
 """
 
 import sys
@@ -85,20 +85,20 @@ _NAMES = {
     "train.parallel": "parallelize",
     "view.export.outputs": "outputs",
 }
-"""Module → its public names. Each name is imported at its first use. The other names of ``ex`` are operations, which
-are in the registry. ``python assets/public_names.py`` writes all names to __init__.pyi, for editors and mypy."""
+"""Module → its public names, each of which is imported on first use. All other names of ``ex`` are registered
+operations. ``python assets/public_names.py`` writes the names to __init__.pyi for editors and mypy."""
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 _PACKAGES = ("layers", "ops", "testing", "train")
-"""packages that are public names; other packages must be imported by their module names"""
+"""packages that are public names; all others must be imported explicitly"""
 _OPERATIONS = ("ops", "data.type_erasure", "gradients")
-"""modules that register operations when they are imported, which happens before the first public name is imported"""
+"""modules that register operations on import; they are imported before the first public name is"""
 _RENAMED = {"Link": "Rule"}
 """old public name → current name"""
 
 
 def __getattr__(name: str) -> Any:
-    """Return a public name, or the recording function of a built-in or user-defined operation, such as ``ex.exp``."""
-    if name.startswith("_"):  # tools request such names
+    """Return a public name, or an operation's recording function, such as ``ex.exp``."""
+    if name.startswith("_"):  # tools probe for private names
         raise AttributeError(f"module 'explorer' has no attribute {name!r}", name=name)
     functions = _functions()
     if name in _MODULES:
@@ -106,7 +106,7 @@ def __getattr__(name: str) -> Any:
         return value
     if name in functions:
         value = functions[name]
-        # Only explorer's own operations are cached, because a user may redefine an operation with the same name.
+        # Cache only explorer's own operations, because a user may redefine an operation under the same name.
         if value.__module__.partition(".")[0] == __name__:
             globals()[name] = value
         return value
@@ -117,13 +117,13 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """Return every public name, including operations; ``help(ex)`` shows only the names in ``__all__``."""
+    """Return every public name, including the operations, whereas ``help(ex)`` shows only ``__all__``."""
     return sorted({*_MODULES, *_PACKAGES, *_functions(), "__version__"})
 
 
 @cache
 def _functions() -> dict[str, Any]:
-    """Return the recording functions of all operations by name."""
+    """Return the recording functions of all operations, keyed by name."""
     for package in _OPERATIONS:
         import_module(f"explorer.{package}")
     functions: dict[str, Any] = import_module("explorer.core.registry").functions
@@ -131,7 +131,7 @@ def _functions() -> dict[str, Any]:
 
 
 def _near(name: str) -> str:
-    from explorer.names import hint_among  # needed only for an unknown name
+    from explorer.names import hint_among  # only needed for unknown names
 
     return hint_among(name, __dir__())
 

@@ -1,4 +1,4 @@
-"""``explore``, which records expressions, layers or plans, and shows the recording in a view."""
+"""``explore``, which records expressions, layers or plans and shows the recording in a view."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ operator, layer, scope, variable or operation"""
 
 
 def check_view(**options: Any) -> None:
-    """Raise an error if ``options`` contains an unknown option of a view or an invalid value."""
+    """Raise UnknownNameError for an unknown view option, and OperandError for an invalid value."""
     check_options(options)
 
 
 def check_options(options: Mapping[str, Any], *further: str) -> None:
-    """Raise UnknownNameError with similar names for an unknown option, and OperandError for an invalid value.
+    """Raise UnknownNameError, with suggestions, for an unknown option, and OperandError for an invalid value.
 
-    ``further`` are names of options that are allowed in addition to the options of a view.
+    ``further`` names options that are allowed in addition to the view options.
     """
     for name in options:
         if name not in _VIEW:
@@ -72,7 +72,7 @@ def check_options(options: Mapping[str, Any], *further: str) -> None:
 class ExpressionView(GraphView):
     """View of a recording whose methods accept and return expressions as nodes; ``plan`` may be None.
 
-    With ``source=False``, neither the view nor a saved file contains source code of the program.
+    With ``source=False``, neither the view nor files saved from it contain the program's source code.
     """
 
     @gc_paused()
@@ -87,16 +87,17 @@ class ExpressionView(GraphView):
         return recording if self._has_source else without_source(recording)
 
     def update(self, recording: Recording) -> None:
-        """Show a newer recording of the same plan, for example after a run; the step, stage and selection are kept."""
+        """Show a newer recording of the same plan, for example after a run, and keep the step, stage and selection."""
         super().update(self._shown(recording))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save the view with its current step, selection and open boxes; the extension of ``path`` selects the format.
 
         ``.html`` is an interactive page, ``.svg`` and ``.png`` are images, and ``.dot`` is for Graphviz. ``.txt`` (the
-        decisions) and ``.json`` (the recording) contain all steps. Example: ``plan.explore().save("model.html")``.
-        Raises FileError for any other extension, and for ``.png`` if the extra ``explorer-graphs[png]`` is not
-        installed.
+        decisions) and ``.json`` (the recording) contain all steps. Raises FileError for any other extension, and for
+        ``.png`` unless the extra ``explorer-graphs[png]`` is installed.
+
+        Example: ``plan.explore().save("model.html")``.
         """
         save(self.recording, path, self.state)
 
@@ -105,7 +106,7 @@ class ExpressionView(GraphView):
             return node_id(self.planned, what)
         node: Any = what
         if not isinstance(what, (int, str)):
-            from explorer.net import NetOperator  # needed only for the view of a net
+            from explorer.net import NetOperator  # only needed for views of nets
 
             rule = "an expression, an operator, a node's number, or a name"
             check_type(node, "node", (int, str, NetOperator), rule, 'view.focus(net["conv1"]), view.why(x, "conv1")')
@@ -119,40 +120,43 @@ class ExpressionView(GraphView):
     def focus(self, what: Node) -> None:
         """Select a node, open the boxes that contain it, and scroll to it.
 
-        ``what`` is an expression, an operator (``net["conv2"]``), a node's id, or the name of an operator, layer,
-        scope, variable or operation. The other methods accept the same values. So does ``view.selected = …``, which
-        selects the node without scrolling. For an operator or a scope, the last node is selected.
+        ``what`` is an expression, an operator (``net["conv2"]``), a node id, or the name of an operator, layer, scope,
+        variable or operation; the other methods accept the same values. If it is an operator or a scope, its last node
+        is selected. To select a node without scrolling, assign to ``view.selected``.
         """
         super().focus(self._node_of(what))
 
     def trace(self, node: Node, way: str = "inputs") -> None:
-        """Select a node and highlight the nodes from which it is computed.
+        """Select a node and highlight all nodes from which it is computed.
 
-        ``way="outputs"`` highlights the nodes that are computed from it instead. ``node`` is as in ``focus``. Example:
-        ``view.trace(y, "outputs")``.
+        ``way="outputs"`` instead highlights all nodes computed from it. ``node`` is as in ``focus``.
+
+        Example: ``view.trace(y, "outputs")``.
         """
         super().trace(self._node_of(node), way)
 
     def why(self, one: Node, other: Node | None = None) -> str:
-        """Return the decisions about a node as text, or the decisions that affect both of two nodes.
+        """Return the decisions about node ``one`` as text.
 
-        If no decision affects both nodes, return the history of each. ``one`` and ``other`` are as in ``focus``.
+        If ``other`` is given, return the decisions that affect both nodes or, if there are none, the history of each
+        node. Nodes are specified as in ``focus``.
+
         Example: ``print(view.why(x, y))``.
         """
         return super().why(self._node_of(one), None if other is None else self._node_of(other))
 
     def from_line(self, line: int | str, cell: str | int | None = None) -> list[int]:
-        """Return the ids of the nodes recorded at a line, and select the first; see ``GraphView.from_line``."""
+        """Return the ids of the nodes recorded at a line, and select the first one; see ``GraphView.from_line``."""
         check_type(line, "line", (int, str), "a line's number, or a part of its text", 'view.from_line("tanh", cell=3)')
         return super().from_line(line, cell)
 
     def overlay(
         self, values: Mapping[Any, float] | Pattern, *, name: str = "overlay", unit: str = "", text: str = ""
     ) -> None:
-        """Colour nodes by given values, ``view.overlay({y: 0.25, "conv1": 0.5})``, or by the matches of a pattern.
+        """Colour nodes by the given values, or by the matches of a pattern.
 
-        Keys are nodes as in ``focus``. For a pattern, ``view.overlay(ex.pattern("x * sigmoid(x)"))``, the value of a
-        node is the index of its match, counted from 1.
+        Keys of ``values`` are nodes as in ``focus``: ``view.overlay({y: 0.25, "conv1": 0.5})``. For a pattern, as in
+        ``view.overlay(ex.pattern("x * sigmoid(x)"))``, a node's value is the number of its match, counted from 1.
         """
         if isinstance(values, Pattern):
             if self.planned is None:
@@ -166,7 +170,7 @@ class ExpressionView(GraphView):
         super().overlay({self._node_of(key): value for key, value in values.items()}, name=name, unit=unit, text=text)
 
     def _value(self, node: int) -> dict[str, Any]:
-        """Return a summary of a leaf's value, which may be read from a file now; the recording stores the summary."""
+        """Return a summary of a leaf's value, read from its file if necessary, and store it in the recording."""
         if self.planned is None:
             return super()._value(node)
         summary, problem = leaf_answer(self.planned, node)
@@ -176,20 +180,20 @@ class ExpressionView(GraphView):
 
     @property
     def selected_expression(self) -> Expr | None:
-        """Expression of the selected node; None if no node is selected, or if the view has no plan."""
+        """Expression of the selected node, or None if nothing is selected or the view has no plan."""
         return None if self.planned is None or self.selected < 0 else expressions(self.planned)[self.selected]
 
     @property
     def selected_operator(self) -> str | None:
-        """Name of the net operator that recorded the selected node, for ``net[view.selected_operator]``, or None."""
+        """Name of the net operator that recorded the selected node, as in ``net[view.selected_operator]``, or None."""
         expression = self.selected_expression
         operator = None if expression is None else operator_of(expression.scope)
         return None if operator is None else str(operator.name)
 
     def overlay_times(self, before: EvalPlan | Recording) -> None:
-        """Colour each kernel by the increase of its time since an earlier run of the same or a similar graph.
+        """Colour each kernel by how much slower it is than in an earlier run of the same or a similar graph.
 
-        Example: ``plan.explore().overlay_times(other)``. Raises ValueError if one of the two plans has not run.
+        Raises ValueError if either plan has not been run. Example: ``plan.explore().overlay_times(other)``.
         """
         check_type(before, "before", (EvalPlan, Recording), "a plan, or a recording", "view.overlay_times(plan)")
         earlier = before if isinstance(before, Recording) else before.recording
@@ -202,10 +206,10 @@ class ExpressionView(GraphView):
 def explore(what: Any, *more: Any, **options: Unpack[ExploreOptions]) -> View:
     """Return an interactive view of expressions, a container of expressions, a layer, a plan, a net or a recording.
 
-    ``options`` are ``theme``, ``position`` (the initial step), ``height`` (in pixels), ``selected``, ``open_boxes`` or
-    ``depth`` (the depth to which boxes are open), ``direction`` of the data flow ("down" or "right") and ``layout``.
-    Expressions also accept ``run``, ``record`` and ``plan`` (options of `EvalPlan`), and layers accept ``inputs``.
-    Raises UnknownNameError for any other option.
+    All views accept the options ``theme``, ``position`` (the initial step), ``height`` (in pixels), ``selected`` (a
+    node id), ``open_boxes`` (box ids) or ``depth`` (open all boxes down to this depth), ``direction`` of the data flow
+    ("down" or "right") and ``layout``. Expressions also accept ``run``, ``record`` and ``plan`` (options of
+    `EvalPlan`), and layers accept ``inputs``. Raises UnknownNameError for any other option.
 
     >>> view = ex.explore(ex.tanh(ex.tensor([1.0])), theme="dark", position=0)
     >>> view.theme
@@ -252,8 +256,7 @@ def _view(plan: EvalPlan, options: Mapping[str, Any]) -> ExpressionView:
 
 
 def _opened(path: str | os.PathLike[str]) -> Recording | Net:
-    """Return the recording or the net in a file."""
-    from explorer.formats import open  # slow to import, and not needed for expressions
+    from explorer.formats import open  # slow to import, but not needed for expressions
     from explorer.formats.recording_file import stored_recording
 
     recording = stored_recording(path)
@@ -261,8 +264,7 @@ def _opened(path: str | os.PathLike[str]) -> Recording | Net:
 
 
 def _explore_named(what: Any, of_expressions: Mapping[str, Any], options: Mapping[str, Any]) -> View:
-    """Explore a layer or a net."""
-    from explorer.layers import Layer  # as above
+    from explorer.layers import Layer
     from explorer.net import Net
 
     if isinstance(what, Layer):
@@ -280,7 +282,7 @@ def _explore_named(what: Any, of_expressions: Mapping[str, Any], options: Mappin
 
 
 def _refuse_planning(what: Any, of_expressions: Mapping[str, Any]) -> None:
-    """Raise OperandError if a planning option is given for a plan, a net or a recording."""
+    """Raise OperandError if a planning option is given for an object that is already planned."""
     changed = [name for name, value in of_expressions.items() if value != _PLANNED[name]]
     if changed:
         raise OperandError(
@@ -299,12 +301,12 @@ def explore_layer(
     plan: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> ExpressionView:
-    """Return a view of a layer's graph, and for a training layer also of its gradients.
+    """Return a view of a layer's graph and, for a training layer, of its gradients.
 
-    ``inputs`` maps ports to types or values, or is a single type or value if the layer has one port. A layer for
-    inference is run if its inputs and parameters have values.
+    ``inputs`` maps ports to types or values; if the layer has one port, it may be a single type or value. An inference
+    layer is run if all inputs and parameters have values.
     """
-    from explorer.layers.framework.expanded_layer import expand  # as above
+    from explorer.layers.framework.expanded_layer import expand
 
     check_options(options, *_PLANNED, "inputs")
     expanded = expand(layer, inputs)
@@ -324,11 +326,10 @@ def register_heat(
 ) -> None:
     """Register a quantity by which views can colour nodes; it appears in the menu of all views created later.
 
-    ``of(recording, node)`` returns the quantity of a node, a finite nonnegative number, such as
-    ``recording.nodes.flops[node] / 8``. The quantity of a box is the sum over its nodes that exist at the displayed
-    step. ``unit`` is appended to the number; "µs" and "B" are scaled to larger units. ``text`` explains the legend.
-    Raises DeclarationError if the name is used already, unless ``replace`` is True. Explorer's own three quantities
-    cannot be replaced.
+    ``of(recording, node)`` returns the quantity as a finite nonnegative number, such as ``recording.nodes.flops[node] /
+    8``. A box shows the sum over its nodes that exist at the displayed step. ``unit`` is appended to the number, and
+    "µs" and "B" are scaled to larger units. ``text`` explains the legend. Raises DeclarationError if the name is
+    already in use, unless ``replace`` is True; the three built-in quantities cannot be replaced.
 
     >>> ex.register_heat("words", lambda recording, node: recording.nodes.flops[node] / 8, unit="words")
     """

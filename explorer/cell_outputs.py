@@ -1,4 +1,4 @@
-"""Outputs that a notebook cell shows during long work: a progress bar, and a preview of a large graph."""
+"""Temporary outputs of a notebook cell during long work: a progress bar, and a preview of a large graph."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from explorer.run.recording.recorder import build_recorded
 
 @contextmanager
 def bar() -> Iterator[ProgressCallback]:
-    """Show a progress bar in the running cell, and yield the function that updates the bar; a button cancels the
-    work."""
+    """Show a progress bar with a cancel button in the running cell, and yield the function that updates it."""
     from explorer.view.widget.interactive import is_interactive
     from explorer.view.widget.progress_bar import Bar
 
@@ -39,9 +38,9 @@ def bar() -> Iterator[ProgressCallback]:
 
 @contextmanager
 def preview(*, source: bool = True, **options: Any) -> Iterator[None]:
-    """Show the first graph that is planned inside ``with`` as recorded, until the cell shows its view.
+    """Show the first graph planned in the block, in its recorded form, until the cell shows its view.
 
-    Small graphs have no preview. ``options`` are the options of the view.
+    Small graphs have no preview. ``options`` are view options.
     """
     from explorer.view.widget.preview import LARGE, Preview, is_wanted
 
@@ -50,7 +49,7 @@ def preview(*, source: bool = True, **options: Any) -> Iterator[None]:
             recording = build_recorded(graph)
             Preview(recording if source else without_source(recording), options)
 
-    # The garbage collector is paused throughout. If each pass paused it separately, every pass would begin with a
-    # collection of all objects of the previous pass.
+    # Pause the garbage collector for the whole block: if each pass paused it, each would start by collecting the
+    # objects of the previous pass.
     with gc_paused(), watching(show) if is_wanted() else nullcontext():
         yield

@@ -1,8 +1,8 @@
 """Completion of ``ex.`` and of views in IPython and JupyterLab, with the most frequently used names first.
 
 IPython sorts names alphabetically, so ``explore`` is hidden among two hundred operations, and ``view.save`` among sixty
-names of Jupyter's widgets. This module adds a matcher that completes directly after the dot. As soon as a letter is
-typed, IPython's own matchers complete the name.
+names from Jupyter's widgets. This module adds a matcher that completes directly after the dot. Once a letter is typed,
+IPython's own matchers take over.
 """
 
 from __future__ import annotations
@@ -24,29 +24,30 @@ _NAME_AND_DOT = re.compile(r"(?<![\w.\"'\])])([^\W\d]\w*)\.$")
 
 
 def ordered_names(module: ModuleType, operations: Collection[str]) -> list[str]:
-    """Return the public names of a module: first ``__all__``, then other functions, classes, and operations."""
+    """Return a module's public names: first ``__all__``, then other functions, classes and operations."""
     everyday = module.__all__
     names = [name for name in dir(module) if not name.startswith("_")]
     return sorted(names, key=lambda name: (name not in everyday, name in operations, name[0].isupper(), name.lower()))
 
 
 def own_names_first(value: object) -> list[str]:
-    """Return the public names of an object: first names defined by explorer, then names inherited from other
-    packages."""
+    """Return an object's public names: first those defined by explorer, then those inherited from other packages."""
     classes = [cls for cls in type(value).__mro__ if cls.__module__.partition(".")[0] == "explorer"]
     own = {name for cls in classes for name in vars(cls)} | vars(value).keys()
     return sorted([name for name in dir(value) if name[0] != "_"], key=lambda name: (name not in own, name.lower()))
 
 
 def _is_view(value: object) -> bool:
-    """Return whether an object is a widget defined by explorer, without importing the module of widgets."""
+    """Return whether an object is one of explorer's widgets, without importing the widget module."""
     bases = {cls.__module__.partition(".")[0] for cls in type(value).__mro__}
     return type(value).__module__.startswith("explorer.") and "ipywidgets" in bases
 
 
 def order_completions(shell: InteractiveShell, module: ModuleType) -> None:
-    """Add the matcher to a shell, replacing an earlier one; it completes after the module's name or a view and a
-    dot."""
+    """Add the matcher to a shell, replacing an earlier one.
+
+    The matcher completes after the module's name and a dot, or a view's name and a dot.
+    """
     from IPython.core.completer import SimpleCompletion, context_matcher
 
     def match(context: CompletionContext) -> SimpleMatcherResult:
@@ -71,13 +72,11 @@ def order_completions(shell: InteractiveShell, module: ModuleType) -> None:
 
 
 def _type_in(module: ModuleType, name: str) -> str:
-    """Return the completion type of a name of a module, guessed from its first letter if the name is not imported
-    yet."""
+    """Return the completion type of a module's name, guessed from its first letter if it is not imported yet."""
     return _type(vars(module).get(name)) or ("class" if name[0].isupper() else "function")
 
 
 def _type(value: object) -> str | None:
-    """Return the completion type of a value, or None if there is none."""
     if inspect.ismodule(value):
         return "module"
     if inspect.isclass(value):

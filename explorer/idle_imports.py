@@ -1,9 +1,9 @@
-"""Imports of modules for files and views while the kernel of a notebook is idle.
+"""Imports of modules for files and views while a notebook kernel is idle.
 
-Importing Jupyter's widgets, ONNX and the layout's WebAssembly delays the first view by half a second. ``import
-explorer`` does not import them, because scripts do not need them, but almost every notebook does. They are therefore
-imported one after another on the kernel's event loop, which is idle between two cells. A cell that is started meanwhile
-waits for at most one import. Programs that run notebooks (nbconvert, nbval) have no idle time, so nothing is imported.
+Importing Jupyter's widgets, ONNX and the WebAssembly layout engine takes half a second. ``import explorer`` skips these
+modules because scripts do not need them, but almost every notebook does. They are therefore imported one by one on the
+kernel's event loop, which is idle between cells, so a cell started meanwhile waits for at most one import. Programs
+that run notebooks (nbconvert, nbval) have no idle time, so nothing is imported there.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MODULES = (
 
 
 def import_when_idle() -> bool:
-    """Start the imports after the running cell; return False if no event loop runs cells, or if no user is present."""
+    """Start importing after the running cell; return False if no event loop runs cells or no user is present."""
     from explorer.view.widget.interactive import is_interactive
 
     try:
@@ -59,10 +59,10 @@ def _steps() -> Iterator[Callable[[], object]]:
 
 
 def _next(loop: asyncio.AbstractEventLoop, steps: Iterator[Callable[[], object]]) -> None:
-    """Run one step, and schedule the next step after a pause; stop if a step fails.
+    """Run one step and schedule the next after a pause; stop if a step fails.
 
-    The error is raised again in the cell that needs the module. A library may be missing or fail to load: a C library
-    raises OSError, and incompatible versions of protobuf raise TypeError.
+    If the cause persists, the cell that needs the module raises the error again. A missing or broken C library raises
+    OSError, and incompatible protobuf versions raise TypeError.
     """
     step = next(steps, None)
     if step is None:

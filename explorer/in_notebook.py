@@ -1,4 +1,4 @@
-"""Features that are active in IPython: completion, idle imports, progress bars, and checks of new operations and rules.
+"""Features that need IPython: completion, idle imports, progress bars, and checks of new operations and rules.
 
 Outside IPython, nothing is imported for them.
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def start(module: ModuleType) -> None:
-    """Set up completion of ``module`` and idle imports in the running IPython shell, if there is one."""
+    """Set up completion of ``module`` and idle imports, if an IPython shell is running."""
     if shell_part("Completer", "custom_matchers") is not None:
         from explorer.completion import order_completions
 
@@ -29,7 +29,7 @@ def start(module: ModuleType) -> None:
 
 
 def note_declaration(declared: type[Any]) -> None:
-    """Schedule a check of an operation's or rule's laws for the end of the cell; scripts do not check them."""
+    """Schedule a check of a new operation's or rule's laws for the end of the cell; do nothing in scripts."""
     if shell_part("events") is not None:
         from explorer.testing.laws.declarations import note_declaration
 
@@ -37,7 +37,7 @@ def note_declaration(declared: type[Any]) -> None:
 
 
 def progress_bar() -> AbstractContextManager[ProgressCallback] | None:
-    """Return a progress bar for work that takes longer than a second; None outside a notebook."""
+    """Return a progress bar for work that takes longer than a second, or None outside notebooks."""
     if threading.current_thread() is not threading.main_thread() or request() is None:
         return None
     from explorer.core.progress import delayed

@@ -1,7 +1,7 @@
-"""pytest plugin that shortens tracebacks, and lists differing decisions if the outputs of a notebook cell differ.
+"""pytest plugin that shortens tracebacks, and lists the decisions that differ if a notebook cell's outputs differ.
 
-pytest imports this module whenever explorer is installed, even in projects that do not use explorer. The module
-therefore imports the rest of the package only when an output of explorer differs.
+pytest imports this module in every environment that has explorer installed, even for unrelated projects. Therefore the
+rest of the package is only imported when an explorer output differs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 _FINGERPRINT = re.compile(r"^.* · [0-9a-f]{16}$", re.MULTILINE)
-"""line of a plan's canonical text that ends with the plan's fingerprint"""
+"""line that ends with a fingerprint in a plan's canonical text"""
 
 _reported = pytest.StashKey[dict[tuple[str, ...], int]]()
 """reported differences → number of the notebook cell that reported them"""
@@ -44,12 +44,12 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def update() -> bool:
-    """Return whether ``explorer.testing.assert_same_plan`` rewrites its files."""
+    """Return whether ``explorer.testing.assert_same_plan`` should rewrite its files."""
     return bool(_configs) and bool(_configs[-1].getoption("explorer_update"))
 
 
 def pytest_collectstart(collector: pytest.Collector) -> None:
-    """Exclude stored views from nbval's comparison, because their compression depends on the build of Python."""
+    """Exclude stored views from nbval's comparison, because their compressed data depends on the Python build."""
     nbval = sys.modules.get("nbval.plugin")
     if nbval is not None and isinstance(collector, nbval.IPyNbFile):
         collector.skip_compare = (*collector.skip_compare, "application/vnd.explorer+json")
@@ -59,12 +59,12 @@ def pytest_collectstart(collector: pytest.Collector) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Shorten the tracebacks of explorer's errors, and replace nbval's report if a cell's outputs differ."""
+    """Shorten the tracebacks of explorer errors, and replace nbval's report if a cell's outputs differ."""
     _shorten(call, item.config)
     report = yield
     nbval = sys.modules.get("nbval.plugin")
     if report.when == "call" and report.failed and nbval is not None and isinstance(item, nbval.IPyNbCell):
-        # nbval sets this only if a comparison failed; the traceback of a cell that raised an error is kept.
+        # nbval sets this only for failed comparisons; cells that raise an error keep their traceback
         stored, computed = (_values(item, outputs) for outputs in (item.cell.outputs, item.test_outputs or ()))
         texts = [text for values in (*stored.values(), *computed.values()) for text in values if isinstance(text, str)]
         if getattr(item, "comparison_traceback", None) and any(map(_FINGERPRINT.search, texts)):
@@ -76,7 +76,7 @@ def pytest_runtest_makereport(
 
 
 def _shorten(call: pytest.CallInfo[None], config: pytest.Config) -> None:
-    """Remove explorer's frames from the traceback of an explorer error, except in explorer's own tests."""
+    """Remove explorer's frames from an explorer error's traceback, except in explorer's own tests."""
     errors, tracebacks = (sys.modules.get(f"explorer.core.{name}") for name in ("errors", "tracebacks"))
     if call.excinfo is None or errors is None or tracebacks is None:
         return
@@ -87,7 +87,7 @@ def _shorten(call: pytest.CallInfo[None], config: pytest.Config) -> None:
 
 
 def _values(item: Any, outputs: Any) -> dict[str, list[Any]]:
-    """Return the values of outputs, keyed by MIME type or stream name, in the form in which nbval compares them."""
+    """Return output values in the form in which nbval compares them, keyed by MIME type or stream name."""
     values: dict[str, list[Any]] = {}
     for output in outputs:
         fields = {output.name: output.text} if output.output_type == "stream" else output.get("data", {})

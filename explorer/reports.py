@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from explorer.view.compare.side_by_side import SideBySide
 
 _MOST_DECLINED = 3
-"""maximum number of declined decisions for which the changes that would make them apply are listed"""
+"""maximum number of declined decisions for which such changes are listed"""
 
 
 def to_graphviz(plan: EvalPlan, stage: str | None = None) -> graphviz.Digraph:
-    """Return the graph of a plan after ``stage``, or the final graph if ``stage`` is None."""
+    """Return a plan's graph after ``stage``; None: the final graph."""
     from explorer.view.export import dot  # slow to import, and not needed for text
 
     recording = plan.recording
@@ -45,19 +45,18 @@ def to_graphviz(plan: EvalPlan, stage: str | None = None) -> graphviz.Digraph:
 
 @named_methods
 class ExplorableComparison(Comparison):
-    """Comparison of two plans, shown as text by ``print``, as two images in a notebook, and as two views by
-    ``explore``."""
+    """Comparison of two plans: ``print`` shows text, a notebook cell two images, and ``explore`` two views."""
 
     def __str__(self) -> str:
         return self.text()
 
     def text(self, *, measured: bool = False) -> str:
-        """Return the comparison as text; ``measured`` adds measured times, which differ between runs."""
+        """Return the comparison as text; ``measured=True`` adds measured times, which differ between runs."""
         return comparison_text.text(self, measured=measured)
 
     def html(self) -> str:
-        """Return HTML without scripts: both graphs side by side with marked differences, and the text below."""
-        from explorer.view.compare.comparison_html import html  # needed only for drawings
+        """Return script-free HTML: both graphs side by side with differences marked, and the text below."""
+        from explorer.view.compare.comparison_html import html  # only needed for drawings
 
         return html(self)
 
@@ -65,10 +64,10 @@ class ExplorableComparison(Comparison):
         return {"text/plain": self.text(), "text/html": self.html()}
 
     def explore(self, *, tied: Tie = "nodes", **options: Any) -> SideBySide:
-        """Return both plans as a widget; moving, stepping or selecting in one view moves the other.
+        """Return both plans as a widget with two synchronized views.
 
-        ``tied="nodes"`` moves the other view to the kernel of the same nodes, and ``tied="steps"`` to the step with the
-        same number; ``tied="off"`` separates the views. ``options`` are the options of `explore`. Raises
+        ``tied="nodes"`` moves the other view to the kernel that contains the same nodes, ``tied="steps"`` to the step
+        with the same number, and ``tied="off"`` separates the views. ``options`` are the options of `explore`. Raises
         UnknownNameError for an unknown option.
         """
         from explorer.api import check_options  # slow to import, and not needed for text
@@ -82,7 +81,7 @@ class ExplorableComparison(Comparison):
 def compare(
     before: EvalPlan | Recording, after: EvalPlan | Recording, *, weights: bool = False
 ) -> ExplorableComparison:
-    """Return the comparison of two plans; ``weights`` also compares the values of weights that both plans read."""
+    """Return the comparison of two plans; ``weights=True`` also compares the values of weights that both plans read."""
     if not isinstance(after, (EvalPlan, Recording)):
         raise OperandError(
             f"comparing a plan with {class_text(after)}",
@@ -98,7 +97,7 @@ def compare(
 
 
 def explain(plan: EvalPlan, what: Expr | str | None = None) -> str:
-    """Return the plan's decisions as text: all decisions, or only decisions about ``what``, an expression or a name."""
+    """Return a plan's decisions as text, or only the decisions about ``what``, an expression or a name."""
     recording = plan.recording
     if what is None:
         return text(recording) + costs(recording) + gains(recording)
@@ -108,8 +107,7 @@ def explain(plan: EvalPlan, what: Expr | str | None = None) -> str:
 
 
 def why_pair_of(plan: EvalPlan, one: Expr | str, other: Expr | str) -> str:
-    """Return the decisions that affect both of two expressions or names as text; if there are none, the history of
-    each."""
+    """Return the decisions that affect both expressions or names as text or, if there are none, their histories."""
     names = [what if isinstance(what, str) else "" for what in (one, other)]
     return why_pair(plan.recording, _nodes(plan, one), _nodes(plan, other), names)
 

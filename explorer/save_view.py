@@ -1,7 +1,6 @@
-"""Saving of views as pages, images, text or data; the file extension selects the format.
+"""Saving of views as pages, images, text or data, depending on the file extension.
 
-``view.save`` and ``explorer show -o`` both use this module, so they write equal files. The package ``view`` converts a
-recording to each format, but does not access files.
+``view.save`` and ``explorer show -o`` both use this module, so they write identical files.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _AS_SEEN = ViewState()
 
 
 def check_ending(path: str | os.PathLike[str]) -> None:
-    """Raise FileError if the format is unknown or needs a missing package, OperandError if ``path`` is not a path.
+    """Raise FileError for an unknown format or a missing package, and OperandError if ``path`` is not a path.
 
     Callers check the path before they compute anything.
     """
@@ -46,12 +45,12 @@ def check_ending(path: str | os.PathLike[str]) -> None:
 
 
 def save(recording: Recording, path: str | os.PathLike[str], state: ViewState = _AS_SEEN) -> None:
-    """Write a recording with the state of its view; if writing fails, an existing file is unchanged.
+    """Write a recording and the state of its view; if writing fails, an existing file is left unchanged.
 
     The extension of ``path`` selects the format. ``.html`` is an interactive page, ``.svg`` and ``.png`` are images,
-    and ``.dot`` is a graph for Graphviz. ``.txt`` contains the decisions, and ``.json`` the recording, which ``explorer
-    diff`` can compare. Raises FileError for any other extension, for a missing package, for an image too large for PNG,
-    and if no fonts are installed.
+    and ``.dot`` is for Graphviz. ``.txt`` contains the decisions, and ``.json`` the recording, which ``explorer diff``
+    can compare. Raises FileError for any other extension. For ``.png``, FileError is also raised if the required
+    package or all fonts are missing, or if the image is too large.
     """
     check_ending(path)
     output = Path(path)

@@ -1,4 +1,4 @@
-"""Gradients. They are expressions themselves, so nothing is computed until a plan runs."""
+"""Gradients, recorded as expressions: nothing is computed until a plan runs."""
 
 from explorer.gradients.backward import backward, grad
 from explorer.gradients.call_gradient import call_gradient

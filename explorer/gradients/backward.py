@@ -1,12 +1,11 @@
-"""Backward pass: records gradients of expressions from the outputs to the inputs (reverse mode).
+"""Backward pass: record the gradients of expressions from outputs to inputs (reverse mode).
 
-Gradients are recorded instead of computed, so they are planned with the forward pass and can be differentiated again.
-``ex.grad`` calls the backward pass for expressions, ``call_gradient`` for bodies of functions. The traversal is
-iterative and visits nodes in the reverse order of their uids, which is a topological order.
+Because gradients are recorded, not computed, they are planned together with the forward pass and can be differentiated
+again. ``ex.grad`` applies the backward pass to expressions, and ``call_gradient`` to function bodies.
 
-Σ seed · output is differentiated once for all inputs. A node is visited after all its consumers. All parts of its
-gradient are then known, and one operation adds them. An operation's ``gradient`` method also receives the result,
-because many derivatives are cheaper to compute from the result than from the operands.
+The traversal is iterative and visits nodes by descending uid, a reverse topological order. A node is visited after all
+its consumers, when all contributions to its gradient are known and can be summed by one operation. An operation's
+``gradient`` method also receives the result, because many derivatives are cheaper to compute from it.
 """
 
 from __future__ import annotations
@@ -44,13 +43,12 @@ def backward(
 ) -> list[Expr | None]:
     """Record the gradients of Σ seed·output with respect to ``inputs``.
 
-    A gradient is None if no output depends on the input. Before it is differentiated, the program is rewritten to a
-    numerically stable form (plan/stabilise.py).
-
-    Gradients are not propagated through piecewise constant operations, such as comparisons. They are not propagated
-    through the nodes in ``border`` either. These are the operands of a body; outside the body, one operand may be
-    computed from another. Each gradient is recorded in scopes that mirror the layer scopes of its forward node inside
+    A gradient is None if no output depends on the input. The program is first rewritten to a numerically stable form
+    (plan/stabilise.py). Each gradient is recorded in scopes that mirror its forward node's layer scopes inside
     ``within``.
+
+    Gradients are propagated neither through piecewise constant operations, such as comparisons, nor through the nodes
+    in ``border``. The border consists of a body's operands: outside the body, one operand may be computed from another.
     """
     border = [*border]
     outputs, origins = hooks.stabilise(outputs, inputs, border)
@@ -68,7 +66,7 @@ def _backward(
     wanted = {node.uid for node in inputs}
     ends = {node.uid for node in border}
     nodes = reachable(outputs, stop=lambda node: node.uid in ends)
-    # first find the nodes that depend on the inputs; only their gradients are recorded
+    # find the nodes that depend on the inputs, so that only their gradients are recorded
     for node in nodes:
         if node.uid not in wanted and any(operand.uid in wanted for operand in node.operands):
             wanted.add(node.uid)
@@ -76,7 +74,7 @@ def _backward(
     for output, seed in zip(outputs, seeds, strict=True):
         if seed is not None and output.uid in wanted:
             _add(gradients, output, seed)
-    # uids increase from operands to consumers, so in reverse order a node is visited after all its consumers
+    # uids increase from operands to consumers, so each node is visited after all its consumers
     for node in reversed(nodes):
         if node.uid not in gradients or node.uid in ends or not any(operand.uid in wanted for operand in node.operands):
             continue
@@ -86,7 +84,7 @@ def _backward(
             _add_part(gradients, node.operands[0], operation.index, _total(gradients[node.uid]))
             continue
         for operand, gradient in zip(node.operands, _operand_gradients(node, gradients[node.uid], wanted), strict=True):
-            # operations other than `Call` may return gradients that are not wanted
+            # operations other than `Call` may return unwanted gradients
             if gradient is not None and operand.uid in wanted and _has_gradient(operand):
                 _add(gradients, operand, _fit(gradient, operand, operation.elementwise))
     totals: list[Expr | None] = []
@@ -97,7 +95,7 @@ def _backward(
 
 
 def _operand_gradients(node: Expr, upstream: Any, wanted: Collection[int]) -> Sequence[Expr | None]:
-    """Return the gradients of the operands of ``node``; ``upstream`` is its own gradient."""
+    """Return the gradients of a node's operands, given the node's own gradient ``upstream``."""
     operation = node.operation
     if operation.nondifferentiable:
         if operation.refuses_gradient:
@@ -111,7 +109,7 @@ def _operand_gradients(node: Expr, upstream: Any, wanted: Collection[int]) -> Se
         upstream = [None if part is None else _total(part) for part in upstream]
     else:
         upstream = _total(upstream)
-    if isinstance(operation, Call):  # for calls, unwanted gradients are not even recorded inside the body
+    if isinstance(operation, Call):  # calls skip unwanted gradients inside their body, too
         requested = tuple([operand.uid in wanted for operand in node.operands])
         return operation.wanted_gradients(upstream, node, node.operands, requested)
     return operation.gradient(upstream, node, *node.operands)
@@ -131,7 +129,7 @@ def _has_gradient(node: Expr) -> bool:
 
 def _fit(gradient: Expr, operand: Expr, elementwise: bool) -> Expr:
     """Sum ``gradient`` over the axes along which ``operand`` was broadcast, and convert it to the operand's dtype."""
-    # fast path for the usual case; equal types are the same object, so identity is enough
+    # fast path; equal types are identical
     if gradient.type is operand.type:
         return gradient
     if elementwise and gradient.shape != operand.shape:
@@ -142,7 +140,7 @@ def _fit(gradient: Expr, operand: Expr, elementwise: bool) -> Expr:
             rule="a gradient must have its operand's shape",
             fix="check the operation's gradient() method",
         )
-    # the gradients of a product of float32 and float64 are float64, and must be converted to each operand's dtype
+    # the gradients of float32 · float64 are float64, but must have each operand's dtype
     return cast(gradient, operand.dtype)
 
 
@@ -155,8 +153,7 @@ def _add(gradients: dict[int, Any], node: Expr, gradient: Expr) -> None:
 
 def _add_part(gradients: dict[int, Any], node: Expr, index: int, gradient: Expr) -> None:
     assert isinstance(node.type, TupleType)
-    # if the node has several outputs: for each output, the list of the parts of its gradient, or None if it has no
-    # gradient
+    # if the node has several outputs: for each output, the parts of its gradient, or None if it has no gradient
     parts = gradients.setdefault(node.uid, [None] * len(node.type.parts))
     parts[index] = [*(parts[index] or []), gradient]
 
@@ -177,9 +174,10 @@ def grad(loss: Expr, wrt: _Container, *, seed: Any = None) -> _Container: ...
 def grad(loss: Expr, wrt: Any, *, seed: Any = None) -> Any:
     """Record the gradients of ``loss`` with respect to ``wrt``, an expression or a nested container of expressions.
 
-    Each gradient has the shape and dtype of its expression. ``loss`` must be a scalar, unless ``seed`` is given;
-    ``seed`` is the upstream gradient and has the shape of the loss. If the loss does not depend on an expression, the
-    expression's gradient is an algebraic zero, and the plan reports this. Raises OperandError if the loss is not real.
+    Returns the same structure as ``wrt``; each gradient has the shape and dtype of its expression. If ``seed`` is None,
+    ``loss`` must be a scalar; otherwise ``seed`` is the upstream gradient and has the loss's shape. If the loss does
+    not depend on an expression, its gradient is a symbolic zero, which the plan reports. Raises OperandError if the
+    loss or an expression does not have a real floating dtype, or if a gradient is undefined.
 
     >>> w, x = ex.tensor([1.0, 2.0], name="w"), ex.tensor([3.0, 4.0], name="x")
     >>> dw, dx = ex.grad((w * x).sum(), [w, x])
@@ -220,7 +218,7 @@ def grad(loss: Expr, wrt: Any, *, seed: Any = None) -> Any:
                 rule="wrt must have a real floating dtype",
                 fix="create it with a floating dtype: ex.tensor(x, dtype=np.float32)",
             )
-    # all nodes of the backward pass belong to the source line that calls ex.grad, so the line is looked up only once
+    # the whole backward pass belongs to the line that calls ex.grad, so look the line up only once
     with gc_paused(), single_source_line(), scope("gradient", "gradient"):
         start = full((), 1.0, loss.dtype, loss.device) if seed is None else _seed(seed, loss.tensor_type)
         gradients = backward([loss], [start], inputs)

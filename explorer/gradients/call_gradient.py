@@ -1,13 +1,13 @@
-"""Gradients of calls: calls of two bodies, which are derived once from the body of the function.
+"""Gradients of calls, recorded as calls of two bodies derived once from the function's body.
 
-The *augmented* body returns the outputs and the residuals, which are the forward values that the backward pass needs.
-The *vjp* body computes the gradients of the inputs from inputs, residuals and upstream gradients. If the body were
-inlined in each gradient instead, it would be recorded again for every call, and the function's boxes would be lost.
+The *augmented* body returns the outputs and the residuals, the forward values that the backward pass needs. The *vjp*
+body computes the gradients of the inputs from inputs, residuals and upstream gradients. Inlining the body in each
+gradient instead would record it again for every call, and lose the function's boxes.
 
 The gradient of a mapped call is a mapped call of the vjp body. If all batch elements share an operand, its gradients
-are summed. *Invariants* are values that the body computes only from shared operands, such as a transposed weight. The
+are summed. *Invariants* are values that the body computes from shared operands only, such as a transposed weight. The
 body is split before it is differentiated, so that gradients are summed over the batch before they are propagated
-through invariants. One product then replaces one product for each batch element.
+through the invariants. The batch then needs one product instead of one per element.
 """
 
 from __future__ import annotations
@@ -33,27 +33,27 @@ from explorer.ops.reduction.reduce import Sum
 
 @dataclass(frozen=True, slots=True)
 class Differentiated:
-    """Augmented body and vjp body derived from a body, and the indices of their operands and outputs."""
+    """Augmented body and vjp body derived from a body, with the indices of their operands and outputs."""
 
     augmented: Call
-    """call of the augmented body; this is the original body if the vjp body needs no other values than its outputs"""
+    """call of the augmented body, which is the original body if the vjp body needs only its outputs"""
     residuals: tuple[int, ...]
-    """indices of outputs of the augmented body that are operands of the vjp body"""
+    """output indices in the augmented body of the vjp body's residual operands"""
     vjp: Call | None
     inputs: tuple[int, ...]
-    """indices of operands of the call that are operands of the vjp body"""
+    """indices of the call's operands that the vjp body also takes"""
     gradients: tuple[int | None, ...]
-    """for each operand, the index of its gradient among the outputs of the vjp body; None if it has no gradient"""
+    """for each operand, the index of its gradient among the vjp body's outputs, or None if it has no gradient"""
 
 
 def differentiate(body: Body, seeded: tuple[bool, ...], wanted: tuple[bool, ...]) -> Differentiated:
     """Return the bodies that compute gradients of ``body``.
 
     ``seeded`` states which outputs have an upstream gradient, and ``wanted`` which operands need a gradient. The bodies
-    are created once for each combination.
+    are cached for each combination.
     """
     policies = {**state.policies, **body.policies}
-    # the key includes the policies, because the backward pass depends on them
+    # the backward pass depends on the policies, so the key includes them
     key = "gradient", seeded, wanted, frozenset(policies.values())
     differentiated: Differentiated | None = body.derived.get(key)
     if differentiated is None:
@@ -67,21 +67,20 @@ def _differentiate(body: Body, seeded: tuple[bool, ...], wanted: tuple[bool, ...
     outputs = hooks.stabilise(body.outputs, inputs, inputs)[0]
     if any(
         new is not old for new, old in zip(outputs, body.outputs, strict=True)
-    ):  # the residuals are nodes of the stable form, so the stable form also replaces the forward pass
+    ):  # the residuals are nodes of the stable form, so it also replaces the forward pass
         stable = make_body(body.name, body.parameters, body.captured, outputs, body.scope, body.structure)
         stable.derived.update({key: body.derived[key] for key in ("structure",) if key in body.derived})
         body = stable
     inside, seeds, by_input = _backward_inside(body, inputs, seeded, wanted)
-    # operands may have the same gradient, as in a sum; it is then only one output of the vjp body
+    # operands may share a gradient, as in a sum; it is then a single output of the vjp body
     gradients = list({node.uid: node for node in by_input if node is not None}.values())
-    # only the forward values that gradients read are residuals, because residuals are kept in memory until the backward
-    # pass
+    # only the forward values that the gradients read, because residuals stay in memory until the backward pass
     nodes, residuals = _residuals(body, gradients, borders={node.uid for node in (*inputs, *seeds)})
     reached = {node.uid for node in nodes}
     used = [index for index, node in enumerate(inputs) if node.uid in reached]
     augmented, positions = _augmented(body, residuals)
     first = body.outputs[0]
-    with recording_at(inside, first.code, first.instruction):  # use the function's first line, not the gradient's
+    with recording_at(inside, first.code, first.instruction):  # attribute the body to the function's first line
         parameter_of = {inputs[i].uid: _parameter_for(inputs[i]) for i in used}
         parameters = [*parameter_of.values()]
         for same in residuals.values():
@@ -89,7 +88,7 @@ def _differentiate(body: Body, seeded: tuple[bool, ...], wanted: tuple[bool, ...
             parameter_of.update({node.uid: parameters[-1] for node in same})
     new_scopes = {id(inside): inside, **({id(body.scope): inside} if body.scope is not None else {})}
     fixed = {**parameter_of, **{seed.uid: seed for seed in seeds}}
-    # the gradients were recorded with the nodes of the body; in the copy, parameters replace these nodes
+    # the gradients were recorded with the body's own nodes, which parameters replace in the copy
     copies = rebuild(nodes, fixed, lambda node: rescope(node.scope, new_scopes, inside))
     vjp = None
     if gradients:
@@ -108,7 +107,7 @@ def _differentiate(body: Body, seeded: tuple[bool, ...], wanted: tuple[bool, ...
 def _backward_inside(
     body: Body, inputs: tuple[Expr, ...], seeded: tuple[bool, ...], wanted: tuple[bool, ...]
 ) -> tuple[Scope, list[Expr], list[Expr | None]]:
-    """Record the gradients of a body's inputs, using the nodes of the body itself.
+    """Record the gradients of a body's inputs, using the body's own nodes.
 
     Returns the scope of the gradients, the seeds and the gradients.
     """
@@ -128,15 +127,14 @@ def _backward_inside(
 def _residuals(
     body: Body, gradients: Sequence[Expr], borders: set[int]
 ) -> tuple[Sequence[Expr], dict[tuple[int, int], list[Expr]]]:
-    """Return the nodes that compute ``gradients``, and the residuals.
+    """Return the nodes that compute ``gradients``, and the residuals, which are the forward values that they read.
 
-    Residuals are the forward values that these nodes read. If several Items read the same output of an inner call, they
-    are one residual.
+    Several Items that read the same output of an inner call are one residual.
     """
     forward = {node.uid for node in body.nodes}
 
     def is_residual(node: Expr) -> bool:
-        value, _ = _value(node)  # each output of an inner call is a separate residual
+        value, _ = _value(node)
         return value in forward and bool(node.operands) and node.uid not in borders
 
     nodes = reachable(gradients, stop=lambda node: node.uid in borders or is_residual(node))
@@ -147,12 +145,12 @@ def _residuals(
 
 
 def _augmented(body: Body, residuals: Mapping[tuple[int, int], Sequence[Expr]]) -> tuple[Body, list[int]]:
-    """Return a body that also returns the residuals, and their indices among its outputs.
+    """Return a body that also returns the residuals, and their output indices.
 
-    If the outputs already contain all residuals, the body itself is returned.
+    The body itself is returned if its outputs already contain all residuals.
     """
     outputs = list(body.outputs)
-    # reversed, so that the dict keeps the index of the first of equal outputs
+    # reversed, so that the dict keeps the first index of equal outputs
     output_indices = {_value(output): index for index, output in reversed([*enumerate(outputs)])}
     for value, (node, *_) in residuals.items():
         if output_indices.setdefault(value, len(outputs)) == len(outputs):
@@ -166,10 +164,7 @@ def _augmented(body: Body, residuals: Mapping[tuple[int, int], Sequence[Expr]]) 
 
 
 def _value(node: Expr) -> tuple[int, int]:
-    """Return a key that identifies the value of ``node``.
-
-    It is the uid of the node and −1, or for an Item the uid of the call and the output index.
-    """
+    """Return a node's key: its uid and −1, or for an Item the uid of the call and the output index."""
     operation = node.operation
     return (node.operands[0].uid, operation.index) if isinstance(operation, Item) else (node.uid, -1)
 
@@ -185,10 +180,7 @@ def call_gradient(
     operands: tuple[Expr, ...],
     wanted: tuple[bool, ...] | None = None,
 ) -> list[Expr | None]:
-    """Record the gradients of the operands of ``call``, including captured values.
-
-    A gradient is None if the operand is not ``wanted``.
-    """
+    """Record the gradients of a call's operands, including captured values; None for operands not ``wanted``."""
     if isinstance(call, MappedCall) and (parts := _split_invariants(call.body, call.batched)) is not None:
         return _split_gradient(call, *parts, upstream, result, operands, wanted)
     seeds = [upstream] if isinstance(upstream, Expr) else list(upstream)
@@ -200,8 +192,8 @@ def call_gradient(
     if differentiated.residuals:
         is_plain = differentiated.augmented.body is call.body
         augmented = call_like(call, differentiated.augmented.body)
-        # records a second call in the scope of the first one; the pass dedup makes consumers of the first call read the
-        # second
+        # record a second call in the scope of the first one; the pass dedup later redirects the first call's consumers
+        # to it
         forward = result if is_plain else _record_at(result, augmented, operands)
         residuals = [_output(forward, index) for index in differentiated.residuals]
     vjp_operands = (
@@ -211,10 +203,10 @@ def call_gradient(
     )
     if not isinstance(call, MappedCall):
         gradients = record(differentiated.vjp, vjp_operands)
-        # one call computes all gradients, as separate outputs
+        # one call returns all gradients as separate outputs
         return [None if index is None else _output(gradients, index) for index in differentiated.gradients]
     rows = [call.batched[i] for i in differentiated.inputs]
-    # residuals and seeds have one row for each batch element; only operands may be shared
+    # residuals and seeds have one row per batch element; only operands may be shared
     rows += [True] * (len(vjp_operands) - len(rows))
     gradients = record(call_like(call, differentiated.vjp.body, tuple(rows)), vjp_operands)
     return [
@@ -232,18 +224,17 @@ def _split_gradient(
     operands: tuple[Expr, ...],
     wanted: tuple[bool, ...] | None,
 ) -> list[Expr | None]:
-    """Record the gradients of a mapped call as the gradients of two calls.
+    """Record a mapped call's gradients as the gradients of two calls, one of the ``invariant`` and one of the
+    ``member`` body.
 
-    One call is of the ``invariant`` body, the other of the ``member`` body. The gradients of invariants are summed over
-    the batch before they are propagated further. The reason is that a sum of matrix products is one matrix product, but
-    a sum of transposed products is not.
+    The gradients of invariants are summed over the batch before they are propagated further, because a sum of matrix
+    products is a single matrix product, but a sum of transposed products is not.
     """
     wanted = (True,) * len(operands) if wanted is None else wanted
     values = record(Call(invariant), operands)
     outputs = [_output(values, index) for index in range(len(invariant.outputs))]
     rows = (*call.batched, *[False] * len(outputs))
     inner = (*wanted, *[is_floating(output.dtype) for output in outputs])
-    # the invariants are shared operands of the member body
     mapped = MappedCall(member, call.size, rows)
     direct = call_gradient(mapped, upstream, result, (*operands, *outputs), inner)
     gradients, seeds = direct[: len(operands)], direct[len(operands) :]
@@ -255,7 +246,7 @@ def _split_gradient(
 
 
 def _record_at(result: Expr, operation: Call, operands: tuple[Expr, ...]) -> Expr:
-    """Record ``operation`` with the scope and the source line of ``result``, another call."""
+    """Record ``operation`` with the scope and source line of the call ``result``."""
     scope, origin = state.scope, state.origin
     state.scope, state.origin = result.scope, (result.code, result.instruction)
     try:
@@ -265,16 +256,15 @@ def _record_at(result: Expr, operation: Call, operands: tuple[Expr, ...]) -> Exp
 
 
 def _output(value: Expr, index: int) -> Expr:
-    """Return the output ``index`` of the call ``value``."""
     type_ = value.type
     return record_typed(item(index), type_.parts[index], (value,)) if isinstance(type_, TupleType) else value
 
 
 def _split_invariants(body: Body, batched: tuple[bool, ...]) -> tuple[Body, Body] | None:
-    """Return two bodies that together compute ``body``, the body of a mapped call, or None if it has no invariants.
+    """Return two bodies that together compute a mapped call's ``body``, or None if the body has no invariants.
 
-    The first body returns the invariants that other nodes read. The operands of the second body are the operands of the
-    mapped call, followed by the invariants. The bodies are created once for each combination of ``batched`` operands.
+    The first body returns the invariants that other nodes read. The second takes the mapped call's operands, followed
+    by the invariants. The bodies are cached for each combination of ``batched`` operands.
     """
     key = "invariants", batched
     if key not in body.derived:
@@ -293,7 +283,7 @@ def _split_body(body: Body, batched: tuple[bool, ...]) -> tuple[Body, Body] | No
     for node in body.nodes:
         if node.uid in borders or not node.operands:
             continue
-        # operations with side effects are not moved, because they must run once for each batch element
+        # impure operations are not moved, because they must run once per batch element
         if node.operation.pure and not any(operand.uid in varying for operand in node.operands):
             inside[node.uid] = node
             continue
@@ -304,7 +294,6 @@ def _split_body(body: Body, batched: tuple[bool, ...]) -> tuple[Body, Body] | No
         return None
     first = body.outputs[0]
     with recording_at(body.scope, first.code, first.instruction):
-        # each body needs its own parameters
         copies = [{node.uid: Parameter(node.type, node.operation.label)() for node in inputs} for _ in range(2)]
         parameter_of = {node.uid: Parameter(node.type, node.operation.label)() for node in read.values()}
     before = rebuild(inside.values(), copies[0], lambda node: node.scope)

@@ -1,7 +1,7 @@
-"""Scopes of gradient nodes: they mirror the layer scopes of the forward node, and refer to this node.
+"""Scopes of gradient nodes: they mirror the layer scopes of the forward node and refer to it.
 
-The reference is a scope of kind "twin", which is not drawn. Copies of a body keep this scope. If a pass creates new
-nodes from a node, they are in the scope of this node.
+The reference is an undrawn scope of kind "twin". Copies of a body keep it, and nodes that passes create from a node
+inherit the node's scope.
 """
 
 from __future__ import annotations
@@ -16,10 +16,8 @@ from explorer.core.ir.recording_context import Scope, state
 
 
 class Origin(NamedTuple):
-    """Node of the program from which another node was created, and the rewrite that created it.
-
-    ``rewrite`` is (rule, label of the replaced node).
-    """
+    """Program node from which another node was created, and the rewrite that created it: (rule, label of the replaced
+    node)."""
 
     node: Expr
     rewrite: tuple[str, str] | None = None
@@ -29,11 +27,11 @@ class Origin(NamedTuple):
 def gradient_scopes(
     within: Scope | None = None, origins: Mapping[int, Origin] = MappingProxyType({})
 ) -> Iterator[Callable[[Expr], None]]:
-    """Yield a function to be called with a forward node.
+    """Yield a function that is called with a forward node and starts the scopes of its gradient.
 
-    Nodes recorded after the call belong to the gradient of this node. The layer scopes around the forward node, up to
-    ``within``, are repeated inside the current scope. If a rewrite created the forward node, ``origins`` maps its uid
-    to the original node of the program; the scope's type records the rewrite.
+    Nodes recorded after the call belong to this gradient. The layer scopes around the forward node, up to ``within``,
+    are repeated inside the current scope. If a rewrite created the forward node, ``origins`` maps its uid to the
+    original program node, and the scope's type records the rewrite.
     """
     inside = state.scope
     mirrors: dict[int, Scope | None] = {}
@@ -41,7 +39,7 @@ def gradient_scopes(
     def enter(node: Expr) -> None:
         path = []
         scope = node.scope
-        # stop at the first scope that is already mirrored, so that the layers of a net are repeated only once
+        # stop at the first mirrored scope, so that a net's layers are repeated only once
         while scope is not None and scope is not within and id(scope) not in mirrors:
             path.append(scope)
             scope = scope.parent
@@ -60,7 +58,7 @@ def gradient_scopes(
 
 
 def forward_path(scope: Scope | None) -> tuple[int, ...]:
-    """Return the uids of the inlined calls around the scope of a gradient, followed by the uid of the forward node."""
+    """Return the uids of the inlined calls around a gradient's scope, followed by the forward node's uid."""
     path = []
     while scope is not None:
         if scope.kind == "twin":

@@ -1,6 +1,6 @@
-"""Layers with named ports, parameters and policies; layers record expressions and compute nothing.
+"""Layers with named ports, parameters and policies. Layers record expressions and compute nothing themselves.
 
-The names listed below are the complete public API. Layers are optional; nets and expressions do not need them.
+The names below are the complete public API. Layers are optional: nets and expressions work without them.
 """
 
 from typing import TYPE_CHECKING
@@ -73,11 +73,11 @@ from explorer.layers.library.operation_layers import (
 )
 from explorer.layers.library.recurrent import GRUStep, Recurrent
 
-if not TYPE_CHECKING:  # type checkers know the names and report unknown names themselves
+if not TYPE_CHECKING:  # type checkers resolve the names statically and report unknown ones
 
     def __getattr__(name):
-        """Raise AttributeError; if ``name`` is another library's name, the message contains explorer's name for it."""
-        from explorer.names import hint_among  # imported here, because it is needed only for unknown names
+        """Raise AttributeError; for another library's name, the message contains explorer's counterpart."""
+        from explorer.names import hint_among  # only needed for unknown names
 
         renamed = {"PFeedbackNoOutput": "PNoFeedbackOutput"}
         hint = hint_among(name, __all__)

@@ -1,6 +1,6 @@
-"""Names in MetaNN, Caffe2, CDNN and InferFramework, and their counterparts in explorer.
+"""Names in MetaNN, Caffe2, CDNN and InferFramework, and their explorer counterparts.
 
-The mapping is in names.toml. Pages in ``assets/`` are generated from it, and errors for unknown names use it.
+The mapping is in names.toml. Error messages for unknown names use it, and pages in ``assets/`` are generated from it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 
 
 class Substitute(NamedTuple):
-    """Description of what to use if explorer has no counterpart with a name."""
+    """Advice on what to use if explorer has no counterpart."""
 
     text: str
 
@@ -61,7 +61,7 @@ _ARRAYS = {
 
 
 def hint_for(name: str) -> str:
-    """Return a sentence with the counterpart of another system's name; "" for a name that no system has."""
+    """Return a sentence with explorer's counterpart of another system's name, or "" if no system has the name."""
     match = _entries().get(name)
     if match is None:
         return ""
@@ -74,9 +74,10 @@ def hint_for(name: str) -> str:
 
 
 def hint_among(name: str, known: Iterable[str]) -> str:
-    """Return a hint for a name that a module lacks: the counterpart of another system's name, or similar known names.
+    """Return a hint for a name that a module lacks: explorer's counterpart of another system's name, or similar known
+    names.
 
-    Return "" for private names, which tools look up.
+    Returns "" for private names, which tools look up.
     """
     if name.startswith("_"):
         return ""
@@ -85,12 +86,12 @@ def hint_among(name: str, known: Iterable[str]) -> str:
 
 
 def dotted(entry: str) -> list[str]:
-    """Return explorer's names in an entry."""
+    """Return the explorer names in an entry."""
     return entry.split(", ")
 
 
 def spellings(theirs: str) -> list[str]:
-    """Return the identifiers in another system's names: Tensor for "Tensor<Elem, Dim>", Inst for "EvalPlan::Inst"."""
+    """Return the identifiers in another system's entry: Tensor for "Tensor<Elem, Dim>", Inst for "EvalPlan::Inst"."""
     names = re.split(r"[,:] ", re.sub(r"<[^<>]*>|\([^()]*\)", "", theirs))
     identifiers = [re.split(r"::|\.", name.strip())[-1].strip() for name in names]
     return [name for name in identifiers if re.fullmatch(r"[A-Za-z_]\w*", name)]
@@ -98,7 +99,7 @@ def spellings(theirs: str) -> list[str]:
 
 @cache
 def _entries() -> dict[str, tuple[str, Entry]]:
-    """Return a mapping from identifiers to the first system that has them, and its entry."""
+    """Return a mapping from each identifier to the first system that has it, and its entry."""
     matches: dict[str, tuple[str, Entry]] = {}
     for system, sections in SYSTEMS.items():
         for entries in sections.values():

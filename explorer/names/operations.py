@@ -1,7 +1,7 @@
 """Names of explorer's elementwise operations in file formats.
 
-File readers and writers use these tables for their simple operator types. A name is "" if the format has no such
-operation, or uses the name for a different one. PyTorch's names occur in PNNX's expressions and in ``aten``.
+Readers and writers use these tables for simple operator types. A name is "" if the format lacks the operation or uses
+the name for another one. PyTorch's names occur in PNNX expressions and in ``aten``.
 """
 
 from __future__ import annotations
@@ -78,5 +78,5 @@ BINARY: Mapping[str, Names] = {
 
 
 def names_in(format: str, rows: Mapping[str, Names]) -> dict[str, str]:
-    """Return a mapping from a format's names to operations."""
+    """Return a mapping from a format's names to explorer's operations."""
     return {name: operation for operation, names in rows.items() if (name := getattr(names, format))}

@@ -1,7 +1,7 @@
 """Checks of layer classes: ports, constructor arguments and ``forward``.
 
-``Layer`` calls them when a class is defined and when a layer is built. A wrong name therefore raises an error at the
-line that contains it. Without these checks, the error would occur at the first feed-forward, possibly in another file.
+``Layer`` runs them when a class is defined and when a layer is built, so a wrong name raises an error where it is
+written, and not later at the first feed-forward.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ class Field:
 
 
 def fields_of(cls: type[Any], taken: Iterable[str]) -> tuple[Field, ...]:
-    """Return the constructor arguments of ``cls``: first the inherited ones, then the class's own.
+    """Return the constructor arguments of ``cls``: inherited ones first, then the class's own.
 
-    Raises DeclarationError if a name is ``taken`` or used by explorer's base classes.
+    Raises DeclarationError if a name is in ``taken`` or is an attribute of explorer's base classes.
     """
     fields = {field.name: field for field in cls.fields}
     bases = [base for base in cls.__mro__[1:] if base.__module__.startswith("explorer.layers.")]
     reserved = {*taken, *[name for base in bases for name in vars(base)]} - set(fields)
     for name, annotation in inspect.get_annotations(cls).items():
-        # the class itself sets class variables, so they are not arguments
+        # class variables are set by the class, so they are not constructor arguments
         if _class_variable(annotation):
             continue
         if name in reserved:
@@ -64,10 +64,7 @@ def fields_of(cls: type[Any], taken: Iterable[str]) -> tuple[Field, ...]:
 
 
 def bind(layer: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
-    """Return the values of a layer's fields by name.
-
-    Raises DeclarationError if the arguments do not match the fields.
-    """
+    """Return the values of a layer's fields by name; raise DeclarationError if the arguments do not match."""
     signature = inspect.Signature(
         [
             inspect.Parameter(field.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=field.default)
@@ -87,7 +84,7 @@ def bind(layer: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> dict[
 
 
 def check_integers(layer: Any, *names: str, least: int = 1) -> None:
-    """Raise DeclarationError unless the arguments ``names`` of ``layer`` are integers of ``least`` or more."""
+    """Raise DeclarationError unless the arguments ``names`` of ``layer`` are integers ≥ ``least``."""
     for name in names:
         number = getattr(layer, name)
         if type(number) is not int or number < least:
@@ -99,7 +96,7 @@ def check_integers(layer: Any, *names: str, least: int = 1) -> None:
 
 
 def check_hashable(layer: Any) -> None:
-    """Raise DeclarationError if an argument of ``layer`` is not hashable, because its value could change later."""
+    """Raise DeclarationError if an argument of ``layer`` is not hashable, because its value could then change."""
     for field in layer.fields:
         value = getattr(layer, field.name)
         try:
@@ -115,7 +112,7 @@ def check_hashable(layer: Any) -> None:
 def input_types(layer: Any, inputs: Mapping[str, TensorType]) -> dict[str, TensorType]:
     """Return the types of a layer's inputs by port.
 
-    Raises DeclarationError, or an error of Ports, if ``inputs`` is wrong.
+    Raises DeclarationError, or an error of Ports, if ``inputs`` is invalid.
     """
     if not isinstance(inputs, Mapping):
         raise DeclarationError(
@@ -135,8 +132,8 @@ def input_types(layer: Any, inputs: Mapping[str, TensorType]) -> dict[str, Tenso
 
 
 def check_class(cls: type[Any], base: type[Any]) -> None:
-    """Raise DeclarationError if the constructor, ports or ``forward`` of ``cls`` are not valid."""
-    # Copies and sublayers are rebuilt from arguments, so a layer's arguments must determine it completely.
+    """Raise DeclarationError if the constructor, ports or ``forward`` of ``cls`` are invalid."""
+    # Copies and sublayers are rebuilt from a layer's arguments, so the arguments must determine the layer completely.
     if "__init__" in vars(cls):
         raise DeclarationError(
             f"__init__ of the layer class {cls.__name__}",
@@ -158,7 +155,7 @@ def check_class(cls: type[Any], base: type[Any]) -> None:
 
 
 def check_ports(owner: str, inputs: Any, outputs: Any) -> None:
-    """Raise DeclarationError unless ``inputs`` and ``outputs`` are tuples of different identifiers."""
+    """Raise DeclarationError unless ``inputs`` and ``outputs`` are tuples of distinct identifiers."""
     for what, names in (("inputs", inputs), ("outputs", outputs)):
         is_tuple_of_names = isinstance(names, tuple) and all(isinstance(name, str) for name in names)
         if not is_tuple_of_names or len(set(names)) != len(names):

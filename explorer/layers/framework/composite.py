@@ -1,8 +1,7 @@
 """Composite layers: sublayers and their connections, declared as a topology.
 
-The topology determines everything else: the ports, the parameters and their paths, the sublayers that must feed
-gradients back, and the order of calls. If a class called its sublayers in its own ``forward``, it would have to be run
-to find them.
+The ports, the parameters and their paths, the call order, and which sublayers must feed gradients back all follow from
+the topology. If classes called their sublayers in ``forward`` instead, that code would have to be run to find them.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ from explorer.layers.framework.policy_classes import GradPolicy
 from explorer.layers.framework.topology import Topology
 
 _MAX_DEPTH = 100
-"""maximum depth of nested sublayers; if the depth is larger, the composite probably contains itself"""
+"""maximum depth of nested sublayers; a deeper composite probably contains itself"""
 
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """Decision whether a sublayer feeds gradients back to its inputs, and the reason for the decision."""
+    """Decision whether a sublayer feeds gradients back to its inputs, with the reason."""
 
     sublayer: str
     needed: bool
@@ -37,9 +36,9 @@ class Feedback:
 class Composite(Layer):
     """Layer that consists of sublayers.
 
-    A subclass sets ``topology``, or defines ``declare`` to choose a topology according to policies. The connection
-    clauses determine the ports. If the class lists ``inputs`` and ``outputs``, the ports are in this order.
-    ``arguments`` returns the constructor arguments of each sublayer.
+    A subclass sets ``topology``, or overrides ``declare`` to choose a topology according to policies, and overrides
+    ``arguments`` to return each sublayer's constructor arguments. The connection clauses determine the ports; if the
+    class lists ``inputs`` and ``outputs``, these only set their order.
     """
 
     topology: ClassVar[Topology | None] = None
@@ -68,10 +67,7 @@ class Composite(Layer):
         super().__init_subclass__()
 
     def declare(self) -> Topology:
-        """Return the topology for the layer's arguments and policies.
-
-        The default is the class attribute ``topology``.
-        """
+        """Return the topology for the layer's arguments and policies; by default, the class attribute ``topology``."""
         if self.topology is None:
             raise DeclarationError(
                 f"the composite {type(self).__name__} has no topology",
@@ -81,11 +77,11 @@ class Composite(Layer):
         return self.topology
 
     def arguments(self) -> Mapping[str, Mapping[str, Any]]:
-        """Return the constructor arguments of each sublayer: sublayer name → argument name → value."""
+        """Return the sublayers' constructor arguments: sublayer name → argument name → value."""
         return {}
 
     def prepare(self) -> None:
-        """Create the sublayers, with the policies that apply to them and the decisions whether they feed back."""
+        """Create the sublayers with their policies, and decide which of them feed gradients back."""
         if self.name.count("/") >= _MAX_DEPTH:
             raise DeclarationError(
                 f"a {type(self).__name__} nested {_MAX_DEPTH} sublayers deep",
@@ -118,17 +114,16 @@ class Composite(Layer):
                 raise UnknownNameError(name, kind=f"sublayer of {self!r} in its arguments", known=names)
         self.sublayers: dict[str, Layer] = {}
         self.feedback: list[Feedback] = []
-        """for each sublayer, in order, the decision whether it feeds back"""
+        """feedback decisions of the sublayers, in order"""
         active = {"": self.feeds_back}
         for name in self.wiring.order:
-            # The order is topological, because the decision for a sublayer depends on the sublayers whose outputs it
-            # reads.
+            # In topological order, because each decision depends on the sublayers that feed the sublayer.
             active[name] = self._add_sublayer(name, arguments.get(name, {}), active)
 
     def _add_sublayer(self, name: str, arguments: Mapping[str, Any], active: Mapping[str, bool]) -> bool:
         """Create a sublayer; return whether it updates parameters or feeds back.
 
-        If it does, the sublayers that read its outputs must feed back.
+        If it does, the sublayers that read its outputs must feed back, too.
         """
         taken = {"name", "policies", "train", "inputs"} & {*arguments}
         if taken:
@@ -139,8 +134,8 @@ class Composite(Layer):
             )
         feedback = self._feedback(name, active)
         sublayer = self._construct(name, arguments, feedback)
-        # Only after a layer is created is it known whether it updates parameters. If it does, and its output is fed to
-        # its own input in the next step, this input needs a gradient too.
+        # Whether a layer updates parameters is known only once it is created. If it does, and its output is its own
+        # input in the next step, this input needs a gradient, too.
         if not feedback.needed and sublayer.updates() and self.returns(name):
             feedback = Feedback(name, True, "it is trained, and its output comes back through time")
             sublayer = self._construct(name, arguments, feedback)
@@ -156,7 +151,7 @@ class Composite(Layer):
         """
         policies = self.policies.of(name, self.name)
         own, inherited = [p.given.get(GradPolicy.feedback_output) for p in (policies, self.policies)]
-        # A policy set for the composite requests the gradients of the composite's inputs, not of its sublayers' inputs.
+        # A policy of the composite requests the gradients of the composite's inputs, not of its sublayers' inputs.
         is_requested = own is not inherited and own is not None and own.value
         if not self.train:
             return Feedback(name, False, "a layer for inference has no gradients")
@@ -172,7 +167,6 @@ class Composite(Layer):
         return Feedback(name, False, "nothing before it is trained")
 
     def _construct(self, name: str, arguments: Mapping[str, Any], feedback: Feedback) -> Layer:
-        """Create a sublayer with the policies that the composite has for it, and with the feedback decision."""
         policies = self.policies.of(name, self.name)
         policies.given[GradPolicy.feedback_output] = ResolvedPolicy(feedback.needed, f"inferred: {feedback.reason}")
         sublayer_class = self.wiring.sublayers[name]
@@ -183,7 +177,7 @@ class Composite(Layer):
         return False
 
     def __getitem__(self, name: str) -> Layer:
-        """Return the sublayer ``name``, or a nested sublayer if it is a path, such as "weight/parameter"."""
+        """Return the sublayer with this name or, for a path such as "weight/parameter", a nested sublayer."""
         first, _, rest = name.partition("/")
         if first not in self.sublayers:
             raise UnknownNameError(first, kind=f"sublayer of {self!r}", known=self.sublayers)
@@ -197,7 +191,7 @@ class Composite(Layer):
         return tuple([_path(name, path) for name, layer in self.sublayers.items() for path in layer.paths()])
 
     def parameters(self) -> dict[str, Parameter]:
-        """Return all parameters: path → parameter."""
+        """Return all parameters by path; raise StateError if one is not initialized."""
         return {
             _path(name, path): parameter
             for name, layer in self.sublayers.items()
@@ -209,7 +203,7 @@ class Composite(Layer):
         return frozenset([_path(name, path) for name, layer in self.sublayers.items() for path in layer.updates()])
 
     def sources(self) -> Iterator[ParameterHolder]:
-        """Yield the sources of all sublayers, in order; sources hold the parameters."""
+        """Yield the sources, which hold the parameters, of all sublayers in order."""
         for layer in self.sublayers.values():
             yield from layer.sources()
 
@@ -220,10 +214,7 @@ class Composite(Layer):
         return copy
 
     def grad_collect(self, collector: GradCollector) -> None:
-        """Add the gradients of all parameters to ``collector``.
-
-        This includes gradients from sublayers that were fed separately.
-        """
+        """Add all parameters' gradients to ``collector``, including those of sublayers that were fed separately."""
         super().grad_collect(collector)
         for layer in self.sublayers.values():
             layer.grad_collect(collector)
@@ -231,7 +222,7 @@ class Composite(Layer):
     def neutral_invariant(self) -> None:
         """Raise StateError unless this layer and all sublayers are neutral.
 
-        A layer is neutral if it was fed backward as often as forward, and its gradients were collected.
+        A layer is neutral if it was fed backward as often as forward and its gradients were collected.
         """
         super().neutral_invariant()
         for layer in self.sublayers.values():
@@ -258,7 +249,7 @@ class Composite(Layer):
 
 
 def _ordered(cls: type[Layer], what: str, named: Any, ports: tuple[str, ...]) -> tuple[str, ...]:
-    """Return ``ports``, the ports of the topology, in the order ``named`` by the class, if it names them."""
+    """Return the topology's ``ports``, in the order ``named`` by the class if it lists them."""
     if not named:
         return ports
     if set(named) != set(ports):

@@ -1,8 +1,7 @@
-"""Descriptions of layers: sublayers in order, policies and where they were set, and which gradients are built and
-why.
+"""Descriptions of layers: sublayers in order, policies and where they were set, and which gradients are built and why.
 
-``layer.describe()`` returns a description as text. Recordings store descriptions as rows, so a view can show them
-without the engine. A layer's class, arguments and policies determine its description, so nothing is recorded or run.
+``layer.describe()`` returns a description as text, and recordings store descriptions as rows for the views. A
+description depends only on a layer's class, arguments and policies, so nothing is recorded or run.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from explorer.record.layer_rows import Layer as LayerRow
 
 
 def layer_row(layer: Any) -> LayerRow:
-    """Return a description of ``layer`` as a row, without its sublayers."""
+    """Return a layer's description as a row, without its sublayers."""
     wiring = vars(layer).get("wiring")
     return LayerRow(
         layer.name,
@@ -42,7 +41,6 @@ def description(layer: Any) -> str:
     while pending:
         layer = pending.pop()
         rows.append(layer_row(layer))
-        # reversed, because pop takes the last one first
         pending += reversed([*sublayers(layer).values()])
     return "\n".join(layer_lines(rows)) + "\n"
 
@@ -54,7 +52,7 @@ def sublayers(layer: Any) -> Mapping[str, Any]:
 
 
 def _policies(layer: Any) -> Iterator[Policy]:
-    """Yield all policies that were set for ``layer``, and the defaults of other policies that its class reads."""
+    """Yield all policies set for ``layer``, and the defaults of other policies that its class reads."""
     policies = layer.policies.given
     layer_class: Any = type(layer)
     read = _policies_read(layer_class)
@@ -80,8 +78,8 @@ def _policies_read(cls: type) -> tuple[type[PolicyClass], ...]:
         for member in vars(base).values():
             method = inspect.unwrap(member.fget) if isinstance(member, property) and member.fget else member
             if isinstance(method, FunctionType):
-                # Layers do not declare the policies that they read. These are found among the global names that the
-                # code of a method uses.
+                # Layers do not declare which policies they read, so look for policy classes among the globals that
+                # methods use.
                 global_values = [method.__globals__.get(name) for name in method.__code__.co_names]
                 majors.update(dict.fromkeys(filter(_is_major, global_values)))
     return tuple(majors)
@@ -96,7 +94,7 @@ def _feedback(layer: Any) -> Iterator[Feedback]:
     trains = layer.train
     for feedback in vars(layer).get("feedback", ()):
         inside = sublayers(layer).get(feedback.sublayer)
-        if inside is None or not inside.inputs:  # sources have no inputs, so they do not feed back
+        if inside is None or not inside.inputs:  # sources have no inputs to feed back to
             continue
         yield Feedback(
             feedback.sublayer, trains and feedback.needed, feedback.reason if trains else "the layer is for inference"

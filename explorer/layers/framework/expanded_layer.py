@@ -1,8 +1,8 @@
-"""Expanded layers: the operations of a layer recorded as individual nodes instead of one call.
+"""Expanded layers: a layer's operations recorded as individual nodes instead of one call.
 
-``feed_forward`` records one call of a function that equal layers share. The graph of this function contains neither the
-name nor the parameters of a particular layer. To show a layer, ``Layer.explore`` therefore records its expressions
-again, in the layer's own scopes and with its own parameters.
+``feed_forward`` records a call of a function that equal layers share, so the function's graph contains neither the name
+nor the parameters of a particular layer. ``Layer.explore`` therefore records the expressions again, in the layer's own
+scopes and with its own parameters.
 """
 
 from __future__ import annotations
@@ -29,20 +29,19 @@ from explorer.layers.framework.recording_state import expanding
 
 @dataclass(frozen=True, slots=True)
 class ExpandedLayer:
-    """Expressions of a layer: outputs by port, and gradients by the name of the input port or the parameter."""
+    """Expressions of a layer: outputs by port, and gradients by input port or parameter name."""
 
     outputs: Mapping[str, Expr]
     gradients: Mapping[str, Expr]
     valued: bool
-    """whether all inputs and parameters have values; if so, the layer can be run"""
+    """whether all inputs and parameters have values, so that the layer can be run"""
 
 
 def expand(layer: Layer, inputs: Any = None) -> ExpandedLayer:
-    """Record the expressions of ``layer`` for ``inputs``, with gradients if it is a training layer.
+    """Record the expressions of ``layer`` for ``inputs``, and their gradients if it is a training layer.
 
-    ``inputs`` maps ports to types or values. If the layer has only one input, its type or value may be given directly.
-
-    Raises UnknownNameError if a port is wrong, and OperandError if a port has neither a type nor a value.
+    ``inputs`` maps ports to types or values, or is a single type or value if the layer has one input. Raises
+    UnknownNameError for an unknown port, and OperandError if a port has neither a type nor a value.
     """
     input_values = _input_values(layer, inputs)
     operands = {
@@ -81,7 +80,7 @@ def _input_values(layer: Layer, inputs: Any) -> dict[str, Any]:
 def _gradients(
     layer: Layer, operands: Mapping[str, Expr], expander: LayerExpander, outputs: Mapping[str, Expr]
 ) -> dict[str, Expr]:
-    """Record the gradients that feed-backward would return or collect, and no others."""
+    """Record only the gradients that feed-backward would return or collect."""
     wanted = dict(operands) if layer.feeds_back else {}
     wanted.update({path or layer.name: expander.parameters[path] for path in sorted(layer.updates())})
     names = {
@@ -97,7 +96,7 @@ def _gradients(
 
 
 class LayerExpander:
-    """Recorder that records the operations of one layer and its sublayers instead of their calls."""
+    """Recorder that records a layer's operations, and its sublayers' operations, instead of calls."""
 
     def __init__(self, layer: Layer) -> None:
         self.parameters: dict[str, Expr] = {}
@@ -108,13 +107,13 @@ class LayerExpander:
         self._shared: dict[int, Expr] = {}
 
     def call(self, layer: Layer, values: Mapping[str, Expr], parameters: Mapping[str, Expr | None]) -> dict[str, Expr]:
-        """Record the outputs by port in the current scope; record parameters that were not recorded yet."""
+        """Record the outputs by port in the current scope, and parameters that were not recorded yet."""
         box = state.scope
-        assert box is not None  # set by the caller
+        assert box is not None  # set by the caller; the recorder of the view reads policies and feedback from the scope
         # the recorder of the view reads the policies and feedback of the layer from its scope
         box.payload = layer
-        # A parameter is recorded in the scope of its layer. If a layer calls a sublayer repeatedly, the sublayer's
-        # parameters are recorded once, next to the sublayer.
+        # A parameter is recorded in its layer's scope, except that parameters of a repeatedly called sublayer are
+        # recorded once, next to the sublayer.
         passes_on = bool(vars(layer).get("sublayers")) and not layer.repeats
         parameter_nodes: Mapping[str, Any] = parameters
         if not passes_on:
@@ -130,7 +129,7 @@ class LayerExpander:
         return outputs
 
     def _parameter(self, source: ParameterHolder) -> Expr:
-        """Return the tensor of ``source``, or a placeholder of its type if it is not initialized yet."""
+        """Return the tensor of ``source``, or a placeholder of its type if it is not initialized."""
         path, parameter = self._paths[id(source)], source.held
         node = self._shared.get(id(parameter)) if parameter is not None else None
         if node is None and parameter is None:

@@ -1,7 +1,7 @@
 """Fillers: random or constant initial values of parameters.
 
-Initializers and parameter policies use fillers. A filler draws from the generator that is passed to it, so a value
-depends only on the seed and the parameter's name.
+Initializers and parameter policies use fillers. A filler draws from the generator it is given, which is seeded by the
+initializer's seed and the parameter's name.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from explorer.core.types.tensor_type import Array, Shape
 
 
 class VarScalePolicy(PolicyClass):
-    """Policy that sets the distribution of VarScale fillers; None keeps the distribution of the filler."""
+    """Policy that overrides the distribution of VarScale fillers; None keeps the filler's own."""
 
     distribution = Minor(None, among=(None, "uniform", "normal"), recorded=False)
 
 
 class Filler:
-    """Base class of fillers, which draw the elements of a parameter; a subclass defines ``draw``."""
+    """Base class of fillers, which draw the elements of a parameter; subclasses define ``draw``."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
 
     def draw(self, generator: np.random.Generator, shape: Shape) -> Any:
-        """Draw an array of ``shape``; it is then converted to the parameter's dtype."""
+        """Draw an array of ``shape``; the caller converts it to the parameter's dtype."""
         raise DeclarationError(
             f"the filler {type(self).__name__} without draw",
             rule="a filler must define draw()",
@@ -39,14 +39,11 @@ class Filler:
         )
 
     def under(self, policies: Policies) -> Filler:
-        """Return the filler for a parameter with ``policies``; the default is the filler itself."""
+        """Return the filler for a parameter with ``policies``; by default, the filler itself."""
         return self
 
     def fill(self, shape: Shape, generator: np.random.Generator) -> Array:
-        """Draw an array of ``shape``.
-
-        Raises DeclarationError if ``draw`` returns another shape or elements that are not numeric.
-        """
+        """Draw an array; raise DeclarationError if ``draw`` returns another shape or non-numeric elements."""
         drawn = np.asarray(self.draw(generator, shape))
         if drawn.shape != shape or drawn.dtype.kind not in "biuf":
             raise DeclarationError(
@@ -108,12 +105,12 @@ class Gaussian(Filler):
 @named_methods
 @dataclass(frozen=True)
 class VarScale(Filler):
-    """Filler with mean 0 and variance ``scale`` / fan, where fan is a weight's number of connections.
+    """Filler with mean 0 and variance ``scale`` / fan, where the fan counts a weight's connections.
 
-    The fans of a matrix (in, out) are in and out. For filters (out, in, …), in and out are multiplied by the window's
-    size. If the parameter has fewer than two axes, both fans are its number of elements. The default is Glorot
-    initialization; ``scale=2, fan="in"`` is He initialization. The policy VarScalePolicy.distribution (PNormVarScale,
-    PUniformVarScale) selects another distribution.
+    The fan-in and fan-out of a matrix (in, out) are its sizes. For filters (out, in, …), they are multiplied by the
+    window size. For parameters with fewer than two axes, both are the number of elements. The default is Glorot
+    initialization, and ``scale=2, fan="in"`` is He initialization. The policy VarScalePolicy.distribution
+    (PNormVarScale, PUniformVarScale) overrides the distribution.
     """
 
     scale: float = 1.0
@@ -129,7 +126,7 @@ class VarScale(Filler):
             )
 
     def under(self, policies: Policies) -> Filler:
-        """Return the filler with the distribution that ``policies`` set, if they set one."""
+        """Return the filler with the distribution set by ``policies``, if any."""
         chosen = policies.select(VarScalePolicy).distribution
         return self if chosen is None else replace(self, distribution=chosen)
 

@@ -1,7 +1,6 @@
-"""Initial values of parameters: from a load buffer, from named values, or from a filler, in this order.
+"""Initial values of parameters: taken from a load buffer, from named values, or from a filler, in this order.
 
-Initialized parameters are added to the load buffer. It is searched first, so layers that share a parameter find it
-there.
+Initialized parameters are added to the load buffer, where layers that share a parameter find it.
 """
 
 from __future__ import annotations
@@ -26,32 +25,32 @@ Major = TypeVar("Major", bound=PolicyClass)
 
 
 class ParameterHolder(Protocol):
-    """Source inside a layer that holds a parameter; an initializer creates the parameter."""
+    """Source layer that holds a parameter, which an initializer creates."""
 
     shape: tuple[int, ...]
     held: Parameter | None
 
     @property
     def name(self) -> str:
-        """Name of the source, under which its parameter is looked up."""
+        """Name under which the source's parameter is looked up."""
 
     def select(self, major: type[Major]) -> Major:
         """Return the values of the policy class ``major``."""
 
     def begin(self, initializer: Initializer | None, buffer: Buffer) -> Parameter:
-        """Create the parameter and add it to ``buffer``, the load buffer."""
+        """Create the parameter and add it to the load buffer."""
 
     def hold(self, parameter: Parameter) -> None:
-        """Keep ``parameter`` as the source's parameter."""
+        """Store ``parameter`` in the source."""
 
 
 @named_methods
 class Initializer:
-    """Initial values by parameter name, and a filler with a seed for all other parameters.
+    """Initial values by parameter name, and a seeded filler for all other parameters.
 
     The policy ParameterPolicy.initializer selects one of ``fillers`` by name. ``names`` maps a parameter's name to the
-    name under which it is looked up, so that two layers can share one parameter. Values that a filler draws depend only
-    on the seed and the parameter's name, not on the order of initialization.
+    name under which it is looked up, so that two layers can share a parameter. A filler's values depend only on the
+    seed and the parameter's name, and not on the order of initialization.
     """
 
     def __init__(
@@ -88,10 +87,7 @@ class Initializer:
         return f"Initializer({[*self.values]}, filler={self.filler!r}, seed={self.seed})"
 
     def unused(self) -> tuple[str, ...]:
-        """Return the names of values that no parameter used.
-
-        Such a name may be misspelt; a filler then initialized the parameter.
-        """
+        """Return the names of values that no parameter used, perhaps because they are misspelt."""
         return tuple([name for name in self.values if name not in self._used])
 
     def name(self, own: str) -> str:
@@ -101,7 +97,7 @@ class Initializer:
     def make(self, own: str, type_: TensorType, policies: Policies, buffer: Buffer) -> Parameter:
         """Create a parameter from the buffer, the values or a filler.
 
-        Raises StateError if none of them has a value for it.
+        Raises StateError if none of them provides a value, and OperandError if a value does not have type ``type_``.
         """
         name = self.name(own)
         buffered = buffer.get(name)
@@ -113,7 +109,7 @@ class Initializer:
                 rule="the policy ParameterPolicy.type must be a subclass of Parameter",
                 fix=f"class {parameter_class.__name__}(ex.layers.Parameter): …",
             )
-        # Share the Parameter object itself, so that training changes it for all layers that share it.
+        # Share the Parameter object itself, so that training changes it for all its layers.
         if isinstance(buffered, Parameter):
             if not isinstance(buffered, parameter_class):
                 raise OperandError(
@@ -141,17 +137,13 @@ class Initializer:
                 rule="a parameter must be in the load buffer or the initializer's values, or have a filler",
                 fix=f"init(Initializer({{{name!r}: array}})), or Initializer(filler=VarScale()), or a filler policy",
             )
-        # Use one generator for each parameter, so that adding a layer does not change the initial values of other
-        # layers.
+        # Use one generator per parameter, so that adding a layer does not change the initial values of others.
         generator = np.random.default_rng([self.seed, *name.encode()])
         drawn = filler.under(policies).fill(type_.shape, generator)
         return parameter_class(name, tensor_for(name, drawn, type_, "drawn for"))
 
     def _filler_of(self, name: str | None, own: str) -> Filler | None:
-        """Return the filler ``name``, which a policy set, or the default filler if it is None.
-
-        Raises UnknownNameError if it is unknown.
-        """
+        """Return the filler ``name``, or the default filler for None; raise UnknownNameError if it does not exist."""
         if name is not None and name not in self.fillers:
             raise UnknownNameError(
                 name,

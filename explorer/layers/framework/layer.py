@@ -1,9 +1,9 @@
 """Layers: objects with names, parameters, policies and ports that record expressions instead of computing.
 
-Feeding forward records one call of a traced function. Layers with equal class, arguments and policies share this
-function. Feeding backward records a call of the function's gradients. A training layer keeps a stack of its
-feed-forwards; each feed-backward takes the last one from it. ``ex.grad`` computes gradients of expressions. Layers have
-``feed_backward`` too, because users may want to feed gradients back one layer at a time, in their own order.
+Feeding forward records one call of a traced function, which layers with equal class, arguments and policies share.
+Feeding backward records a call of the function's gradients. A training layer keeps a stack of feed-forward records,
+from which each feed-backward pops the last one. Although ``ex.grad`` computes gradients of expressions, layers have
+``feed_backward`` so that users can feed gradients back layer by layer, in any order.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ from explorer.layers.framework.recording_state import current_expander, forbid_i
 from explorer.ops.creation.constants import Zero
 from explorer.record.layer_rows import Layer as LayerRow
 
-# weak values, so that a function is freed with the last of its layers
+# weak values, so that a function is freed together with the last of its layers
 _functions: WeakValueDictionary[Any, Function[..., Any]] = WeakValueDictionary()
 """blueprint → traced function"""
 
 
 def _shared(layer: Layer) -> Function[..., Any]:
-    """Return the function that is shared by all layers whose blueprint equals the blueprint of ``layer``.
+    """Return the function shared by all layers with the same blueprint as ``layer``.
 
     Its arguments are the inputs by port, then the parameters in the order of ``layer.paths()``.
     """
@@ -73,7 +73,7 @@ def _body(layer: Layer) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class ForwardRecord:
-    """Record of one feed-forward: operands and results of the call, and the functions that were being traced."""
+    """Record of one feed-forward: the call's operands and results, and the functions being traced at that time."""
 
     inputs: Mapping[str, Expr]
     parameters: Mapping[str, Parameter]
@@ -83,7 +83,7 @@ class ForwardRecord:
 
 @dataclass(frozen=True, slots=True)
 class PendingGradient:
-    """Gradient of a parameter from one feed-backward, and the functions that were being traced."""
+    """Gradient of a parameter from one feed-backward, and the functions being traced at that time."""
 
     parameter: Parameter
     gradient: Expr
@@ -95,10 +95,7 @@ class PendingGradient:
 
 
 def check_same_body(layer: Layer, traces: tuple[int, ...], what: str) -> None:
-    """Raise StateError unless the functions being traced are still ``traces``.
-
-    The layer was fed forward in these functions.
-    """
+    """Raise StateError unless ``traces``, the functions being traced when the layer was fed, are still being traced."""
     if traces != state.traces:
         raise StateError(
             f"{what} of {layer!r}, which was fed in another function's body",
@@ -111,10 +108,10 @@ def check_same_body(layer: Layer, traces: tuple[int, ...], what: str) -> None:
 class Layer:
     """Base class of layers. A layer is built for inference, or for training if ``train=True``.
 
-    A subclass lists its ports, annotates its constructor arguments, and defines ``forward``. A layer is built with a
-    name, these arguments and policies. If the types of its ``inputs`` are passed, it is a training layer that accepts
-    only these types. After a layer is built, its attributes cannot be changed. ``prepare`` sets attributes that are
-    derived from arguments.
+    A subclass lists its ports, annotates its constructor arguments, and defines ``forward``; it may override
+    ``prepare`` to derive further attributes from the arguments. A layer is built with a name, these arguments and
+    policies. If the types of its ``inputs`` are passed, it becomes a training layer that accepts only these types. A
+    built layer's attributes cannot be changed.
 
     >>> class Scaled(ex.layers.Layer):
     ...     factor: float = 2.0
@@ -130,8 +127,8 @@ class Layer:
     fields: ClassVar[tuple[Field, ...]] = ()
     """constructor arguments"""
     repeats: ClassVar[bool] = False
-    """whether the layer calls a sublayer repeatedly; if so, the sublayer's parameters are shown next to it, not
-    inside"""
+    """whether the layer calls a sublayer repeatedly, in which case parameters are shown next to the sublayer, not
+    inside it"""
     _running: ClassVar[frozenset[str]] = frozenset(
         {"_name", "_train", "policies", "types", "forward_records", "pending_gradients", "blueprint", "_function"}
     )
@@ -163,22 +160,21 @@ class Layer:
         self._train = train or inputs is not None
         self.forward_records: list[ForwardRecord] = []
         self.pending_gradients: list[PendingGradient] = []
-        """gradients of parameters that were not collected yet"""
+        """parameter gradients that have not been collected yet"""
         self.prepare()
         self.types = {} if inputs is None else input_types(self, inputs)
         self.blueprint = self.make_blueprint()
-        """key that contains everything on which the recorded forward depends; layers with equal keys share one
-        function"""
+        """key of everything on which the recorded forward depends; layers with equal keys share one function"""
 
     def prepare(self) -> None:
-        """Finish the layer after its arguments and policies are set.
+        """Finish building the layer after its arguments and policies are set.
 
-        A subclass overrides this method to validate them.
+        Subclasses override this method to validate arguments and to set derived attributes.
         """
         self.policies.check((), self.name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        # the blueprint is set after prepare(), which can therefore set derived attributes
+        # the blueprint is set after prepare(), which may therefore set attributes
         if "blueprint" in vars(self):
             raise StateError(
                 f"the attribute {name!r} of {self!r} set to {value!r}",
@@ -189,20 +185,20 @@ class Layer:
 
     @property
     def name(self) -> str:
-        """Name of the layer; a sublayer's name starts with the names of the enclosing layers."""
+        """Name of the layer; a sublayer's name is prefixed with the names of the enclosing layers."""
         forbid_in_shared_forward(self, "name")
         return self._name
 
     @property
     def train(self) -> bool:
-        """Whether the layer is for training; if so, it keeps records of feed-forwards for feed_backward."""
+        """Whether the layer is for training, and therefore keeps feed-forward records for ``feed_backward``."""
         forbid_in_shared_forward(self, "train")
         return self._train
 
     def forward(self, *inputs: Any, **_: Any) -> Any:
         """Record the outputs; return one expression, or a mapping of ports to expressions.
 
-        Inputs are passed by keyword; the keywords are the ports.
+        Inputs are passed by keyword, with the ports as keywords.
         """
         raise DeclarationError(
             f"the layer class {type(self).__name__} without forward",
@@ -211,11 +207,11 @@ class Layer:
         )
 
     def sources(self) -> Iterator[ParameterHolder]:
-        """Yield the sources inside the layer; sources hold the parameters."""
+        """Yield the sources inside the layer, which hold the parameters."""
         return iter(())
 
     def paths(self) -> tuple[str, ...]:
-        """Return the paths of the layer's parameters, relative to the layer; "" is the layer itself."""
+        """Return the paths of the layer's parameters relative to the layer; "" is the layer itself."""
         return ()
 
     def parameters(self) -> dict[str, Parameter]:
@@ -227,9 +223,11 @@ class Layer:
         return frozenset()
 
     def init(self, initializer: Initializer | None = None, buffer: Buffer | None = None) -> None:
-        """Initialize all parameters (see Initializer); if one of them has no value, none is initialized.
+        """Initialize all parameters (see Initializer) or, if one of them has no value, none.
 
-        Initialized parameters are added to ``buffer``, and parameters that are already in the buffer are shared.
+        Initialized parameters are added to ``buffer``, and parameters already in the buffer are shared. Raises
+        StateError if a parameter has no value.
+
         Example: ``init(Initializer(filler=VarScale()))``.
         """
         if initializer is not None and not isinstance(initializer, Initializer):
@@ -246,17 +244,17 @@ class Layer:
                 fix="init(initializer, {})",
             )
         entered = dict(buffer)
-        # create all parameters before keeping any of them, so that the layer is unchanged if a value is missing
+        # create all parameters before storing any, so that a missing value leaves the layer unchanged
         initialised = [(source, source.begin(initializer, entered)) for source in self.sources()]
         for source, parameter in initialised:
             source.hold(parameter)
         buffer.update(entered)
 
     def load_weights(self, weights: Mapping[str, Any]) -> None:
-        """Assign arrays by parameter name; other names in ``weights`` are ignored.
+        """Assign arrays by parameter name; all other names in ``weights`` are ignored.
 
-        All arrays are checked before any is assigned. Raises UnknownNameError if the array of a parameter is missing,
-        and OperandError if an array has the wrong shape or dtype.
+        Raises UnknownNameError if a parameter's array is missing, and OperandError if an array has the wrong shape or
+        dtype. In this case, no parameter is assigned.
         """
         if not isinstance(weights, Mapping):
             raise DeclarationError(
@@ -271,12 +269,12 @@ class Layer:
             parameter.value = tensors[name]
 
     def save_weights(self) -> dict[str, Any]:
-        """Return the parameters' arrays by name."""
+        """Return the parameters' arrays by parameter name."""
         return {parameter.name: parameter.array for parameter in self.parameters().values()}
 
     def grad_collect(self, collector: GradCollector) -> None:
-        """Add the gradients of parameters from previous feed-backwards to ``collector``."""
-        # check all gradients before collecting any, so that nothing is collected if one check fails
+        """Add the parameter gradients of all feed-backwards since the last call to ``collector``."""
+        # check all gradients before collecting any, so that a failure changes nothing
         for pending in self.pending_gradients:
             pending.check(self)
         for pending in self.pending_gradients:
@@ -286,7 +284,7 @@ class Layer:
     def neutral_invariant(self) -> None:
         """Raise StateError unless the layer is neutral.
 
-        A layer is neutral if it was fed backward as often as forward, and its gradients were collected.
+        A layer is neutral if it was fed backward as often as forward and its gradients were collected.
         """
         if self.forward_records:
             more = "once" if len(self.forward_records) == 1 else f"{len(self.forward_records)} times"
@@ -304,10 +302,10 @@ class Layer:
             )
 
     def feed_forward(self, *positional: Any, **named: Any) -> Any:
-        """Record one call of the layer; return its output, or Ports if the layer has several outputs.
+        """Record one call of the layer; return its output, or Ports if it has several outputs.
 
         Inputs are passed by position, by port, or as one mapping; arrays and numbers are converted to expressions.
-        Raises UnknownNameError if a port is wrong, and OperandError if an input is missing, set twice or has a wrong
+        Raises UnknownNameError for an unknown port, and OperandError if an input is missing, set twice or has the wrong
         type.
         """
         ports = self._as_ports(self.inputs, "input", positional, named)
@@ -334,11 +332,11 @@ class Layer:
     __call__ = feed_forward
 
     def feed_backward(self, *positional: Any, **named: Any) -> Any:
-        """Record the gradients of the inputs from the gradients of the outputs.
+        """Record the gradients of the inputs, given the gradients of the outputs.
 
-        Returns one expression, or Ports if there are several inputs. A gradient is None if it is not fed back. The
-        gradients of parameters are kept for ``grad_collect``. Arrays and numbers are converted to the output's dtype.
-        Raises StateError if the layer is for inference, or if it was not fed forward.
+        Returns one expression, or Ports if there are several inputs; a gradient that is not fed back is None. Arrays
+        and numbers are converted to the output's dtype. Gradients of parameters are kept for ``grad_collect``. Raises
+        StateError if the layer is for inference or was not fed forward.
         """
         ports = self._as_ports(self.outputs, "output", positional, named)
         gradients = _feed_backward(self, ports)
@@ -349,21 +347,18 @@ class Layer:
         return sublayers(self).get(name)
 
     def to_row(self) -> LayerRow:
-        """Return a description of the layer as a row, without its sublayers."""
+        """Return the layer's description as a row, without its sublayers."""
         return layer_row(self)
 
     def describe(self) -> str:
-        """Return a description of the layer and its sublayers.
-
-        It contains the order, topology clauses, policies, gradients, and reasons.
-        """
+        """Return a description of the layer and its sublayers: order, clauses, policies, gradients, and reasons."""
         return description(self)
 
     def explore(self, inputs: Any = None, **options: Any) -> View:
-        """Show the layer's graph with its description, and for a training layer also the graph of its gradients.
+        """Show the layer's graph with its description, and for a training layer also the gradient graph.
 
-        ``inputs`` maps ports to types or values; a single input may be given directly. If the layer was built for given
-        types, ``inputs`` may be omitted.
+        ``inputs`` maps ports to types or values, or is a single type or value if the layer has one input. It may be
+        omitted if the layer was built for given input types.
         """
         return hooks.explore(self, inputs=inputs, **options)
 
@@ -375,24 +370,21 @@ class Layer:
 
     @property
     def feeds_back(self) -> bool:
-        """Whether feed_backward returns the gradients of the inputs."""
+        """Whether ``feed_backward`` returns the gradients of the inputs."""
         return bool(self.select(GradPolicy).feedback_output)
 
     def make_blueprint(self) -> Any:
-        """Return a key made of the class, attributes and policies.
-
-        Raises DeclarationError if an argument could change.
-        """
+        """Return a key made of the class, attributes and policies; raise DeclarationError if an argument is mutable."""
         check_hashable(self)
         attributes = {name: value for name, value in vars(self).items() if name not in self._running}
         return type(self), attribute_key(attributes), self.policies.recorded()
 
     def expand(self, values: Mapping[str, Expr], parameters: Mapping[str, Expr]) -> Any:
-        """Record the outputs from inputs ``values`` by port and parameters by path."""
+        """Record the outputs, given inputs ``values`` by port and parameters by path."""
         return self.forward(**values)
 
     def call(self, values: Mapping[str, Expr], parameters: Mapping[str, Expr]) -> dict[str, Expr]:
-        """Record the call and return its outputs by port. The layer's policies apply to the operations inside it."""
+        """Record the call under the layer's policies, and return its outputs by port."""
         reached = reaching(self.policies)
         if not reached:
             return self._call(values, parameters)
@@ -407,7 +399,7 @@ class Layer:
             with recording_forward(self):
                 return self.outputs_of(self.expand({}, {}))
         argument_names = [path or "value" for path in parameters]
-        # an input port may have the same name as a parameter, but argument names must be unique
+        # an input port may share its name with a parameter, but argument names must be unique
         argument_names = [
             f"{argument_name} (parameter)" if argument_name in values else argument_name
             for argument_name in argument_names
@@ -426,9 +418,9 @@ class Layer:
         return traced
 
     def outputs_of(self, results: Any) -> dict[str, Expr]:
-        """Return ``results``, returned by ``forward``, as a dict by port.
+        """Return ``results``, the return value of ``forward``, as a dict by port.
 
-        Raises DeclarationError unless each port has an expression.
+        Raises DeclarationError unless every port has an expression.
         """
         if isinstance(results, Expr) and len(self.outputs) == 1:
             return {self.outputs[0]: results}
@@ -450,7 +442,7 @@ class Layer:
         return {port: results[port] for port in self.outputs}
 
     def _as_ports(self, ports: tuple[str, ...], what: str, positional: tuple[Any, ...], named: dict[str, Any]) -> Ports:
-        """Return values that were passed by position, by name or as one mapping, as Ports."""
+        """Return values passed by position, by name or as one mapping, as Ports."""
         mapped = len(positional) == 1 and isinstance(positional[0], Mapping)
         if len(positional) == len(ports) and not named and not mapped:
             return Ports(ports, repr(self), dict(zip(ports, positional, strict=True)))
@@ -468,9 +460,9 @@ class Layer:
     def skeleton(self) -> Self:
         """Return a copy without values.
 
-        The shared function keeps this copy instead of the layer, so the layer itself can be freed.
+        The shared function refers to this copy instead of the layer, so that the layer can be freed.
         """
-        copy = object.__new__(type(self))  # __init__ would check arguments again
+        copy = object.__new__(type(self))  # __init__ would check the arguments again
         vars(copy).update({name: value for name, value in vars(self).items() if name != "_function"})
         vars(copy).update(forward_records=[], pending_gradients=[])
         return copy
@@ -478,7 +470,7 @@ class Layer:
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for copying and pickling.
 
-        Copies have their own stacks; a shallow copy shares the parameters.
+        Every copy has its own stacks, and a shallow copy shares the parameters.
         """
         state = {name: value for name, value in vars(self).items() if name not in ("_function", "blueprint")}
         return {**state, "forward_records": [*self.forward_records], "pending_gradients": [*self.pending_gradients]}
@@ -492,7 +484,7 @@ class Layer:
 
 
 def _operands(layer: Layer, ports: Ports) -> dict[str, Expr]:
-    """Convert a layer's inputs to expressions by port; if a conversion fails, the error mentions the port."""
+    """Convert a layer's inputs to expressions by port; if a conversion fails, the error names the port."""
     values: list[Any] = []
     for port in layer.inputs:
         value = ports[port]
@@ -507,7 +499,7 @@ def _operands(layer: Layer, ports: Ports) -> dict[str, Expr]:
 
 
 def _feed_backward(layer: Layer, ports: Ports) -> dict[str, Expr | None]:
-    """Record the gradients of the inputs of the last feed-forward; a gradient is None if it is not fed back.
+    """Record the gradients of the last feed-forward's inputs; a gradient that is not fed back is None.
 
     Requested gradients of parameters are added to ``layer.pending_gradients``.
     """
@@ -537,7 +529,7 @@ def _feed_backward(layer: Layer, ports: Ports) -> dict[str, Expr | None]:
     wanted += [path in updates for path in last.parameters]
     with scope("gradient", "gradient"), scope(layer.name, "layer", type(layer).__name__, layer):
         gradients = _gradients(next(iter(last.outputs.values())), seeds, wanted)
-    # remove the record only now, so that feed_backward can be repeated if recording the gradients fails
+    # remove the record only now, so that feed_backward can be repeated if recording fails
     layer.forward_records.pop()
     layer.pending_gradients.extend(
         PendingGradient(parameter, gradient, state.traces)
@@ -550,9 +542,9 @@ def _feed_backward(layer: Layer, ports: Ports) -> dict[str, Expr | None]:
 def _gradients(output: Expr, seeds: list[Expr | None], wanted: list[bool]) -> list[Expr | None]:
     """Return the gradients of the wanted operands of the call that computes ``output``.
 
-    A gradient is an algebraic zero if the outputs do not depend on the operand, and None if it is not wanted.
+    A gradient is a symbolic zero if the outputs do not depend on the operand, and None if it is not wanted.
     """
-    # a call with several outputs is one node; its outputs are Items that read this node
+    # a call with several outputs is one node, which Items read
     node = output.operands[0] if isinstance(output.operation, Item) else output
     call = node.operation
     if not any(wanted):
@@ -583,9 +575,9 @@ def has_gradient(type_: AnyType) -> bool:
 
 
 def _seed(layer: Layer, port: str, output: Expr, gradient: Any) -> Expr | None:
-    """Return ``gradient``, the gradient of ``output``, as an expression; arrays and numbers are converted.
+    """Return ``gradient``, the gradient of ``output``, as an expression.
 
-    Raises OperandError if it does not have the output's type.
+    Raises OperandError if it cannot be converted to the output's type.
     """
     if gradient is None:
         return None

@@ -1,6 +1,6 @@
-"""Functions that call a layer's method, and do nothing if the object does not have it.
+"""Functions that call a layer's method, or do nothing if the object lacks the method.
 
-A loop over the parts of a program therefore need not check which parts have parameters or state.
+With them, a loop over the parts of a program need not check which parts have parameters or state.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def load_weights(thing: Any, weights: Mapping[str, Any]) -> None:
 
 
 def save_weights(thing: Any) -> dict[str, Any]:
-    """Return the arrays of the parameters of ``thing`` by name, or an empty dict if it has no ``save_weights``."""
+    """Return the parameters' arrays by name, or an empty dict if ``thing`` has no ``save_weights``."""
     weights: dict[str, Any] | None = _call_method(thing, "save_weights")
     return {} if weights is None else weights
 

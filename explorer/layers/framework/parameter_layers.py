@@ -1,7 +1,7 @@
 """Sources: layers without inputs whose output is a parameter or a constant.
 
-Sources are the leaves of the layer tree. Only sources are initialized (see initializer.py) and keep values between
-calls. Other layers only compute expressions from expressions.
+Sources are the leaves of the layer tree. Only they are initialized (see initializer.py) and keep values between calls;
+all other layers compute expressions from expressions.
 """
 
 from __future__ import annotations
@@ -23,17 +23,16 @@ from explorer.layers.framework.recording_state import current_expander
 
 
 class Source(Layer):
-    """Layer that outputs one tensor of shape ``shape``, with the name of the layer. Policies set its dtype, device and
-    filler."""
+    """Layer that outputs one tensor of ``shape``, named after the layer. Policies set its dtype, device and filler."""
 
     shape: tuple[int, ...]
     inputs: ClassVar[tuple[str, ...]] = ()
     begins_with: ClassVar[Filler | None] = None
-    """filler that is used if no policy sets one"""
+    """filler to use if no policy sets one"""
     _running: ClassVar[frozenset[str]] = Layer._running | {"held"}
 
     def prepare(self) -> None:
-        """Raise DeclarationError unless ``shape`` is a tuple of integers of 0 or more."""
+        """Raise DeclarationError unless ``shape`` is a tuple of nonnegative integers."""
         super().prepare()
         shape = self.shape
         if not isinstance(shape, tuple) or not all(type(n) is int and n >= 0 for n in shape):
@@ -47,10 +46,10 @@ class Source(Layer):
         self.held: Parameter | None = None
 
     def begin(self, initializer: Initializer | None, buffer: Buffer) -> Parameter:
-        """Return the parameter, initialized from the load buffer, from the initializer's values, or from a filler.
+        """Return the parameter, initialized from the load buffer, the initializer's values or a filler; add it to the
+        buffer.
 
-        The parameter is added to the buffer. Raises StateError if there is no value for it, and OperandError if the
-        value has the wrong shape or dtype.
+        Raises StateError if there is no value, and OperandError if the value has the wrong shape or dtype.
         """
         policies = self.select(ParameterPolicy)
         type_ = TensorType(self.shape, policies.dtype, policies.device)
@@ -59,8 +58,8 @@ class Source(Layer):
         return parameter
 
     def hold(self, parameter: Parameter) -> None:
-        """Keep ``parameter`` as the source's parameter."""
-        # __setattr__ is bypassed; it would raise, but the parameter is not part of the blueprint
+        """Store ``parameter`` in the source."""
+        # bypass __setattr__, which would raise; the parameter is not part of the blueprint
         vars(self)["held"] = parameter
 
     def sources(self) -> Iterator[Source]:
@@ -78,7 +77,7 @@ class Source(Layer):
         return ("",)
 
     def parameters(self) -> dict[str, Parameter]:
-        """Return the source's parameter by its path, ""; raise StateError if it is not initialized."""
+        """Return the parameter by its path, ""; raise StateError if it is not initialized."""
         if self.held is None:
             raise StateError(
                 f"the parameter of {self!r} is not initialized",
@@ -89,10 +88,7 @@ class Source(Layer):
         return {"": self.held}
 
     def call(self, values: Mapping[str, Expr], parameters: Mapping[str, Expr]) -> dict[str, Expr]:
-        """Return the tensor by port.
-
-        The tensor is returned directly, because a call of a function that returns its operand would only take time.
-        """
+        """Return the tensor by port, without a call that would only return its operand."""
         if current_expander() is None and type(self).expand is Source.expand:
             return self.outputs_of(self.expand(values, parameters))
         return super().call(values, parameters)
@@ -104,12 +100,12 @@ class Source(Layer):
 
 
 class ParamSource(Source):
-    """Source of a parameter. If PUpdate is set, the parameter's gradient is built and collected."""
+    """Source of a parameter, whose gradient is built and collected if PUpdate is set."""
 
     def updates(self) -> frozenset[str]:
-        """Return the source's own path if PUpdate is set, otherwise an empty set."""
+        """Return the source's own path, "", if PUpdate is set, else an empty set."""
         return frozenset({""}) if self.select(GradPolicy).update else frozenset()
 
 
 class ValueSource(Source):
-    """Source of a constant: initialized like a parameter, but not changed by training."""
+    """Source of a constant, which is initialized like a parameter but not changed by training."""

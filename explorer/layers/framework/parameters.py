@@ -1,7 +1,7 @@
 """Parameters of layers, and collectors of their gradients.
 
-A parameter is a named reference to a tensor. Training replaces the tensor; expressions that were recorded before keep
-the old tensor.
+A parameter is a named reference to a tensor. Training replaces the tensor, but expressions recorded earlier keep the
+old one.
 """
 
 from __future__ import annotations
@@ -23,10 +23,9 @@ from explorer.ops.elementwise.arithmetic import add_n
 
 
 class Parameter:
-    """Named reference to a tensor that can be replaced; layers that share a parameter refer to the same object.
+    """Named reference to a replaceable tensor; layers that share a parameter refer to the same object.
 
-    The policy ParameterPolicy.type selects a subclass. A subclass may override ``assign``, for example to limit
-    weights.
+    The policy ParameterPolicy.type selects a subclass, which may override ``assign``, for example to clip weights.
     """
 
     __slots__ = ("_memory", "_type", "_value", "name")
@@ -39,18 +38,18 @@ class Parameter:
 
     @property
     def value(self) -> Tensor:
-        """The tensor.
+        """The parameter's tensor.
 
-        While training keeps the elements in its own memory, each access returns a copy of them. If a function reads
-        ``value`` while it is traced, it is traced again after the tensor is replaced.
+        While training keeps the elements in its own memory, each access returns a copy. A traced function that reads
+        ``value`` is traced again after the tensor is replaced.
         """
         note(self._tensor)
         return self._tensor()
 
     @value.setter
     def value(self, value: Tensor) -> None:
-        # Programs that read the elements expect this type. Another type would cause errors far from here, or wrong
-        # results.
+        # Programs that read the elements expect this type; another type would cause wrong results, or errors far from
+        # here.
         if not isinstance(value, Tensor) or (value.shape, value.dtype) != (self._type.shape, self._type.dtype):
             type_ = value.type if isinstance(value, Tensor) else type(value).__name__
             raise OperandError(
@@ -70,7 +69,7 @@ class Parameter:
         self._value, self._memory, self._type = value, None, value.tensor_type
 
     def convert(self, dtype: Any) -> None:
-        """Convert the elements to ``dtype``, for example to the dtype of a module to which the parameter is added."""
+        """Convert the elements to ``dtype``, for example when a module with that dtype adopts the parameter."""
         if self._type.dtype != dtype:
             self._replace(tensor(self.array, dtype, name=self.name, device=self.device))
 
@@ -85,29 +84,29 @@ class Parameter:
         return self._type.device
 
     def to_device(self, device: Device) -> None:
-        """Copy the elements to ``device``; expressions that were recorded before keep the old elements."""
+        """Copy the elements to ``device``; expressions recorded earlier keep the old elements."""
         if device is not self.device:
             self.value = tensor(self.array, name=self.name, device=device)
 
     @property
     def memory(self) -> Any:
-        """Array in which training keeps the elements, on the parameter's device.
+        """Array on the parameter's device in which training keeps the elements.
 
-        None if training does not keep them, or if they were replaced since.
+        None if training does not keep them, or if they have been replaced since.
         """
         return self._memory
 
     @property
     def elements(self) -> Any:
-        """Elements as an array on the parameter's device; it must not be written to."""
+        """Elements as an array on the parameter's device, which must not be written to."""
         note(self._tensor)
         return self.value.storage.array if self._memory is None else self._memory
 
     def keep_in(self, memory: Any) -> None:
         """Read the elements from ``memory``, an array on the parameter's device, from now on.
 
-        Call this method again after each update of the array. If a subclass overrides ``assign``, for example to limit
-        weights, the elements are assigned instead.
+        Call this method again after each update of the array. If a subclass overrides ``assign``, the elements are
+        assigned instead.
         """
         if type(self).assign is not Parameter.assign:
             self.assign(on_host(self._type, memory))
@@ -115,14 +114,14 @@ class Parameter:
             self._memory, self._value = memory, None
 
     def assign(self, array: Any) -> None:
-        """Assign a copy of the elements in ``array``; expressions that were recorded before keep the old elements.
+        """Assign a copy of the elements in ``array``; expressions recorded earlier keep the old elements.
 
         Raises OperandError if the shape differs or the dtype cannot be converted.
         """
         self.value = self.made({self.name: array})
 
     def made(self, arrays: Mapping[str, Any]) -> Tensor:
-        """Return the array for this parameter in ``arrays`` as a tensor.
+        """Return this parameter's array in ``arrays`` as a tensor.
 
         Raises UnknownNameError if there is none, and OperandError if its shape or dtype is wrong.
         """
@@ -146,7 +145,7 @@ class Parameter:
 def tensor_for(name: str, value: Any, type_: TensorType, where: str) -> Tensor:
     """Copy ``value`` to a tensor of ``type_`` for the parameter ``name``.
 
-    Raises OperandError if shape or dtype do not match.
+    Raises OperandError if the shape or dtype does not match.
     """
     try:
         array = value.array if isinstance(value, Tensor) else np.asarray(value)
@@ -162,7 +161,7 @@ def tensor_for(name: str, value: Any, type_: TensorType, where: str) -> Tensor:
             rule=f"the value must have the parameter's shape, {type_.shape}",
             fix="check the layer's arguments, or the name",
         )
-    # if dtypes are user-defined, compare the dtypes of the stored numbers
+    # for user-defined dtypes, compare the stored dtypes
     stored = numbers_of(array)
     stored_dtype = numbers_of(np.empty((), type_.dtype)).dtype
     if stored.dtype.kind not in "biuf" or not (
@@ -181,22 +180,21 @@ def _parameter(parameter_class: type[Parameter], name: str, array: Array, type_:
 
 
 class GradCollector:
-    """Gradients by parameter; several gradients of one parameter are summed."""
+    """Gradients by parameter; multiple gradients of one parameter are summed."""
 
     def __init__(self) -> None:
         self._parts_of: dict[int, tuple[Parameter, list[Expr]]] = {}
 
     def collect(self, parameter: Parameter, gradient: Expr) -> None:
         """Add ``gradient`` to the gradient of ``parameter``."""
-        # parameters are identified by object, because layers share the object, and different parameters may have the
-        # same name
+        # identify parameters by object, because layers share the object, and names are not unique
         self._parts_of.setdefault(id(parameter), (parameter, []))[1].append(gradient)
 
     def __repr__(self) -> str:
         return f"GradCollector(parameters={len(self)})"
 
     def __iter__(self) -> Iterator[tuple[Parameter, Expr]]:
-        """Iterate over parameters and their gradient expressions, in the order of collection."""
+        """Iterate over (parameter, gradient expression) pairs in order of collection."""
         for parameter, parts in self._parts_of.values():
             yield parameter, parts[0] if len(parts) == 1 else add_n(*parts)
 

@@ -13,17 +13,17 @@ from explorer.layers.framework.parameters import Parameter
 
 
 class GradPolicy(PolicyClass):
-    """Policies for gradients: whether the gradients of parameters, and the gradients of inputs, are built."""
+    """Policies for gradients: whether the gradients of parameters and of inputs are built."""
 
     update = Minor(False, among=(False, True), recorded=False)
     feedback_output = Minor(False, among=(False, True), recorded=False)
 
 
 class ParameterPolicy(PolicyClass):
-    """Policies for parameters: class, dtype, device, and the filler that is used if there is no named value.
+    """Policies for parameters: class, dtype, device, and filler for parameters without a named value.
 
-    ``type`` is a subclass of Parameter. ``filler`` is the filler object; if None, ``initializer`` is the name of one of
-    the Initializer's ``fillers``.
+    ``type`` is a subclass of Parameter. ``filler`` is a filler object; if it is None, ``initializer`` names one of the
+    Initializer's ``fillers``.
     """
 
     dtype = Minor(np.dtype(np.float32), kind=np.dtype, convert=np.dtype, recorded=False)
@@ -43,14 +43,14 @@ class InputPolicy(PolicyClass):
 
 
 class PerceptronPolicy(PolicyClass):
-    """Policies for single-layer perceptrons: the class of the activation layer, and whether a bias is added."""
+    """Policies for single-layer perceptrons: the activation layer's class, and whether a bias is added."""
 
     activation = Minor(kind=type)
     bias_involved = Minor(True, among=(False, True))
 
 
 class DimensionPolicy(PolicyClass):
-    """Policies for axes: which axes, or how many, a layer processes, and whether reduced axes are kept with size 1."""
+    """Policies for axes: which axes (or how many) a layer processes, and whether reduced axes are kept with size 1."""
 
     keep = Minor(False, among=(False, True))
     count = Minor(1, kind=int)
@@ -60,8 +60,8 @@ class DimensionPolicy(PolicyClass):
 class RecurrentPolicy(PolicyClass):
     """Policies for recurrent layers: step layer, time axis, and whether gradients flow back through time.
 
-    ``axis`` is the time axis of every input, or a tuple of pairs (port, axis). If it is pairs, inputs at other ports
-    are passed whole to each step.
+    ``axis`` is the time axis of all inputs, or a tuple of (port, axis) pairs; inputs at all other ports are then passed
+    whole to each step.
     """
 
     step = Minor(kind=type)
@@ -70,7 +70,7 @@ class RecurrentPolicy(PolicyClass):
 
 
 class GRUPolicy(PolicyClass):
-    """Policies for a GRU: whether biases are added, and to what the reset gate is applied.
+    """Policies for a GRU: whether biases are added, and what the reset gate is applied to.
 
     "before" is (r·h) @ U, as originally published; "after" is r·(h @ U), as in PyTorch and cuDNN.
     """

@@ -1,7 +1,7 @@
-"""Immutable containers that map keys to values.
+"""Immutable mappings for the inputs and outputs of layers.
 
-Layers use them for inputs and outputs. An error is raised immediately if a name is wrong, or if a port is set twice or
-read before it is set. Containers are immutable, because recorded expressions may depend on them.
+They raise an error as soon as a name is wrong, or a port is set twice or read before it is set. They are immutable
+because recorded expressions may depend on them.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from explorer.core.errors import DeclarationError, OperandError, StateError, Unk
 class Container(dict[Any, Any]):
     """Immutable mapping with fixed keys in a fixed order; ``set`` returns a new container with additional values.
 
-    Keys are hashable objects, usually names. Values have any type and may be set in any order. Functions that accept
-    containers of expressions (``ex.evaluate``, ``ex.function``) treat a Container as a dict. Raises UnknownNameError if
-    a key is unknown, and OperandError if a key is set twice or read before it is set. Example: ``Container(("A", "B",
-    "Weight"), "parameters").set(B="abc").set({"A": True})["B"]``
+    Keys are hashable objects, usually names. Values may have any type and may be set in any order. Functions that
+    accept containers of expressions (``ex.evaluate``, ``ex.function``) treat a Container as a dict. Raises
+    UnknownNameError for an unknown key, and OperandError if a key is set twice or read before it is set.
+
+    Example: ``Container(("A", "B", "Weight"), "parameters").set(B="abc").set({"A": True})["B"]``
     """
 
     __slots__ = ("_owner", "names")
@@ -78,10 +79,8 @@ class Container(dict[Any, Any]):
         )
 
     def get(self, name: Any, default: Any = None) -> Any:
-        """Return the value of the key ``name``, or ``default`` if it is not set.
-
-        Raises UnknownNameError if the key is unknown.
-        """
+        """Return the value of the key ``name``, or ``default`` if it is not set; raise UnknownNameError for an unknown
+        key."""
         self._check_name(name)
         return super().get(name, default)
 
@@ -116,7 +115,7 @@ class Ports(Container):
 
 
 def _plain_text(key: Any) -> str:
-    """Return ``key`` as a string without quotes; for a class, return its name."""
+    """Return a class's name, or any other key as a string without quotes."""
     return key if isinstance(key, str) else str(getattr(key, "__name__", None) or repr(key))
 
 

@@ -1,7 +1,7 @@
 """Per-thread state of layer recording: the layer whose shared function is being traced, and the active expander.
 
-While a function that equal layers share is traced, a layer's name and other individual values must not be read. While a
-layer is expanded, its operations are recorded instead of a call.
+While a function that equal layers share is traced, nothing that differs between these layers may be read, such as a
+layer's name. While a layer is expanded, its operations are recorded instead of a call.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from explorer.core.ir.expr import Expr
 
 
 class Expander(Protocol):
-    """Object that records the operations of a layer instead of a call of its shared function."""
+    """Object that records a layer's operations instead of a call of its shared function."""
 
     def call(self, layer: Any, values: Mapping[str, Expr], parameters: Mapping[str, Expr | None]) -> dict[str, Expr]:
-        """Record the outputs from inputs by port and parameters by path; return them by port."""
+        """Record the outputs, given inputs and parameters by port and path; return them by port."""
 
 
 class _State(threading.local):
@@ -33,7 +33,7 @@ _state = _State()
 
 @contextmanager
 def recording_forward(layer: object) -> Iterator[None]:
-    """Forbid reading individual values of ``layer`` while its shared function is traced."""
+    """Forbid reading values specific to ``layer`` while its shared function is traced."""
     outer, _state.recording = _state.recording, layer
     try:
         yield
@@ -44,7 +44,7 @@ def recording_forward(layer: object) -> Iterator[None]:
 def forbid_in_shared_forward(layer: object, what: str) -> None:
     """Raise DeclarationError if the forward of ``layer`` is being traced.
 
-    ``what`` names a value that differs between layers that share a function, so forward must not read it.
+    ``what`` names a value that may differ between the layers that share the function.
     """
     if _state.recording is layer:
         raise DeclarationError(
@@ -55,13 +55,13 @@ def forbid_in_shared_forward(layer: object, what: str) -> None:
 
 
 def current_expander() -> Expander | None:
-    """Return the active expander of this thread, or None."""
+    """Return this thread's active expander, or None."""
     return _state.expander
 
 
 @contextmanager
 def expanding(expander: Expander) -> Iterator[None]:
-    """Record calls of layers inside the block with ``expander``."""
+    """Record calls of layers in the block with ``expander``."""
     outer, _state.expander = _state.expander, expander
     try:
         yield

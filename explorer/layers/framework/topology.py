@@ -1,7 +1,7 @@
 """Topologies of composite layers: clauses in any order, checked and sorted topologically.
 
-Clauses refer to sublayers and ports by name. The topology of a ``Composite`` can therefore be checked when the class is
-declared, and errors show the wrong clause.
+Clauses refer to sublayers and ports by name, so a topology can be checked when its class is declared, and errors show
+the wrong clause.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from explorer.layers.framework.layer import Layer
 
 @dataclass(frozen=True, slots=True)
 class Sublayer:
-    """Clause that declares a sublayer, with its name and class."""
+    """Clause that declares a sublayer's name and class."""
 
     name: str
     kind: type[Layer]
@@ -71,10 +71,10 @@ Source: TypeAlias = tuple[str, str]
 
 
 class Topology:
-    """Clauses of a composite in any order; raises DeclarationError if a clause is wrong.
+    """Clauses of a composite in any order; raises DeclarationError if a clause is invalid.
 
-    ``inputs`` and ``outputs`` are the composite's ports, in the order in which clauses first mention them. ``order``
-    lists the sublayers in topological order.
+    ``inputs`` and ``outputs`` are the composite's ports, in the order in which clauses first mention them, and
+    ``order`` lists the sublayers in topological order.
     """
 
     def __init__(self, *clauses: Clause) -> None:
@@ -113,11 +113,11 @@ class Topology:
         self._check_connections()
         check_ports("a topology", self.inputs, self.outputs)
         self.order = self._sorted()
-        # the order of clauses does not matter, so composites with reordered clauses share functions
+        # ignore the order, so that topologies that differ only in the order of clauses share functions
         self._hash = hash(frozenset(clauses))
 
     def _sublayer_classes(self) -> dict[str, type[Layer]]:
-        """Return the classes of the sublayers by name; raise DeclarationError if a Sublayer clause is wrong."""
+        """Return the sublayers' classes by name; raise DeclarationError if a Sublayer clause is invalid."""
         classes: dict[str, type[Layer]] = {}
         for clause in self.clauses:
             if isinstance(clause, Sublayer):
@@ -153,8 +153,7 @@ class Topology:
             raise UnknownNameError(name, kind=f"sublayer in {clause!r}", known=self.sublayers)
         sublayer_class = self.sublayers[name]
         ports = sublayer_class.inputs if what == "input" else sublayer_class.outputs
-        # if a composite's topology depends on policies, it has no ports before it is built; check_made checks them
-        # afterwards
+        # a composite whose topology depends on policies has no ports before it is built; check_made checks them then
         if sublayer_class.outputs and port not in ports:
             raise UnknownNameError(port, kind=f"{what} port of {sublayer_class.__name__} in {clause!r}", known=ports)
         self._uses.setdefault(name, []).append((clause, what, port))
@@ -199,7 +198,7 @@ class Topology:
             )
 
     def check_made(self, name: str, layer: Layer) -> None:
-        """Raise UnknownNameError if a clause refers to a port that ``layer``, a created sublayer, does not have."""
+        """Raise UnknownNameError if a clause refers to a port that the created sublayer ``layer`` does not have."""
         for clause, what, port in self._uses.get(name, ()):
             ports = layer.inputs if what == "input" else layer.outputs
             if port not in ports:
@@ -207,7 +206,7 @@ class Topology:
         self._check_inputs(name, layer.inputs)
 
     def _sorted(self) -> tuple[str, ...]:
-        """Return the sublayers in topological order; raise DeclarationError if there is a cycle."""
+        """Return the sublayers in topological order; raise DeclarationError for a cycle."""
         graph: TopologicalSorter[str] = TopologicalSorter(dict.fromkeys(self.sublayers, ()))
         for (name, _), (source, _) in self.sources.items():
             if source:
@@ -225,10 +224,8 @@ class Topology:
             ) from None
 
     def feeding(self, name: str) -> list[str]:
-        """Return the names of the sublayers whose outputs the sublayer ``name`` reads.
-
-        "" represents the composite's inputs.
-        """
+        """Return the names of the sublayers whose outputs the sublayer ``name`` reads; "" represents the composite's
+        inputs."""
         ports = [port for _, what, port in self._uses.get(name, ()) if what == "input"]
         return list(_unique(self.sources[name, port][0] for port in ports))
 

@@ -1,1 +1,1 @@
-"""Layers that are included in explorer."""
+"""Built-in layers."""

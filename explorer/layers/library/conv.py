@@ -18,7 +18,7 @@ from explorer.ops.nn.conv import conv2d
 class Convolve(Layer):
     """Layer that convolves images (N, C, H, W) with filters (O, C / groups, h, w) and adds a bias (O,).
 
-    All three are inputs.
+    Images, filters and bias are all inputs.
     """
 
     stride: int = 1
@@ -67,7 +67,7 @@ class Conv2d(Composite):
         super().prepare()
 
     def arguments(self) -> Mapping[str, Mapping[str, Any]]:
-        """Return the shapes of the parameters, and the options of the convolution."""
+        """Return the parameters' shapes and the convolution's options."""
         filters = (self.out_channels, self.in_channels // self.groups, self.size, self.size)
         return {
             "weight": {"shape": filters},

@@ -1,8 +1,7 @@
 """Composite layers with one weight: linear maps and the perceptron.
 
-Each layer is composed of smaller layers, and the smallest are single parameters. The weight of ``Linear("hidden", …)``
-belongs to the sublayer ``hidden/weight/parameter``. Policies can be set at each level of this path; they apply to all
-parameters below that level.
+Each layer is composed of smaller layers, down to single parameters: the weight of ``Linear("hidden", …)`` belongs to
+the sublayer ``hidden/weight/parameter``. A policy set at any level of this path applies to all parameters below it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Layers that apply one operation.
-
-Layers without options are created from a class name, an operation and its ports.
-"""
+"""Layers that apply one operation."""
 
 from __future__ import annotations
 
@@ -24,10 +21,7 @@ from explorer.ops.nn.softmax import softmax
 
 
 class Elementwise(Layer):
-    """Base class of layers that apply ``operation`` elementwise to one or several inputs.
-
-    Several inputs are passed in the order of the ports.
-    """
+    """Base class of layers that apply ``operation`` elementwise to their inputs, in the order of the ports."""
 
     operation: ClassVar[Callable[..., Expr] | None] = None
 
@@ -46,7 +40,6 @@ class Elementwise(Layer):
 def _layer(
     name: str, operation: Callable[..., Expr], doc: str, inputs: tuple[str, ...] = ("input",)
 ) -> type[Elementwise]:
-    """Return a layer class with the given name, operation, docstring and input ports."""
     return type(
         name, (Elementwise,), {"__doc__": doc, "__module__": __name__, "operation": operation, "inputs": inputs}
     )
@@ -80,8 +73,8 @@ Interpolate = _layer(
 class Dot(Layer):
     """Sum of products over the last axes of left and the first axes of right.
 
-    ``DimensionPolicy.count`` is the number of these axes, by default one. With PRowVecInput, ``left`` must be one row
-    or a vector, which is treated as 1×n. If it has more rows, OperandError is raised.
+    ``DimensionPolicy.count`` is the number of these axes, one by default. With PRowVecInput, ``left`` must be a single
+    row or a vector, which is treated as 1×n; OperandError is raised if it has more rows.
     """
 
     inputs: ClassVar[tuple[str, ...]] = ("left", "right")
@@ -111,7 +104,7 @@ class Softmax(Layer):
     """Softmax over the last ``DimensionPolicy.count`` axes."""
 
     def forward(self, input: Expr) -> Expr:
-        """Record the softmax over the last axes."""
+        """Record the softmax."""
         count = self.select(DimensionPolicy).count
         return softmax(input, axis=tuple(range(-count, 0)))
 

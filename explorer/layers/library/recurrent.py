@@ -1,7 +1,7 @@
-"""Recurrent layer: calls a step layer for each position of a sequence.
+"""Recurrent layer, which calls a step layer for each position of a sequence.
 
-The steps are unrolled. Each step is a call of the step layer's shared function, so steps can be shown, batched and
-differentiated like other calls. A separate loop operation would have to implement all of this again.
+The steps are unrolled into calls of the step layer's shared function, so they can be shown, batched and differentiated
+like other calls. A loop operation would have to implement all of this again.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class Recurrent(Composite):
     """Layer that calls ``RecurrentPolicy.step`` along the time axis and stacks the outputs of the steps.
 
     The step's input port ``previous`` receives the output of the previous step. If the step has several outputs, the
-    port ``previous_x`` receives the output ``x``. For the first step, the layer's port of the same name provides the
-    value. ``step`` contains the constructor arguments of the step layer. With PDisableBptt, gradients do not flow back
-    to previous steps.
+    port ``previous_x`` receives the output ``x``. The layer has ports of the same names, which provide the values for
+    the first step. ``step`` contains the constructor arguments of the step layer. With PDisableBptt, gradients do not
+    flow back to previous steps.
 
     Sublayers: step.
     """
@@ -40,7 +40,7 @@ class Recurrent(Composite):
     _running: ClassVar[frozenset[str]] = Composite._running | {"states", "axes"}
 
     def declare(self) -> Topology:
-        """Return a topology in which the ports of the step are the ports of the layer."""
+        """Return a topology that exposes the step's ports as the layer's ports."""
         step_class = self.select(RecurrentPolicy).step
         self.states = _states(self, step_class)
         return Topology(
@@ -83,7 +83,7 @@ class Recurrent(Composite):
         self.axes: dict[str, int] = dict(pairs)
 
     def returns(self, name: str) -> bool:
-        """Return whether gradients flow from the input of a step back to the output of the previous step."""
+        """Return whether gradients flow from a step's input back to the previous step's output."""
         return self.train and bool(self.select(RecurrentPolicy).through_time)
 
     def make_blueprint(self) -> Any:
@@ -112,7 +112,7 @@ class Recurrent(Composite):
         return {port: stack([outputs[port] for outputs in step_outputs], axis=axis) for port in self.outputs}
 
     def _length(self, values: Mapping[str, Expr]) -> int:
-        """Return the number of steps; raise OperandError if sequences are empty or have different lengths."""
+        """Return the number of steps; raise OperandError if sequences are empty or differ in length."""
         for port, axis in self.axes.items():
             if not -values[port].ndim <= axis < values[port].ndim:
                 raise OperandError(
@@ -132,7 +132,7 @@ class Recurrent(Composite):
 
 
 def _states(layer: Layer, cls: type[Any]) -> dict[str, str]:
-    """Return the state of the step as a mapping: input port → output port of the previous step."""
+    """Return the step's state as a mapping from input port to output port of the previous step."""
     if not issubclass(cls, Layer) or not cls.outputs:
         raise DeclarationError(
             f"the step {cls.__name__} of {layer!r}",
@@ -142,7 +142,7 @@ def _states(layer: Layer, cls: type[Any]) -> dict[str, str]:
     outputs = cls.outputs
     named = {f"previous_{port}": port for port in outputs}
     if len(outputs) == 1:
-        # if there is only one output, the short name is unambiguous
+        # the short name is unambiguous if there is only one output
         named["previous"] = outputs[0]
     states = {port: named[port] for port in cls.inputs if port in named}
     if not states:
@@ -173,7 +173,7 @@ class GRUStep(Composite):
     outputs: ClassVar[tuple[str, ...]] = ("output",)
 
     def declare(self) -> Topology:
-        """Return the topology: two gates, the candidate, and the interpolation between candidate and previous state."""
+        """Return the topology: two gates, the candidate, and its interpolation with the previous state."""
         policies = self.select(GRUPolicy)
         product = Linear if policies.bias_involved else Weight
         after = policies.reset == "after"
