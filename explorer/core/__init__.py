@@ -1,1 +1,1 @@
-"""The foundation of the engine: errors, argument checks, policies, registry, memory budget and progress bars."""
+"""The engine's foundation: expressions, types, tracing, policies, registries, errors, files and memory limits."""

@@ -1,7 +1,7 @@
 """Checks of the arguments of public functions: option names, number of arguments, and types of simple values.
 
-Public functions check their arguments before they record or compute anything. An error therefore names the wrong
-argument. Python's own error for a misspelt option lists no valid names; the decorators of this module add suggestions.
+Public functions check their arguments before they record or compute anything, so that errors name the wrong argument.
+Python's own error for a misspelt option lists no valid names; the decorators of this module add suggestions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _Class = TypeVar("_Class", bound=type)
 
 
 class Plain(NamedTuple):
-    """Types that an argument with a certain annotation accepts, and the rule and the fix for the error message."""
+    """Types accepted by arguments with some annotation, and the rule and fix for the error message."""
 
     kinds: tuple[type, ...]
     rule: str
@@ -38,13 +38,13 @@ PLAIN = {
     "str": Plain((str,), "a string", "'…'"),
     "Items": Plain((tuple, list), "a list or a tuple of policies", "[ex.PAccumulateIn('float64')]"),
 }
-"""annotation → the types that an argument with this annotation accepts"""
+"""annotation → accepted types"""
 _OPTIONS = {"dim": "axis", "keepdim": "keepdims", "input": "x", "other": "y", "lr": "rate", "learning_rate": "rate"}
-"""option name in other libraries → name of the same option in explorer"""
+"""option name in other libraries → explorer's name"""
 _ELSEWHERE = {("prepare", "without"): "give it when the plan is made: ex.EvalPlan(without=[…])"}
 """(function, option) → advice on where to give the option instead"""
 _CHECKED = "checks_options"
-"""attribute of functions that already check their option names; a subclass does not wrap such functions again"""
+"""attribute of functions that check their option names; subclasses do not wrap such functions again"""
 
 
 def named(function: _Function) -> _Function:
@@ -67,10 +67,7 @@ def named(function: _Function) -> _Function:
 
 
 def checked(function: _Function) -> _Function:
-    """Decorate a function to reject unknown options, and wrong values of arguments with annotations in `PLAIN`.
-
-    The OperandError names the wrong argument.
-    """
+    """Decorate a function to reject unknown options, and invalid values of arguments whose annotation is in `PLAIN`."""
     parameters = inspect.signature(function).parameters
     plain = {key: PLAIN[each.annotation] for key, each in parameters.items() if each.annotation in PLAIN}
     if _accepts_any_option(parameters) or not plain:
@@ -104,10 +101,7 @@ def checked(function: _Function) -> _Function:
 
 
 def named_methods(declared: _Class) -> _Class:
-    """Decorate a class to reject unknown options in its constructor and all public methods.
-
-    Inherited methods are included.
-    """
+    """Decorate a class to reject unknown options in its constructor and in public methods, even inherited ones."""
     explorer_bases = [base for base in reversed(declared.__mro__) if base.__module__.startswith("explorer.")]
     for name, method in {name: method for base in explorer_bases for name, method in vars(base).items()}.items():
         is_called = inspect.isfunction(method) and (name[0] != "_" or name == "__init__")
@@ -125,12 +119,12 @@ def has_options(function: Callable[..., Any]) -> bool:
 
 
 def refuse_option(name: str, function: str, known: Iterable[str]) -> None:
-    """Raise UnknownNameError for option ``name``, which ``function`` does not have; suggest similar ``known`` names."""
+    """Raise UnknownNameError for the unknown option ``name`` of ``function``; suggest similar ``known`` names."""
     raise UnknownNameError(name, kind=f"option of {function}", known=known)
 
 
 def check_name(value: Any, argument: str, known: Collection[str]) -> None:
-    """Raise OperandError unless ``value`` is a string, and UnknownNameError unless it is one of the ``known`` names."""
+    """Raise OperandError unless ``value`` is a string, and UnknownNameError unless it is in ``known``."""
     if isinstance(value, str) and value in known:
         return
     names = sorted(known)
@@ -153,10 +147,7 @@ def check_type(value: Any, argument: str, type_: type | tuple[type, ...], rule: 
 
 
 def check_integer(value: Any, argument: str, fix: str, minimum: int | None = None) -> int:
-    """Return ``value`` as an int if it is a Python or NumPy integer.
-
-    Raises OperandError for anything else, including True.
-    """
+    """Return a Python or NumPy integer as an int; raise OperandError for anything else, including True."""
     is_integer = isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_))
     if not is_integer or (minimum is not None and value < minimum):
         bound = "" if minimum is None else f" of {minimum} or more"
@@ -167,7 +158,7 @@ def check_integer(value: Any, argument: str, fix: str, minimum: int | None = Non
 def takes(function: Callable[..., Any], count: int) -> bool:
     """Return whether ``function`` accepts ``count`` positional arguments; True if its signature is unknown."""
     try:
-        # Inspect the wrapper, because the wrapper is called: functools.wraps copies a function's name, but not its
+        # Inspect the wrapper, because it is what is called: functools.wraps copies a function's name, but not its
         # arguments.
         inspect.signature(function, follow_wrapped=False).bind(*[None] * count)
     except ValueError:  # a builtin without a signature
@@ -178,7 +169,7 @@ def takes(function: Callable[..., Any], count: int) -> bool:
 
 
 def _accepts_any_option(parameters: Mapping[str, Parameter]) -> bool:
-    """Return whether a function has ``**kwargs``, and therefore checks option names itself."""
+    """Return whether a function has ``**kwargs``, in which case it checks option names itself."""
     return any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters.values())
 
 
@@ -189,12 +180,12 @@ def _by_position(parameters: Mapping[str, Parameter]) -> list[str]:
 def _refusal(
     function: Callable[..., Any], parameters: Mapping[str, Parameter], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> ExplorerError | None:
-    """Return the error for an option that the function does not have, or for too many positional arguments.
+    """Return the error for an unknown option or too many positional arguments.
 
-    Returns None if the call is valid: the TypeError was then raised inside the function. Also returns None if an
-    argument is missing, because Python's own error names that argument.
+    Returns None if the call is valid, because the TypeError was then raised inside the function, or if an argument is
+    missing, because Python's own error names it.
     """
-    # the class, if the function is a constructor
+    # the class, for constructors
     title = function.__qualname__.split(".")[-2] if function.__name__ == "__init__" else function.__name__
     known = [
         name
@@ -220,7 +211,7 @@ def _refusal(
 
 
 def _counterpart(name: str, known: Collection[str], title: str) -> str:
-    """Return the name in ``known`` that corresponds to another library's option ``name``, or "" if there is none."""
+    """Return the option in ``known`` that corresponds to another library's option ``name``, or "" if there is none."""
     if _OPTIONS.get(name) in known:
         return f"{name} is called {_OPTIONS[name]} here"
     return _ELSEWHERE.get((title, name), "")

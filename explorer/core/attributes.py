@@ -1,8 +1,7 @@
 """Attributes of user classes: look-ups that run no metaclass code, and detection of misspelt names.
 
-A user's class may implement ``hasattr`` with code that fails, or that returns True for every name. All look-ups on such
-classes therefore use this module. The checks detect misspellings, because Python would ignore an attribute with a
-misspelt name and use the default instead.
+A user's metaclass may make ``hasattr`` fail, or return True for every name, so all look-ups on user classes use this
+module. Names are checked because Python would ignore a misspelt attribute and use the default.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ _MIN_SIMILARITY = 0.85
 
 
 def class_attribute(cls: type, name: str) -> Any:
-    """Return the attribute ``name`` from the body of ``cls`` or of the first base class that has it, else None.
+    """Return the attribute ``name`` from the body of ``cls`` or its first base class that has it, else None.
 
-    A metaclass's ``__getattr__`` is not called.
+    Metaclass ``__getattr__`` is not called.
     """
     for base in _bases_of(cls):
         names = _names_of(base)
@@ -34,7 +33,7 @@ def class_attribute(cls: type, name: str) -> Any:
 
 
 def stands_for_expression(value: Any) -> bool:
-    """Return whether the class of ``value`` defines ``__expr__``, the conversion of user data to an expression."""
+    """Return whether the class of ``value`` defines ``__expr__``, which converts user data to an expression."""
     return class_attribute(type(value), "__expr__") is not None
 
 
@@ -46,7 +45,7 @@ def as_written(value: Any) -> Any:
 def check_names(cls: type, contract: type, what: str, renamed: Mapping[str, str] = MappingProxyType({})) -> None:
     """Raise DeclarationError if the body of ``cls`` contains an attribute whose name has no effect (see ``misnamed``).
 
-    Explorer's own classes are checked by its tests, not at each import.
+    Explorer's own classes are checked by its tests, not on import.
     """
     if cls.__module__.startswith("explorer."):
         return
@@ -60,11 +59,11 @@ def check_names(cls: type, contract: type, what: str, renamed: Mapping[str, str]
 
 
 def misnamed(cls: type, contract: type, renamed: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
-    """Return the outdated or misspelt names in a class body, each with the correct name.
+    """Return the outdated or misspelt names in a class body, mapped to the correct names.
 
-    Correct names are the names in the base class ``contract``, in its bases, and in explorer's classes between
-    ``contract`` and ``cls``. ``renamed`` maps outdated names to current ones. Names that begin with an underscore,
-    names of annotated fields and inherited names are not checked.
+    Correct names are those in the base class ``contract``, its bases, and explorer's classes between ``contract`` and
+    ``cls``. ``renamed`` maps outdated names to current ones. Names with a leading underscore, names of annotated fields
+    and inherited names are not checked.
     """
     bases = _bases_of(cls)[1:]
     inherited = {name for base in bases for name in _declared(base)}

@@ -1,7 +1,7 @@
 """Keys that are equal only if types and bits are equal: 1, 1.0 and True differ, and so do 0.0 and −0.0.
 
-These keys identify interned operations and the bodies of traced functions. With Python's equality, the constants 1 and
-True, or 0.0 and −0.0, would become a single operation, and both nodes would have the value of the first constant.
+They identify interned operations and traced bodies. With Python's equality, the constants 1 and True, or 0.0 and −0.0,
+would become a single operation, and both nodes would get the value of whichever was recorded first.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _bits = struct.Struct("<d").pack
 
 
 def exact(value: Any) -> Any:
-    """Return a key for an attribute or argument.
+    """Return a key for an attribute or argument, which is hashable if the value is.
 
-    The key is hashable if the value is, and NaN equals NaN with the same bits.
+    NaNs with the same bits are equal.
     """
     cls = type(value)
     if cls in _COMPARED_BY_BITS:
@@ -38,7 +38,7 @@ def exact(value: Any) -> Any:
     if cls is tuple:  # such tuples often contain many numbers, or pairs of numbers
         kinds = {*map(type, value)}
         if kinds == _TUPLES:
-            # Sets of types are built in C, so thousands of numbers are checked without a Python call for each.
+            # Sets of types are built in C, so thousands of numbers need no Python call each.
             kinds = {*map(type, itertools.chain.from_iterable(value))}
         if kinds <= _PLAIN:
             return _PLAIN, value
@@ -52,10 +52,9 @@ def exact(value: Any) -> Any:
         return cls, _bits(value)
     if isinstance(value, complex):
         return cls, _bits(value.real), _bits(value.imag)
-    # Use vars, not getattr: a plain subclass of a dataclass may have additional fields, which the == of its base
-    # ignores.
+    # Use vars, because a plain subclass of a dataclass may have additional fields, which its base's == ignores.
     declared = vars(cls).get("__dataclass_params__")
-    if declared is not None and declared.eq and declared.frozen:  # instances are equal if their fields are
+    if declared is not None and declared.eq and declared.frozen:
         return cls, tuple([exact(getattr(value, item.name)) for item in fields(cls)])
     return cls, value
 
@@ -78,7 +77,7 @@ def attribute_key(value: Any) -> Any:
 
 
 class _ByIdentity:
-    """Key of an object that is compared by identity; it keeps the object alive."""
+    """Key of an object compared by identity, which keeps the object alive."""
 
     def __init__(self, value: Any) -> None:
         self.value = value

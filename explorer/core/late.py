@@ -1,4 +1,4 @@
-"""Lazy functions: their packages, which are higher or optional, are imported at the first call."""
+"""Lazy functions, whose packages are higher or optional and therefore imported at the first call."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def late(path: str) -> Any:
-    """Return the function with the path ``module:name``. Its module is imported when the function is called."""
+    """Return the function with the path ``module:name``, whose module is imported on the first call."""
     module, _, name = path.partition(":")
 
     def call(*arguments: Any, **options: Any) -> Any:

@@ -1,9 +1,9 @@
 """Memory budget: limits on the sizes that a file may request, checked before anything is allocated or computed.
 
-A file of a hundred bytes can request a range of 10¹² numbers, a function that expands to 10⁹ operators by calling
-itself, or an input of 10¹⁸ elements. Readers and the net's builder therefore compute sizes first. Showing such a file
-allocates no such memory, and running it raises BudgetError if it needs more than ``budget.memory``. Catching
-MemoryError would be too late, since the system may kill the process first.
+A file of a hundred bytes can request a range of 10¹² numbers, an input of 10¹⁸ elements, or a function that expands to
+10⁹ operators by calling itself. Readers and the net builder therefore compute sizes first. Showing such a file
+allocates nothing, and running it raises BudgetError if it needs more than ``budget.memory``. Catching MemoryError would
+be too late, because the system may kill the process first.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BYTES = 2**63 - 1
 NESTING, VALUES = 16, 1_000_000
 """maximum depth of nested lists, and maximum number of values in them"""
 BOXES = 64
-"""maximum number of nested boxes created from one name; the rest of the name is not split"""
+"""maximum number of nested boxes created from one name, beyond which the name is not split"""
 CALLS = 256
 """maximum depth of nested function calls"""
 _UNKNOWN_MACHINE = 16 << 30
@@ -34,11 +34,11 @@ _UNKNOWN_MACHINE = 16 << 30
 class Budget:
     """Limits on the resources that a file may use, as settable attributes: ``ex.budget.memory = 64 << 30``.
 
-    ``memory``: number of bytes that a run uses at one time, including weights; by default the machine's memory.
-    ``constants``: number of bytes of ranges, masks and similar constants created while one net is built. ``operators``:
-    number of operators after a file's function calls, including ONNX's standard functions, are expanded. ``steps``:
-    number of sequence steps, windows and parts that the operators of one net request. ``text``: number of bytes of a
-    graph's file, and number of bytes by which a zip file grows when its entries are unpacked.
+    ``memory``: bytes that a run may use at one time, including weights; by default the machine's memory. ``constants``:
+    bytes of ranges, masks and similar constants created while one net is built. ``operators``: operators after the
+    file's function calls, including ONNX's standard functions, have been expanded. ``steps``: sequence steps, windows
+    and parts that the operators of one net request. ``text``: bytes of a graph file, and bytes by which a zip file
+    grows when unpacked.
 
     >>> ex.budget.operators
     25000
@@ -95,7 +95,7 @@ _account: ContextVar[_Account | None] = ContextVar("account", default=None)
 
 @contextmanager
 def counted() -> Iterator[None]:
-    """Add up all requests inside the block, so many small requests are limited like a single large one."""
+    """Add up all requests in the block, so that many small requests are limited like one large request."""
     token = _account.set(_Account())
     try:
         yield
@@ -106,7 +106,7 @@ def counted() -> Iterator[None]:
 def claim_constant(what: str, count: int, itemsize: int = 8) -> None:
     """Add a constant of ``count`` elements to the totals; raise BudgetError if they exceed ``budget.constants``.
 
-    Only nets built from files are limited, not constants of user programs.
+    Only nets built from files are limited, not user programs.
     """
     account = _account.get()
     if account is None:
@@ -125,7 +125,7 @@ def claim_constant(what: str, count: int, itemsize: int = 8) -> None:
 def claim_steps(what: str, count: int) -> None:
     """Add ``count`` recorded steps or parts to the totals; raise BudgetError if they exceed ``budget.steps``.
 
-    Only nets built from files are limited.
+    Only nets built from files are limited, not user programs.
     """
     account = _account.get()
     if account is None:
@@ -144,7 +144,7 @@ def _earlier_claims(text: str, amount: int) -> str:
 
 
 def claim_memory(what: str, size: int) -> None:
-    """Raise BudgetError if ``size`` bytes, which are needed at one time, exceed ``budget.memory``."""
+    """Raise BudgetError if ``size`` bytes, needed at one time, exceed ``budget.memory``."""
     if size > budget.memory:
         raise BudgetError(
             f"{what} claims {size_text(size)} of memory",
@@ -154,7 +154,7 @@ def claim_memory(what: str, size: int) -> None:
 
 
 def whole_number(value: int, what: str) -> int:
-    """Return an integer of at most 64 bits; raise OperandError for a longer integer."""
+    """Return an integer that fits in 64 bits; raise OperandError for any other integer."""
     if not -(2**63) <= value < 2**64:
         raise OperandError(
             f"{what} is {value if value.bit_length() <= 2 * 64 else f'a number of {value.bit_length()} bits'}",
@@ -165,18 +165,18 @@ def whole_number(value: int, what: str) -> int:
 
 
 class Listed(tuple[Any, ...]):
-    """List of values from a file, which stores its nesting depth and its total number of values."""
+    """List of values from a file that stores its nesting depth and total number of values."""
 
     depth: int
     values: int
 
 
 def listed(items: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the items as a list; raise OperandError if lists are nested too deep or contain too many values."""
+    """Return the items as a list; raise OperandError if it is nested too deeply or contains too many values."""
     depth, count = 1, len(items)
     pending = [(item, 2) for item in items if isinstance(item, tuple)]
     while pending and depth <= NESTING and count <= VALUES:
-        # An inner list that was checked before stores its depth and count, so no value is visited twice.
+        # Checked inner lists store their depth and count, so no value is visited twice.
         inner, level = pending.pop()
         if isinstance(inner, Listed):
             depth, count = max(depth, level + inner.depth - 1), count + inner.values
@@ -200,14 +200,11 @@ def size_text(size: int) -> str:
 
 
 def size_of(text: str) -> int:
-    """Return the number of bytes in a string such as ``8GB``, ``500 MiB`` or ``1000``.
-
-    Raises ValueError for other strings.
-    """
+    """Return the number of bytes in a string such as ``8GB``, ``500 MiB`` or ``1000``; raise ValueError for others."""
     normalized = text.strip().lower().removesuffix("b").removesuffix("i").strip()
     power = " kmgtpe".index(normalized[-1]) if normalized[-1:] in tuple("kmgtpe") else 0
     digits = normalized[:-1] if power else normalized
-    # At most 18 digits, because no memory is larger.
+    # at most 18 digits, because no memory is larger
     if not digits.strip().isdecimal() or len(digits) > 18 or not int(digits):
         raise ValueError(f"{text!r} is no size")
     return int(digits) << 10 * power
@@ -217,14 +214,14 @@ _machine_memory: list[int] = []
 
 
 def _machine() -> int:
-    """Return the number of bytes of this machine's memory, or the limit of the process's container."""
+    """Return the number of bytes of this machine's memory, or of its container's limit."""
     if not _machine_memory:
         try:
             physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         except (AttributeError, OSError, ValueError):  # the system does not report its memory
             physical = _UNKNOWN_MACHINE
         try:
-            # A container may have less memory than the machine. If it has no limit, the file contains "max".
+            # A container may have less memory than the machine; without a limit, the file contains "max".
             limit = Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii").strip()
         except OSError:
             limit = "max"

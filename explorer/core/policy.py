@@ -1,13 +1,13 @@
 """Policies: named choices for a layer or an operation, inherited by everything inside it.
 
-A *major* class groups *minor* classes, and a layer or operation has at most one value of each minor class.
-``GradPolicy.update(True)`` is a policy object, and ``PUpdate`` is its short name. The policies of a composite layer
-apply to its sublayers and to the operations that the sublayers record. ``Sub("weight", PNoUpdate)`` overrides them for
-one sublayer, and can be nested.
+A *major* class groups *minor* classes, and a layer or operation has at most one value per minor class.
+``GradPolicy.update(True)`` is a policy object, and ``PUpdate`` is its short name. A composite layer's policies apply to
+its sublayers and to the operations that these record. ``Sub("weight", PNoUpdate)`` overrides them for one sublayer, and
+can be nested.
 
-Policies come from MetaNN, which resolves them by template parameters at compile time. Here they are objects that are
-checked when a layer is built. Keyword arguments would not suffice, because a composite would have to pass on options of
-unknown layers.
+Policies come from MetaNN, which resolves them at compile time from template parameters. Here they are objects, checked
+when a layer is built. Keyword arguments would not suffice, because a composite would have to forward options of layers
+it does not know.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ MISSING = _Missing()
 class Minor:
     """Minor class: a set of values of which a layer has at most one, declared in the body of a major class.
 
-    ``among`` lists the allowed values, or ``kind`` is their type. Without both, any hashable value is allowed. A value
-    may be a number or a string (a value policy), a class (a type policy, ``kind=type``), or a class that the layer
-    instantiates (MetaNN's class templates: ``Minor(list, kind=type)``, read as ``chosen.container(items)``).
+    ``among`` lists the allowed values, or ``kind`` is their type; without either, any hashable value is allowed. A
+    value may be a number or a string (a value policy), a class (a type policy, ``kind=type``), or a class that the
+    layer instantiates (MetaNN's class templates: ``Minor(list, kind=type)``, read as ``chosen.container(items)``).
     ``convert`` converts a value. Without a ``default``, a layer that reads the policy must be given a value.
 
-    ``recorded`` is False if the value does not affect the recorded feed-forward. Layers that differ only in this value
-    then share one function. ``scoped`` is False if the value changes the result of an operation, and not just how the
-    result is computed. The value is then read only from the operation's call, and not from a scope.
+    ``recorded=False`` states that the value does not affect the recorded feed-forward, so layers that differ only in
+    this value share one function. ``scoped=False`` states that the value changes an operation's result, and not just
+    how it is computed. The value is then only read from the operation's call, and not from a scope.
 
     >>> class StepPolicy(ex.PolicyClass):
     ...     "How a layer moves on."
@@ -65,7 +65,7 @@ class Minor:
         self.recorded, self.scoped = recorded, scoped
         self.major: type[PolicyClass] | None = None
         self.name = ""
-        # The default must satisfy the class's own rule, and is converted like any other value.
+        # The default is checked and converted like any other value.
         if default is not MISSING and default is not None:
             self.default = self(default).value
 
@@ -80,10 +80,7 @@ class Minor:
         return self if instance is None else instance.read(self)
 
     def __call__(self, value: Any) -> Policy:
-        """Return the policy object for ``value``.
-
-        Raises DeclarationError if the minor class does not allow the value.
-        """
+        """Return the policy object for ``value``; raise DeclarationError if the minor class does not allow it."""
         allowed = ""
         if self.convert is not None:
             try:
@@ -98,7 +95,7 @@ class Minor:
             allowed = "one of " + ", ".join(map(repr, self.among))
         kinds = self.kind if isinstance(self.kind, tuple) else (self.kind,)
         if self.kind is not None and (
-            # bool is a subclass of int, but True is accepted as a number only if bool is among the types
+            # bool is a subclass of int, but True only counts as a number if bool is among the types
             not isinstance(value, self.kind) or (value is True or value is False) > (bool in kinds)
         ):
             allowed = "of type " + " or ".join([cls.__name__ for cls in kinds if cls is not None])
@@ -123,10 +120,7 @@ class Minor:
         return (self.major.__module__, self.major.__qualname__, self.name) if self.major is not None else None
 
     def __eq__(self, other: object) -> bool:
-        """Compare by name.
-
-        If a notebook cell declares a major class again, its minor classes must equal the previous minor classes.
-        """
+        """Compare by name, so that minor classes stay equal when a notebook cell declares their major class again."""
         return self is other or (isinstance(other, Minor) and self.major is not None and self._key() == other._key())
 
     def __hash__(self) -> int:
@@ -149,7 +143,7 @@ def policy_text(value: Any) -> str:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Policy:
-    """Value of a minor class, as a layer or an operation is given it.
+    """Value of a minor class, which can be given to a layer or an operation.
 
     >>> policy = ex.PAccumulateIn("float64")
     >>> policy.minor, policy.value
@@ -159,10 +153,10 @@ class Policy:
     minor: Minor
     value: Any
     _hash: int = field(init=False, repr=False)
-    """computed once, because keys of weak tables are hashed again during interpreter shutdown, when modules are gone"""
+    """computed once, because weak tables hash their keys again during interpreter shutdown, when modules are gone"""
 
     def __post_init__(self) -> None:
-        # Compare by bits, like operations: policies with the values 1 and True differ.
+        # Compare by bits, like operations, so that the values 1 and True differ.
         object.__setattr__(self, "_hash", hash((self.minor, exact(self.value))))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -203,7 +197,7 @@ class PolicyClass:
         return f"<{type(self).__name__}{f' of {self._layer}' if self._layer else ''}>"
 
     def read(self, minor: Minor) -> Any:
-        """Return the value of ``minor``; raise DeclarationError if there is neither a value nor a default."""
+        """Return the value of ``minor``; raise DeclarationError if it has neither a value nor a default."""
         if not minor.recorded and self._unrecorded is not None:
             self._unrecorded(minor)
         resolved = self._policies.given.get(minor)
@@ -220,7 +214,7 @@ class PolicyClass:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedPolicy:
-    """Resolved value of a policy. ``by`` is its origin: the path of an outer layer, or a reason."""
+    """Resolved value of a policy, and its origin ``by``: the path of an outer layer, or a reason."""
 
     value: Any
     by: str
@@ -228,7 +222,7 @@ class ResolvedPolicy:
 
 @dataclass(frozen=True, init=False, slots=True)
 class Sub:
-    """Policies for the sublayer with a given name; they override inherited policies."""
+    """Policies for the sublayer with a given name, which override inherited policies."""
 
     name: str
     items: tuple[Policy | Sub, ...]
@@ -242,7 +236,7 @@ class Sub:
             )
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "items", items)
-        Policies(items)  # errors are raised in the line that contains the Sub
+        Policies(items)  # raise errors in the line that contains the Sub
 
     def __repr__(self) -> str:
         return f"Sub({', '.join([repr(self.name), *map(repr, self.items)])})"
@@ -250,15 +244,15 @@ class Sub:
 
 Items: TypeAlias = "tuple[Policy | Sub, ...] | list[Policy | Sub]"
 NO_POLICIES: tuple[()] = ()
-"""default of ``policies=``, which is recognised by identity when an operation is recorded"""
+"""default of ``policies=``, recognised by identity"""
 
 
 @named_methods
 @dataclass(init=False, slots=True)
 class Policies:
-    """Policies of one layer: inherited policies, overridden by the layer's own. The order of the items does not matter.
+    """Policies of one layer: inherited policies, overridden by the layer's own. The order of items does not matter.
 
-    Raises DeclarationError for two values of one minor class, or two ``Sub`` with the same name.
+    Raises DeclarationError if a minor class has two values, or if two ``Sub`` have the same name.
     """
 
     given: dict[Minor, ResolvedPolicy] = field(default_factory=dict)
@@ -294,12 +288,12 @@ class Policies:
                     rule="a minor class must have at most one value",
                     fix="drop one of them",
                 )
-        # Inherited policies come first, because the layer's own policies override them.
+        # inherited policies first, because the layer's own override them
         self.given = dict(inherited or {})
         self.given.update({minor: ResolvedPolicy(policy.value, by) for minor, policy in own_policies.items()})
 
     def of(self, name: str, by: str = "") -> Policies:
-        """Return the policies of the sublayer ``name``: this layer's policies, overridden by the Sub of that name."""
+        """Return the policies of the sublayer ``name``: this layer's policies, overridden by its Sub."""
         return Policies(self.subs.get(name, ()), f"{by}, for {name}" if by else "", self.given)
 
     def items(self) -> set[Policy | Sub]:
@@ -308,7 +302,7 @@ class Policies:
         return policies | {Sub(name, *items) for name, items in self.subs.items()}
 
     def check(self, names: Iterator[str] | tuple[str, ...], layer: str) -> None:
-        """Raise UnknownNameError if a Sub has a name that is not in ``names``, the names of the sublayers."""
+        """Raise UnknownNameError if the name of a Sub is not in ``names``, the names of the sublayers."""
         sublayers = tuple(names)
         for name in self.subs:
             if name not in sublayers:
@@ -317,7 +311,7 @@ class Policies:
     def select(self, major: type[Major], layer: str = "", unrecorded: Callable[[Minor], None] | None = None) -> Major:
         """Return the values of a major class.
 
-        ``unrecorded`` is called whenever a value is read on which no recording depends.
+        ``unrecorded`` is called whenever a value is read that no recording depends on.
         """
         if not isinstance(major, type) or not issubclass(major, PolicyClass):
             raise DeclarationError(

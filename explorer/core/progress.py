@@ -1,9 +1,8 @@
 """Progress of long operations, reported to a callback that may cancel them.
 
-Work is done in parts, and each part is reported to the current callback before it starts. The callback is a notebook's
-progress bar, a terminal line or a user's function. Without a callback, a report only reads one context variable. A
-callback cancels the work by raising an exception. Since the exception occurs between two parts, nothing is left
-incomplete.
+Each part of the work is reported to the current callback before it starts. The callback is a notebook's progress bar, a
+terminal line or a user's function; without one, a report only reads a context variable. A callback cancels the work by
+raising an exception between two parts, so no part is left incomplete.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """State of the work: ``done`` of ``total`` parts of ``phase`` are complete.
+    """State of the work: ``done`` of ``total`` parts of ``phase`` are complete, and ``what`` is the next part.
 
-    ``what`` is the next part. A ``total`` of 0 is unknown.
+    A ``total`` of 0 means unknown.
 
     >>> ex.Progress("running", "matmul", done=3, total=10)
     Progress(phase='running', what='matmul', done=3, total=10)
@@ -46,18 +45,18 @@ ProgressCallback: TypeAlias = Callable[[Progress], None]
 class Cancelled(KeyboardInterrupt):
     """Raised by a progress callback to cancel the work.
 
-    Plans, programs and nets remain usable, as they do after an interrupt.
+    Plans, programs and nets remain usable, as after an interrupt.
     """
 
     def _render_traceback_(self) -> list[str]:
-        """Return one sentence for the notebook instead of a traceback, since the user's code has no error."""
+        """Return one sentence for the notebook instead of a traceback, because the user's code has no error."""
         return [f"Cancelled: {self}" if self.args else "Cancelled"]
 
 
 class _CallbackFailed(BaseException):
     """Failure of a progress callback.
 
-    It is not an Exception, so error handlers for kernels, files and passes do not catch it.
+    It is not an Exception, so that error handlers for kernels, files and passes do not catch it.
     """
 
     def __init__(self, error: Exception) -> None:
@@ -69,7 +68,7 @@ _current: ContextVar[ProgressCallback | None] = ContextVar("explorer_follower", 
 
 
 Display: TypeAlias = Callable[[], AbstractContextManager[ProgressCallback] | None]
-"""function that returns the context of a progress bar, which provides the callback; None if nothing can be displayed"""
+"""function that returns a progress bar's context, which yields the callback, or None if nothing can be displayed"""
 
 _notebook_bar: Display = late("explorer.in_notebook:progress_bar")
 """default display, if the context has neither a callback nor a display"""
@@ -78,7 +77,7 @@ _display: ContextVar[Display | None] = ContextVar("explorer_progress_display", d
 
 @contextmanager
 def displayed_by(display: Display) -> Iterator[None]:
-    """Show long-running work inside the block with ``display``, unless the work has a callback."""
+    """Show long-running work in the block with ``display``, unless the work has a callback."""
     token = _display.set(display)
     try:
         yield
@@ -87,16 +86,17 @@ def displayed_by(display: Display) -> Iterator[None]:
 
 
 def current_callback() -> ProgressCallback | None:
-    """Return this thread's progress callback. If it is None, no report is needed."""
+    """Return this thread's progress callback, or None if no reports are needed."""
     return _current.get()
 
 
 @contextmanager
 def progress(report: ProgressCallback) -> Iterator[None]:
-    """Report the work inside the block: ``report`` is called with a ``Progress`` before each part.
+    """Call ``report`` with a ``Progress`` before each part of the work in the block.
 
-    Reading, building, planning and running are reported. Their parts are operators of a file, passes, and kernels. An
-    exception raised by ``report`` stops the work and propagates unchanged; raise ``Cancelled`` to cancel the work.
+    The reported work is reading and building (by operator of a file), planning (by pass), running (by kernel) and
+    training. An exception raised by ``report`` stops the work and propagates unchanged; raise ``Cancelled`` to cancel
+    the work.
 
     >>> steps = []
     >>> with ex.progress(steps.append):
@@ -121,10 +121,8 @@ def progress(report: ProgressCallback) -> Iterator[None]:
 
 
 def long_running(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a long-running function to report to the current callback.
-
-    Without a callback, it reports to a notebook's progress bar.
-    """
+    """Decorate a long-running function to report to the current callback or, without one, to a notebook's progress
+    bar."""
 
     @functools.wraps(function)
     def reporting(*args: P.args, **options: P.kwargs) -> R:
@@ -156,7 +154,7 @@ def delayed(
             if callback is None:
                 callback = stack.enter_context(make())
             callback(progress)
-            # Measure the time after the call, so a slow callback, such as a browser's, is called less often.
+            # Measure after the call, so that a slow callback, such as a browser's, is called less often.
             due = monotonic() + every
 
         yield report

@@ -1,7 +1,7 @@
 """Pytrees: nested tuples, lists and dicts of expressions, flattened to leaves and rebuilt from them.
 
-The structure is hashable and contains no leaves, so calls whose arguments have the same structure share a traced body.
-The recursion is shallow, because it follows the nesting of the user's containers, and not a graph.
+The structure is hashable and contains no leaves, so calls with equally structured arguments share a traced body.
+Recursion is safe, because it follows the user's containers and not a graph.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 class Container:
     """Base class of explorer's containers.
 
-    ``leaves`` are its values. The hashable ``layout`` builds a container from other leaves. This is not an abstract
-    class, because instance checks of abstract classes take several times as long.
+    ``leaves`` are its values, and the hashable ``layout`` rebuilds a container from other leaves. This is not an
+    abstract class, because instance checks of abstract classes are several times slower.
     """
 
     __slots__ = ()
@@ -33,7 +33,7 @@ _CONTAINERS = (tuple, list, dict, Container)
 
 def _flatten_into(value: Any, leaves: list[Any]) -> Any:
     if isinstance(value, (tuple, list)):
-        # Named tuples are rebuilt from their fields. Other subclasses of tuple may not accept an iterable, and become
+        # Named tuples are rebuilt from their fields. Other tuple subclasses may not accept an iterable, so they become
         # tuples.
         container = type(value) if type(value) in (tuple, list) or hasattr(value, "_fields") else tuple
         parts: list[Any] = []

@@ -1,8 +1,8 @@
-"""Recursion limit for nested functions: an inner function is recorded while its outer function is being recorded.
+"""Recursion limit for nested functions, in which an inner function is recorded while the outer one is.
 
 On the main thread, every level may use as many frames as Python allows by default (``sys.getrecursionlimit()``). The
-limit is raised step by step while functions are nested, and restored afterwards, so an endless recursion is detected as
-early as before. The stack size of other threads is unknown, so Python's limit remains in force there.
+limit is raised step by step while functions are nested, and restored afterwards, so endless recursion is detected as
+early as before. In other threads, whose stack size is unknown, Python's limit remains in force.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from explorer.core.errors import DeclarationError
 MAX_DEPTH = 2_500
 """maximum number of nested functions, for which a stack of 8 MB suffices"""
 _CHECK_INTERVAL, _MIN_DEPTH, _MIN_STACK_BYTES = 16, 20, 8 << 20
-"""number of levels between two checks of the stack; minimum depth of nested functions that can explain a
-RecursionError; minimum size of the stack in bytes
-"""
+"""levels between two checks of the stack; minimum depth of nested functions that can explain a RecursionError; minimum
+stack size in bytes"""
 
 
 class _Nesting(threading.local):
@@ -36,7 +35,7 @@ def _descend() -> int:
     depth = _nesting.depth = _nesting.depth + 1
     if depth % _CHECK_INTERVAL == 0 and depth <= MAX_DEPTH and _has_room():
         limit = sys.getrecursionlimit()
-        # Only at the first level, because at deeper levels the limit is already raised.
+        # Only at the first level, because the limit is already raised at deeper ones.
         _nesting.original_limit = _nesting.original_limit or limit
         required = _frames() * 3 // 2 + _nesting.original_limit  # Python also counts calls by its own C functions
         if required > limit:
@@ -48,24 +47,21 @@ def _ascend() -> None:
     """Leave one nested function."""
     _nesting.depth -= 1
     if _nesting.original_limit and _nesting.depth == 0:
-        with suppress(RecursionError):  # the outermost function itself is called at a large depth
+        with suppress(RecursionError):  # the outermost function may itself be called at a large depth
             sys.setrecursionlimit(_nesting.original_limit)
         _nesting.original_limit = 0
 
 
 @contextmanager
 def one_deeper(what: str) -> Iterator[None]:
-    """Enter one more nested function inside the block.
-
-    Raises DeclarationError if functions are nested deeper than the stack allows.
-    """
+    """Enter one more nested function in the block; raise DeclarationError if the stack is too small for it."""
     depth = _descend()
     try:
         if depth > MAX_DEPTH:
             raise too_deep(what, MAX_DEPTH)
         yield
     except RecursionError:
-        if depth < _MIN_DEPTH:  # a recursion that is not caused by nested functions
+        if depth < _MIN_DEPTH:  # not caused by nested functions
             raise
         raise too_deep(what, depth) from None
     finally:
@@ -73,7 +69,7 @@ def one_deeper(what: str) -> Iterator[None]:
 
 
 def too_deep(what: str, depth: int) -> DeclarationError:
-    """Return the error for functions that are nested too deep for the stack."""
+    """Return the error for functions that are nested too deeply for the stack."""
     return DeclarationError(
         f"{what} inside functions that are nested {depth:,} deep",
         rule=f"functions must be nested at most {MAX_DEPTH:,} deep on the main thread, with its stack of 8 MB, and "

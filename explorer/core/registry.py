@@ -1,9 +1,9 @@
 """Registries: maps from keys to objects, for operations, schemas, gradients, kernels, devices, formats and executors.
 
-A registry is a dictionary whose keys are registered once. A look-up is as fast as in any dictionary, since every
-recorded operation needs one. A lock protects registration, removal and listing, so threads may use them concurrently.
+A registry is a dictionary in which each key is registered once. Every recorded operation needs look-ups, so they are as
+fast as in any dictionary. A lock protects registration, removal and listing against concurrent threads.
 
-The registries of operations and of recording functions are at the end of this module. Through them, lower packages use
+The registries of operations and recording functions are at the end of this module. Lower packages use them to look up
 functions of higher packages by name.
 """
 
@@ -36,7 +36,7 @@ class _Lock:
         self.renew()
 
     def renew(self) -> None:
-        """Create a new lock: in a forked process, the old lock may belong to a thread that does not exist there."""
+        """Create a new lock in a forked process, where the old one may belong to a thread that no longer exists."""
         self.held = threading.RLock()
 
 
@@ -74,10 +74,10 @@ class Registry(dict[Key, Value]):
     def register(self, key: Key, value: _Registered, *, help: str = "", replace: bool = False) -> _Registered: ...
 
     def register(self, key: Key, value: Any = _MISSING, *, help: str = "", replace: bool = False) -> Any:
-        """Register an object under a key, and return the object. Without an object, return a decorator.
+        """Register an object under a key and return the object; without an object, return a decorator.
 
-        ``help`` defaults to the first line of the docstring. Raises DeclarationError if the key is already in use,
-        unless ``replace`` is True. The same object may be registered again.
+        ``help`` defaults to the first line of the docstring. Raises DeclarationError if a different object is
+        registered under the key, unless ``replace`` is True.
         """
         if value is _MISSING:
             return lambda decorated: self.register(key, decorated, help=help, replace=replace)
@@ -104,19 +104,17 @@ class Registry(dict[Key, Value]):
             self._help.pop(key, None)
 
     def find(self, key: Key, fix: str = "") -> Value:
-        """Return the object registered under ``key``.
-
-        Raises UnknownNameError with the most similar keys if there is none.
-        """
+        """Return the object registered under ``key``; raise UnknownNameError, with the most similar keys, if there is
+        none."""
         value: Value = self.get(key, _MISSING)
         if value is _MISSING:
             raise UnknownNameError(str(key), kind=self.of, known=[str(known) for known in self], fix=fix) from None
         return value
 
     def create(self, key: Key, *arguments: Any, **options: Any) -> Any:
-        """Call the class or function registered under ``key``.
+        """Call the class or function registered under ``key`` with the given arguments, and return the result.
 
-        Raises UnknownNameError for an unknown key, and DeclarationError for an object that is neither class nor
+        Raises UnknownNameError for an unknown key, and DeclarationError if the object is neither a class nor a
         function.
         """
         maker: Any = self.find(key)
@@ -133,12 +131,12 @@ class Registry(dict[Key, Value]):
         value = self.find(key)
         if key in self._help:
             return self._help[key]
-        # Other objects inherit the docstring of their class, which does not describe the object.
+        # other objects inherit their class's docstring, which does not describe them
         has_own_docstring = isinstance(value, type) or inspect.isroutine(value)
         lines = ((inspect.getdoc(value) if has_own_docstring else "") or "").strip().splitlines()
         return lines[0] if lines else ""
 
-    # Listings are snapshots, because a thread may register an object while another thread iterates.
+    # Listings are snapshots, because another thread may register an object during iteration.
 
     def _snapshot(self) -> dict[Key, Value]:
         with changes.held:
@@ -164,7 +162,7 @@ class Registry(dict[Key, Value]):
 
 
 def _description(value: Any) -> str:
-    """Return a description of an object for errors: the location of a function or class, else its string form."""
+    """Return the location of a function or class, or the string form of another object, for error messages."""
     return f"{value.__module__}.{value.__qualname__}" if hasattr(value, "__qualname__") else repr(value)
 
 
@@ -200,8 +198,5 @@ def public(function: _Function) -> _Function:
 
 
 def function(name: str) -> Callable[..., Any]:
-    """Return the recording function called ``name``.
-
-    Raises UnknownNameError with the most similar names if there is none.
-    """
+    """Return the recording function ``name``; raise UnknownNameError, with the most similar names, if there is none."""
     return functions.find(name)

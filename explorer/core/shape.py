@@ -1,7 +1,7 @@
 """User-visible shapes: tuples with the properties length, rows, columns and channels, depending on the category.
 
-Inside the engine, shapes are plain tuples, which are keys of many tables; ``x.shape`` returns a `Sizes` to the user.
-Keys and attributes treat a `Sizes` as a plain tuple (core/exact_keys.py).
+Shapes are plain tuples inside the engine, because many tables use them as keys, but ``x.shape`` returns a `Sizes`. Keys
+and attributes treat a `Sizes` as a plain tuple (core/exact_keys.py).
 """
 
 from __future__ import annotations
@@ -12,19 +12,16 @@ CATEGORIES = ("scalar", "vector", "matrix", "three-d array")
 
 
 def category_of(rank: int) -> str:
-    """Return MetaNN's name for a number of dimensions.
-
-    Names are: scalar, vector, matrix, three-d array, then "4-d array" and so on.
-    """
+    """Return MetaNN's name for a number of dimensions: scalar, vector, matrix, three-d array, "4-d array", …"""
     return CATEGORIES[rank] if rank < len(CATEGORIES) else f"{rank}-d array"
 
 
 class SizeError(OperandError, AttributeError):
-    """Raised if a property is read that shapes of this category do not have, such as the rows of a vector."""
+    """Raised for properties that shapes of a category lack, such as the rows of a vector."""
 
 
 class Sizes(tuple[int, ...]):
-    """Shape as a tuple of sizes. Up to three dimensions, sizes also have names (MetaNN: the object of Shape())."""
+    """Shape as a tuple of sizes, which also have names for up to three dimensions (MetaNN: the object of Shape())."""
 
     __slots__ = ()
 

@@ -19,10 +19,10 @@ _INSTALLED = tuple(
 
 
 def shorten(error: BaseException) -> None:
-    """Remove frames of this package and of installed packages from the tracebacks of an error and of its causes.
+    """Remove frames of this package and of installed packages from the tracebacks of an error and its causes.
 
-    If an error has no other frames, its outermost frame is kept. If a cause has no other frames, the cause is not
-    shown, since the error's message already contains the information.
+    If no frames would remain, an error keeps its outermost frame, whereas a cause is not shown, because the error's
+    message already contains the information.
     """
     current: BaseException | None = error
     seen: set[int] = set()
@@ -39,7 +39,7 @@ def shorten(error: BaseException) -> None:
 
 
 def render(error: BaseException) -> list[str]:
-    """Return the lines that IPython, or else Python, shows for an error, after the traceback was shortened."""
+    """Return the lines that IPython, or else Python, shows for an error with a shortened traceback."""
     shorten(error)
     formatter = shell_part("InteractiveTB")
     if formatter is None:  # another program's shell
@@ -60,12 +60,11 @@ def _user_frames(traceback: TracebackType | None) -> list[TracebackType]:
 
 
 def _is_program(path: str) -> bool:
-    """Return whether ``path`` is the program that runs. The program may be inside the folder of an installation."""
+    """Return whether ``path`` is the running program, which may be inside an installation's folder."""
     return path == getattr(sys.modules.get("__main__"), "__file__", None)
 
 
 def _linked(frames: list[TracebackType]) -> TracebackType | None:
-    """Return a traceback that contains only these frames."""
     traceback: TracebackType | None = None
     for frame in reversed(frames):
         traceback = TracebackType(traceback, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)

@@ -1,1 +1,1 @@
-"""The array interface of expressions: Python's operators, array methods, NumPy's functions and printing."""
+"""Array interface of expressions: Python's operators, array methods, NumPy's functions and printing."""

@@ -13,7 +13,7 @@ from explorer.core.registry import functions
 
 
 def _at_least(axes: int, array: Any) -> Any:
-    """Return an array with at least ``axes`` axes; missing axes, of size 1, are added in front."""
+    """Return an array with at least ``axes`` axes; missing axes are prepended with size 1."""
     return functions["reshape"](array, (1,) * (axes - np.ndim(array)) + np.shape(array))
 
 
@@ -23,7 +23,7 @@ def _hstack(tup: Sequence[Any]) -> Any:
 
 
 def _einsum(*operands: Any, policies: Any = ()) -> Any:
-    """Record np.einsum in either of its forms: with an equation, or with a list of axis indices after each operand."""
+    """Record np.einsum in either form: with an equation, or with a list of axis indices after each operand."""
     if operands and not isinstance(operands[0], str):
         count = len(operands) // 2
         result = [f"->{_letters(axes)}" for axes in operands[2 * count :]]
@@ -32,7 +32,7 @@ def _einsum(*operands: Any, policies: Any = ()) -> Any:
 
 
 def _letters(axes: Any) -> str:
-    """Return one letter for each of the given axis indices, for an einsum equation."""
+    """Return one letter per axis index, for an einsum equation."""
     if not isinstance(axes, (list, tuple)) or not all(n is Ellipsis or n in range(len(ascii_letters)) for n in axes):
         raise OperandError(
             f"np.einsum of an operand and {axes!r:.80}",

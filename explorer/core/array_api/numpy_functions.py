@@ -1,7 +1,8 @@
-"""Tables of the NumPy functions that can be recorded, and of unsupported functions, with reasons.
+"""Tables of NumPy functions that can be recorded, and of unsupported ones with reasons.
 
-Equal names are not sufficient: an operation may share a name with NumPy and compute something else. A ufunc records the
-operation that declares this ufunc in its attribute ``ufunc``. Any other function records the operation in these tables.
+Equal names are not sufficient, because an operation may share its name with a NumPy function that computes something
+else. A ufunc is recorded as the operation whose ``ufunc`` attribute is this ufunc; all other functions are listed in
+these tables.
 """
 
 from __future__ import annotations
@@ -30,21 +31,20 @@ UFUNCS: Mapping[str, str] = {
     "radians": "deg2rad",
     "rint": "round_half_even",
 }
-"""ufunc → operation name, if the two names differ or if the operation's kernel does more than the ufunc"""
+"""ufunc → operation name, if the names differ or the operation's kernel does more than the ufunc"""
 
 
 class Recorded(NamedTuple):
-    """Name of the recording function for a NumPy function, and the conversion of its arguments."""
+    """Recording function for a NumPy function, and the conversion of its arguments."""
 
     name: str
     renamed: Mapping[str, str] = {}
     """NumPy's argument name → argument name of the recording function"""
     free: frozenset[str] = frozenset()
-    """names of arguments that do not affect the result and are dropped"""
+    """arguments that do not affect the result and are dropped"""
     arrays: bool = False
-    """whether Python numbers are first converted to arrays, as in NumPy: an int then becomes an int64, not a weak
-    scalar
-    """
+    """whether Python numbers are first converted to arrays, as in NumPy, so that an int becomes int64 and not a weak
+    scalar"""
     function: Callable[..., Any] | None = None
     """custom recording function; None for the registered function called ``name``"""
 
@@ -93,14 +93,12 @@ REFUSED: Mapping[str, str] = {
     **dict.fromkeys(("unique_all", "unique_counts", "unique_inverse", "unique_values"), _BY_VALUE),
     **dict.fromkeys(("copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask"), _IN_PLACE),
 }
-"""NumPy function → why the function is not recorded; functions for which explorer only lacks an operation are not
-listed
-"""
+"""NumPy function → why it cannot be recorded, unless explorer merely lacks an operation"""
 
 DESCRIBED = frozenset(
     ("can_cast", "iscomplexobj", "isrealobj", "ndim", "ones_like", "result_type", "shape", "size", "zeros_like")
 )
-"""functions that only read an operand's shape and dtype, and do not need its value"""
+"""functions that read an operand's shape and dtype, but not its value"""
 
 
 def _names_by_function(names: Any) -> dict[Callable[..., Any], str]:
@@ -114,5 +112,4 @@ def _names_by_function(names: Any) -> dict[Callable[..., Any], str]:
 
 
 NAMES: Mapping[Callable[..., Any], str] = _names_by_function((*HINTS, *FUNCTIONS, *REFUSED, *DESCRIBED))
-"""NumPy function → its name in the tables; keyed by function, because np.linalg and np have functions of the same names
-"""
+"""NumPy function → name in the tables; keyed by function, because np.linalg and np share some names"""

@@ -1,8 +1,8 @@
 """NumPy's functions on expressions: ``np.exp(a)``, ``np.ones(3) + a`` and ``np.concatenate([a, b])`` are recorded.
 
-NumPy calls ``__array_ufunc__`` or ``__array_function__`` if an operand is an expression. Arguments are bound with
-NumPy's own signature and passed on by name, because NumPy and explorer order and name them differently. An argument
-that explorer's function does not have raises an error instead of being dropped.
+NumPy calls ``__array_ufunc__`` or ``__array_function__`` if an operand is an expression. Arguments are bound to NumPy's
+signature and passed on by name, because NumPy and explorer order and name them differently. An argument that explorer's
+function lacks raises an error instead of being dropped.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class NumpyProtocol:
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         if method == "reduce" and ufunc.__name__ in REDUCTIONS:
-            # a ufunc's reduce uses axis 0 by default, unlike np.sum
+            # unlike np.sum, a ufunc's reduce defaults to axis 0
             axis, keepdims = options.pop("axis", 0), options.pop("keepdims", False)
             _refuse_options(f"np.{ufunc.__name__}.reduce", _non_default(options))
             return registry.functions[REDUCTIONS[ufunc.__name__]](*inputs, axis=axis, keepdims=keepdims)
@@ -81,7 +81,7 @@ def _unknown(func: Callable[..., Any], reason: str = "", hint: str = "") -> Exce
 def _call(
     recorded: Recorded, name: str, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Any:
-    """Record a NumPy function: bind its arguments by NumPy's signature, then pass each argument on by name."""
+    """Record a NumPy function: bind its arguments to NumPy's signature, then pass each on by name."""
     record = recorded.function or registry.functions[recorded.name]
     signature, parameters = _signature(func, name), inspect.signature(record).parameters
     try:
@@ -138,10 +138,7 @@ def _as_array(value: Any) -> Any:
 
 @functools.cache
 def _signature(func: Callable[..., Any], name: str) -> inspect.Signature:
-    """Return NumPy's signature of a function.
-
-    Before version 2.4, NumPy has no signatures for some functions written in C.
-    """
+    """Return a function's signature; before version 2.4, NumPy has none for some functions written in C."""
     try:
         return inspect.signature(func)
     except ValueError:
@@ -164,20 +161,17 @@ _C_SIGNATURES: Mapping[str, tuple[tuple[str, ...], Mapping[str, Any]]] = {
 
 
 def _described(value: Any) -> Any:
-    """Return an array with the shape and dtype of an expression, but only one stored element.
-
-    Return other values unchanged.
-    """
+    """Return an array with an expression's shape and dtype but a single stored element; return other values as is."""
     if not isinstance(value, NumpyProtocol):
         return value
     expression: Any = value
-    # One element is repeated with stride 0, because the shape may be larger than the memory.
+    # Repeat one element with stride 0, because the full array may not fit in memory.
     return np.broadcast_to(np.empty((), expression.dtype), expression.shape)
 
 
 def _non_default(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of a ufunc that differ from their defaults: True for where and subok, None for all others."""
-    # Compare by identity: ``==`` with an array among the options would be elementwise.
+    """Return a ufunc's options that differ from their defaults: True for where and subok, None for all others."""
+    # Compare by identity, because ``==`` is elementwise for arrays.
     defaults = (None, True, np._NoValue)
     return {key: value for key, value in options.items() if not any(value is default for default in defaults)}
 

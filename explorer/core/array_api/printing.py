@@ -1,7 +1,7 @@
 """String form of an expression, for ``print(y)``: one line per node, with its label and type.
 
-The string is a quick overview; ``x.explore()`` shows the graph itself. The string of a large graph is cut after some
-lines. A value with several readers is written only once, because repetition could double the length at every level.
+It is a quick overview, cut after some lines for large graphs; ``x.explore()`` shows the graph itself. A value with
+several readers is printed only once, because repetition could double the length at every level.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class Node(Protocol):
 
 
 def nested(root: Node) -> str:
-    """Return an expression as text, with operands indented below the node that reads them: "log: matrix 2×3 float64".
+    """Return an expression as text, with operands indented below their reader: "log: matrix 2×3 float64".
 
-    A value with several readers is written once, as "%1 = …", and as "%1" afterwards. For a large expression only the
-    first nodes of a depth-first walk are written, and the number of remaining nodes is added. The walk keeps its own
-    stack, since an expression may be deeper than Python's recursion limit.
+    A value with several readers is printed once, as "%1 = …", and as "%1" afterwards. For a large expression, only the
+    first nodes in depth-first order are printed, followed by the number of remaining nodes. The traversal uses an
+    explicit stack, because an expression may be deeper than Python's recursion limit.
     """
-    # First count the readers in the whole graph, because the first line of a shared value already shows its number.
+    # Count all readers first, because a shared value is numbered where it first occurs.
     readers = _readers(root)
     number_of: dict[int, int] = {}
     lines: list[str] = []
@@ -74,7 +74,7 @@ def nested(root: Node) -> str:
 
 
 def _readers(root: Node) -> Counter[int]:
-    """Count how many times each node is read as an operand; the root counts as read once."""
+    """Count how often each node is read as an operand; the root counts as read once."""
     counts = Counter([root.uid])
     pending = [root]
     while pending:
@@ -86,7 +86,7 @@ def _readers(root: Node) -> Counter[int]:
 
 
 def _label_with_attributes(node: Node) -> str:
-    """Return the node's label, with its attributes if the label is only the operation's name."""
+    """Return the node's label, with its attributes if the label is just the operation's name."""
     attributes = node.operation.attributes
     if not attributes or not node.operands or node.label != node.operation.name:
         return node.label

@@ -1,7 +1,7 @@
-"""Suggestions for attributes that other libraries' arrays and tensors have, but expressions do not.
+"""Suggestions for attributes that other libraries' arrays and tensors have, but expressions lack.
 
-Users who know NumPy and torch type the names of those libraries first. An AttributeError that names the counterpart
-saves a search; additional methods would double the interface.
+Users of NumPy and torch first try the names that they know. An AttributeError that names the counterpart saves them a
+search, without doubling the interface with aliases.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ _HINTS = {
 
 
 def hint(name: str, known: Iterable[str] = ()) -> str:
-    """Return the suggestion for an unknown attribute of an expression, or "" if there is none.
+    """Return a suggestion for an unknown attribute of an expression, or "" if there is none.
 
-    Misspelt names are compared with the ``known`` attributes and with operations.
+    The name is compared with the ``known`` attributes and with operations.
     """
-    # Python, NumPy and notebooks probe objects for such names, so a suggestion would mislead.
+    # Python, NumPy and notebooks probe for such names, so a suggestion would be misleading.
     if name.startswith("_"):
         return ""
     if name in _HINTS:

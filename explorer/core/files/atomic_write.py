@@ -1,11 +1,11 @@
 """Atomic replacement of files: the only code with which explorer writes to disk.
 
 New content is written to a scratch file next to the target and flushed to disk. The scratch file is then renamed to the
-target in one step, so a reader sees either the old or the new content. Models, pages and reports are all saved this
-way; Path.write_text would leave a partial file if the process is killed.
+target in one step, so readers see either the old or the new content. Path.write_text, in contrast, would leave a
+partial file if the process is killed.
 
-Scratch files are locked while they are written. The next save removes unlocked scratch files, which killed processes
-left, and keeps the locked files of live processes.
+Scratch files are locked while they are written. The next save removes unlocked ones, which killed processes left
+behind.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ class Replacement:
     """New content for a file, for use in a ``with`` block.
 
     The content is written to ``file``, which then replaces the target or is discarded. If the path is a symbolic link,
-    the file that it links to is replaced. An existing file keeps its mode, and its owner if permitted. An interrupt
-    during the creation or removal of the scratch file is postponed, so no scratch file remains.
+    the linked file is replaced. An existing file keeps its mode and, if permitted, its owner. Interrupts during the
+    creation or removal of the scratch file are postponed, so that no scratch file remains.
     """
 
     file: IO[bytes]
     target: Path
     scratch: Path
     lasting = False
-    """whether a reader may already use the scratch file; if so, it must not be removed"""
+    """whether a reader may already use the scratch file, so that it must not be removed"""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
@@ -64,7 +64,7 @@ class Replacement:
         )
 
     def __enter__(self) -> Self:
-        """Open a locked scratch file; raise FileError, without changing anything, if the target cannot be written."""
+        """Open a locked scratch file; raise FileError, without changing anything, if the target is not writable."""
         self._interrupts.hold()
         try:
             self._open()
@@ -95,8 +95,8 @@ class Replacement:
                     f"this is {description}", path=str(self.path), rule="a file to be written must be a regular file",
                     fix="name a file in it" if stat.S_ISDIR(existing.st_mode) else "name another file",
                 )  # fmt: skip
-            # A new file gets the default mode of the user's umask. A file that replaces an existing file is private
-            # until the mode of the existing file has been copied.
+            # A new file gets the default mode under the user's umask. A file that replaces an existing one is private
+            # until it gets that file's mode.
             self.scratch, handle = _open_scratch(self.target, 0o666 if existing is None else 0o600)
         except (OSError, ValueError) as error:
             if isinstance(error, FileError):
@@ -112,7 +112,7 @@ class Replacement:
             raise
 
     def complete(self) -> None:
-        """Flush the written content to the disk; raise FileError if the disk is full."""
+        """Flush the content to disk; raise FileError if the disk is full."""
         self.file.flush()
         try:
             os.fsync(self.file.fileno())
@@ -121,12 +121,10 @@ class Replacement:
                 raise unwritable(self.path, error) from error
 
     def replace(self) -> None:
-        """Rename the complete scratch file to the target.
-
-        The lock is kept until no other process can remove the file.
-        """
+        """Rename the complete scratch file to the target."""
         try:
-            # Windows cannot rename an open file; elsewhere the lock is kept until the new name exists.
+            # Windows cannot rename an open file; elsewhere, hold the lock until the rename, so that nobody removes the
+            # file.
             if os.name == "nt":
                 self.file.close()
             os.replace(self.scratch, self.target)
@@ -138,7 +136,7 @@ class Replacement:
         """Remove the scratch file, unless it has already become the target."""
         with contextlib.suppress(
             FileError
-        ):  # closing writes buffered content, which may fail again; the first failure has already been raised
+        ):  # closing flushes buffered content, which may fail again; the first failure has already been raised
             self.file.close()
         if not self.file.raw.closed:  # type: ignore[attr-defined]  # a BufferedWriter's
             self.file.raw.close()  # type: ignore[attr-defined]  # as above
@@ -147,7 +145,7 @@ class Replacement:
 
 
 class _AtomicFile:
-    """Context that replaces the target if its block succeeds, and discards the new content if the block fails."""
+    """Context that replaces the target if its block succeeds, and discards the new content if it fails."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._new = Replacement(path)
@@ -171,9 +169,9 @@ class _AtomicFile:
 
 
 def replacing(path: str | os.PathLike[str]) -> AbstractContextManager[IO[bytes]]:
-    """Open a new file that replaces ``path`` if the block succeeds, and is removed if the block fails.
+    """Open a new file that replaces ``path`` if the block succeeds, and is removed if it fails.
 
-    If the file cannot be written, FileError names the target, the reason and the fix; the old file remains intact.
+    If the file cannot be written, raises FileError and leaves the old file intact.
     """
     return _AtomicFile(path)
 
@@ -191,26 +189,26 @@ def check_writable(path: str | os.PathLike[str]) -> None:
 
 
 def scratch_files(target: Path) -> list[Path]:
-    """Return the scratch files of a target, whether their writers are alive or were killed, sorted by name."""
+    """Return a target's scratch files, of live and killed writers, sorted by name."""
     pattern = re.compile(re.escape(_prefix(target)) + r"[0-9a-f]{16}\." + re.escape(_SCRATCH))
     try:
         names = os.listdir(target.parent)
-    except OSError:  # a folder may be writable but not listable
+    except OSError:
         return []
     return [target.with_name(name) for name in sorted(names) if pattern.fullmatch(name)]
 
 
 def remove_abandoned(target: Path) -> None:
-    """Remove the scratch files of a target that killed processes left; scratch files of live processes are locked."""
+    """Remove a target's unlocked scratch files, which killed processes left behind."""
     for scratch in scratch_files(target):
         try:
-            # The lock shows whether the writing process is alive. O_NONBLOCK: opening a pipe of that name would block.
+            # Only a live writer holds the lock. O_NONBLOCK, because opening a pipe of that name would block.
             handle = os.open(scratch, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
-        except OSError:  # the file is already removed, or belongs to another user
+        except OSError:  # already removed, or another user's file
             continue
         try:
             if locked(handle):
-                with contextlib.suppress(OSError):  # the file belongs to another user; the save does not depend on it
+                with contextlib.suppress(OSError):  # another user's file, which does not affect the save
                     scratch.unlink(missing_ok=True)
         finally:
             os.close(handle)
@@ -256,16 +254,16 @@ def _prefix(target: Path) -> str:
 
 
 def _open_scratch(target: Path, mode: int) -> tuple[Path, int]:
-    """Create and lock a scratch file under an unused name. Return its path and its file descriptor."""
-    # O_EXCL: do not follow a link that somebody created under this name.
+    """Create and lock a scratch file under an unused name; return its path and file descriptor."""
+    # O_EXCL, so as not to follow a link that somebody created under this name.
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
     while True:
         scratch = target.with_name(f"{_prefix(target)}{secrets.token_hex(8)}.{_SCRATCH}")
         handle = os.open(scratch, flags, mode)
-        # Before the new file is locked, another process may consider it abandoned and remove its name.
+        # Until the new file is locked, another process may consider it abandoned and remove it.
         if locked(handle) is not False and os.fstat(handle).st_nlink:
             return scratch, handle
-        os.close(handle)  # removed as abandoned between opening and locking
+        os.close(handle)  # removed as abandoned before it was locked
         with contextlib.suppress(FileNotFoundError):
             scratch.unlink()
 
@@ -278,7 +276,7 @@ def _status(target: Path) -> os.stat_result | None:
 
 
 def _copy_ownership(handle: int, existing: os.stat_result) -> None:
-    """Copy the mode of an existing file to an open file and, if permitted, its owner and group."""
+    """Copy an existing file's mode and, if permitted, its owner and group to an open file."""
     if not hasattr(os, "fchmod"):
         return
     current = os.fstat(handle)
@@ -296,9 +294,9 @@ _WITHOUT_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EOPNOTSUPP, e
 
 
 def locked(handle: int, *, wait: bool = False) -> bool | None:
-    """Lock an open file exclusively until it is closed. Return None if the file system has no locks.
+    """Lock an open file exclusively until it is closed; return None if the file system has no locks.
 
-    Without ``wait``, return False immediately if another process has locked the file.
+    Unless ``wait`` is True, return False immediately if another process holds the lock.
     """
     if sys.platform == "win32":
         return None
@@ -315,17 +313,16 @@ def locked(handle: int, *, wait: bool = False) -> bool | None:
 
 @contextmanager
 def alone(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock inside the block, against other threads and, if the system has locks, other processes.
+    """Hold an exclusive lock in the block, against other threads and, if the system has locks, other processes.
 
-    ``path`` is the name of the lock file, which is removed after the block. A lock file that a killed process left is
-    reused.
+    ``path`` names the lock file, which is removed after the block. A lock file left by a killed process is reused.
     """
     flags = os.O_RDONLY | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
     while True:
         handle = os.open(path, flags, 0o666)
         if locked(handle, wait=True) is None or os.fstat(handle).st_nlink:
             break
-        os.close(handle)  # the previous owner has removed this file, and a new file of the same name may exist
+        os.close(handle)  # the previous owner has removed this file, and a new one of the same name may exist
     try:
         yield
     finally:

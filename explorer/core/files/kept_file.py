@@ -1,4 +1,4 @@
-"""Files that stay open while their weights may be requested; parts are read by offset, never memory-mapped.
+"""Files that stay open as long as their weights may be read. Parts are read by offset and never memory-mapped.
 
 If a mapped file is truncated, the process crashes, whereas a read raises an error (assets/decisions/0014).
 """
@@ -21,10 +21,7 @@ _MAX_READ = 1 << 30
 
 
 class KeptFile:
-    """Regular file that stays open as long as it is referenced.
-
-    Reading fails once another program has modified the file.
-    """
+    """Regular file that stays open as long as it is referenced; reading fails once another program has modified it."""
 
     def __init__(self, path: str | os.PathLike[str], fix: str = "correct the path", *, what: str = "the file") -> None:
         """Open the file; raise FileError unless it is a regular file."""
@@ -37,7 +34,7 @@ class KeptFile:
 
     @property
     def size(self) -> int:
-        """Size of the file in bytes when it was opened."""
+        """Size in bytes when the file was opened."""
         return self._stamp[0]
 
     def part(self, first: int, size: int) -> NDArray[np.uint8]:
@@ -66,7 +63,7 @@ class KeptFile:
     def _read_into(self, buffer: memoryview[Any], first: int) -> int:
         if hasattr(os, "preadv"):
             return os.preadv(self.file.fileno(), [buffer], first)
-        # Windows has no preadv: open the file again, because this call needs its own file position.
+        # Windows has no preadv: open the file again, because this read needs its own file position.
         with opened(self.path, self._fix, what=self._what) as file:
             file.seek(first)
             return file.readinto(buffer)  # type: ignore[attr-defined, no-any-return]  # a buffered reader has it
@@ -90,7 +87,7 @@ class KeptFile:
 
 
 def _reopen(path: Path, fix: str, what: str, stamp: tuple[int, int]) -> KeptFile:
-    """Open a kept file in another process. Reading fails if the file has changed since ``stamp`` was taken."""
+    """Reopen a kept file in another process; reading fails if the file has changed since ``stamp`` was taken."""
     file = KeptFile(path, fix, what=what)
     file._stamp = stamp
     return file

@@ -1,7 +1,7 @@
-"""Opening of untrusted files for reading: only regular files, which are checked once they are open.
+"""Opening of untrusted files for reading: regular files only, checked once they are open.
 
-Model files are untrusted, and so are the paths in them: a path may refer to an endless device, to a pipe without a
-writer, or to a file outside the model's folder. All readers open files with this module.
+Model files and the paths in them are untrusted: a path may refer to an endless device, to a pipe without a writer, or
+to a file outside the model's folder. All readers open files with this module.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from explorer.core.memory_budget import budget
 from explorer.record.escape import visible
 
 _FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
-"""O_NONBLOCK: opening a pipe returns immediately even if nothing writes to it, so the pipe can be rejected"""
+"""O_NONBLOCK, so that opening a pipe without a writer returns at once and the pipe can be rejected"""
 
 
 def opened(
@@ -29,11 +29,11 @@ def opened(
     what: str = "the file",
     within: Path | None = None,
 ) -> IO[bytes]:
-    """Open a regular file for reading.
+    """Open a regular file for reading; raise FileError for any other file.
 
-    The checks inspect the open file, because its name may be redirected after a check of the name. ``within`` is a
-    resolved folder that must contain the file after all symbolic links are followed. Raises FileError for any other
-    file. The message calls the content ``what``, and suggests ``fix``.
+    The open file is checked, because its name may be redirected after a check. ``within`` is a resolved folder that
+    must contain the file after all symbolic links are followed. The error message calls the file ``what`` and suggests
+    ``fix``.
     """
     path_text = printable(path)
     try:
@@ -45,7 +45,7 @@ def opened(
             path=path_text,
             fix=f"{fix}; near is {suggestion}" if suggestion else fix,
         ) from error
-    except (OSError, ValueError) as error:  # ValueError for invalid file names
+    except (OSError, ValueError) as error:
         raise FileError(f"{what} cannot be read: {_reason(error)}", path=path_text, fix=fix) from error
     try:
         status = os.fstat(descriptor)
@@ -81,10 +81,7 @@ def opened(
 
 
 def content(path: str | os.PathLike[str], fix: str = "correct the path", *, what: str = "the file") -> bytes:
-    """Return all bytes of a regular file.
-
-    Raises FileError, before reading, if it has more than ``budget.text`` bytes.
-    """
+    """Return all bytes of a regular file; raise FileError, before reading, if there are more than ``budget.text``."""
     with opened(path, fix, what=what) as file:
         size = os.fstat(file.fileno()).st_size
         if size > budget.text:
@@ -95,7 +92,7 @@ def content(path: str | os.PathLike[str], fix: str = "correct the path", *, what
                 fix=f"ex.budget.text = {size}",
             )
         try:
-            # not read(): the file may grow while it is read, and must not exceed the budget
+            # not read(), because the file may grow beyond the budget meanwhile
             return file.read(size)
         except OSError as error:
             raise FileError(f"{what} cannot be read: {_reason(error)}", path=printable(path), fix=fix) from error
@@ -104,8 +101,8 @@ def content(path: str | os.PathLike[str], fix: str = "correct the path", *, what
 def near_file(path: str | os.PathLike[str], endings: Sequence[str] = ()) -> str:
     """Return the existing path in the same folder whose name is most similar to the missing ``path``, or "".
 
-    Files with one of the extensions ``endings`` come first, even if only their names without extension are similar.
-    Equally similar files are ordered by ``endings``.
+    Files with one of the extensions ``endings`` are preferred, even if only their stems are similar. Ties are resolved
+    by the order of ``endings``.
     """
     folder, name = os.path.split(os.fspath(path))
     try:
@@ -140,10 +137,7 @@ def near_file(path: str | os.PathLike[str], endings: Sequence[str] = ()) -> str:
 
 
 def _split_extension(name: str, endings: Sequence[str]) -> tuple[str, str]:
-    """Split a file name into stem and extension.
-
-    The extension is the longest in ``endings``, else the part after the last dot.
-    """
+    """Split a file name into stem and extension: the longest one in ``endings``, else the part after the last dot."""
     extension = max((suffix for suffix in endings if name.endswith(suffix)), key=len, default=os.path.splitext(name)[1])
     return name.removesuffix(extension), extension
 
@@ -179,10 +173,10 @@ def _file_type(mode: int) -> str:
 
 
 def _is_inside(path: str | os.PathLike[str], status: os.stat_result, folder: Path) -> bool:
-    """Return whether ``path``, which is inside ``folder``, leads to the open file with this ``status``."""
+    """Return whether ``path`` leads to the open file with this ``status``, inside ``folder``."""
     real = Path(os.path.realpath(path))
     try:
-        # Compare device and inode of the open file, because its name may have been redirected since.
+        # Compare device and inode, because the name may have been redirected since.
         return real.is_relative_to(folder) and os.path.samestat(os.lstat(real), status)
     except OSError:
         return False
