@@ -94,9 +94,9 @@ def current_callback() -> ProgressCallback | None:
 def progress(report: ProgressCallback) -> Iterator[None]:
     """Call ``report`` with a ``Progress`` before each part of the work in the block.
 
-    The reported work is reading and building (by operator of a file), planning (by pass), running (by kernel) and
-    training. An exception raised by ``report`` stops the work and propagates unchanged; raise ``Cancelled`` to cancel
-    the work.
+    Reading and building report each operator of a file, planning each pass, running each kernel, and training each
+    batch. An exception raised by ``report`` stops the work and propagates unchanged; raise ``Cancelled`` to cancel the
+    work.
 
     >>> steps = []
     >>> with ex.progress(steps.append):
@@ -121,8 +121,7 @@ def progress(report: ProgressCallback) -> Iterator[None]:
 
 
 def long_running(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a long-running function to report to the current callback or, without one, to a notebook's progress
-    bar."""
+    """Decorate a long-running function to report to the current callback, or else to a notebook's progress bar."""
 
     @functools.wraps(function)
     def reporting(*args: P.args, **options: P.kwargs) -> R:

@@ -1,1 +1,1 @@
-"""The intermediate representation: expressions, operations, tensors, functions, calls and graph traversal."""
+"""Intermediate representation: expressions, operations, tensors, functions, calls and graph traversal."""

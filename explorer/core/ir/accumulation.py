@@ -1,7 +1,7 @@
 """Accumulation: operations that sum elements compute in float32 for float16, bfloat16 and narrower floats.
 
 The operands are converted before the kernel runs, and its result is rounded once. Kernels need no code for this, and
-compute the same bits separately, in blocks or fused.
+compute the same bits whether they run separately, in blocks or fused.
 """
 
 from __future__ import annotations
@@ -18,17 +18,14 @@ from explorer.core.types.tensor_type import AnyType, Array, TensorType
 
 
 def pack_for_tiles(operation: Operation, out: np.dtype[Any], operands: list[Array]) -> Any:
-    """Pack the operand that tiles of a result read in packed form, and return it; return None if no operand is packed.
-
-    ``out`` is the dtype of the result.
-    """
+    """Pack the operand that tiles read in packed form, for a result of dtype ``out``; return None if there is none."""
     if operation.packed_operand is None or is_widened(operation, out):
         return None
     return operation.pack_operand(operands[operation.packed_operand])
 
 
 def tiles_of(operation: Operation, out: Array, prepared: Any, operands: list[Array]) -> list[Tile]:
-    """Return the tiles that compute the array ``out``; there is a single tile if the operands are widened."""
+    """Return the tiles that compute the array ``out``; if the operands are widened, there is a single tile."""
     if is_widened(operation, out.dtype):
         full = tuple([slice(0, size) for size in out.shape])
         return [Tile(full, partial(compute_widened, operation, out, *operands))]
@@ -36,7 +33,7 @@ def tiles_of(operation: Operation, out: Array, prepared: Any, operands: list[Arr
 
 
 def workspace_of(operation: Operation, *types: AnyType) -> int:
-    """Return the number of bytes of temporaries that an operation allocates, including widened operands and results."""
+    """Return the number of bytes of an operation's temporaries, including widened operands and results."""
     if not operation.accumulates:
         return operation.workspace(*types)
     original = (*types, operation.type_of(types))

@@ -1,8 +1,8 @@
 """Names of the variables to which the user's source assigns values of expressions.
 
-A recorded node stores its code object and instruction, and Python provides the source columns of each instruction's
-expression. If the columns cover the entire right-hand side of ``h = …``, the expression's value was assigned to ``h``.
-Nothing is looked up while recording: source files are parsed on demand.
+A recorded node stores its code object and instruction, for which Python provides the source columns of the expression.
+If they cover the entire right-hand side of ``h = …``, the value was assigned to ``h``. Source files are only parsed on
+demand, and never while recording.
 """
 
 from __future__ import annotations
@@ -40,13 +40,12 @@ def _whole_value(code: CodeType, instruction: int, filename: str) -> WholeValue 
 
 
 def whole_value(code: CodeType, instruction: int) -> WholeValue | None:
-    """Return the statement that uses exactly the value of an instruction, or None if there is none."""
-    # the file name distinguishes otherwise equal code objects
+    """Return the statement that uses exactly the value of an instruction, or None."""
     return _whole_value(code, instruction, code.co_filename)
 
 
 def assigned_name(code: CodeType, instruction: int) -> str:
-    """Return the name of the variable to which an instruction's value is assigned (``W = ex.tensor(…)`` → W).
+    """Return the variable to which an instruction's value is assigned (``W = ex.tensor(…)`` → W).
 
     Returns "" unless the instruction is the entire right-hand side of an assignment to a single variable.
     """
@@ -55,7 +54,7 @@ def assigned_name(code: CodeType, instruction: int) -> str:
 
 
 def parsed(source: str) -> ast.Module | None:
-    """Return the syntax tree of source code, or None if the code is no longer valid Python or is too large."""
+    """Return the syntax tree of source code, or None if it is invalid or too large."""
     if len(source) > _MAX_PARSED:
         return None
     try:
@@ -91,7 +90,7 @@ def _values(node: ast.AST) -> Iterator[tuple[_Span, WholeValue]]:
 def _unpacked(targets: list[ast.expr], value: ast.expr) -> Iterator[tuple[_Span, WholeValue]]:
     """Yield the values that ``a, b = …`` assigns, each with the position of its expression.
 
-    A tuple on the right-hand side yields one entry per item. A call that returns all items yields a single entry.
+    A tuple on the right-hand side yields one entry per item, and a call that returns all items yields a single entry.
     """
     if any(isinstance(target, ast.Starred) for target in targets):
         return

@@ -1,6 +1,6 @@
 """Names that a model file declares for the dimensions of a value, such as "batch" and "seq".
 
-The names are stored outside the expressions, keyed by uid. They are not part of a type, so no plan, fingerprint or
+They are stored outside the expressions, keyed by uid. Because they are not part of a type, no plan, fingerprint or
 cache depends on them.
 """
 
@@ -24,12 +24,12 @@ _declared: dict[int, DeclaredNames] = {}
 
 
 def declare_dimensions(node: Expr, declared: DeclaredNames) -> None:
-    """Store the dimension names of ``node`` as long as ``node`` exists; the first declaration is kept."""
+    """Store the dimension names of ``node`` for its lifetime; the first declaration is kept."""
     if node.uid not in _declared:
         _declared[node.uid] = declared
         weakref.finalize(node, _declared.pop, node.uid, None).atexit = False
 
 
 def declared_dimensions(node: Expr) -> DeclaredNames | None:
-    """Return the dimension names that were declared for ``node``, or None."""
+    """Return the dimension names declared for ``node``, or None."""
     return _declared.get(node.uid)

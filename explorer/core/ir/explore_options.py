@@ -9,7 +9,7 @@ RecordOption: TypeAlias = Literal["times", "values", "off"]
 
 
 class ViewOptions(TypedDict, total=False):
-    """Options of all views: of a plan, a net, a recording."""
+    """Options of all views: of plans, nets and recordings."""
 
     theme: Literal["auto", "light", "dark"]
     position: int

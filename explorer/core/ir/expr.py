@@ -1,18 +1,17 @@
 """Expressions and operations: recorded values, and the computations that produce them.
 
-An expression has an operation, operands, a type and a line of the user's code. Recording computes only the type, and
+An expression has an operation, operands, a type and a line of the user's code. Recording computes only the type, which
 takes about two microseconds: ``Expr`` has slots instead of a dataclass's ``__init__``, and the result type is looked up
-by operand types before inference runs. A node stores the code object and the instruction of the user's line; file name
-and line number are computed from them on demand.
+by operand types before inference runs. A node stores the code object and instruction of the user's line, from which the
+file name and line number are computed on demand.
 
-The class body of an operation defines its facets: type inference, kernel, gradient, batching and cost. Fields of the
-class are the operation's attributes. A class without one of the facets is rejected when it is declared, so laws over
-the registry can rely on all facets. Instances are interned, so operations are compared by identity. Attributes are
-equal if their types and bits are equal (1, 1.0 and True differ, 0.0 and −0.0 too). In contrast to xDSL, the model for
-these classes, kernels are not separate from operations. Both are in one class body, so a new operation changes only one
-file.
+An operation's class body defines all its facets: type inference, kernel, gradient, batching and cost. A class that
+lacks one is rejected when it is declared, so laws over the registry can rely on all of them. The fields of the class
+are the operation's attributes. Instances are interned, so operations are compared by identity. Attributes are equal if
+their types and bits are (1, 1.0 and True differ, and so do 0.0 and −0.0). Unlike in xDSL, on which these classes are
+modelled, kernels are part of the operation's class, so a new operation changes only one file.
 
-NumPy's kernels are methods of the operations; ``kernels`` contains all other kernels, which users register with
+NumPy kernels are methods of the operations; all other kernels are in ``kernels``, where users register them with
 ``ex.kernel``. A user-defined dtype needs no kernel: by default, operands are decoded to numbers and the result is
 encoded.
 """
@@ -71,7 +70,7 @@ next_uid = _uids.__next__
 
 
 def number_from(first: int) -> None:
-    """Number all expressions recorded from now on with uids of at least ``first``."""
+    """Give all expressions recorded from now on uids of at least ``first``."""
     while next_uid() < first - 1:
         pass
 
@@ -85,7 +84,7 @@ def _binary(name: str, left: Any, right: Any) -> Expr:
     try:
         expression: Expr = functions[name](left, right)
     except OperandError:
-        # NumPy's protocol: an object of a class with ``__array_ufunc__ = None`` performs the operation itself.
+        # NumPy's protocol: objects whose class has ``__array_ufunc__ = None`` perform the operation themselves.
         if None in (getattr(left, "__array_ufunc__", 0), getattr(right, "__array_ufunc__", 0)):
             return NotImplemented  # type: ignore[no-any-return]  # then Python calls the method of the other operand
         raise
@@ -107,8 +106,8 @@ def _is_boolean(value: Any) -> bool:
 class Operators:
     """Python's operators and NumPy's array methods: every method records one operation and computes nothing.
 
-    The operation is looked up by name, since higher modules declare the operations. The methods are written out instead
-    of being generated in a loop. Editors can therefore complete them, and type checkers know their arguments.
+    Operations are looked up by name, because higher modules declare them. The methods are written out instead of being
+    generated, so that editors can complete them and type checkers know their arguments.
     """
 
     __slots__ = ()
@@ -249,10 +248,7 @@ class Operators:
         return _apply("min", self, axis=axis, keepdims=keepdims)
 
     def reshape(self, *shape: Any) -> Expr:
-        """Return the same elements in another shape.
-
-        A single size may be −1 and is then computed from the other sizes.
-        """
+        """Return the same elements in another shape; a single size may be −1 and is then inferred from the others."""
         return _apply("reshape", self, shape[0] if len(shape) == 1 else shape)
 
     def transpose(self, *axes: Any) -> Expr:
@@ -268,11 +264,11 @@ class Operators:
         return _apply("flatten", self)
 
     def squeeze(self, axis: int | None = None) -> Expr:
-        """Remove ``axis``, which must have size 1; for None, remove all axes of size 1."""
+        """Remove ``axis``, which must have size 1; None: remove all axes of size 1."""
         return _apply("squeeze", self, axis)
 
     def clip(self, min: Any = None, max: Any = None) -> Expr:
-        """Limit the elements to at least ``min`` and at most ``max``; None sets no limit."""
+        """Limit the elements to at least ``min`` and at most ``max``; None: no limit."""
         return _apply("clip", self, min, max)
 
     def astype(self, dtype: Any) -> Expr:
@@ -290,7 +286,7 @@ class Operators:
 
 
 class Expr(NumpyProtocol, Operators):
-    """Recorded value: an operation, its operands, the type, and the recording line. Immutable, and hashed by identity.
+    """Recorded value: operation, operands, type and line of code. Immutable, and hashed by identity.
 
     >>> x = ex.tensor([1.0, 2.0], "float32", name="x")
     >>> y = 2 * x + 1
@@ -316,13 +312,13 @@ class Expr(NumpyProtocol, Operators):
     instruction: int
 
     def __eq__(self, other: object) -> Expr:  # type: ignore[override]  # NumPy's meaning: elementwise, an expression
-        # While captured lists are compared, == must test identity (identity_comparison.py).
+        # while captured lists are compared, == must test identity (identity_comparison.py)
         equal: Any = self is other if _frame(1).f_code is COMPARING else super().__eq__(other)
         return cast("Expr", equal)
 
     __hash__ = object.__hash__
 
-    if not TYPE_CHECKING:  # type checkers know the attributes and reject others
+    if not TYPE_CHECKING:  # type checkers know the attributes and reject all others
 
         def __getattr__(self, name: str) -> Any:
             suggestion = hint(name, [each for each in dir(type(self)) if each[0] != "_"])
@@ -331,7 +327,7 @@ class Expr(NumpyProtocol, Operators):
 
     @property
     def tensor_type(self) -> TensorType:
-        """Type of a value with a single output; raises OperandError for a tuple."""
+        """Type of a value with a single output; raises OperandError if there are several."""
         if type(self.type) is not TensorType:
             raise OperandError(
                 f"{self.operation.name}: a value with the outputs {self.type}",
@@ -367,13 +363,13 @@ class Expr(NumpyProtocol, Operators):
 
     @property
     def place(self) -> Place | None:
-        """Line of the user's program, or of a model's file, that recorded this node."""
+        """Line of the user's program or of a model file that recorded this node."""
         if self.code is None or isinstance(self.code, Place):
             return self.code
         return place_of(function_code(self.code), self.instruction)
 
     def mark_used(self) -> None:
-        """Mark this value as used; the storage of a tensor then becomes read-only."""
+        """Mark this value as used, which makes a tensor's storage read-only."""
 
     @property
     def label(self) -> str:
@@ -385,7 +381,7 @@ class Expr(NumpyProtocol, Operators):
         return hooks.register(self)
 
     def explore(self, **options: Unpack[ExploreOptions]) -> View:
-        """Show the expression's graph and its plan in a widget; ``options`` are those of ``explorer.explore``."""
+        """Show the expression's graph and plan in a widget; ``options`` are those of ``explorer.explore``."""
         return hooks.explore(self, **options)
 
     def __len__(self) -> int:
@@ -470,7 +466,7 @@ _frame = sys._getframe
 
 
 def record(operation: Operation, operands: tuple[Expr, ...]) -> Expr:
-    """Record an operation on operands; raise OperandError, with the user's line, for an illegal combination."""
+    """Record an operation on operands; raise OperandError, with the user's line, if their combination is invalid."""
     self = _new(Expr)
     self.operation = operation
     self.operands = operands
@@ -501,7 +497,7 @@ def record(operation: Operation, operands: tuple[Expr, ...]) -> Expr:
 def record_typed(
     operation: Operation, type_: AnyType, operands: tuple[Expr, ...], hidden: tuple[Expr, ...] = ()
 ) -> Expr:
-    """Record an operation with a known result type; ``hidden`` operands are already marked as used."""
+    """Record an operation with a known result type; ``hidden`` operands must already be marked as used."""
     self = _new(Expr)
     self.operation, self.type = operation, type_
     self.operands = operands + hidden
@@ -515,7 +511,7 @@ def record_typed(
 def assign_identity(node: Expr) -> None:
     """Give a new node its uid, scope and source location.
 
-    Uids increase in order of recording, so operands have smaller uids.
+    Uids increase in recording order, so operands have smaller uids than their consumers.
     """
     node.uid = next_uid()
     context = state
@@ -528,7 +524,7 @@ def make_replacement(
 ) -> Expr:
     """Return a new node that replaces ``original``, with its source location and the given ``scope``.
 
-    ``type_`` is the node's type; None: the operation infers the type.
+    If ``type_`` is None, the operation infers the type.
     """
     self = _new(Expr)
     self.operation, self.operands, self.scope = operation, operands, scope
@@ -538,9 +534,8 @@ def make_replacement(
 
 
 _interning = threading.RLock()
-"""Lock of the tables of instances. The lock is reentrant, because the garbage collector may run a finalizer that
-creates an operation, while the thread already has the lock.
-"""
+"""Lock for the tables of instances. It is reentrant, because the garbage collector may run a finalizer that creates an
+operation while the thread already holds the lock."""
 
 
 def _renew() -> None:
@@ -549,7 +544,7 @@ def _renew() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    # if another thread has the lock during a fork, the lock would never be released in the child process
+    # if another thread holds the lock during a fork, it would never be released in the child process
     os.register_at_fork(after_in_child=_renew)
 
 
@@ -557,7 +552,7 @@ _PLAIN = frozenset((int, float, bool, str, tuple, type(None)))
 
 
 class Interning(type):
-    """Metaclass that creates only one instance for each combination of attribute values."""
+    """Metaclass that creates only one instance per combination of attribute values."""
 
     _instances: WeakValueDictionary[Any, Any]
 
@@ -576,16 +571,16 @@ class Interning(type):
             keywords = {name: tuple(value) if type(value) is Sizes else value for name, value in keywords.items()}
         try:
             candidate = super().__call__(*arguments, **keywords)
-        # Users often pass operands instead of attributes, which has its own error.
+        # Users often pass operands instead of attributes, so this has its own error.
         except TypeError:
             cls._check_attributes((*arguments, *keywords.values()))
             raise
         attributes = tuple([getattr(candidate, name) for name in cls.attribute_names])
-        # ``__post_init__`` may have replaced attributes by canonical values, which then are the key
+        # ``__post_init__`` may have replaced attributes by canonical values, which are then the key
         if key is None or not all(map(is_, attributes, arguments)):
             key = cls._key(attributes)
         with _interning:
-            # Two threads may create the same operation; both then use the instance that was stored first.
+            # Two threads may create the same operation; both then use the instance stored first.
             instance = cls._instances.setdefault(key, candidate)
         if instance is candidate:
             cls._check_attributes(attributes)
@@ -619,23 +614,20 @@ class Interning(type):
 
 
 def _is_array(value: Any) -> bool:
-    """Return whether a value is an array of any library.
-
-    NumPy scalars and data of user-defined types are not arrays.
-    """
+    """Return whether a value is an array of any library; NumPy scalars and data of user-defined types are not."""
     is_array = hasattr(value, "__array__") and not isinstance(value, np.generic)
     return is_array and not stands_for_expression(value)
 
 
 Range: TypeAlias = Literal["real", "nonnegative", "positive", "unit"]
-"""range that contains every element of a result: any number, ≥ 0, > 0, or between 0 and 1"""
+"""range of a result's elements: any number, ≥ 0, > 0, or between 0 and 1"""
 
 
 _tokens = count()
 
 
 class _Docstring:
-    """Docstring of an operation class. For an instance, it is the generated help page of the operation."""
+    """Docstring of an operation class; an instance's is the operation's generated help page."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -650,8 +642,8 @@ class Operation(metaclass=Interning):
     """Base class of all operations; derive from ``Elementwise`` or another base in ``explorer.ops.base`` if one fits.
 
     ``infer`` returns the result's type or raises OperandError. ``kernel`` computes the result from NumPy arrays.
-    ``gradient`` returns the gradients of the operands as expressions (None for an operand without gradient). ``batch``
-    records the same operation for operands that have a leading batch axis. ``flops`` counts the arithmetic operations.
+    ``gradient`` returns the operands' gradients as expressions (None for operands without a gradient). ``batch``
+    records the same operation for operands with a leading batch axis. ``flops`` counts arithmetic operations.
 
     ``class X(Operation, extends=ex.matmul)`` adds operand types to an existing operation: X is recorded for operands
     that matmul's ``infer`` rejects and X's ``infer`` accepts.
@@ -674,7 +666,7 @@ class Operation(metaclass=Interning):
     name: ClassVar[str]
     """name in the registry and in diagrams; by default the class name in snake_case"""
     view: ClassVar[bool] = False
-    """whether the kernel returns a view of its first operand, or a broadcast constant, and allocates nothing"""
+    """whether the kernel returns a view of its first operand or a broadcast constant, and allocates nothing"""
     elementwise: ClassVar[bool] = False
     """whether each element of the result depends only on the operands' elements at the same position"""
     linear: ClassVar[bool] = False
@@ -694,13 +686,11 @@ class Operation(metaclass=Interning):
     defined_everywhere: ClassVar[bool] = False
     """whether the operation is unary and defined for every real number and ±∞, so only NaN gives NaN"""
     pure: ClassVar[bool] = True
-    """whether the result depends only on the operands, and the operation has no other effect. A pure operation may be
-    computed before the run, once for equal nodes, and in batches. An impure operation runs as often as it was recorded.
-    """
+    """whether the result depends only on the operands, and there are no side effects. Pure operations may be computed
+    before the run, once for equal nodes, and in batches. Impure operations run as often as they were recorded."""
     portable: ClassVar[bool] = True
-    """whether the kernel uses only NumPy's functions, and no arrays other than operands and result. Such a kernel also
-    runs on devices whose arrays implement NumPy's protocols (``Device.runs_numpy``).
-    """
+    """whether the kernel uses only NumPy's functions, and no arrays besides operands and result. It then also runs on
+    devices whose arrays implement NumPy's protocols (``Device.runs_numpy``)."""
     reuses_operand: ClassVar[bool] = False
     """whether the kernel may overwrite an operand that has the result's type"""
     range: ClassVar[Range] = "real"
@@ -715,7 +705,7 @@ class Operation(metaclass=Interning):
     images
     """
     examples: ClassVar[tuple[Example, ...]] = ()
-    """examples of operands; the laws are checked on arrays drawn from them"""
+    """example operands, from which arrays are drawn to check the laws"""
 
     takes_tuples: ClassVar[bool] = False
     """whether operands may have several outputs"""
@@ -730,22 +720,19 @@ class Operation(metaclass=Interning):
     changes_device: ClassVar[bool] = False
     """whether the result is on another device than the operand"""
     packed_operand: ClassVar[int | None] = None
-    """index of the operand that the kernel packs into another layout; a program keeps the packed form of a constant
-    operand
-    """
+    """index of the operand that the kernel packs into another layout; programs keep packed constants"""
     follows_format: ClassVar[bool] = False
-    """whether tiles are computed fastest if the result has the same memory layout as the last operand, an image"""
+    """whether tiles are fastest if the result has the memory layout of the last operand, an image"""
     accumulates: ClassVar[bool] = False
-    """whether the kernel accumulates sums or products of elements. If so, float16 and other floats narrower than
-    float32 are converted to float32 first, and the result is rounded once (``accumulator_dtype``).
-    """
+    """whether the kernel accumulates sums or products of elements. If so, floats narrower than float32 are converted to
+    float32 first, and the result is rounded once (``accumulator_dtype``)."""
     attribute_names: ClassVar[tuple[str, ...]] = ()
     """names of the attributes, in the order of the class's fields"""
 
     _operand_count: ClassVar[int | None] = None
     """number of operands that ``infer`` accepts; None for any number"""
     known_types: dict[tuple[AnyType, ...], AnyType]
-    """operand types → result type, as a cache of ``infer``"""
+    """operand types → result type; a cache of ``infer``"""
 
     def __init_subclass__(
         cls, *, abstract: bool = False, extends: Operation | type[Operation] | None = None, **options: Any
@@ -755,8 +742,7 @@ class Operation(metaclass=Interning):
         documented = bool((cls.__doc__ or "").strip())  # a dataclass without a docstring gets a generated one
         frozen_class: Any = dataclass(frozen=True, eq=False, repr=False)(cls)
         cls.attribute_names = tuple([field.name for field in fields(frozen_class)])
-        # Each class has its own table, even if it inherits: operations of two classes differ even if their attributes
-        # are equal.
+        # Each class has its own table, because operations of two classes differ even if their attributes are equal.
         cls._instances = WeakValueDictionary()
         if abstract:
             return
@@ -771,7 +757,7 @@ class Operation(metaclass=Interning):
         if cls.__module__ == "__main__":
             hooks.note_declaration(cls)
 
-    token: int  # unique among all operations that this process has created
+    token: int  # unique within the process
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "known_types", {})
@@ -782,7 +768,7 @@ class Operation(metaclass=Interning):
     # ``**_: Any`` after ``*args: Any`` lets type checkers accept subclasses that name their operands.
 
     def infer(self, *types: Any, **_: Any) -> AnyType:
-        """Return the type of the result; raises OperandError (see ``refuse``) for illegal operands."""
+        """Return the type of the result; raise OperandError (see ``refuse``) for invalid operands."""
         raise NotImplementedError
 
     def kernel(self, out: Any, *operands: Any, **_: Any) -> Any:
@@ -795,47 +781,41 @@ class Operation(metaclass=Interning):
     def bind_kernel(self, out: Any, *operands: Any, **_: Any) -> Callable[[], Any]:
         """Return a function that runs ``kernel`` on these arrays each time it is called.
 
-        Only the arrays' elements change between calls, so choices that depend on dtype or shape can be made here once.
+        Only the elements change between calls, so choices that depend on dtype or shape can be made here once.
         """
         return functools.partial(self.kernel, out, *operands)
 
     def gradient(self, upstream: Any, result: Any, *operands: Any, **_: Any) -> tuple[Expr | None, ...]:
-        """Return the gradient of each operand, as an expression of the upstream gradient, the result and the operands.
+        """Return the gradient of each operand as an expression of the upstream gradient, the result and the operands.
 
-        None replaces the gradient of an operand that has none.
+        The gradient of an operand that has none is None.
         """
         raise NotImplementedError
 
     def batch(self, size: int, batched: tuple[bool, ...], *operands: Any, **_: Any) -> Expr:
-        """Record the operation for operands with a leading batch axis of ``size``.
-
-        ``batched`` marks the operands that have it.
-        """
+        """Record the operation for operands with a leading batch axis of ``size``; ``batched`` marks these operands."""
         raise NotImplementedError
 
     def flops(self, result: Any, *types: Any, **_: Any) -> int:
-        """Return the number of arithmetic operations, from the types of the result and the operands."""
+        """Return the number of arithmetic operations, given the types of the result and the operands."""
         raise NotImplementedError
 
     def workspace(self, *types: Any, **_: Any) -> int:
-        """Return the number of bytes of the kernel's temporaries, if they exceed the operands' size."""
+        """Return the number of bytes of the kernel's temporaries if they exceed the operands' size, else 0."""
         return 0
 
     def kept_axes(self, operand: int, *types: Any, **_: Any) -> tuple[tuple[int, int], ...]:
         """Return pairs (operand axis, result axis) along which scaling the operand is the same as scaling the result.
 
-        Products return such pairs (a filter's output channel, a matrix's column), so factors of the result can move
-        into the weights.
+        For example, products return a filter's output channel or a matrix's column, so that factors of the result can
+        be moved into the weights.
         """
         return ()
 
-    # -- tiled kernels; by default an operation is computed as a whole -----------------------------------------------
+    # -- tiled kernels; by default, an operation is computed as a whole -----------------------------------------------
 
     def pack_operand(self, operand: Any) -> Any:
-        """Return the operand with index ``packed_operand`` in the kernel's layout.
-
-        A program keeps the packed form of a constant.
-        """
+        """Return the operand with index ``packed_operand`` in the kernel's layout; programs keep packed constants."""
         raise NotImplementedError
 
     def tiles(self, out: Any, prepared: Any, *operands: Any, **_: Any) -> list[Tile]:
@@ -849,10 +829,9 @@ class Operation(metaclass=Interning):
 
     @property
     def reduced_axes(self) -> tuple[int, ...] | None:
-        """Axes along which the operands' elements are combined, or None if the operation does not reduce.
+        """Axes along which the operands' elements are combined, or None if the operation is not a reduction.
 
-        All operands have the same shape. The other axes are independent: the kernel accepts any part of the operands
-        that contains the reduced axes completely.
+        All operands have the same shape. The kernel accepts any part of them that contains the reduced axes completely.
         """
         return None
 
@@ -862,7 +841,7 @@ class Operation(metaclass=Interning):
         return None
 
     def partial_dtype(self, result: np.dtype[Any]) -> np.dtype[Any]:
-        """Return the dtype of partial results, for a result of dtype ``result``."""
+        """Return the dtype of partial results for a result of dtype ``result``."""
         return accumulator_dtype(result) if self.accumulates else result
 
     def partial_reduce(self, out: Any, x: Any, axes: tuple[int, ...]) -> Any:
@@ -870,10 +849,8 @@ class Operation(metaclass=Interning):
         raise NotImplementedError
 
     def finalize(self, out: Any, joined: Any, count: int) -> Any:
-        """Compute the result into ``out`` from ``joined``, the combined partial results.
-
-        Each row has ``count`` elements.
-        """
+        """Compute the result into ``out`` from ``joined``, the combined partial results of rows with ``count`` elements
+        each."""
         np.copyto(out, joined, casting="unsafe")
         return out
 
@@ -882,11 +859,11 @@ class Operation(metaclass=Interning):
     def __call__(self, *operands: Any, policies: Items = NO_POLICIES, **others: Any) -> Expr:
         """Record this operation on expressions, arrays or numbers.
 
-        Policies that the operation does not read have no effect.
+        Valid policies that the operation does not read have no effect.
         """
         if others:
             refuse_option(next(iter(others)), self.label, ["policies"])
-        # The policies are only checked: a wrong policy is rejected even if it has no effect.
+        # Only check the policies: an invalid one is rejected even if it would have no effect.
         if policies is not NO_POLICIES:
             Policies(policies, self.label)
         for operand in operands:
@@ -908,7 +885,7 @@ class Operation(metaclass=Interning):
         return None
 
     def type_of(self, types: tuple[AnyType, ...]) -> AnyType:
-        """Return the result type inferred from operand types; cached for each tuple of types."""
+        """Return the result type inferred from operand types; cached per tuple of types."""
         cached = self.known_types.get(types)
         if cached is not None:
             return cached
@@ -935,7 +912,7 @@ class Operation(metaclass=Interning):
         return inferred if self.changes_device or not devices or devices[0] is cpu else on_device(inferred, devices[0])
 
     def _check_strings(self, types: tuple[AnyType, ...]) -> None:
-        """Raise OperandError for strings that the operation does not support, or that are combined with numbers."""
+        """Raise OperandError for strings that the operation does not support or that are combined with numbers."""
         are_strings = [type(type_) is TensorType and is_text(type_.dtype) for type_ in types]
         if not any(are_strings):
             return
@@ -963,10 +940,7 @@ class Operation(metaclass=Interning):
         return {name: getattr(self, name) for name in self.attribute_names}
 
     def compute(self, *operands: Array) -> Any:
-        """Run the NumPy kernel on arrays and return a newly allocated result.
-
-        Return a tuple of results if there are several outputs.
-        """
+        """Run the NumPy kernel on arrays; return a newly allocated result, or a tuple if there are several outputs."""
         types = tuple([TensorType(array.shape, array.dtype) for array in operands])
         type_ = self.type_of(types)
         if self.view:
@@ -987,10 +961,10 @@ class Operation(metaclass=Interning):
 def as_operands(values: tuple[Any, ...]) -> tuple[Expr, ...]:
     """Convert operands to expressions: numbers to constants of the weakest possible dtype, arrays to tensors.
 
-    The results are on the device of the first expression. Raises OperandError if all operands are numbers.
+    They are on the device of the first expression. Raises OperandError if all operands are numbers.
     """
     convert = registry.functions["as_expr"]
-    # Handle x · 2 without lists and loops, since recording takes only two microseconds.
+    # Handle x · 2 without lists and loops, because recording takes only two microseconds.
     if len(values) == 2:
         first, second = values
         if type(first) in WEAK and isinstance(second, Expr):
@@ -1021,7 +995,7 @@ WEAK = (float, int, bool, complex)  # Python numbers take the dtype of the tenso
 
 
 def operation(name: str) -> type[Operation]:
-    """Return the operation class of a name; raises UnknownNameError with the most similar names.
+    """Return the operation class with this name; raise UnknownNameError, with the most similar names, if there is none.
 
     >>> ex.operation("tanh").elementwise
     True
@@ -1031,10 +1005,7 @@ def operation(name: str) -> type[Operation]:
 
 
 class OperationRedefined(UserWarning):
-    """Repeated declaration of an operation with the same module and name.
-
-    The new operation replaces the earlier one.
-    """
+    """Warning that an operation replaces an earlier one with the same module and name."""
 
 
 _RENAMED = {
@@ -1057,7 +1028,7 @@ _RENAMED = {
 def _check_required_members(cls: type[Operation], documented: bool) -> None:
     """Raise DeclarationError if a class lacks a method or attribute that every operation must define.
 
-    ``documented`` states whether the class has a docstring of its own.
+    ``documented`` states whether the class has its own docstring.
     """
     base = Operation
     missing = [] if documented else ["a docstring (one sentence)"]
@@ -1081,12 +1052,9 @@ def _check_required_members(cls: type[Operation], documented: bool) -> None:
 
 
 def _register(cls: type[Operation], factory: Callable[[], Operation] | None) -> None:
-    """Register an operation's class under its name.
-
-    The result of ``factory`` is registered as the recording function with the same name.
-    """
+    """Register an operation class under its name, and the result of ``factory`` as the recording function."""
     registered = registry.operations.get(cls.name)
-    # A class with the same module and name comes from a notebook cell that is run again.
+    # A class with the same module and name comes from a notebook cell that was run again.
     if registered is not None:
         if (registered.__module__, registered.__qualname__) != (cls.__module__, cls.__qualname__):
             raise DeclarationError(
@@ -1110,7 +1078,7 @@ def _register(cls: type[Operation], factory: Callable[[], Operation] | None) -> 
 
 
 def _extend(base: type[Operation], cls: type[Operation]) -> None:
-    """Register ``cls`` for operands that ``base`` rejects. It replaces an extension with the same module and name."""
+    """Register ``cls`` for operands that ``base`` rejects, replacing an extension with the same module and name."""
     unknown = [name for name in cls.attribute_names if name not in base.attribute_names]
     if unknown:
         raise DeclarationError(
@@ -1127,10 +1095,7 @@ def _extend(base: type[Operation], cls: type[Operation]) -> None:
 
 
 def _with_names(refusal: OperandError, operands: tuple[Expr, ...]) -> OperandError:
-    """Return the error ``refusal``, with the names of operands if that is useful.
-
-    Names are added if there are several operands and at least one of them is a leaf with a name.
-    """
+    """Return the error ``refusal`` with the operands' names, if there are several operands and one is a named leaf."""
     is_named = any(not operand.operands and operand.label != operand.operation.label for operand in operands)
     if not is_named or not 1 < len(operands) <= _NAMED:
         return refusal
@@ -1168,12 +1133,10 @@ kernels: Registry[tuple[type[Operation], Device | ElementType], Callable[..., An
 
 @named
 def kernel(*operations: str | Operation | type[Operation], on: Device | ElementType) -> Callable[..., Any]:
-    """Register a function(operation, out, *operands) as the kernel of ``operations``.
+    """Decorate a function(operation, out, *operands) to register it as the kernel of ``operations``.
 
-    ``on`` is the device or the element type of the kernel.
-
-    Operands and ``out`` are arrays of the device, or arrays of the element type's stored values. Raises
-    UnknownNameError for an unknown operation name.
+    ``on`` is the kernel's device or element type. Operands and ``out`` are arrays of the device, or arrays of the
+    element type's stored values. Raises UnknownNameError for an unknown operation name.
 
     >>> board = ex.Device("board")
     >>> @ex.kernel("tanh", on=board)
@@ -1245,7 +1208,7 @@ def _on_device(operation: Operation, device: Device) -> Callable[..., Any]:
 
 
 def _described(operation: Operation, device: Device, out: Any) -> Any:
-    """Compute an operation without operands with NumPy, and return the value as an array of the device."""
+    """Compute an operation without operands using NumPy, and return the value as an array on the device."""
     type_ = operation.type_of(())
     assert isinstance(type_, TensorType)
     values = device.empty(type_.shape, type_.dtype) if out is None else out
@@ -1273,7 +1236,7 @@ def _stored(array: Any) -> Any:
 
 
 def _through_numbers(operation: Operation, out: Any, *operands: Any) -> Any:
-    """Decode the operands, compute with the decoded numbers, and encode the result into ``out``."""
+    """Decode the operands, compute with the numbers, and encode the result into ``out``."""
     computed = operation.compute(*[numbers_of(operand) for operand in operands])
     results: Sequence[Any] = computed if isinstance(computed, tuple) else (computed,)
     for target, result in zip(out if isinstance(out, tuple) else (out,), results, strict=True):
@@ -1288,7 +1251,7 @@ def _through_numbers(operation: Operation, out: Any, *operands: Any) -> Any:
 def type_on_elements(operation: Operation, types: tuple[AnyType, ...]) -> AnyType | None:
     """Infer the result type for operands of an element type; return None if all operands have NumPy's dtypes.
 
-    The operation's own inference runs with the dtype of the decoded numbers. A floating result gets the element type.
+    The operation's inference runs with the dtype of the decoded numbers. A floating result gets the element type.
     """
     if operation.view or operation.takes_elements:
         return None
@@ -1320,14 +1283,14 @@ def _of_element(type_: TensorType, element: ElementType) -> TensorType:
 
 
 def on_device(type_: AnyType, device: Device) -> AnyType:
-    """Return ``type_`` with ``device`` as its device, or as the device of all its parts."""
+    """Return ``type_``, or each of its parts, with ``device`` as its device."""
     if isinstance(type_, TupleType):
         return TupleType(tuple([TensorType(part.shape, part.dtype, device) for part in type_.parts]))
     return TensorType(type_.shape, type_.dtype, device)
 
 
 def rule_of_devices(devices: Sequence[Device], types: Sequence[AnyType]) -> tuple[str, str]:
-    """Return the rule that operands on several devices violate, and the fix."""
+    """Return the rule violated by operands on several devices, and the fix."""
     names = " and ".join(sorted([device.name for device in devices]))
     rule = f"operands must be on one device, these are on {names}"
     if any(is_text(type_.dtype) for type_ in types if isinstance(type_, TensorType)):
@@ -1346,10 +1309,7 @@ def widened(array: Array) -> Array:
 
 
 def compute_widened(operation: Operation, out: Array, *operands: Array) -> Any:
-    """Compute an operation into ``out``.
-
-    The operands are widened first if the operation accumulates in a wider dtype.
-    """
+    """Compute an operation into ``out``, widening the operands first if it accumulates in a wider dtype."""
     if not is_widened(operation, out.dtype):
         return operation.kernel(out, *operands)
     wide_out = np.empty_like(out, dtype=accumulator_dtype(out.dtype))

@@ -1,6 +1,6 @@
-"""Bodies of traced functions, and calls: a call is a single node for a whole body.
+"""Bodies of traced functions, and calls, each of which is a single node for a whole body.
 
-``ex.function`` creates a body for each combination of argument types; layers and nets create one for their forward
+``ex.function`` creates a body for each combination of argument types, and layers and nets create one for their forward
 pass. Planning either replaces a call by the nodes of its body, or plans the body separately. Bodies are stored outside
 the graph, so a thousand calls share one recording.
 """
@@ -24,7 +24,7 @@ from explorer.record.reasons import counted_text
 
 
 class Parameter(Operation):
-    """Parameter of a function's body, or named input of a net. A call provides its value."""
+    """Parameter of a function body, or named input of a net, whose value comes from a call."""
 
     kind: AnyType
     title: str
@@ -52,7 +52,7 @@ class Parameter(Operation):
 
 
 class Item(Operation):
-    """A single output of a value that has several outputs."""
+    """One output of a value that has several outputs."""
 
     index: int
     view = True
@@ -75,7 +75,7 @@ class Item(Operation):
 
 @functools.cache
 def item(index: int) -> Item:
-    """Return the operation that reads output ``index``. It is cached, because each gradient of a call uses several."""
+    """Return the operation that reads output ``index``; cached, because each call's gradient uses several."""
     return Item(index)
 
 
@@ -83,7 +83,7 @@ def item(index: int) -> Item:
 class Body:
     """Traced function from ``parameters`` to ``outputs``.
 
-    ``captured`` are the outer values that the function reads. They become hidden operands of calls.
+    ``captured`` lists the outer values that the function reads, which become hidden operands of calls.
     """
 
     name: str
@@ -97,11 +97,11 @@ class Body:
     derived: dict[Any, Any] = field(default_factory=dict)
     """values derived from this body: gradients, vectorized bodies, plans"""
     policies: Mapping[Minor, Policy] = field(default_factory=lambda: state.policies)
-    """policies that applied during recording, and also apply to the body's gradient"""
+    """policies that applied during recording, which also apply to the body's gradient"""
 
     @property
     def ports(self) -> tuple[dict[str, int], dict[str, int]]:
-        """Index of each parameter and the index of each output, by name."""
+        """Indices of the parameters, and indices of the outputs, by name."""
         inputs = {node.operation.label: index for index, node in enumerate(self.parameters)}
         container, names = self.derived.get("structure", self.structure) or (None, ())
         outputs = {str(name): index for index, (name, _) in enumerate(names)} if container is dict else {}
@@ -137,8 +137,8 @@ def make_body(
     scope: Scope | None = None,
     structure: Any = None,
 ) -> Body:
-    """Return a body over its parameters; ``captured`` values become hidden operands of calls."""
-    # The walk stops at parameters and captured values, because the operands of a call replace them.
+    """Return a body over its parameters, in which ``captured`` values become hidden operands of calls."""
+    # Stop at parameters and captured values, because a call's operands replace them.
     boundary = {node.uid for node in captured} | {node.uid for node in parameters}
     return Body(
         name,
@@ -169,7 +169,7 @@ class CallGradient(Protocol):
 
 
 class CallBatch(Protocol):
-    """Recording of a body's batched form, for operands of which some have a leading axis of ``size`` elements."""
+    """Recording of a body's batched form, in which some operands have a leading axis of ``size`` elements."""
 
     def __call__(self, call: Call, size: int, batched: tuple[bool, ...], operands: tuple[Expr, ...], /) -> Expr: ...
 
@@ -178,8 +178,8 @@ class CallBatch(Protocol):
 class CallRules:
     """Gradient and batching of calls, which other packages implement.
 
-    Other operations define both in their class bodies. The gradient and the batched form of a call are made from its
-    body, with operations that are defined in higher packages than the core.
+    Other operations define both in their class bodies, but those of a call are derived from its body and need
+    operations from packages above the core.
     """
 
     gradient: CallGradient = late("explorer.gradients.call_gradient:call_gradient")
@@ -190,16 +190,14 @@ call_rules = CallRules()
 
 
 class Call(Operation):
-    """A call of a function: one node for the function's whole body."""
+    """Call of a function: one node for the function's whole body."""
 
     body: Body
     takes_tuples = True
     inlinable: ClassVar[bool] = True
-    """whether the body's nodes can replace the call, which is impossible for a branch or a loop"""
+    """whether the body's nodes can replace the call, which is impossible for branches and loops"""
     turns: ClassVar[int] = 1
-    """number of times that the body runs, for cost estimates; 1 for a loop whose number of iterations depends on
-    values
-    """
+    """number of times that the body runs, for cost estimates; 1 if it depends on values"""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -222,10 +220,7 @@ class Call(Operation):
     def wanted_gradients(
         self, upstream: Any, result: Expr, operands: tuple[Expr, ...], wanted: tuple[bool, ...]
     ) -> list[Expr | None]:
-        """Return the gradient of each operand.
-
-        Operands that are not ``wanted`` have None, and no gradient is recorded for them.
-        """
+        """Return the gradient of each operand; None, with nothing recorded, for operands that are not ``wanted``."""
         return call_rules.gradient(self, upstream, result, operands, wanted)
 
     def batch(self, size: int, batched: tuple[bool, ...], *operands: Expr) -> Expr:
@@ -245,10 +240,10 @@ class Call(Operation):
 
 
 def close_over(body: Body, captured: tuple[Expr, ...]) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
-    """Return the inputs and the outputs of a body in which additional parameters replace the ``captured`` values.
+    """Return a body's inputs and outputs, with additional parameters in place of the ``captured`` values.
 
-    The inputs are the body's parameters, followed by the parameters for ``captured`` in its order. ``captured`` must
-    include all values that the body captures. The nodes that compute the captured values are not part of the body.
+    The inputs are the body's parameters, followed by the parameters for ``captured`` in order. ``captured`` must
+    include all values that the body captures; the nodes that compute them are not part of the result.
     """
     if not captured:
         return body.parameters, body.outputs

@@ -1,9 +1,9 @@
-"""Hooks: functions of higher packages that methods in lower packages call, each with a checked signature.
+"""Hooks: functions of higher packages that methods in lower packages call, with checked signatures.
 
-``expression.explore()``, ``plan.explain()`` and ``net.save(path)`` need the planner, the views and the file formats.
-These packages depend on expressions, plans and nets, so expressions, plans and nets cannot import them. The table
-contains the functions' import paths, and a test checks that each function exists. Imports inside the methods would also
-work, but would hide dependencies from the test of the package layers.
+``expression.explore()``, ``plan.explain()`` and ``net.save(path)`` need the planner, the views and the file formats,
+which depend on expressions, plans and nets and therefore cannot be imported there. This table contains the functions'
+import paths, and a test checks that each function exists. Imports inside the methods would also work, but would hide
+dependencies from the test of the package layers.
 
 Signatures use the types of the core and of recordings. Plans, nets and views, which the core cannot import, are
 ``Any``.
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from explorer.record.worker_lanes import Lane
 
 Way: TypeAlias = Literal["inputs", "outputs"]
-"""direction of a search from a node: to all nodes that the node is computed from, or to all nodes computed from it"""
+"""direction from a node: to all nodes from which it is computed, or to all nodes computed from it"""
 
 
 class RegisteredValue(Protocol):
@@ -46,7 +46,7 @@ class View(Protocol):
     recording: Recording
 
     def update(self, recording: Recording) -> None:
-        """Show a later recording of the same plan, with the current step and selection unchanged."""
+        """Show a later recording of the same plan, keeping the current step and selection."""
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the view to a file; the file extension selects the format."""
@@ -59,23 +59,23 @@ class View(Protocol):
         """Select the node ``what`` and scroll to it."""
 
     def trace(self, node: Any, way: Way = "inputs") -> None:
-        """Select ``node``, and highlight all nodes that it is computed from, or all nodes computed from it."""
+        """Select ``node``, and highlight all nodes from which it is computed, or all nodes computed from it."""
 
     def why(self, one: Any, other: Any = None) -> str:
-        """Return the decisions about the node ``one``, or about the nodes ``one`` and ``other``, as text."""
+        """Return the decisions about node ``one``, or about both ``one`` and ``other``, as text."""
 
     def predict(self, stage: str | None = None) -> None:
-        """Hide the decisions of a stage, and let the user predict them."""
+        """Hide a stage's decisions, and let the user predict them."""
 
     def collapse(self, depth: int = 0) -> None:
         """Open all boxes down to nesting depth ``depth``, and close all deeper boxes."""
 
     def first_nan(self) -> int | None:
-        """Select and return the first node whose value contains a NaN; return None if there is none."""
+        """Select and return the first node whose value contains a NaN, or return None."""
 
 
 class ComparedPlans(Protocol):
-    """Comparison of two plans (``ex.ComparedPlans``), shown as text, as two diagrams in a notebook, or as two views.
+    """Comparison of two plans (``ex.ComparedPlans``): text, two diagrams in a notebook, or two views.
 
     Example: see ``ex.EvalPlan``.
     """
@@ -84,7 +84,7 @@ class ComparedPlans(Protocol):
     after: Recording
 
     def text(self, *, measured: bool = False) -> str:
-        """Return the comparison as text; times are included only if ``measured`` is True."""
+        """Return the comparison as text, with times only if ``measured`` is True."""
 
     def html(self) -> str:
         """Return HTML with both graphs side by side, and the text below."""
@@ -107,10 +107,7 @@ class Evaluate(Protocol):
 
 
 class Register(Protocol):
-    """``ex.eval_register``; registers an expression, or data, in the thread's default plan for its device.
-
-    Returns the handle.
-    """
+    """``ex.eval_register``; registers an expression or data in its device's default plan, and returns the handle."""
 
     def __call__(self, value: Any, /) -> RegisteredValue: ...
 
@@ -128,7 +125,7 @@ class CheckView(Protocol):
 
 
 class Preview(Protocol):
-    """Context that shows the first planned graph as recorded, until the notebook cell shows its final view."""
+    """Context that shows the first planned graph as recorded, until the notebook cell shows its view."""
 
     def __call__(self, **options: Any) -> AbstractContextManager[None]: ...
 
@@ -152,10 +149,8 @@ class DescribeOperation(Protocol):
 
 
 class NoteDeclaration(Protocol):
-    """Registration of an operation or rule that is declared in ``__main__``.
-
-    Its laws are checked at the end of the notebook cell.
-    """
+    """Registration of an operation or rule declared in ``__main__``, whose laws are checked at the end of the notebook
+    cell."""
 
     def __call__(self, declared: type[Any], /) -> None: ...
 
@@ -197,31 +192,25 @@ class ReadArrays(Protocol):
 
 
 class ReferenceValues(Protocol):
-    """Evaluate the file of a net with another runtime.
-
-    Returns the runtime's name, and the values, keyed by operand.
-    """
+    """Evaluation of a net's file with another runtime; returns the runtime's name, and the values by operand."""
 
     def __call__(self, net: Any, reference: Any, inputs: Mapping[str, Array], /) -> tuple[str, Mapping[str, Array]]: ...
 
 
 class SaveTraining(Protocol):
-    """Write the weights, optimizer state and step count of a module, and the position of a data loader, to a file."""
+    """Write a module's weights, optimizer state and step count, and a data loader's position, to a file."""
 
     def __call__(self, module: Any, path: str | os.PathLike[str], loader: Any = None, /) -> None: ...
 
 
 class CheckTrainingFile(Protocol):
-    """Check the extension and the folder of a file name for SaveTraining."""
+    """Check the file extension and folder of a path for SaveTraining."""
 
     def __call__(self, path: str | os.PathLike[str], /) -> object: ...
 
 
 class RestoreTraining(Protocol):
-    """Restore a module, and a data loader, from a file of SaveTraining.
-
-    Check everything before the first assignment.
-    """
+    """Restore a module and a data loader from a SaveTraining file, checking everything before assigning anything."""
 
     def __call__(
         self, module: Any, path: str | os.PathLike[str], loader: Any = None, own_settings: bool = False, /
@@ -231,7 +220,7 @@ class RestoreTraining(Protocol):
 class Stabilise(Protocol):
     """Convert a program to a numerically stable form.
 
-    Returns the new outputs, and the origins (`Origin`) of new nodes, keyed by uid.
+    Returns the new outputs, and the origin (`Origin`) of each new node by uid.
     """
 
     def __call__(

@@ -1,9 +1,9 @@
-"""Comparison of captured objects with their state at capture time; == of two expressions then tests identity.
+"""Comparison of captured objects with their state at capture time, during which == of expressions tests identity.
 
 A traced function may capture lists of hundreds of expressions, which are compared at each call. Python compares lists
-in C: it skips identical items, and calls ``__eq__`` for all others. During this comparison, ``__eq__`` must return a
-boolean instead of recording an operation. ``Expr.__eq__`` recognises the comparison by the calling code, at no cost for
-traced calls.
+in C, where it skips identical items and calls ``__eq__`` for all others. During this comparison, ``__eq__`` must return
+a boolean instead of recording an operation. ``Expr.__eq__`` detects it by the calling code, so that traced calls cost
+nothing extra.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Mapped calls: single nodes that represent calls of one function on many elements.
 
-``ex.map`` records mapped calls; the gradient of a mapped call is also a mapped call. Planning replaces a mapped call by
-the function's vectorized body, or runs the body once per element (plan/passes/inline.py). Recording each call
-separately would take as long as computing it.
+``ex.map`` records mapped calls, whose gradients are mapped calls, too. Planning replaces a mapped call by the
+function's vectorized body, or runs the body once per element (plan/passes/inline.py). Recording each call separately
+would take as long as computing it.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ class MappedCall(Call):
 
     size: int
     batched: tuple[bool, ...]
-    """for each operand, whether the function is called on each row; other operands are the same in each call"""
+    """for each operand, whether it has one row per call; all other operands are shared by all calls"""
     inlinable: ClassVar[bool] = False
 
     @property
     def turns(self) -> int:  # type: ignore[override]  # a class variable in the base class
-        """Number of calls of the function."""
+        """Number of function calls."""
         return self.size
 
     def infer(self, *types: AnyType) -> AnyType:
@@ -50,7 +50,7 @@ class MappedCall(Call):
 
 
 def call_like(call: Call, body: Body, batched: tuple[bool, ...] | None = None) -> Call:
-    """Return a call of ``body``; it is mapped over the same number of elements if ``call`` is mapped.
+    """Return a call of ``body`` that is mapped over as many elements as ``call``, if at all.
 
     ``batched`` states for each operand whether it is mapped; None: as in ``call``.
     """

@@ -1,8 +1,8 @@
-"""Examples of operations: descriptions of legal operands from which tests draw arrays.
+"""Examples of operations: descriptions of valid operands from which tests draw arrays.
 
-Arrays are drawn with a seed, so a law that fails once fails again. The examples of an operation use ranges in which the
-operation is smooth (away from the kink of relu, inside a logarithm's domain). Only there do finite differences
-approximate gradients.
+Arrays are drawn with a seed, so that failures are reproducible. The examples use ranges in which the operation is
+smooth (away from the kink of relu, inside a logarithm's domain), because only there do finite differences approximate
+gradients.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from explorer.core.types.tensor_type import Array, Shape
 
 @dataclass(frozen=True, slots=True)
 class Real:
-    """Description of a random floating operand: shape, dtype, and the range low … high of its uniform distribution."""
+    """Description of a random floating operand: shape, dtype, and the bounds of its uniform distribution."""
 
     shape: Shape
     dtype: str
@@ -32,9 +32,7 @@ class Real:
 
 @named
 def real(*shape: int, dtype: str = "float64", low: float = -1.0, high: float = 1.0) -> Real:
-    """Describe a floating operand with sizes ``shape``, uniform in ``low … high``.
-
-    ``real()`` describes a float64 scalar.
+    """Describe a floating operand with sizes ``shape`` (none for a scalar), uniform between ``low`` and ``high``.
 
     >>> (x,) = ex.Example(ex.real(2, 3, dtype="float32")).draw()
     >>> x.shape, x.dtype, bool(abs(x).max() <= 1)
@@ -45,7 +43,7 @@ def real(*shape: int, dtype: str = "float64", low: float = -1.0, high: float = 1
 
 @dataclass(frozen=True, slots=True)
 class Integers:
-    """Description of a random integer operand: shape, dtype, and the range low … high − 1."""
+    """Description of a random integer operand: shape, dtype, and its range low … high − 1."""
 
     shape: Shape
     dtype: str
@@ -71,11 +69,11 @@ def integers(*shape: int, low: int = 0, high: int = 8, dtype: str = "int64") -> 
 @named_methods
 @dataclass(frozen=True, slots=True, init=False)
 class Example:
-    """Legal use of an operation: descriptions of its operands, and its attributes by name.
+    """Valid use of an operation: descriptions of its operands, and its attributes by name.
 
-    An operation's class lists examples in ``examples``. Explorer's tests draw arrays for them, and check the
-    operation's laws: inferred types equal the types of computed results, gradients agree with finite differences, and
-    batched operations agree with loops.
+    Operation classes list examples in ``examples``. Explorer's tests draw arrays for them and check the operation's
+    laws: computed results have the inferred types, gradients agree with finite differences, and batched operations
+    agree with loops.
 
     >>> example = ex.Example(ex.real(2, 3), ex.integers(4, high=10), axis=1)
     >>> [array.shape for array in example.draw(seed=0)], example.attributes
@@ -90,6 +88,6 @@ class Example:
         object.__setattr__(self, "attributes", attributes)
 
     def draw(self, seed: int = 0) -> tuple[Array, ...]:
-        """Return one random array for each operand."""
+        """Return one random array per operand."""
         generator = np.random.default_rng(seed)
         return tuple(operand.draw(generator) for operand in self.operands)

@@ -1,8 +1,8 @@
-"""Operations under policies, which come from the call of an operation or from the surrounding scope.
+"""Operations under policies, which come from an operation's call or from the surrounding scope.
 
-An operation with policies is recorded as a separate operation, ``Adjusted``, so rewrite rules for the plain operation
-do not match it. The plan replaces ``Adjusted`` by the operation that ``under`` returns. If policies were a field of the
-plain operation, every rule would have to check that field.
+An operation with policies is recorded as a separate operation, ``Adjusted``, so that rewrite rules for the plain
+operation do not match it. Planning replaces ``Adjusted`` by the operation that ``under`` returns. If policies were a
+field of the plain operation instead, every rule would have to check that field.
 """
 
 # ruff: noqa: D102 # the class Operation documents the facets of all operations
@@ -29,9 +29,7 @@ _read: set[Minor] = set()
 
 
 class Adjustable(Operation, abstract=True):
-    """Base class of operations that read policies: ``policies`` lists the policies that they read.
-
-    ``under`` returns the operation that follows given policies.
+    """Base class of operations that read policies, which the class lists in ``policies``.
 
     A policy has no effect if the operation does not read it, or if its value is the default.
 
@@ -59,17 +57,14 @@ class Adjustable(Operation, abstract=True):
         _read.update(cls.policies)
 
     def under(self, policies: Policies) -> Operation:
-        """Return the operation that follows ``policies`` and has the same operands and the same result type.
+        """Return the operation that follows ``policies``, with the same operands and the same result type.
 
         ``policies.select(AccumulationPolicy).dtype`` reads a value.
         """
         raise NotImplementedError
 
     def __call__(self, *operands: Any, policies: Items = NO_POLICIES, **others: Any) -> Expr:
-        """Record this operation on expressions or arrays.
-
-        The policies of the call override the policies of the scope.
-        """
+        """Record this operation on expressions or arrays; the call's policies override those of the scope."""
         if others:
             refuse_option(next(iter(others)), self.label, ["policies"])
         operation: Operation = self
@@ -83,10 +78,7 @@ class Adjustable(Operation, abstract=True):
 
 
 def _adjusted(operation: Adjustable, items: Items) -> Operation:
-    """Return the operation under the policies that it reads.
-
-    Returns the operation itself if all these policies have default values.
-    """
+    """Return the operation under the policies it reads, or the operation itself if all have default values."""
     call_policies = Policies(items, operation.label)
     _refuse_subs(items, operation.label)
     non_default: list[Policy] = []
@@ -108,8 +100,7 @@ class Adjusted(Operation, abstract=True):
     def __post_init__(self) -> None:
         super().__post_init__()
         implementation = self.operation.under(Policies(self.policies, self.operation.label))
-        # Not an attribute, because attributes are part of the interning key, and this one is derived from the other
-        # two.
+        # Not an attribute, because attributes form the interning key, and this is derived from the other two.
         object.__setattr__(self, "_implementation", implementation)
         object.__setattr__(self, "name", self.operation.name)
         for name in ("nondifferentiable", "refuses_gradient", "unbatchable", "pure", "accumulates"):
@@ -169,7 +160,7 @@ class Adjusted(Operation, abstract=True):
 
 @contextmanager
 def under(scope_policies: Mapping[Minor, Policy]) -> Iterator[None]:
-    """Record the nodes of the block under ``scope_policies`` only."""
+    """Record the block's nodes under ``scope_policies`` only."""
     outer, state.policies = state.policies, scope_policies
     try:
         yield
@@ -184,13 +175,10 @@ def in_force() -> frozenset[Policy]:
 
 @contextmanager
 def policies(*items: Policy) -> Iterator[None]:
-    """Record the nodes of the block under the policies ``items``.
-
-    Inner scopes override them, and calls override scopes.
+    """Record the block's nodes under the policies ``items``; inner scopes and calls override them.
 
     The policies apply to all operations that read them, also inside functions, layers and gradients. Raises
-    DeclarationError for a policy that changes the computed result: such a policy must be passed in the operation's
-    call.
+    DeclarationError for a policy that changes what is computed, because it must be passed in the operation's call.
 
     >>> x = ex.tensor(np.full(4, 0.1, "float32"))
     >>> with ex.policies(ex.PAccumulateIn("float64")):
@@ -212,9 +200,9 @@ def policies(*items: Policy) -> Iterator[None]:
 
 
 def composition(function: _Function) -> _Function:
-    """Decorate a function composed of operations: its ``policies=`` apply to all operations that it records.
+    """Decorate a function composed of operations, so that its ``policies=`` apply to all operations that it records.
 
-    A policy that changes an operation's result must be passed to that operation, so it does not apply here.
+    This excludes policies that change an operation's result, which must be passed to that operation.
     """
 
     @functools.wraps(function)
@@ -233,7 +221,7 @@ def _scoped(policies: Policies) -> dict[Minor, Policy]:
 
 
 def reaching(policies: Policies) -> dict[Minor, Policy]:
-    """Return those of a layer's policies that some operation reads."""
+    """Return a layer's policies that at least one operation reads."""
     return {minor: policy for minor, policy in _scoped(policies).items() if minor in _read}
 
 

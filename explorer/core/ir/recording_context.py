@@ -1,7 +1,7 @@
-"""Context of the next recorded node: scope, line of the user's program, policies, and functions that are being traced.
+"""Context of the next recorded node: scope, user's line, policies, and the functions being traced.
 
-Each thread has its own context. Recording reads it once for each node, from a ``threading.local``, because context
-variables would need one look-up each. ``with`` blocks change the context, and restore it even after an exception.
+Each thread has its own context. Recording reads it from a ``threading.local`` once per node, because context variables
+would need one look-up each. ``with`` blocks change the context, and restore it even after an exception.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Scope:
     def __init__(self, name: str, kind: str, parent: Scope | None, type: str = "", payload: Any = None) -> None:
         self.name, self.kind, self.parent, self.type = name, kind, parent, type
         self.payload = payload
-        """payload for the recording: the properties of a layer, or the uid of the forward node for a gradient scope"""
+        """payload for the recording: a layer's properties, or a gradient scope's forward uid"""
         self.ports: tuple[dict[str, int], dict[str, int]] | None = None
         """uids of the values at a layer's inputs and outputs, by name"""
 
@@ -42,7 +42,7 @@ class Scope:
 
 
 def operator_of(scope: Scope | None) -> Any:
-    """Return the net operator whose scope is or contains ``scope``; None outside of nets."""
+    """Return the net operator whose scope is or contains ``scope``, or None outside nets."""
     while scope is not None and (scope.kind != "file" or scope.payload is None):
         scope = scope.parent
     return None if scope is None else scope.payload
@@ -57,14 +57,14 @@ def common_scope(scopes: Iterable[Scope | None]) -> Scope | None:
             chain.append(scope)
             scope = scope.parent
         chain.reverse()
-        # Compare the scopes from the outermost level inwards, until they differ.
+        # compare from the outermost level inwards
         pairs = zip(shared, chain, strict=False) if shared is not None else zip(chain, chain, strict=True)
         shared = [shared_scope for shared_scope, _ in takewhile(lambda pair: pair[0] is pair[1], pairs)]
     return shared[-1] if shared else None
 
 
 class _State(threading.local):
-    """Context of the next recorded node, one per thread."""
+    """Context of the next recorded node, per thread."""
 
     scope: Scope | None = None
     origin: tuple[Any, int] | None = None
@@ -72,7 +72,7 @@ class _State(threading.local):
     traces: tuple[int, ...] = ()
     """uid of the first node of each function that is being traced"""
     watches_draws: bool = False
-    """whether random draws in the body that is being traced cause a warning (tracing/random_draws.py)"""
+    """whether random draws in the traced body cause a warning (tracing/random_draws.py)"""
     policies: Mapping[Minor, Policy] = MappingProxyType({})
     """policies that apply to operations recorded now"""
     device: Device = cpu
@@ -83,9 +83,9 @@ state = _State()
 
 
 def line_of(frame: FrameType) -> tuple[CodeType | CalledCode, int]:
-    """Return the user's code and instruction that led to ``frame``, from the innermost frame outside explorer.
+    """Return the user's code and instruction that led to ``frame``, in the innermost frame outside explorer.
 
-    The code of a function is returned with the calls that led to it.
+    A function's code is returned with the calls that led to it.
     """
     code = frame.f_code
     while code.co_filename.startswith(INTERNAL):
@@ -94,15 +94,15 @@ def line_of(frame: FrameType) -> tuple[CodeType | CalledCode, int]:
             break
         frame = outer
         code = frame.f_code
-    # Check the flag here, to avoid a Python call for each node recorded outside functions.
+    # check the flag here, to avoid a Python call per node outside functions
     return (with_callers(code, frame.f_back) if code.co_flags & IN_FUNCTION else code), frame.f_lasti
 
 
 @contextmanager
 def single_source_line() -> Iterator[None]:
-    """Attribute the nodes of the block to the user's current line, which is looked up once."""
+    """Attribute the block's nodes to the user's current line, which is looked up once."""
     outer = state.origin
-    state.origin = outer or line_of(sys._getframe(3))  # skip this generator and the ``with`` statement
+    state.origin = outer or line_of(sys._getframe(3))  # skip this generator and contextlib's ``__enter__``
     try:
         yield
     finally:
@@ -112,10 +112,10 @@ def single_source_line() -> Iterator[None]:
 @named
 @contextmanager
 def scope(name: str, kind: str = "scope", type: str = "", payload: Any = None) -> Iterator[Scope]:
-    """Record the nodes of the block inside a named scope, which diagrams draw as a box; scopes nest.
+    """Record the block's nodes inside a named scope, which diagrams draw as a box; scopes nest.
 
     ``kind`` is "scope" for user-defined boxes; layers, functions, files and gradients have their own kinds. ``type`` is
-    the class of a layer or operator, and ``payload`` is data that the recording stores with the box.
+    the class of a layer or operator, and ``payload`` is stored with the box in the recording.
 
     >>> x = ex.tensor([1.0, 2.0])
     >>> with ex.scope("head"):
@@ -133,7 +133,7 @@ def scope(name: str, kind: str = "scope", type: str = "", payload: Any = None) -
 
 @contextmanager
 def placed_on(device: Device) -> Iterator[None]:
-    """Record the tensors and constants of the block on ``device``, unless they specify another device.
+    """Record the block's tensors and constants on ``device``, unless they specify another one.
 
     Operations run on the device of their operands.
     """
@@ -147,7 +147,7 @@ def placed_on(device: Device) -> Iterator[None]:
 
 @contextmanager
 def recording_at(scope: Scope | None, code: Any, instruction: int = 0) -> Iterator[None]:
-    """Record the nodes of the block in an existing scope (None: top level), attributed to a place or an instruction."""
+    """Record the block's nodes in an existing scope (None: top level), attributed to a place or an instruction."""
     outer = state.scope, state.origin
     state.scope, state.origin = scope, (code, instruction)
     try:

@@ -1,10 +1,9 @@
 """Source locations of expressions: code object and instruction while recording, converted to text on demand.
 
-The user's line is the line of the innermost frame outside of this package and of NumPy, whose functions call this
-package. A node recorded in a function stores the function's code object and the calls that led to the function. Without
-the calls, the nodes of two calls of one function would have the same lines. All nodes with the same calls share this
-object. Nodes outside of functions store only their code object. Text is created only for errors, recordings and
-diagrams.
+The user's line is in the innermost frame outside this package and NumPy, whose functions call this package. A node
+recorded in a function stores the function's code object and the calls that led to it, because otherwise the nodes of
+two calls would have the same lines. All nodes with the same calls share this object. Nodes outside functions store only
+their code object. Text is created only for errors, recordings and diagrams.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from typing import NamedTuple
 
 from explorer.record.shell import shell_part
 
-# this file is explorer/core/ir/…, so the package is three folders up; the separator excludes explorer_x
+# three folders above this file; the separator excludes explorer_x
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 _NUMPY = (
     os.path.dirname(os.path.abspath(sys.modules["numpy"].__file__ or "")) + os.sep
@@ -28,7 +27,7 @@ _NUMPY = (
 INTERNAL = (_PACKAGE, _NUMPY)
 """folders whose code does not belong to the user"""
 IN_FUNCTION = 1
-"""flag (CO_OPTIMIZED) of functions' code objects; code objects of cells, scripts and classes do not have it"""
+"""flag (CO_OPTIMIZED) of functions' code objects, which cells, scripts and classes do not have"""
 _DEPTH = 3
 """maximum number of calls that are stored for a node, innermost first"""
 _MAX_CHAINS = 4096
@@ -36,7 +35,7 @@ _MAX_CHAINS = 4096
 
 
 class Place(NamedTuple):
-    """Line of a user's cell or script, or of a model's file; ``line`` counts from 1."""
+    """Line of a user's cell or script, or of a model file; ``line`` counts from 1."""
 
     where: str
     line: int
@@ -44,7 +43,7 @@ class Place(NamedTuple):
 
 
 class CodePlace(Place):
-    """Line recorded while the program ran; ``filename`` is the file name of its code."""
+    """Line recorded while the program ran; ``filename`` is its code's file name."""
 
     filename: str
 
@@ -60,7 +59,7 @@ def cell_name(filename: str) -> str:
     """Return ``In[3]`` for the file name of a notebook cell, else the file's base name."""
     name_cell = shell_part("compile", "format_code_name")
     if name_cell is not None:
-        # use IPython's name of the cell, because file names of cells are hashes of their source
+        # use IPython's cell name, because a cell's file name is a hash of its source
         cell_parts = name_cell(filename)
         if cell_parts and cell_parts[0] == "Cell":
             return str(cell_parts[1]).replace("In [", "In[")
@@ -68,13 +67,13 @@ def cell_name(filename: str) -> str:
 
 
 def place_of(code: CodeType, instruction: int) -> Place:
-    """Return the source line of an instruction. For a cell that was run again, the cell has its latest number."""
+    """Return the source line of an instruction; a cell that was run again has its latest number."""
     return Place(cell_name(code.co_filename), *_line(code, instruction, code.co_filename))
 
 
 @functools.lru_cache(maxsize=4096)
 def _line(code: CodeType, instruction: int, filename: str) -> tuple[int, str]:
-    """Return the number and the text of an instruction's line.
+    """Return the number and text of an instruction's line.
 
     ``filename`` distinguishes otherwise equal code objects in the cache.
     """
@@ -93,10 +92,7 @@ def users_line() -> Place:
 
 
 class CalledCode:
-    """Code object of a function, with the calls that led to it.
-
-    Calls are pairs of a code object and an instruction, innermost first.
-    """
+    """A function's code object with the calls that led to it: (code object, instruction) pairs, innermost first."""
 
     __slots__ = ("calls", "code")
 
@@ -122,9 +118,9 @@ _newest: list[CalledCode] = []
 
 
 def with_callers(code: CodeType, frame: FrameType | None) -> CodeType | CalledCode:
-    """Return a function's code object with the calls that led to it, up to the first call from Explorer itself.
+    """Return a function's code object with the calls that led to it, up to the first call from explorer.
 
-    Returns only the code object if there are no such calls.
+    If there are no such calls, only the code object is returned.
     """
     for chain in _newest:
         if chain.code is code:
@@ -153,15 +149,15 @@ def _chain(code: CodeType, frame: FrameType | None) -> CodeType | CalledCode:
     # by identity, because hashing a code object reads all of it
     key = (id(code), *[part for outer, instruction in calls for part in (id(outer), instruction)])
     if len(_chains) >= _MAX_CHAINS:
-        # Clear the whole table: nodes keep their own chains alive, and the table only lets new nodes share chains.
+        # Clear the whole table, because nodes keep their chains alive and the table only lets new nodes share them.
         _chains.clear()
-    # if two threads record the same calls concurrently, both use the first chain
+    # if two threads record the same calls, both use the first chain
     chain = _chains.setdefault(key, CalledCode(code, tuple(calls)))
     _newest[:] = [chain]
     return chain
 
 
 def differing(chains: list[tuple[Place, ...]]) -> list[Place | None]:
-    """Return one caller from each chain of ``chains``. All are taken at the depth at which the callers differ most."""
+    """Return one caller per chain, all at the depth at which the callers differ most."""
     depth = max(range(_DEPTH), key=lambda level: len({chain[level : level + 1] for chain in chains}))
     return [chain[depth] if depth < len(chain) else None for chain in chains]

@@ -1,8 +1,7 @@
 """Storages of tensors: arrays with an identity, on any device.
 
 A tensor is an expression and never changes, but its storage may be written to as long as nothing else reads it.
-Fingerprints and traced functions identify a value by the token and the version of its storage, without reading its
-elements.
+Fingerprints and traced functions identify a value by its storage's token and version, without reading the elements.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ _tokens = count()
 
 
 class Storage:
-    """Array with an identity. All expressions that use one storage have the same value, and nothing else writes to it.
+    """Array with an identity. All expressions that use a storage have the same value, and nothing else writes to it.
 
-    ``array`` is the device's own array. ``shared`` describes other readers; it is "" if only one tensor reads the
-    storage. ``version`` counts the writes that happened before the storage was shared.
+    ``array`` is an array of the device. ``shared`` describes other readers, or is "" if only one tensor reads the
+    storage. ``version`` counts the writes before the storage was shared.
     """
 
     __slots__ = ("array", "device", "shared", "token", "version")
@@ -37,5 +36,5 @@ class Storage:
         return f"<{type(self).__name__} on {self.device.name}, written {self.version} times>"
 
     def peek(self) -> Any:
-        """Return the array for a single access; if the storage is backed by a file, the array is not kept."""
+        """Return the array for a single access, without keeping it in memory if it comes from a file."""
         return self.array

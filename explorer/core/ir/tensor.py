@@ -1,8 +1,8 @@
 """Tensors: expressions whose value is in a storage, which becomes read-only once an expression uses it.
 
-``ex.tensor`` copies the value by default, because later writes to the user's array would change expressions recorded
-earlier. Elements may be assigned until the first use. After that, views, results and plans may share the storage, so
-assigning raises StateError instead of copying silently.
+``ex.tensor`` copies the value by default, because later writes to the user's array would change recorded expressions.
+Elements may be assigned until the first use. After that, views, results and plans may share the storage, so assigning
+raises StateError instead of copying silently.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from explorer.record.reasons import counted_text
 
 
 class Stored(Operation):
-    """Operation of a tensor: the value is stored, and not computed."""
+    """Operation of tensors, whose value is stored and not computed."""
 
     name = "tensor"
     nondifferentiable = "a leaf has no operands"
@@ -59,8 +59,8 @@ STORED = Stored()
 class Tensor(Expr):
     """Expression that stores its value; ``name`` is its label in diagrams.
 
-    ``Tensor(4, 5, 6, 7, dtype=int)`` creates a tensor of these sizes, with any number of dimensions. Its elements are
-    zeros of ``dtype``, by default float32, and may be assigned. ``ex.tensor`` creates a tensor from a value.
+    ``Tensor(4, 5, 6, 7, dtype=int)`` creates a tensor with these sizes and any number of dimensions. Its elements are
+    zeros, float32 by default, and may be assigned. ``ex.tensor`` creates a tensor from a value.
 
     >>> t = ex.Tensor(2, 3)
     >>> t[0] = 1
@@ -89,7 +89,7 @@ class Tensor(Expr):
 
     @property
     def array(self) -> Array:
-        """Read-only view of the storage; the view shows later writes to the tensor."""
+        """Read-only view of the storage, which shows later writes to the tensor."""
         storage = self.storage
         if storage.device is cpu:
             values: Array = storage.array
@@ -100,7 +100,7 @@ class Tensor(Expr):
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Strides, counted in elements; a tensor is one contiguous block in row-major order."""
+        """Strides, counted in elements, of the contiguous row-major block."""
         return tuple(math.prod(self.shape[axis + 1 :]) for axis in range(self.ndim))
 
     @property
@@ -113,13 +113,13 @@ class Tensor(Expr):
         return assigned_name(function_code(self.code), self.instruction) or "tensor"
 
     def clone(self) -> Tensor:
-        """Return a copy with the same elements, name and device, but with its own storage."""
+        """Return a copy with the same elements, name and device, but its own storage."""
         return tensor(self.array, name=self.name, device=self.device)
 
     def padding(self, pads: tuple[int, int, int, int], value: Any = 0) -> Tensor:
         """Return a copy with rows added above and below each matrix, and columns added to its left and right.
 
-        ``pads`` are the numbers of added rows and columns in this order, and ``value`` is their value.
+        ``pads`` are the numbers of rows and columns to add, in this order; the added elements are ``value``.
         """
         if len(pads) != 4 or any(type(pad) is not int or pad < 0 for pad in pads) or self.ndim < 2:
             raise OperandError(
@@ -132,7 +132,7 @@ class Tensor(Expr):
         return tensor(np.pad(self.array, widths, constant_values=value), name=self.name, device=self.device)
 
     def mark_used(self) -> None:
-        """Mark the tensor as used by an expression; its storage must not be written to afterwards."""
+        """Mark the tensor as used by an expression, after which its storage must not be written to."""
         if not self.storage.shared:
             self.storage.shared = "an expression, a view or a result uses it"
 
@@ -178,7 +178,7 @@ class Tensor(Expr):
             storage.device.write(storage.array, host)
 
     def refuse_shared(self) -> None:
-        """Raise StateError if the storage must not be written to, because it is shared."""
+        """Raise StateError if the storage is shared and must not be written to."""
         if self.storage.shared:
             raise StateError(
                 f"writing to elements of {self!r}, whose storage is shared: {self.storage.shared}",
@@ -190,7 +190,7 @@ class Tensor(Expr):
 
     @property
     def shapes(self) -> tuple[int, int, int]:
-        """Numbers of channels, rows and columns. A matrix has one channel, and a vector one row."""
+        """Numbers of channels, rows and columns; a matrix has one channel, and a vector one row."""
         if len(self.shape) > 3:
             raise OperandError(
                 f"channels, rows and columns of a tensor {'×'.join(map(str, self.shape))}",
@@ -261,10 +261,7 @@ class Tensor(Expr):
         return elements.reshape(-1)
 
     def raw_ptr(self, offset: int = 0) -> Array:
-        """Return all elements from flat index ``offset`` on, in row-major order.
-
-        The result is a read-only array in the tensor's memory.
-        """
+        """Return all elements from a flat index on, in row-major order: a read-only array in the tensor's memory."""
         return self.values()[self._offset(offset) if offset else 0 :]
 
     def matrix_raw_ptr(self, channel: int) -> Array:
@@ -334,7 +331,7 @@ class Tensor(Expr):
         return self.set_data(np.random.default_rng(seed).normal(size=self.shape))
 
     def transform(self, function: Callable[[Array], Any]) -> Self:
-        """Set the elements to ``function(array)``, which must have the same shape as the tensor."""
+        """Set the elements to ``function(array)``, which must have the tensor's shape."""
         self.refuse_shared()
         return self.set_data(function(np.array(self.array)))
 
@@ -361,7 +358,7 @@ def _is_expression_like(value: Any) -> bool:
 
 
 def _check_dtype(dtype: Any) -> None:
-    """Raise OperandError if the second argument of ``ex.tensor`` is not a dtype. Users often pass the name there."""
+    """Raise OperandError if ``dtype``, the second argument of ``ex.tensor``, is not a dtype but perhaps a name."""
     try:
         as_dtype(dtype)
     except OperandError as error:
@@ -373,7 +370,7 @@ def _check_dtype(dtype: Any) -> None:
 
 
 def tensor_of(storage: Storage, name: str = "") -> Tensor:
-    """Return a tensor that uses a storage in NumPy's memory; several tensors may share one storage."""
+    """Return a tensor that uses a storage in NumPy's memory, which several tensors may share."""
     array = storage.array
     return stored_tensor(storage, TensorType(array.shape, array.dtype), name)
 
@@ -396,11 +393,11 @@ def stored_tensor(storage: Storage, type_: TensorType, name: str) -> Tensor:
 def tensor(
     value: Any, dtype: Any = None, *, name: str = "", copy: bool = True, device: Device | str | None = None
 ) -> Tensor:
-    """Create a tensor from an array, a nested list or a number, with the shape and dtype that NumPy infers.
+    """Create a tensor from an array, a nested list or a number.
 
-    The value is copied. With ``copy=False``, the tensor uses the array itself, which becomes read-only. Elements may be
-    assigned (t[i] = v) until an expression uses the tensor. Raises OperandError if the value cannot be converted to a
-    regular array of numbers.
+    By default, shape and dtype are those that NumPy infers. The value is copied; with ``copy=False``, the tensor uses
+    the array itself, which becomes read-only. Elements may be assigned (t[i] = v) until an expression uses the tensor.
+    Raises OperandError if the value cannot be converted to a regular array of numbers.
 
     >>> x = ex.tensor([[1.0, 2.0]], dtype="float32", name="x")
     >>> x.label, x.shape

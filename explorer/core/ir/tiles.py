@@ -1,10 +1,9 @@
-"""Tiles of kernels: parts of a result that can be computed in any order, and on several threads at once.
+"""Tiles of kernels: parts of a result that can be computed in any order, by several threads at once.
 
-Fused kernels run elementwise operations tile by tile, while the tile is in the cache. Several threads share the tiles.
-Two kinds of operations support tiles. An operation that can compute its result in parts (a product, a convolution, a
-pooling) defines ``tiles``; elementwise operations on the result then run on each tile. A reduction declares the axes
-that it combines; the elementwise operations that compute its operands then run block by block, and each block is
-combined immediately.
+Fused kernels run elementwise operations tile by tile, while the tile is in the cache. Two kinds of operations support
+tiles. An operation that can compute its result in parts (a product, a convolution, a pooling) defines ``tiles``, and
+elementwise operations on the result then run on each tile. A reduction declares the axes that it combines; the
+elementwise operations that compute its operands then run block by block, and each block is combined immediately.
 
 Tiles depend only on the shape of the result, and not on the number of threads, so every machine computes the same bits.
 """
@@ -28,12 +27,12 @@ Index: TypeAlias = tuple[slice, ...]
 TILE_BYTES = 1 << 18
 """number of bytes of temporaries per tile, which fit into a core's cache"""
 KEPT_BYTES = 1 << 23
-"""maximum number of bytes of scratch memory that a thread keeps for its next tile; a larger block is freed"""
+"""maximum number of bytes of scratch memory that a thread keeps; larger blocks are freed"""
 _ALIGNMENT = 64
 
 
 class Tile(NamedTuple):
-    """Part of a result. ``compute`` writes the elements that the index ``place`` selects."""
+    """Part of a result; ``compute`` writes the elements at the index ``place``."""
 
     place: Index
     compute: Callable[[], None]
@@ -53,8 +52,8 @@ _MAX_VIEWS = 512
 def scratch(key: Hashable, arrays: Sequence[tuple[Shape, Any]], build: Callable[..., T]) -> T:
     """Return ``build(*arrays)`` for uninitialised arrays in the thread's scratch memory.
 
-    ``arrays`` lists their shapes and dtypes. The arrays are valid until the thread's next call. The result is cached
-    under ``key``, which must contain everything on which the result depends.
+    ``arrays`` lists their shapes and dtypes. They are valid until the thread's next call. The result is cached under
+    ``key``, which must contain everything on which the result depends.
     """
     cached = _thread_memory.views.get(key)
     if cached is not None:
@@ -69,7 +68,7 @@ def scratch(key: Hashable, arrays: Sequence[tuple[Shape, Any]], build: Callable[
         memory = cpu.new(end)
     else:
         _thread_memory.views.clear()
-        _thread_memory.memory = np.empty(0, np.uint8)  # Freed first, because both may not fit at once.
+        _thread_memory.memory = np.empty(0, np.uint8)  # freed first, because both may not fit at once
         memory = _thread_memory.memory = cpu.new(end)
     views = build(
         *[np.ndarray(shape, dtype, memory, offset) for (shape, dtype), offset in zip(arrays, offsets, strict=True)]
@@ -82,10 +81,7 @@ def scratch(key: Hashable, arrays: Sequence[tuple[Shape, Any]], build: Callable[
 
 
 def scratch_memory() -> Array:
-    """Return the scratch memory of this thread, from which ``scratch`` takes arrays.
-
-    When it grows, it is a new array.
-    """
+    """Return this thread's current scratch memory, from which ``scratch`` takes arrays; growing replaces it."""
     return _thread_memory.memory
 
 
@@ -96,24 +92,20 @@ MAX_TILES = 2**20
 def count(length: int, limit: int) -> int:
     """Return the number of slices that ``even`` cuts.
 
-    It is 2ⁿ if the length allows this, so 2ᵏ threads finish at the same time.
-
-    It is at most ``MAX_TILES``, because the graph of a file is drawn even if the file's sizes exceed any memory.
+    It is a power of two if the length allows this, so that 2ᵏ threads finish at the same time. It is at most
+    ``MAX_TILES``, because a file's graph is drawn even if its sizes exceed any memory.
     """
     required = min(max(1, -(-length // max(1, limit))), MAX_TILES)
     return min(max(1, length), 1 << (required - 1).bit_length())
 
 
 def longest(length: int, parts: int) -> int:
-    """Return the length of the longest slice if ``length`` is cut into ``parts`` slices of nearly equal size."""
+    """Return the length of the longest slice that ``slices`` cuts."""
     return -(-length // parts)
 
 
 def even(length: int, limit: int) -> list[slice]:
-    """Cut ``length`` into slices of nearly equal size, as many as ``count`` returns.
-
-    No slice is longer than ``limit`` (at least 1).
-    """
+    """Cut ``length`` into ``count(length, limit)`` slices of nearly equal size, at most ``limit`` (at least 1) each."""
     return slices(length, count(length, limit))
 
 
@@ -127,8 +119,7 @@ def cut(array: Array, index: Index, rank: int) -> Array:
     """Return the part of an operand that broadcasts to the elements ``index`` of a result with ``rank`` dimensions."""
     if not array.ndim:
         return array
-    # As in NumPy broadcasting, axes are matched from the last one on. An axis of size 1 is read completely for every
-    # tile.
+    # Axes are matched from the last one on, and an axis of size 1 is read completely for every tile.
     aligned = index[rank - array.ndim :]
     return array[tuple([slice(None) if size == 1 else part for size, part in zip(array.shape, aligned, strict=True)])]
 

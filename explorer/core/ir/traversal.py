@@ -1,7 +1,7 @@
-"""Iterative traversal of expression graphs, which can be 100,000 nodes deep.
+"""Iterative traversal of expression graphs, which can be 100,000 nodes deep, beyond Python's recursion limit.
 
-Python's stack only allows a depth of a thousand. All traversals outside of a plan use these functions. They collect the
-nodes on which values depend, copy nodes with other operands, and copy the scopes of nodes.
+All traversals outside of a plan use these functions to collect the nodes on which values depend, and to copy nodes and
+scopes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from explorer.core.ir.recording_context import Scope
 
 
 def reachable(roots: Iterable[Expr], stop: Callable[[Expr], bool] | None = None) -> list[Expr]:
-    """Return all nodes that the roots need, in order of recording (operands first).
+    """Return all nodes on which the roots depend, in recording order (operands first).
 
     Nodes for which ``stop`` returns True are included, but not their operands.
     """
@@ -25,17 +25,17 @@ def reachable(roots: Iterable[Expr], stop: Callable[[Expr], bool] | None = None)
             visited[node.uid] = node
             if stop is None or not stop(node):
                 pending.extend(node.operands)
-    # uids increase in order of recording, so sorting them is a topological sort
+    # uids increase in recording order, so sorting by uid is a topological sort
     return [visited[uid] for uid in sorted(visited)]
 
 
 def rebuild(
     nodes: Iterable[Expr], replaced: Mapping[int, Expr], rescope: Callable[[Expr], Scope | None]
 ) -> dict[int, Expr]:
-    """Copy ``nodes`` (operands first), replacing the operands that are in ``replaced`` (uid → node).
+    """Copy ``nodes`` (operands first), replacing operands according to ``replaced`` (uid → node).
 
-    Returns uid → node for all of them. Nodes with unchanged operands are copied too, so every copy has its own uid, the
-    scope ``rescope(node)`` and the source location of the original node.
+    Returns uid → node for all of them. Nodes with unchanged operands are copied, too, so every copy has its own uid,
+    the scope ``rescope(node)`` and the original's source location.
     """
     copies = dict(replaced)
     for node in nodes:
@@ -46,10 +46,7 @@ def rebuild(
 
 
 def rescope(scope: Scope | None, copies: dict[int, Scope], top: Scope) -> Scope:
-    """Copy ``scope`` and its enclosing scopes below the scope ``top``.
-
-    ``copies`` maps copied scopes to their copies.
-    """
+    """Copy ``scope`` and its enclosing scopes below the scope ``top``; ``copies`` caches the copies."""
     path = []
     while scope is not None and id(scope) not in copies:
         path.append(scope)
