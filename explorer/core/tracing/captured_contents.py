@@ -1,7 +1,7 @@
-"""Contents of captured containers and arrays, compared with their state at the time of capture.
+"""Contents of captured containers and arrays, compared with their state at capture time.
 
 A traced function checks at each call whether its captures have changed. Items are compared by identity and arrays by
-their bytes; this is fast and never calls a user's ``__eq__``. Contents that are too large are rejected when the
+their bytes, which is fast and never calls a user's ``__eq__``. Contents that are too large are rejected when the
 function is traced. Digests instead of copies would save memory, but take longer at each call.
 """
 
@@ -42,12 +42,12 @@ _MAPPINGS = (dict, MappingProxyType)
 
 
 def reader(value: Any) -> tuple[Read, Any] | None:
-    """Return a function, and the object that the function returns as long as the contents of ``value`` are unchanged.
+    """Return a function and its expected result, which it returns as long as the contents of ``value`` are unchanged.
 
     Returns None for a value that cannot change in place.
     """
     if type(value) is list and value and {*map(type, value)} <= _EXPRESSIONS:
-        return functools.partial(eq, [*value], value), True  # compared by identity: see core/ir/identity_comparison.py
+        return functools.partial(eq, [*value], value), True  # compared by identity, see core/ir/identity_comparison.py
     read = _reader(value)
     return None if read is None else (read, value)
 
@@ -82,7 +82,7 @@ def parts(value: Any) -> Iterable[Any]:
         return [value.pyfunc]
     if isinstance(value, property):
         return [value.fget]
-    if get_origin(value) is not None:  # C[int] forwards its attributes to C
+    if get_origin(value) is not None:
         return [get_origin(value)]
     if isinstance(value, functools.partial):
         return [value.func, value.args, value.keywords]
@@ -97,10 +97,7 @@ def referred(value: ReferenceType[Any] | ContextVar[Any]) -> Any:
 
 
 def attribute_with_contents(value: Any) -> str | None:
-    """Return the name of the attribute that contains the items of a container implemented in Python.
-
-    Returns None for other values.
-    """
+    """Return the attribute that contains the items of a container implemented in Python; None for other values."""
     if isinstance(value, ChainMap):
         return "maps"
     kinds = (UserDict, UserList, UserString, WeakKeyDictionary, WeakSet, WeakValueDictionary)
@@ -108,8 +105,8 @@ def attribute_with_contents(value: Any) -> str | None:
 
 
 def is_stream(value: Any) -> bool:
-    """Return whether an object returns a different value each time: an iterator or a random number generator."""
-    # Only if NumPy's generators were imported, because importing them is slow.
+    """Return whether an object yields a different value each time, as iterators and random number generators do."""
+    # only if NumPy's generators were imported, because importing them is slow
     numpy_random = sys.modules.get("numpy.random")
     generators = (Random, numpy_random.Generator, numpy_random.RandomState) if numpy_random is not None else (Random,)
     is_iterator = isinstance(value, Iterator) and is_fixed_class(type(value)) and not isinstance(value, IOBase)
@@ -127,12 +124,12 @@ def attributes(value: Any, attributes_dict: dict[str, Any], count: int) -> Any:
 
 
 def same_number(read: Read, key: Any) -> bool:
-    """Return whether ``read`` still returns the number or string with this key, as a new object each time."""
+    """Return whether ``read`` returns the number or string with this key, perhaps as a new object."""
     return bool(exact(read()) == key)
 
 
 def cell_contents_of(cell: Any) -> Any:
-    """Return the value of a closure variable, or None if the variable is not bound yet."""
+    """Return the value of a closure variable, or None if it is not bound yet."""
     try:
         return cell.cell_contents
     except ValueError:
@@ -157,7 +154,7 @@ def is_writable(array: np.ndarray[Any, Any]) -> bool:
     """Return whether an array, or an array of which it is a view, is writable."""
     owner: Any = array
     while isinstance(owner, np.ndarray):
-        # a write to the base array changes a read-only view, too
+        # writing to the base array changes read-only views, too
         if owner.flags.writeable:
             return True
         owner = owner.base
@@ -177,12 +174,12 @@ def _array_reader(value: np.ndarray[Any, Any]) -> Read:
 
 
 def _array(value: Any, shape: Any, dtype: Any, snapshot: bytes) -> Any:
-    # Compare bytes, because NaN must equal itself, and 0.0 must differ from −0.0.
+    # compare bytes, because NaN must equal itself, and 0.0 must differ from −0.0
     return value if value.tobytes() == snapshot and value.shape == shape and value.dtype == dtype else None
 
 
 def _frozen(value: Any, shape: Any, dtype: Any) -> Any:
-    """Return a large array that was read-only when it was captured, if it is still read-only; else return None."""
+    """Return a large array that was read-only when it was captured if it still is, else None."""
     return value if not value.flags.writeable and value.shape == shape and value.dtype == dtype else None
 
 
@@ -214,7 +211,7 @@ def _buffer(value: Any, snapshot: bytes) -> Any:
 
 
 def _is_buffer(value: Any) -> bool:
-    """Return whether an object exposes its memory, such as a ``bytearray`` or an object of ``ctypes``."""
+    """Return whether an object exposes its memory, as a ``bytearray`` or a ``ctypes`` object does."""
     try:
         return not memoryview(value).readonly or isinstance(value, memoryview)
     except (TypeError, ValueError, BufferError):

@@ -1,14 +1,15 @@
 """Variables, attributes and contents that a traced function reads from outside, and whether they have changed.
 
-The function's code is inspected once per trace to find them. At each call they are compared with their state at that
-time: variables by identity, containers item by item, arrays by their bytes.
+To find them, the function's code is inspected once per trace, but not run. At each call they are compared with their
+state at that time: variables by identity, containers item by item, arrays by their bytes.
 
-Code is inspected, but never run. Each name in the code is looked up in the globals, closure variables and defaults, in
-the containers among them, and in the attributes of objects, because ``co_names`` does not distinguish globals,
-attributes and modules. Contents that are too large to compare at each call are rejected. Alternatives are worse:
-watching a run would see only one branch, proxies for globals and closures would change the code's behaviour, and a list
-written by the user would become outdated. In doubt, a value is captured: an unnecessary capture costs a comparison at
-each call, whereas a missing capture gives outdated results.
+Each name in the code is looked up in the globals, closure variables and defaults, in the containers among them, and in
+the attributes of objects, because ``co_names`` does not distinguish globals, attributes and modules. Contents that are
+too large to compare at each call are rejected. When in doubt, a value is captured: an unnecessary capture costs a
+comparison at each call, whereas a missing one gives outdated results.
+
+The alternatives are worse: watching a run would see only one branch, proxies for globals and closures would change the
+code's behaviour, and a list maintained by the user would become outdated.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ from explorer.core.tracing.static_attributes import (
 _COMPUTED = frozenset(
     {"getattr", "hasattr", "vars", "__dict__", "attrgetter", "methodcaller", "format", "format_map"}
 ).union(("asdict", "astuple", "fields", "replace", "copy", "deepcopy"))
-"""names whose use shows that attributes are looked up by computed names"""
+"""names whose use indicates that attributes are looked up by computed names"""
 _PLAIN = frozenset((NoneType, bool, int, float, complex, str, bytes, range, slice, type(...)))
 _ENVIRONMENT = frozenset({"environ", "environb", "getenv", "getenvb"})
 """names in the ``os`` module that read environment variables"""
@@ -84,13 +85,13 @@ _FORBIDDEN_ATTRIBUTES = frozenset({"__globals__", "f_globals", "f_locals", "impo
 """attributes that give access to such variables, like ``sys.modules``"""
 
 _CALLED = (FunctionType, MethodType, functools.partial, dict, MappingProxyType)
-"""types of objects in which a decorator of an installed package may store the functions that it decorates"""
+"""types of objects in which decorators of installed packages may store the decorated functions"""
 _MAX_READERS = 20_000
 """maximum number of readers for one function"""
 
 
 class _Reading(threading.local):
-    """Dependencies that the function being traced has declared, per thread."""
+    """Per-thread dependencies that the function being traced has declared."""
 
     dependencies: list[tuple[Read, Any]] | None = None
 
@@ -101,7 +102,7 @@ reading = _Reading()
 def note(read: Callable[[], Any]) -> None:
     """Declare that the function being traced depends on the object that ``read`` returns.
 
-    If ``read`` returns another object later, the function is traced again.
+    The function is traced again once ``read`` returns another object.
     """
     if reading.dependencies is not None:
         reading.dependencies.append((read, read()))
@@ -110,8 +111,8 @@ def note(read: Callable[[], Any]) -> None:
 def watch(function: Callable[..., Any], arguments: Iterable[Any] = ()) -> Watched:
     """Return readers of everything that a function reads from outside, directly or through other functions and methods.
 
-    Readers exist for globals, closure variables, defaults, attributes of these and of the static ``arguments``, and the
-    contents of containers and arrays among them. Raises DeclarationError for contents that cannot be compared.
+    There are readers for globals, closure variables, defaults, attributes of these and of the static ``arguments``, and
+    the contents of containers and arrays among them. Raises DeclarationError for contents that cannot be compared.
     """
     survey = _Survey(getattr(function, "__name__", "the function"))
     survey.visit(function, "")
@@ -122,7 +123,7 @@ def watch(function: Callable[..., Any], arguments: Iterable[Any] = ()) -> Watche
 
 
 class _Survey:
-    """Collects ``readers`` for everything that a function may read, each with the object that it returned."""
+    """Collector of ``readers`` for everything that a function may read, each with the object that it returned."""
 
     def __init__(self, name: str) -> None:
         self.readers: list[tuple[Read, Any]] = []
@@ -140,17 +141,15 @@ class _Survey:
         self._builtins = False
 
     def visit(self, start: Any, path: str) -> None:
-        """Record everything that a function reads, directly or indirectly.
-
-        Collect other objects to inspect their attributes.
-        """
-        # A list instead of recursion, because a user's linked list may exceed Python's recursion limit.
+        """Record everything that a function reads, directly or indirectly, and collect objects whose attributes it may
+        read."""
+        # a list instead of recursion, because a user's linked list may exceed Python's recursion limit
         pending = [(start, path)]
         while pending:
             current, path = pending.pop()
             if type(current) in _PLAIN or id(current) in self._visited:
                 continue
-            # Store the object, and not only its id, because the id of a temporary object may be reused.
+            # store the object itself, because the id of a temporary object may be reused
             self._visited[id(current)] = current
             if any(current is source for source in _SOURCES_OF_ENVIRONMENT):
                 self._environment = True
@@ -171,7 +170,7 @@ class _Survey:
             elif isinstance(current, ModuleType):
                 if not is_fixed_module(current):
                     self._objects.append((current, path))
-                    # A module may define ``__getattr__``, and a subclass of ModuleType may define properties.
+                    # a module may define ``__getattr__``, and a subclass of ModuleType may define properties
                     pending.append((vars(current).get("__getattr__"), path))
                     if type(current) is not ModuleType:
                         self._class(type(current), path, pending, ())
@@ -179,10 +178,7 @@ class _Survey:
                 self._value(current, path, pending)
 
     def follow_attributes(self) -> None:
-        """Record the attributes whose names occur in any of the functions.
-
-        Repeat until no new objects and names are found.
-        """
+        """Record the attributes whose names occur in any of the functions, until no new objects and names are found."""
         recorded: set[tuple[int, str]] = set()
         compared: set[tuple[int, str]] = set()
         while True:
@@ -199,7 +195,7 @@ class _Survey:
                 self._attribute(owner, name, f"{path}.{name}" if path else name)
         for owner, path in self._objects:
             attributes_dict = getattr(owner, "__dict__", None)
-            # A new attribute may have a name that was not found before.
+            # a new attribute may have a name that was not found before
             if isinstance(attributes_dict, dict):
                 self._add(
                     functools.partial(attributes, owner, attributes_dict, len(attributes_dict)), attributes_dict, path
@@ -218,7 +214,7 @@ class _Survey:
     def _follow_compared(self, recorded: set[tuple[int, str]], compared: set[tuple[int, str]]) -> bool:
         """Record the attributes that only generated comparisons read; return whether there were any.
 
-        Large arrays are compared only by identity, because the generated ``__eq__`` raises an error for two different
+        Large arrays are compared by identity, because the generated ``__eq__`` raises an error for two different
         arrays.
         """
         new_reads = [
@@ -254,7 +250,7 @@ class _Survey:
         if not is_generated(function) and not code.co_filename.startswith(INTERNAL):
             self._objects.append((function, path or function.__name__))
         if is_fixed(code.co_filename):
-            # The closure of a decorator in an installed package contains the decorated function.
+            # the closure of a decorator in an installed package contains the decorated function
             cells = [cell_contents_of(cell) for cell in function.__closure__ or ()]
             pending += [(value, "") for value in cells if isinstance(value, _CALLED)]
             return
@@ -270,7 +266,7 @@ class _Survey:
             forbidden.append("sys.modules")
         if forbidden:
             raise _hidden_variables(self._name, forbidden[0], function.__name__)
-        # builtins that a global may shadow, variables that are bound later, and attributes
+        # builtins that a global may shadow, variables bound later, and attributes
         absent = frozenset(names).difference(namespace)
         for name in sorted(absent & _FORBIDDEN_BUILTINS):
             raise _hidden_variables(self._name, f"{name}(…)", function.__name__)
@@ -395,9 +391,9 @@ class _Survey:
 
 
 def _names_in(code: CodeType) -> tuple[dict[str, None], set[str]]:
-    """Return the names in a code object and in nested functions, and its strings, which may be names of attributes.
+    """Return the names in a code object and its nested functions, and its strings, which may be attribute names.
 
-    Globals, attributes and imported modules are not distinguished: each name is looked up in all three ways.
+    Globals, attributes and imported modules are not distinguished, so each name is looked up as all three.
     """
     names, strings = dict.fromkeys(code.co_names), set[str]()
     for constant in code.co_consts:
@@ -412,7 +408,6 @@ def _names_in(code: CodeType) -> tuple[dict[str, None], set[str]]:
 
 
 def _too_large_to_compare(function: str, value: Any, path: str, size: str) -> DeclarationError:
-    """Return the error for contents that are too large to compare at each call."""
     name = path or "a value"
     if isinstance(value, np.ndarray):
         rule = "a large array that a function reads from outside must not change afterwards"
@@ -431,7 +426,7 @@ def _too_large_to_compare(function: str, value: Any, path: str, size: str) -> De
 
 
 def _hidden_variables(function: str, name: str, caller: str = "") -> DeclarationError:
-    """Return the error for a builtin or an attribute that reads variables whose names are not in the code."""
+    """Return the error for a builtin or attribute that reads variables whose names are not in the code."""
     return DeclarationError(
         f"{function} uses {name}" + (f", in {caller}" if caller not in ("", function) else ""),
         rule="a function must read variables by their names: it runs once for many calls, and again when one of them "
@@ -441,7 +436,7 @@ def _hidden_variables(function: str, name: str, caller: str = "") -> Declaration
 
 
 def _stream(function: str, value: Any, path: str) -> DeclarationError:
-    """Return the error for an object that returns a different value each time, such as a random number generator."""
+    """Return the error for an object that yields a different value each time, such as a random number generator."""
     return DeclarationError(
         f"{function} reads {path or 'a value'} from outside, a {type(value).__name__}",
         rule="a function's body runs once for many calls, so it must not draw from anything that gives another "

@@ -1,9 +1,8 @@
-"""Functions: Python functions that are traced once per combination of operand types; each call is one node.
+"""Functions: Python functions that are traced once per combination of operand types, with each call as one node.
 
 ``@ex.function`` and layers use this module. A body is looked up by operand types and static arguments. Before a call is
-recorded, the captures of the body are checked, since a global or an attribute may have changed. Tracing at each call
-would need no checks, but would take as long as recording the body, and a thousand calls would give a thousand bodies to
-plan.
+recorded, the body's captures are checked, because a global or an attribute may have changed. Tracing at each call would
+need no checks, but would take as long as recording the body, and a thousand calls would give a thousand bodies to plan.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ from explorer.core.types.tensor_type import AnyType
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
 _MAX_BODIES = 4
-"""maximum number of bodies for one combination of types: variables may change and change back"""
+"""maximum number of bodies per combination of types; variables may change and change back"""
 _MAX_KEYS = 256
-"""maximum number of combinations of types and static values for which bodies are kept"""
+"""maximum number of combinations of types and static values whose bodies are kept"""
 
 
 @dataclass(slots=True)
@@ -64,16 +63,16 @@ class Function(Generic[_Parameters, _Result]):
         self.traces = 0
         self._traces: dict[Any, list[_Trace]] = {}
         self._active: set[tuple[int, Any]] = set()
-        """pairs of a thread that is recording a body, and the key of its call"""
+        """(thread that is recording a body, key of its call) pairs"""
 
     def __repr__(self) -> str:
         return f"<function {self.name}>"
 
     def __call__(self, *args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
-        """Record a call as one node. Raises DeclarationError if the arguments or results cannot be traced."""
+        """Record a call as one node; raise DeclarationError if the arguments or results cannot be traced."""
         kinds: list[Any] = []
         operands: tuple[Any, ...] = args
-        # A call with only positional expressions needs no flattening.
+        # positional expressions need no flattening
         for argument in args:
             if not isinstance(argument, Expr):
                 break
@@ -97,11 +96,11 @@ class Function(Generic[_Parameters, _Result]):
         return self if owner is None else functools.partial(self, owner)
 
     def retrace(self) -> None:
-        """Discard all traces: the next call with each combination of types traces the body again."""
+        """Discard all traces, so that the next call with each combination of types traces the body again."""
         self._traces.clear()
 
     def body_for(self, *types: AnyType) -> Body:
-        """Return the body for positional operands of these types, for operations that have bodies as attributes."""
+        """Return the body for positional operands of these types, for operations with bodies as attributes."""
         operands = tuple([Parameter(type_, "x")() for type_ in types])
         return trace(self._function, self.name, self.kind, operands, {}, operands)
 
@@ -126,7 +125,7 @@ class Function(Generic[_Parameters, _Result]):
                 rule="arguments must be expressions, arrays, containers of them, or static values that can be hashed",
                 fix="pass a tuple for a list of numbers, or ex.tensor for an array",
             ) from None
-        # Newest first: if values change and change back, the earlier body is used again.
+        # newest first: if values change and change back, the earlier body is used again
         for trace_ in traces:
             if unchanged(trace_.watched):
                 return trace_
@@ -153,7 +152,7 @@ class Function(Generic[_Parameters, _Result]):
         type_ = call.type_of(tuple([node.type for node in (*operands, *body.captured)]))
         watched = {id(row): row for row in (*watch(self._function, statics), *dependencies)}.values()
         recorded = _Trace(body, tuple(watched), call, type_)
-        # Remove the key and insert it again: dicts keep insertion order, and the oldest keys are dropped below.
+        # Reinsert the key: dicts keep insertion order, and the oldest keys are dropped below.
         self._traces[key] = [recorded, *self._traces.pop(key, ())][:_MAX_BODIES]
         for oldest in [*self._traces][:-_MAX_KEYS]:
             self._traces.pop(oldest, None)
@@ -164,20 +163,23 @@ class Function(Generic[_Parameters, _Result]):
 def function(body: Callable[_Parameters, _Result]) -> Function[_Parameters, _Result]:
     """Trace a Python function once per combination of operand types; each call is then one node, shown as one box.
 
-    Arguments that are neither expressions nor arrays are static: each of their values has its own body. Expressions
-    that the body reads from outside become hidden operands.
+    Expressions and arrays among the arguments are operands. All other arguments are static: each combination of their
+    values has its own body. Expressions that the body reads from outside become hidden operands.
 
-    The body runs only when it is traced, and reads everything else at that time. At each call, the values that your
-    code reads by name are compared, and the body is traced again if a value has changed. These values are: variables
-    and attributes named in the body, or in a function, method or class that the body uses outside installed packages;
-    items of such containers and elements of such arrays; parameters, nets, blobs and learning rates of Explorer. A name
-    is looked up as variable, attribute and module. If the body uses a class, it is assumed to use the operators, the
-    comparisons and the ``__hash__`` of the class. Tracing raises DeclarationError for values that cannot be compared: a
-    writable array of more than 64 KB, a container of more than 10,000 items, an iterator, a random generator, and
-    variables that are not read by name (``globals()``, ``eval``, ``sys.modules``). Everything else is read only while
-    the body is traced, and again after ``retrace()``: the state of Python and of installed packages (settings,
-    registries, files, clocks, random numbers). Draws from the global generators of ``random`` and NumPy cause the
-    warning ``RandomTraced``.
+    The body runs only while it is traced. Before each call, the values that your code reads by name are compared, and
+    the body is traced again if one of them has changed. These values are: variables and attributes named in the body,
+    or in a function, method or class that the body uses outside installed packages; items of such containers and
+    elements of such arrays; and parameters, nets, blobs and learning rates of explorer. A name is looked up as
+    variable, attribute and module, and a class that the body uses is assumed to use its operators, comparisons and
+    ``__hash__``.
+
+    Everything else is only read during tracing, and again after ``retrace()``: the state of Python and of installed
+    packages (settings, registries, files, clocks, random numbers). Draws from the global generators of ``random`` and
+    NumPy cause the warning ``RandomTraced``.
+
+    Tracing raises DeclarationError for values that cannot be compared: a writable array of more than 64 KB, a container
+    of more than 10,000 items, an iterator, a random generator, and variables that are not read by name (``globals()``,
+    ``eval``, ``sys.modules``).
 
     >>> @ex.function
     ... def norm(x):
@@ -202,7 +204,7 @@ def _positional(count: int) -> Any:
 
 
 def _operands_in(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], tuple[Expr, ...], Any]:
-    """Return a list with the operands' types and the static values' keys, the operands, and the structure of a call."""
+    """Return the key (operand types and static values), the operands, and the structure of a call."""
     leaves, structure = flatten((args, kwargs))
     kinds: list[Any] = []
     operands: list[Expr] = []

@@ -1,8 +1,8 @@
 """Warning for bodies that draw random numbers from a global generator while they are traced.
 
-A body runs once for many calls, so all these calls use the same random numbers. Captured generators are rejected
-(captures.py). The states of the global generators of ``random`` and ``numpy.random`` are compared before and after the
-body runs. Generators that a body creates cannot be detected, and neither can clocks and files.
+A body runs once for many calls, so all these calls use the same random numbers. The states of the global generators of
+``random`` and ``numpy.random`` are compared before and after the body runs. Captured generators are rejected
+(captures.py). Generators that a body creates cannot be detected, and neither can clocks and files.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from explorer.core.ir.source_location import INTERNAL
 
 
 class RandomTraced(UserWarning):
-    """A body drew random numbers while it was traced, so all its calls use the same numbers."""
+    """Warning that a body drew random numbers while it was traced, so all its calls use the same numbers."""
 
 
 @contextlib.contextmanager
@@ -51,7 +51,7 @@ def watched_draws(name: str) -> Iterator[None]:
 
 
 def _states() -> dict[str, Any]:
-    # Imported here, because NumPy loads it lazily.
+    # imported here, because NumPy loads it lazily
     from numpy.random import get_state
 
     return {"random": random.getstate(), "numpy.random": pickle.dumps(get_state(legacy=False))}

@@ -1,7 +1,7 @@
 """Attributes of objects and classes, looked up without running properties or descriptors.
 
-When a traced function is inspected, the code of user objects must not run: a property may compute, count or fail. The
-functions of this module therefore read ``__dict__`` and class bodies directly.
+While a traced function is inspected, code of user objects must not run, because a property may compute, count or fail.
+This module therefore reads ``__dict__`` and class bodies directly.
 """
 
 from __future__ import annotations
@@ -24,10 +24,7 @@ _INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}"
 
 @functools.lru_cache(maxsize=4096)
 def is_fixed(path: str) -> bool:
-    """Return whether the source at ``path`` never changes.
-
-    It belongs to explorer, to Python's library or to an installed package in this case.
-    """
+    """Return whether the source at ``path`` belongs to explorer, Python or an installed package, so never changes."""
     if path.startswith(INTERNAL) or path.startswith("<frozen "):
         return True
     if any(part in path for part in _INSTALLED):
@@ -41,7 +38,7 @@ def is_known(cls: type) -> bool:
 
 
 def functions_of(attribute: Any) -> list[Any]:
-    """Return the functions that a class attribute, such as a property or a method, consists of."""
+    """Return the functions of which a class attribute, such as a property or a method, consists."""
     if isinstance(attribute, property):
         return [attribute.fget]
     if isinstance(attribute, (classmethod, staticmethod)):
@@ -57,18 +54,15 @@ def is_traced(value: Any) -> bool:
 
 
 def is_fixed_class(cls: type) -> bool:
-    """Return whether the methods of a class never change.
-
-    The class belongs to explorer, to Python's library or to an installed package in this case.
-    """
+    """Return whether a class belongs to explorer, Python or an installed package, so that its methods never change."""
     return is_fixed(_file_of(cls))
 
 
 def is_fixed_module(module: ModuleType) -> bool:
-    """Return whether a module never changes, because it belongs to explorer, Python or an installed package.
+    """Return whether a module belongs to explorer, Python or an installed package, so never changes.
 
-    Modules created by a program (``types.ModuleType``) and built-in modules have no file; only built-in modules have a
-    loader.
+    Neither modules created by a program (``types.ModuleType``) nor built-in modules have a file, but only built-in
+    modules have a loader.
     """
     path = getattr(module, "__file__", None)
     return is_fixed(path) if path else getattr(module, "__spec__", None) is not None
@@ -87,7 +81,7 @@ def attribute_of(instance_attributes: dict[str, Any], cls: type, name: str) -> A
 
 
 def slots(cls: type) -> list[str]:
-    """Return the names of the slots that objects of a class have."""
+    """Return the names of the slots of objects of a class."""
     return [
         name for base in cls.__mro__ for name, member in vars(base).items() if isinstance(member, MemberDescriptorType)
     ]
@@ -104,7 +98,7 @@ def has_attributes(value: Any) -> bool:
 def implicit_methods(cls: type, extra_names: tuple[str, ...]) -> Iterator[tuple[str, type, Any]]:
     """Yield the methods that Python and explorer call implicitly: operators, comparisons, hashes.
 
-    Yields the name, the class that defines the method, and the method; ``extra_names`` lists additional method names.
+    Yields (name, defining class, method); ``extra_names`` lists additional method names.
     """
     names = dict.fromkeys(
         name

@@ -31,18 +31,18 @@ def trace(
     operands: Sequence[Expr],
     titles: Sequence[str] | None = None,
 ) -> Body:
-    """Record the body of a function in a scope with this name and kind.
+    """Record a function's body in a scope with this name and kind.
 
     Parameters with the types of ``operands`` replace the expressions and arrays among the arguments. Outer values that
-    the body reads are captured. ``titles`` are the parameters' names; None uses the function's own names. Raises
-    DeclarationError for a result that does not consist of expressions.
+    the body reads are captured. ``titles`` are the parameters' names; None: the function's own names. Raises
+    DeclarationError if the result does not consist of expressions.
     """
     start = next_uid()
     titles = argument_names(function, args, kwargs) if titles is None else titles
     outer_context, state.scope = (state.scope, state.origin), None
     if not is_internal(function):  # attribute nodes to the function's own lines, regardless of its first caller
         state.origin = None
-    # Nodes with smaller uids were recorded outside the body, which may read them.
+    # nodes with smaller uids were recorded outside the body
     state.traces = (*state.traces, start)
     try:
         with one_deeper(f"a call of {name}"), scope(name, kind) as function_scope:
@@ -65,7 +65,7 @@ def trace(
     def is_outer(node: Expr) -> bool:
         if node.uid in parameter_uids:
             return False
-        # The body reads this node, which is not a constant and was recorded before the body, from outside.
+        # a node from outside the body that is not a constant
         before = node.uid < start and bool(node.operands)
         return before or isinstance(node, Tensor) or isinstance(node.operation, Parameter)
 
@@ -76,7 +76,7 @@ def trace(
 
 
 def unpack(body: Body, result: Expr) -> Any:
-    """Return the result of a call in the same containers that the function returned."""
+    """Return a call's result in the same containers that the function returned."""
     if len(body.outputs) == 1:
         return unflatten(body.structure, [result])
     return unflatten(body.structure, outputs_of(result, len(body.outputs)))
@@ -88,7 +88,7 @@ def outputs_of(result: Expr, count: int) -> list[Expr]:
 
 
 def argument_names(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
-    """Return the name of each operand: the name of its argument, with a number if it is inside a container."""
+    """Return each operand's name: its argument's name, with a number if it is inside a container."""
     code = getattr(function, "__code__", None)
     positional = code.co_varnames[: code.co_argcount] if code is not None else ()
     titles = [positional[i] if i < len(positional) else f"argument{i}" for i in range(len(args))]
@@ -111,7 +111,7 @@ def is_array(leaf: Any) -> bool:
 
 
 def is_operand(leaf: Any) -> bool:
-    """Return whether an argument is an operand, and not a static value."""
+    """Return whether an argument is an operand rather than a static value."""
     return isinstance(leaf, Expr) or is_array(leaf)
 
 

@@ -1,7 +1,7 @@
-"""User-defined dtypes: a storage dtype and conversions to and from real numbers (for example fixed point).
+"""User-defined dtypes: a storage dtype, and conversions to and from real numbers (for example, fixed point).
 
 A user-defined dtype is a structured NumPy dtype with one field, because NumPy's interface for new dtypes requires C.
-NumPy copies, slices and stores structured arrays unchanged. It rejects arithmetic on them, which prevents accidental
+NumPy copies, slices and stores structured arrays unchanged, but rejects arithmetic on them, which prevents accidental
 mixing with plain numbers.
 """
 
@@ -22,12 +22,12 @@ Array = NDArray[Any]
 
 @named_methods
 class ElementType:
-    """User-defined dtype: a subclass declares the stored dtype and converts from and to the represented numbers.
+    """User-defined dtype: a subclass declares the stored dtype, and converts from and to the represented numbers.
 
-    ``dtype`` is a structured NumPy dtype with one field, so NumPy copies, slices and reshapes arrays of this type.
-    Operations decode their operands, compute with numbers of dtype ``numbers`` and encode the result. Instead, a kernel
-    that uses the stored values, function(operation, out, *operands), can be registered in ``explorer.kernels[operation,
-    element]``. A second instance of the same class and name replaces the first.
+    ``dtype`` is a structured NumPy dtype with one field, so NumPy copies, slices and reshapes arrays of this type. By
+    default, operations decode their operands, compute with numbers of dtype ``numbers`` and encode the result. A kernel
+    that uses the stored values instead, function(operation, out, *operands), can be registered in
+    ``explorer.kernels[operation, element]``. A second instance of the same class and name replaces the first.
 
     >>> class Eighths(ex.ElementType):
     ...     "Numbers in steps of 1/8, stored as 16-bit integers."
@@ -77,14 +77,12 @@ class ElementType:
         _element_types[self.dtype] = self
 
     def decode(self, stored: Array) -> Array:
-        """Return the numbers that an array of stored values represents, with the same shape."""
+        """Return the numbers represented by an array of stored values, in the same shape."""
         raise NotImplementedError
 
     def encode(self, numbers: Array) -> Array:
-        """Return the stored values for an array of numbers, rounded and limited to the type's range.
-
-        The shape is the same.
-        """
+        """Return the stored values for an array of numbers, rounded and clipped to the type's range; keeps the
+        shape."""
         raise NotImplementedError
 
     def stored(self, array: Array) -> Array:
@@ -93,7 +91,7 @@ class ElementType:
         return values
 
     def read(self, array: Array) -> Array:
-        """Return the numbers that an array of this element type represents."""
+        """Return the numbers represented by an array of this element type."""
         return np.asarray(self.decode(self.stored(array)), self.numbers)
 
     def write(self, array: Array, numbers: Any) -> None:
@@ -126,7 +124,7 @@ def element_of(dtype: np.dtype[Any]) -> ElementType | None:
 
 
 def is_element(dtype: np.dtype[Any]) -> bool:
-    """Return whether tensors can contain elements of ``dtype``: numbers, including dtypes of extensions, or strings."""
+    """Return whether tensors may have dtype ``dtype``: numbers, including extension dtypes, or strings."""
     # ``isbuiltin`` is 2 for dtypes that other packages register with NumPy (ml_dtypes' bfloat16)
     if is_text(dtype):
         return dtype.itemsize > 0
@@ -139,17 +137,17 @@ def is_text(dtype: np.dtype[Any]) -> bool:
 
 
 def is_floating(dtype: np.dtype[Any]) -> bool:
-    """Return whether elements of ``dtype`` are real numbers, which have gradients."""
+    """Return whether elements of ``dtype`` are real floating numbers, which have gradients."""
     return dtype.kind == "f" or _is_narrow_float(dtype) or element_of(dtype) is not None
 
 
 @functools.cache
 def _is_narrow_float(dtype: np.dtype[Any]) -> bool:
-    """Return whether ``dtype`` is a float that another package registers with NumPy, such as bfloat16."""
+    """Return whether ``dtype`` is a float registered by another package, such as bfloat16."""
     if dtype.isbuiltin != 2:
         return False
     try:
-        # integer dtypes of such packages have no exponential function
+        # their integer dtypes have no exponential function
         return np.exp.resolve_dtypes((dtype, None))[-1] == dtype
     except TypeError:
         return False
@@ -157,9 +155,8 @@ def _is_narrow_float(dtype: np.dtype[Any]) -> bool:
 
 @functools.cache
 def accumulator_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the dtype in which elements of ``dtype`` are accumulated.
-
-    This is float32 for narrower floats, else ``dtype`` itself.
+    """Return the dtype in which elements of ``dtype`` are accumulated: float32 for narrower floats, else ``dtype``
+    itself.
 
     A float16 sum overflows at 65,504, and a sum of ones stops growing at 2,048. bfloat16 has even fewer digits.
     """
@@ -170,7 +167,7 @@ def accumulator_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
 def dtype_name(dtype: np.dtype[Any]) -> str:
     """Return the name of a dtype: NumPy's or the element type's.
 
-    Strings of up to 8 characters have the dtype name ``text8``.
+    For example, the name for strings of up to 8 characters is ``text8``.
     """
     if is_text(dtype):
         return f"text{dtype.itemsize // np.dtype('U1').itemsize}"
@@ -185,7 +182,7 @@ def numbers_of(array: Array) -> Array:
 
 
 def refuse_beyond(value: Array, dtype: np.dtype[Any]) -> None:
-    """Raise OverflowError if numbers are outside the range of an integer dtype; NumPy would wrap them around."""
+    """Raise OverflowError if numbers exceed the range of an integer dtype, because NumPy would wrap them around."""
     if dtype.kind not in "iu" or value.dtype.kind not in "iuf" or not value.size:
         return
     limits = np.iinfo(dtype)

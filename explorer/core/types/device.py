@@ -3,7 +3,7 @@
 A plan allocates arrays (``empty``), copies them (``copy``), runs kernels (in ``switch_to_device``), and waits for
 results (``finish``). If NumPy can address the device's arrays (``addressable``), views of buffers are NumPy views.
 Kernels are registered separately (``ex.kernel``), so a new device can start with a few operations. If NumPy's functions
-compute with its arrays (``runs_numpy``), the device supports most operations at once.
+compute with its arrays (``runs_numpy``), it supports most operations at once.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from explorer.core.registry import Registry
 _logger = logging.getLogger("explorer.device")
 _INSTALL = "pip install 'explorer-graphs[cuda]' ([cuda13] for CUDA 13), on a machine with an NVIDIA GPU and its driver"
 _ALIGNMENT = 64
-"""number of bytes of a cache line, and of the widest vector registers"""
+"""bytes of a cache line, and of the widest vector registers"""
 
 
 @named_methods
 class Device:
     """Device with its own memory. Operations need a kernel for each device on which they run (``ex.kernel``).
 
-    A device uses NumPy's memory by default. A subclass with other memory overrides ``new`` and ``delete`` or, if its
+    By default, a device uses NumPy's memory. A subclass with other memory overrides ``new`` and ``delete`` or, if its
     arrays are not NumPy arrays, ``empty``, ``write`` and ``read``. There is one object per name: if its class is
-    declared again, the object changes to the new class, and keeps its arrays and kernels.
+    declared again, the object changes to the new class and keeps its arrays and kernels.
 
     >>> class Board(ex.Device):
     ...     "An accelerator board; here its memory is NumPy's."
@@ -52,11 +52,10 @@ class Device:
     addressable: ClassVar[bool] = True
     """whether the device's arrays are NumPy arrays, so views need no kernel"""
     runs_numpy: ClassVar[bool] = False
-    """whether NumPy's functions compute with the device's arrays (NEP 13 and NEP 18), as with CuPy's. Operations whose
-    kernels only call such functions (``Operation.portable``) then need no separate kernel for the device.
-    """
+    """whether NumPy's functions compute with the device's arrays (NEP 13 and NEP 18), as they do with CuPy's.
+    Operations whose kernels only call such functions (``Operation.portable``) then need no separate kernel."""
     _has_blocks: ClassVar[bool] = False
-    """whether the device has its own memory, and arrays are allocated in blocks of that memory"""
+    """whether the device has its own memory, in whose blocks arrays are allocated"""
 
     def __init_subclass__(cls) -> None:
         check_names(cls, Device, "the device")
@@ -95,16 +94,13 @@ class Device:
         return block[start : start + nbytes]
 
     def delete(self, memory: Any) -> None:
-        """Free memory that ``new`` returned. NumPy memory is not freed here, but with its last reference.
+        """Free memory that ``new`` returned; NumPy memory is freed with its last reference instead.
 
         Callers that allocate with ``ex.Block`` need not call this method, because the block's last owner does.
         """
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-        """Return an uninitialised array on the device.
-
-        It is in a block if the device overrides ``new`` or ``delete``.
-        """
+        """Return an uninitialised array on the device, in a block if the device overrides ``new`` or ``delete``."""
         if not self._has_blocks:
             return np.empty(shape, dtype)
         return Block(self, math.prod(shape) * dtype.itemsize).array(shape, dtype)
@@ -112,25 +108,25 @@ class Device:
     # -- copies ----------------------------------------------------------------------------------------------------
 
     def write(self, array: Any, values: NDArray[Any]) -> None:
-        """Copy the NumPy array ``values`` into ``array``, an array of the device with the same shape and dtype."""
+        """Copy the NumPy array ``values`` into ``array``, a device array with the same shape and dtype."""
         np.copyto(array, values)
 
     def read(self, array: Any) -> NDArray[Any]:
-        """Return the values of a device array as a NumPy array, which may share memory with the device array."""
+        """Return the values of a device array as a NumPy array, which may share its memory."""
         values: NDArray[Any] = array
         return values
 
     def put(self, values: NDArray[Any]) -> Any:
-        """Copy a NumPy array to a new array of the device, and return the new array."""
+        """Return a new device array with a copy of a NumPy array."""
         target = self.empty(values.shape, values.dtype)
         self.write(target, values)
         return target
 
     def copy(self, source: Any, target: Any, to: Device | None = None) -> None:
-        """Copy ``source``, an array of this device, into ``target``, an array of device ``to`` (None: this device).
+        """Copy ``source``, an array on this device, into ``target``, an array on device ``to`` (None: this device).
 
-        Both have the same shape and dtype. The copy passes through NumPy's memory; a device with a faster path to
-        another device overrides this method.
+        Both must have the same shape and dtype. The copy passes through NumPy's memory, unless a device overrides this
+        method with a faster path. Raises OperandError if shape or dtype differ.
         """
         destination = self if to is None else to
         # Device arrays may lack shape and dtype, because only the device's methods read and write them.
@@ -145,9 +141,9 @@ class Device:
         destination.write(target, self.read(source))
 
     def copy_bytes(self, source: Any, target: Any, nbytes: int, to: Device | None = None) -> None:
-        """Copy the first ``nbytes`` bytes of ``source``, this device's memory, to ``target``, memory of device ``to``.
+        """Copy the first ``nbytes`` bytes of ``source``, memory of this device, to ``target``, memory of device ``to``.
 
-        ``to`` is this device by default. Raises OperandError if either memory has fewer than ``nbytes`` bytes.
+        If ``to`` is None, it is this device. Raises OperandError if either memory has fewer than ``nbytes`` bytes.
         """
         for role, memory in (("source", source), ("target", target)):
             if not 0 <= nbytes <= memory.nbytes:
@@ -161,24 +157,21 @@ class Device:
     # -- running ---------------------------------------------------------------------------------------------------
 
     def switch_to_device(self) -> AbstractContextManager[Any]:
-        """Return a context in which this device is the current device of the thread.
-
-        Kernels of the device run in this context.
-        """
+        """Return a context in which this is the thread's current device; the device's kernels run in it."""
         return nullcontext(self)
 
     def finish(self) -> bool:
         """Wait until all work started on the device has finished; return whether all of it succeeded.
 
-        NumPy's kernels have already finished when they return. A plan waits for its devices before it returns results.
+        NumPy kernels have already finished when they return. A plan waits for its devices before it returns results.
         """
         return True
 
     def rng(self, seed: int) -> Any:
         """Return a random number generator with NumPy's interface that draws on the device.
 
-        Custom kernels may use this generator. Operations such as ``ex.random_normal`` do not use it, because they draw
-        the same numbers on every device.
+        It is for custom kernels. Operations such as ``ex.random_normal`` do not use it, because they draw the same
+        numbers on every device.
         """
         check_type(seed, "seed", int, "an integer", "seed=0")
         if seed < 0:
@@ -197,10 +190,10 @@ cpu = Device("cpu")
 
 
 class Cuda(Device):
-    """NVIDIA GPU: ``ex.device("cuda")``, or ``ex.device("cuda:1")``; uses CuPy, which is imported on first use.
+    """NVIDIA GPU: ``ex.device("cuda")`` or ``ex.device("cuda:1")``. Uses CuPy, which is imported on first use.
 
-    Arrays are CuPy arrays. NumPy's functions accept them, so operations need no second kernel. Memory comes from CuPy's
-    pool. The only other code for GPUs is in run/kernels/device_chain.py, for fused chains.
+    Arrays are CuPy arrays, which NumPy's functions accept, so operations need no second kernel. Memory comes from
+    CuPy's pool. The only other GPU code is in run/kernels/device_chain.py, for fused chains.
     """
 
     __slots__ = ("_cupy", "number")
@@ -214,10 +207,8 @@ class Cuda(Device):
         self.number, self._cupy = number, cupy
 
     def new(self, nbytes: int) -> Any:
-        """Return ``nbytes`` bytes of uninitialised memory as a CuPy array.
-
-        The memory returns to CuPy's pool after its last use.
-        """
+        """Return ``nbytes`` bytes of uninitialised memory as a CuPy array, which returns to CuPy's pool after its last
+        use."""
         return self.empty((nbytes,), np.dtype(np.uint8))
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
@@ -231,16 +222,13 @@ class Cuda(Device):
             array.set(np.asarray(values, order="C"))
 
     def read(self, array: Any) -> NDArray[Any]:
-        """Return a copy of ``array`` in NumPy's memory, after all work that was started before."""
+        """Return a copy of ``array`` in NumPy's memory, after all previously started work."""
         with self.switch_to_device():
             values: NDArray[Any] = self._cupy.asnumpy(array)
         return values
 
     def copy(self, source: Any, target: Any, to: Device | None = None) -> None:
-        """Copy an array to this device or to another device.
-
-        Between GPUs, the values do not pass through NumPy's memory.
-        """
+        """Copy an array to this or another device; copies between GPUs bypass NumPy's memory."""
         if (to is None or isinstance(to, Cuda)) and (source.shape, source.dtype) == (target.shape, target.dtype):
             with (to or self).switch_to_device():
                 target[...] = source
@@ -254,10 +242,10 @@ class Cuda(Device):
     def elementwise_kernel(
         self, operands: Sequence[np.dtype[Any]], result: np.dtype[Any], source: str
     ) -> Callable[..., Any]:
-        """Return an elementwise kernel from C statements, in which a0, a1, … are the elements of the operands.
+        """Return an elementwise kernel made from C statements, in which a0, a1, … are the operands' elements.
 
-        ``out`` is the element of the result. The kernel is called with the operand arrays, which are broadcast, and
-        with the result array. Products are rounded before they are added, as in separate operations.
+        ``out`` is the result's element. The kernel is called with the operand arrays, which are broadcast, and the
+        result array. Products are rounded before they are added, as in separate operations.
         """
         parameters = ", ".join([f"{dtype.name} a{index}" for index, dtype in enumerate(operands)])
         compiled: Callable[..., Any] = self._cupy.ElementwiseKernel(
@@ -266,7 +254,7 @@ class Cuda(Device):
         return compiled
 
     def finish(self) -> bool:
-        """Wait for the GPU. If a kernel failed, log the reason to "explorer.device" and return False."""
+        """Wait for the GPU; if a kernel failed, log the reason to "explorer.device" and return False."""
         try:
             self._cupy.cuda.Device(self.number).synchronize()
         except self._cupy.cuda.runtime.CUDARuntimeError as error:
@@ -282,10 +270,10 @@ class Cuda(Device):
 
 
 def device(name: str) -> Device:
-    """Return the device called ``name``; raise UnknownNameError if no such device was declared.
+    """Return the device called ``name``; raise UnknownNameError if it was not declared.
 
-    ``cuda``, or ``cuda:1`` for the second GPU, needs CuPy (``pip install 'explorer-graphs[cuda]'``, ``[cuda13]`` for
-    CUDA 13). Raises StateError if CuPy is missing.
+    ``cuda``, or ``cuda:1`` for the second GPU, needs CuPy (``pip install 'explorer-graphs[cuda]'``, or ``[cuda13]`` for
+    CUDA 13). Raises StateError if CuPy or the GPU is missing.
 
     >>> ex.device("cpu") is ex.cpu
     True
@@ -316,7 +304,7 @@ def _cuda(name: str) -> Device:
 
 
 def _bytes(memory: Any) -> Any:
-    """Return memory as an array of bytes; raise OperandError for an array that is not contiguous."""
+    """Return memory as an array of bytes; raise OperandError if it is not contiguous."""
     if memory.size and not memory.flags.c_contiguous:
         raise OperandError(
             f"bytes of an array of shape {memory.shape} with strides {memory.strides}",
@@ -332,7 +320,7 @@ def check_device(device: Any) -> None:
 
 
 def as_device(device_or_name: Any, what: str) -> Device:
-    """Return a device, given as the device itself or by its name.
+    """Return a device, given the device itself or its name.
 
     Raises OperandError for other types, and UnknownNameError for an unknown name.
     """
@@ -346,7 +334,7 @@ def as_device(device_or_name: Any, what: str) -> Device:
 
 
 class Allocator(Protocol):
-    """Methods of a device that a block needs."""
+    """Methods that a block needs from a device."""
 
     name: str
 
@@ -359,14 +347,12 @@ class Allocator(Protocol):
 
 @named_methods
 class Block:
-    """Memory of ``nbytes`` bytes from ``device.new``.
-
-    It is freed with ``device.delete`` when its last owner is deleted.
+    """Memory of ``nbytes`` bytes from ``device.new``, freed with ``device.delete`` when its last owner is deleted.
 
     Owners are the block itself, arrays in the memory, views of these arrays, tensors and results. ``destruct`` is
-    called with the memory before the memory is freed, to destroy the values in it. ``memory`` is existing memory that
-    the block uses, such as an array of objects. ``np.asarray(block)`` is an array of the block's bytes, if NumPy can
-    address the memory.
+    called with the memory before it is freed, to destroy the values in it. ``memory`` is existing memory to use
+    instead, such as an array of objects. If NumPy can address the memory, ``np.asarray(block)`` is an array of its
+    bytes.
 
     >>> block = ex.Block(ex.cpu, 24)
     >>> x = block.array((2, 3), np.float32)
@@ -388,7 +374,7 @@ class Block:
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        # Arrays in the memory, and views of them, keep a reference to the block.
+        # arrays in the memory, and views of them, keep a reference to the block
         if isinstance(self.memory, np.ndarray) and self.memory.dtype.hasobject:
             raise OperandError(
                 f"the bytes of {self!r}, which holds objects",
@@ -400,10 +386,7 @@ class Block:
         return interface
 
     def array(self, shape: tuple[int, ...], dtype: Any, offset: int = 0) -> NDArray[Any]:
-        """Return a NumPy array that starts at byte ``offset`` of the memory.
-
-        Raises OperandError if it exceeds the block.
-        """
+        """Return a NumPy array that starts at byte ``offset``; raise OperandError if it exceeds the block."""
         exact = np.dtype(dtype)
         nbytes = math.prod(shape) * exact.itemsize
         if offset < 0 or offset + nbytes > self.nbytes:
@@ -416,7 +399,7 @@ class Block:
         return array
 
     def __del__(self) -> None:
-        # Clear the attribute first, so a failing or interrupted destructor does not free the memory twice.
+        # clear the attribute first, so that a failing or interrupted destructor does not free the memory twice
         memory, self.memory = self.memory, None
         if memory is None:
             return

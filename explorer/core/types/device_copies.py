@@ -1,4 +1,4 @@
-"""Values on devices: create, copy and read arrays on any device.
+"""Values on devices: creation, copying and reading of arrays on any device.
 
 Layer parameters, their training and net weights use these functions. Arrays are NumPy arrays on cpu, and the device's
 own arrays elsewhere.
@@ -15,10 +15,7 @@ from explorer.core.types.tensor_type import Array, TensorType
 
 
 def fill(type_: TensorType, target: Any, values: Any) -> None:
-    """Copy ``values`` into ``target``, an array of ``type_``.
-
-    ``values`` is a NumPy array or an array on the same device.
-    """
+    """Copy ``values``, a NumPy array or an array on the same device, into ``target``, an array of ``type_``."""
     device = type_.device
     if device is cpu:
         np.copyto(target, values)
@@ -30,13 +27,13 @@ def fill(type_: TensorType, target: Any, values: Any) -> None:
 
 
 def copied(type_: TensorType, values: Any) -> Any:
-    """Return a new array of ``type_`` that is filled from ``values``, a NumPy array or an array on the same device."""
+    """Return a new array of ``type_`` filled from ``values``, a NumPy array or an array on the same device."""
     target = type_.device.empty(type_.shape, type_.dtype)
     fill(type_, target, values)
     return target
 
 
 def on_host(type_: TensorType, array: Any) -> Array:
-    """Return the values of ``array``, which has type ``type_``, as a NumPy array. On cpu, return ``array`` itself."""
+    """Return the values of ``array``, which has type ``type_``, as a NumPy array; on cpu, this is ``array`` itself."""
     values: Array = array if type_.device is cpu else type_.device.read(array)
     return values

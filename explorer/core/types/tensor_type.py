@@ -1,7 +1,7 @@
 """Types of values: shape, dtype and device. Types are interned, so equal types are one object.
 
-Every node has a type, and recording looks up types for each operation. Interned types can be compared by identity, and
-used as keys without hashing shapes.
+Every node has a type, and recording looks up types for each operation. Interned types are compared by identity and
+serve as keys without hashing their shapes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Number: TypeAlias = bool | int | float | complex
 
 
 class TensorType:
-    """Shape, dtype and device of a tensor; hashed and compared by identity, since equal types are one object.
+    """Shape, dtype and device of a tensor; hashed and compared by identity, because equal types are one object.
 
     >>> t = ex.TensorType((2, 3), "float32")
     >>> t, t.rank, t.nbytes
@@ -52,10 +52,10 @@ class TensorType:
     """
 
     def __new__(cls, shape: Shape, dtype: DTypeLike = np.float32, device: Device = cpu) -> TensorType:
-        """Return the interned type for a shape, dtype and device; raise OperandError for invalid sizes or dtypes."""
+        """Return the interned type; raise OperandError for an invalid shape or dtype."""
         try:
-            # Canonical arguments, which are the usual case, need one look-up. Others (a list, a dtype name) are not
-            # found or unhashable.
+            # Canonical arguments, the usual case, need one look-up; others (a list, a dtype name) are not found or
+            # unhashable.
             return _interned[shape, dtype, device]
         except (KeyError, TypeError):
             pass
@@ -92,11 +92,11 @@ class TensorType:
         return category_of(self.rank)
 
     def with_shape(self, shape: Shape) -> TensorType:
-        """Return a copy of this type with its shape replaced by ``shape``."""
+        """Return this type with another shape."""
         return TensorType(shape, self.dtype, self.device)
 
     def with_dtype(self, dtype: DTypeLike) -> TensorType:
-        """Return the type with ``dtype`` instead of its dtype."""
+        """Return this type with another dtype."""
         return TensorType(self.shape, np.dtype(dtype), self.device)
 
     def __repr__(self) -> str:
@@ -157,10 +157,10 @@ AnyType: TypeAlias = TensorType | TupleType
 
 
 def is_addressable(shape: Shape, dtype: np.dtype[Any]) -> bool:
-    """Return whether NumPy can create an array of this shape and dtype; it treats an empty axis like one of size 1."""
+    """Return whether NumPy can create an array of this shape and dtype, treating an empty axis like one of size 1."""
     size = max(dtype.itemsize, 1)
     for length in shape:
-        # NumPy computes strides with size 1 for empty axes, so it rejects the array even if it has no elements.
+        # NumPy computes strides with size 1 for empty axes, so it rejects some arrays without elements.
         size *= length or 1
         if size > BYTES:
             return False
@@ -181,9 +181,9 @@ def broadcast_shapes(*shapes: Shape) -> Shape | None:
 
 
 def whole(value: Any, what: str) -> int:
-    """Return an integer as an int.
+    """Return an integer as an int; raise OperandError for anything else, including 2.0.
 
-    Raises OperandError for anything else, including 2.0. ``what`` names the value in the error.
+    ``what`` names the value in the error.
     """
     try:
         return operator.index(value)
@@ -210,10 +210,7 @@ def as_shape(shape: Any, what: str) -> Shape:
 
 
 def as_dtype(dtype: Any) -> np.dtype[Any]:
-    """Return the NumPy dtype in native byte order.
-
-    Raises OperandError for anything that NumPy does not accept as a dtype.
-    """
+    """Return the NumPy dtype in native byte order; raise OperandError for anything that NumPy rejects."""
     try:
         if dtype is None:
             raise TypeError("None names no dtype")
@@ -230,10 +227,7 @@ def as_dtype(dtype: Any) -> np.dtype[Any]:
 
 
 def normalize_axis(axis: int, rank: int, operation: str) -> int:
-    """Return ``axis`` counted from the first axis.
-
-    Raises OperandError if an array with ``rank`` dimensions has no such axis.
-    """
+    """Return ``axis`` as a nonnegative index; raise OperandError if it does not exist in ``rank`` dimensions."""
     axis = whole(axis, f"{operation}: axis")
     if not -rank <= axis < rank:
         raise OperandError(
@@ -245,10 +239,7 @@ def normalize_axis(axis: int, rank: int, operation: str) -> int:
 
 
 def normalize_axes(axes: int | tuple[int, ...] | None, rank: int, operation: str) -> tuple[int, ...]:
-    """Return sorted axes, counted from the first axis.
-
-    None stands for all axes. Raises OperandError for a repeated axis.
-    """
+    """Return sorted axes as nonnegative indices; None: all axes. Raise OperandError for a missing or repeated axis."""
     if axes is None:
         return tuple(range(rank))
     if type(axes) is int and -rank <= axes < rank:
