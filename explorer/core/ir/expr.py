@@ -995,7 +995,9 @@ WEAK = (float, int, bool, complex)  # Python numbers take the dtype of the tenso
 
 
 def operation(name: str) -> type[Operation]:
-    """Return the operation class with this name; raise UnknownNameError, with the most similar names, if there is none.
+    """Return the operation class with this name.
+
+    Raises UnknownNameError, with the most similar names, if there is none.
 
     >>> ex.operation("tanh").elementwise
     True

@@ -273,7 +273,7 @@ class Layer:
         return {parameter.name: parameter.array for parameter in self.parameters().values()}
 
     def grad_collect(self, collector: GradCollector) -> None:
-        """Add the parameter gradients of all feed-backwards since the last call to ``collector``."""
+        """Move the parameter gradients kept by ``feed_backward`` to ``collector``."""
         # check all gradients before collecting any, so that a failure changes nothing
         for pending in self.pending_gradients:
             pending.check(self)
