@@ -1,7 +1,7 @@
 """Operations: functions that record one or a few nodes, such as ``ex.tanh``. The same names are in ``ex``.
 
 For each operation, help shows its formula, shapes, dtypes, gradient and an example: ``help(ex.ops.tanh)``. A star
-import imports no operations, because ``all``, ``any``, ``max``, ``min`` and ``sum`` would hide Python's own.
+import imports no operations, because ``all``, ``any``, ``max``, ``min`` and ``sum`` would shadow the builtins.
 """
 
 import inspect
@@ -56,4 +56,4 @@ def __dir__() -> list[str]:
 
 __doc__ = f"{__doc__}\n{_listing()}\n"
 _document([function for function in vars(_functions).values() if inspect.isfunction(function)])
-_number_from(1000)  # the help pages above record nodes, and the numbers of users' nodes must not depend on how many
+_number_from(1000)  # users' node numbers must not depend on how many nodes the help pages record

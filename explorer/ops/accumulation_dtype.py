@@ -31,8 +31,8 @@ class AccumulationPolicy(PolicyClass):
     """Policies that set how a reduction or matrix product combines elements.
 
     ``by`` is the operation that a sum uses to combine elements: "sum" or "product". ``dtype`` is the minimum dtype of
-    partial results; the result is converted back to its own dtype. If ``dtype`` is None, partial results have the
-    result's dtype, but at least float32, because sums in narrower dtypes would overflow.
+    partial results; the result is converted back to its own dtype. By default, partial results have the result's dtype
+    or float32, whichever is wider, because sums in narrower dtypes could overflow.
 
     >>> x = ex.tensor([2.0, 3.0, 4.0])
     >>> float(ex.sum(x, policies=[ex.PAccumulateByProduct]))
@@ -47,7 +47,7 @@ PAccumulateBySum, PAccumulateByProduct = AccumulationPolicy.by("sum"), Accumulat
 
 
 def PAccumulateIn(dtype: Any) -> Policy:  # noqa: N802  # named like the policies
-    """Return the policy that accumulates in ``dtype``, a floating dtype, or in the result's dtype if that is wider.
+    """Return the policy that accumulates in the floating dtype ``dtype``, or in the result's dtype if that is wider.
 
     >>> ex.PAccumulateIn("float64")
     AccumulationPolicy.dtype = float64
@@ -56,10 +56,10 @@ def PAccumulateIn(dtype: Any) -> Policy:  # noqa: N802  # named like the policie
 
 
 def rounded_once(function: _Function) -> _Function:
-    """Decorate a function that is composed of operations, so that it computes half-precision operands in float32.
+    """Decorate a function composed of operations so that it converts half-precision operands to float32 first.
 
-    Only the final result is rounded to the operands' dtype. Without this, each operation would round its result, and
-    squares of float16 numbers beyond 256 would overflow.
+    Only the final result is rounded to the operands' dtype. Otherwise each operation would round its result, and the
+    squares of float16 numbers above 256 would overflow.
     """
 
     @functools.wraps(function)
@@ -87,7 +87,7 @@ def _widened(value: Any) -> Any:
 
 
 def accumulating(operation: Operation, policies: Policies) -> Operation:
-    """Return ``operation`` with the accumulation dtype that ``policies`` set, or unchanged if they set none."""
+    """Return ``operation`` with the accumulation dtype set by ``policies``, or unchanged if they set none."""
     dtype = policies.select(AccumulationPolicy).dtype
     if dtype is None:
         return operation

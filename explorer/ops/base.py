@@ -3,10 +3,9 @@
 Subclasses of ``Elementwise`` and ``Ufunc`` inherit type inference, batching and cost; they define only the kernel and
 the gradient.
 
-There are few base classes, because each one only declares how a plan may execute its operations. An elementwise
-operation can join a fused kernel and run on any tile. A ufunc can also write its result over its operand. Operations
-that move or combine elements derive from ``Movement`` (manipulation/reshape.py) and ``Reduction``
-(reduction/reduce.py).
+Each base class declares how a plan may execute its operations. Elementwise operations can be fused and computed tile by
+tile; ufuncs can also overwrite an operand with the result. Operations that move or combine elements derive from
+``Movement`` (manipulation/reshape.py) and ``Reduction`` (reduction/reduce.py).
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ def _clash(shapes: Sequence[Shape]) -> str:
 
 @named_methods
 class Elementwise(Operation, abstract=True):
-    """Operation on each element of broadcast operands; subclasses define ``kernel`` and ``gradient``.
+    """Elementwise operation with broadcasting; subclasses define ``kernel`` and ``gradient``.
 
     ``gradient`` may return gradients of the result's shape, because the backward pass sums them over broadcast axes.
 
@@ -72,7 +71,7 @@ class Elementwise(Operation, abstract=True):
         return TensorType(shape, self.result_dtype(*[type_.dtype for type_ in types]), types[0].device)
 
     def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
-        """Return the result's dtype. By default it is the dtype to which NumPy promotes the operands' dtypes."""
+        """Return the result's dtype, by default the operands' dtypes promoted as in NumPy."""
         return np.result_type(*dtypes)
 
     def refuse_dtypes(self, dtypes: tuple[np.dtype[Any], ...], rule: str, fix: str = "") -> OperandError:
@@ -109,7 +108,7 @@ class Ufunc(Elementwise, abstract=True):
     def operands_of(self, values: tuple[Any, ...]) -> tuple[Expr, ...]:
         """Convert operands to expressions.
 
-        If the ufunc computes in a wider dtype than the other operand's, an int may exceed the other operand's dtype.
+        An int may exceed the other operand's dtype if the ufunc computes in a wider one.
         """
         try:
             return as_operands(values)
@@ -127,10 +126,9 @@ class Ufunc(Elementwise, abstract=True):
             return as_operands(tuple([number if i == index else value for i, value in enumerate(values)]))
 
     def beyond(self, number: int, computed: np.dtype[Any]) -> np.generic | None:
-        """Convert ``number`` to the dtype ``computed`` of the ufunc's loop.
+        """Convert an int that exceeds the other operand's dtype to ``computed``, the dtype of the ufunc's loop.
 
-        The number is an int that exceeds the other operand's dtype. Return None if ``computed`` is an integer dtype, or
-        if the number exceeds ``computed`` too.
+        Return None if ``computed`` is an integer dtype or cannot represent the number either.
         """
         if computed.kind in "iu":
             return None
@@ -138,7 +136,7 @@ class Ufunc(Elementwise, abstract=True):
             with np.errstate(over="ignore"):
                 converted: np.generic = computed.type(number)
                 return converted
-        except OverflowError:  # exceeds floating dtypes too, as in NumPy
+        except OverflowError:  # too large for any floating dtype
             return None
 
     def kernel(self, out: Any, *operands: Array) -> Array:
@@ -164,8 +162,7 @@ def float_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 def align(batched: tuple[bool, ...], operands: tuple[Expr, ...]) -> list[Expr]:
     """Insert axes of size 1 after batch axes, so that broadcasting aligns the operands' other axes."""
-    # broadcasting aligns shapes at the last axis, so without these axes a batch axis could meet another operand's own
-    # axis
+    # broadcasting aligns shapes at their last axes, so a batch axis could otherwise be aligned with a non-batch axis
     own_ranks = [node.ndim - is_batched for node, is_batched in zip(operands, batched, strict=True)]
     rank = max(own_ranks)
     aligned = []
@@ -176,30 +173,30 @@ def align(batched: tuple[bool, ...], operands: tuple[Expr, ...]) -> list[Expr]:
     return aligned
 
 
-# Operations use the following functions. They record nothing if the operand already has the requested shape or dtype.
-# The public functions with the same names always record a node, which the plan then reports as having no effect.
+# These helpers record nothing if the operand already has the requested shape or dtype. The public functions with the
+# same names always record a node, so that the plan can report that it has no effect.
 
 
 def reshape(x: Expr, shape: Shape) -> Expr:
-    """Record a reshape of ``x``; return ``x`` if it already has the shape."""
+    """Reshape ``x``; return it unchanged if it already has the shape."""
     result: Expr = x if x.shape == shape else function("reshape")(x, shape)
     return result
 
 
 def broadcast_to(x: Expr, shape: Shape) -> Expr:
-    """Record ``x`` broadcast to ``shape``; return ``x`` if it already has the shape."""
+    """Broadcast ``x`` to ``shape``; return it unchanged if it already has the shape."""
     result: Expr = x if x.shape == shape else function("broadcast_to")(x, shape)
     return result
 
 
 def cast(x: Expr, dtype: np.dtype[Any]) -> Expr:
-    """Record ``x`` converted to ``dtype``; return ``x`` if it already has this dtype."""
+    """Convert ``x`` to ``dtype``; return it unchanged if it already has this dtype."""
     result: Expr = x if x.dtype == dtype else function("cast")(x, dtype)
     return result
 
 
 def sum_to(x: Expr, shape: Shape) -> Expr:
-    """Sum ``x`` over the axes along which broadcasting would repeat a tensor of ``shape`` to give x.shape."""
+    """Sum ``x`` to ``shape``; this is the adjoint of broadcasting from ``shape`` to ``x.shape``."""
     if x.shape == shape:
         return x
     extra = x.ndim - len(shape)

@@ -65,7 +65,7 @@ def document(functions: Iterable[Callable[..., Any]]) -> None:
 
 
 def facts(cls: type[Operation]) -> str:
-    """Return a text about an operation class: its shapes, dtypes, gradient and laws, in one paragraph each."""
+    """Describe an operation class's shapes, dtypes, gradient and laws, in one paragraph each."""
     rows = {"Shapes": _shapes, "Dtypes": _dtypes, "Gradient": _gradient, "Laws": _laws}
     return "\n".join(
         textwrap.fill(_row_text(partial(row, cls)), _WIDTH, initial_indent=f"{title:10}", subsequent_indent=" " * 10)
@@ -85,7 +85,7 @@ def operand_names(operation: Operation) -> tuple[str, ...]:
 
 
 def _row_text(row: Callable[[], str]) -> str:
-    """Return the text that ``row`` returns, or the error message if it fails because of a user-defined method."""
+    """Return ``row()``, or the error message if a user-defined method fails."""
     try:
         return row()
     except Exception as error:
@@ -98,7 +98,7 @@ def _operation(cls: type[Operation], example: Example) -> Operation:
 
 
 def _arrays(example: Example, shape: tuple[int, ...] | None = None) -> list[Array]:
-    """Return an example's operands as arrays. Their values are evenly spaced and rounded to two digits."""
+    """Return an example's operands as arrays of evenly spaced values, rounded to two digits."""
     arrays = []
     for operand in example.operands:
         size = int(np.prod(shape or operand.shape))

@@ -1,7 +1,7 @@
 """Bodies of branches and loops, recorded by calling functions with nested containers of operands.
 
-Control-flow operations have their bodies as attributes, and attributes are compared by identity. For equal operations
-to compare equal, equal bodies must be the same object. The shared table ensures this.
+A control-flow operation stores its bodies as attributes, which are compared by identity. Equal bodies are therefore
+shared, so that equal operations compare equal.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from explorer.core.tracing.trace import trace
 from explorer.record.reasons import counted_text
 
 _shared: WeakValueDictionary[Any, Body] = WeakValueDictionary()
-"""nodes of a body with their source lines → the first body that was recorded with them"""
+"""nodes and their source lines → the first body recorded with them"""
 
 
 def recorded_body(
@@ -29,20 +29,16 @@ def recorded_body(
 ) -> tuple[Body, tuple[Expr, ...]]:
     """Call ``function`` once to record a body; return the body and the captured values.
 
-    The expressions in ``arguments`` become parameters of the body. Captured values become parameters too, so the body
-    is independent of a program. If a body with the same operations was recorded before from the same source lines, it
-    is reused. A branch or loop that is recorded a thousand times is therefore planned once, and equal operations are
-    merged. ``titles`` are the parameters' names.
+    The expressions in ``arguments`` and the captured values become the body's parameters, which makes the body
+    independent of the program. An equal body recorded earlier from the same source lines is reused, so a branch or loop
+    recorded a thousand times is planned once. ``titles`` are the parameters' names.
     """
     body = trace(function, name, "function", arguments, {}, flatten(arguments)[0], titles)
     return closed_body(body, body.captured), body.captured
 
 
 def closed_body(body: Body, captured: tuple[Expr, ...]) -> Body:
-    """Return ``body`` with additional parameters for the values ``captured``, in this order.
-
-    Returns an equal earlier body if there is one.
-    """
+    """Return ``body``, or an equal earlier body, with additional parameters for the values ``captured``, in this order."""
     inputs, outputs = close_over(body, captured)
     closed = make_body(body.name, inputs, (), outputs, body.scope, body.structure)
     number = {node.uid: index for index, node in enumerate(inputs)}
@@ -55,7 +51,7 @@ def closed_body(body: Body, captured: tuple[Expr, ...]) -> Body:
     parameters = tuple([node.operation for node in inputs])
     results = tuple([number[output.uid] for output in outputs])
     key = body.name, parameters, tuple(nodes), results, body.structure, frozenset(body.policies.values())
-    # setdefault, so that threads that record a body concurrently all use the first one
+    # setdefault, so that threads that record equal bodies concurrently share one
     return _shared.setdefault(key, closed)
 
 
@@ -83,7 +79,7 @@ def as_operand_tree(value: Any, what: str) -> Any:
 
 
 def check_callable(function: Any, what: str, arguments: Sequence[str]) -> None:
-    """Raise DeclarationError unless ``function`` can be called with as many arguments as ``arguments`` names."""
+    """Raise DeclarationError unless ``function`` accepts one argument per name in ``arguments``."""
     if not callable(function):
         raise DeclarationError(
             f"{what}={function!r}", rule=f"{what} must be a function of expressions", fix="lambda x: x + 1"
@@ -99,7 +95,7 @@ def check_callable(function: Any, what: str, arguments: Sequence[str]) -> None:
 
 
 def check_same_containers(before: Any, after: Any, names: tuple[str, str], what: str) -> None:
-    """Raise OperandError unless ``before`` and ``after`` are the same structure of containers."""
+    """Raise OperandError unless ``before`` and ``after`` have the same container structure."""
     if before != after:
         raise OperandError(
             f"{what}: {names[0]} and {names[1]} have different containers",
@@ -109,7 +105,7 @@ def check_same_containers(before: Any, after: Any, names: tuple[str, str], what:
 
 
 def check_same_types(before: Sequence[Expr], after: Sequence[Expr], names: tuple[str, str], what: str) -> None:
-    """Raise OperandError unless ``before`` and ``after`` have the same number of values, of the same types."""
+    """Raise OperandError unless ``before`` and ``after`` have the same number of values with the same types."""
     if len(before) != len(after):
         raise OperandError(
             f"{what}: {names[0]} has {counted_text(len(before), 'value')}, {names[1]} has {len(after)}",

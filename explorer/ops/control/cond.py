@@ -1,7 +1,7 @@
-"""Conditional with two branches, of which only one runs, depending on a condition computed at run time.
+"""Conditionals: run one of two branches, depending on a condition computed at run time.
 
-The body expresses the choice without control flow, as ``where(condition, then(…), otherwise(…))``. Graphs therefore
-show both branches. A batch computes both branches if its elements have different conditions.
+The body is ``where(condition, then(…), otherwise(…))``, so graphs show both branches. A batch computes both branches if
+its elements' conditions differ.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Cond(Call):
     def wanted_gradients(
         self, upstream: Any, result: Expr, operands: tuple[Expr, ...], wanted: tuple[bool, ...]
     ) -> list[Expr | None]:
-        """Return the operands' gradients, recorded as one conditional between the gradients of the two branches."""
+        """Return the operands' gradients, recorded as one conditional that selects the gradients of one branch."""
         condition, *rest = operands
         seeds = [upstream] if isinstance(upstream, Expr) else list(upstream)
         indices = [i for i, node in enumerate(rest) if wanted[i + 1] and _is_real(node)]
@@ -108,11 +108,11 @@ class Cond(Call):
 def cond(
     condition: Any, then: Callable[..., Any], otherwise: Callable[..., Any], *operands: Any, name: str = "cond"
 ) -> Any:
-    """Record ``then(*operands)`` if the condition is true, else ``otherwise(*operands)``; only one of them runs.
+    """Record a conditional: ``then(*operands)`` if the condition is true, else ``otherwise(*operands)``; only one runs.
 
     ``condition`` is a scalar of dtype bool. The operands are tensors or nested containers of tensors. Both functions
-    must return the same containers, shapes and dtypes. They may use tensors from outside, which then become operands.
-    Use ``ex.where`` to choose for each element. The gradient is the gradient of the branch that runs.
+    must return the same containers, shapes and dtypes. They may capture tensors, which become operands. Use
+    ``ex.where`` to choose for each element. The gradient is the gradient of the branch that runs.
 
     >>> def root(x):
     ...     return ex.cond(x >= 0, lambda x: ex.sqrt(x), lambda x: -ex.sqrt(-x), x)
@@ -136,7 +136,7 @@ def cond(
 
 
 def _record(condition: Expr, then: Any, otherwise: Any, trees: tuple[Any, ...], name: str) -> tuple[Body, Expr]:
-    """Record the conditional; return the body of ``then``, whose structure the result has, and the recorded node."""
+    """Record the conditional; return the body of ``then``, which has the result's structure, and the recorded node."""
     branches = [
         trace(function, title, "function", trees, {}, flatten(trees)[0])
         for function, title in ((then, "then"), (otherwise, "otherwise"))

@@ -2,7 +2,7 @@
 
 The body contains the cell as expressions, so graphs show it, and the scan's gradient and batching rule apply. Gates,
 states and their order are as in PyTorch. The product of inputs and weights does not depend on the state, so the caller
-computes it once for all steps. Each step then needs only the product h · W.
+computes it once for all steps, and each step computes only h · W.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Cell: TypeAlias = Callable[..., tuple[Expr, ...]]
 
 
 def lstm_cell(x: Expr, weights: Expr, bias: Expr | None, h: Expr, c: Expr) -> tuple[Expr, ...]:
-    """Compute the next state h, c of an LSTM; the order of its gates is input, forget, candidate, output.
+    """Compute the next state (h, c) of an LSTM, whose gates are ordered input, forget, candidate, output.
 
     c′ = σ(forget) · c + σ(input) · tanh(candidate), and h′ = σ(output) · tanh(c′).
     """
@@ -37,7 +37,7 @@ def lstm_cell(x: Expr, weights: Expr, bias: Expr | None, h: Expr, c: Expr) -> tu
 
 
 def gru_cell(x: Expr, weights: Expr, bias: Expr | None, h: Expr) -> tuple[Expr, ...]:
-    """Compute the next state of a GRU; the order of its gates is reset, update, candidate.
+    """Compute the next state of a GRU, whose gates are ordered reset, update, candidate.
 
     h′ = (1 − z) · n + z · h, where z = σ(update) and n = tanh(candidate + σ(reset) · (h · W)).
     """
@@ -84,9 +84,9 @@ CELLS: dict[str, Cell] = {
 class Recurrence(Scan):
     """Scan of a cell in ``CELLS``.
 
-    The operands are states, inputs times weights, state weights and bias; the results are last states and output
-    sequence. If ``has_lengths`` is true, the operand after the inputs contains the step numbers, and the last operand
-    contains the sequences' lengths.
+    The operands are the initial states, inputs times weights, state weights and bias; the results are the last states
+    and the output sequence. If ``has_lengths`` is true, step numbers follow the inputs, and the sequences' lengths are
+    the last operand.
     """
 
     cell: str

@@ -1,7 +1,7 @@
 """Scan: a loop over the elements of sequences that updates a state and stacks outputs.
 
-The body is one step. The gradient is a scan in the opposite direction. It recomputes each step from the state before
-the step, so the forward scan stores only these states, not the intermediate values.
+The body is one step. The gradient is a scan in the opposite direction that recomputes each step from the state before
+it, so the forward scan stores only the states, not the intermediate values.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class Scan(Call):
 
     length: int
     states: int
-    """number of tensors in the state, which is passed from step to step"""
+    """number of tensors in the state"""
     axes: tuple[int, ...]
-    """for each sequence, the axis of the steps"""
+    """step axis of each sequence"""
     out_axes: tuple[int, ...]
-    """for each stacked output, the axis of the steps"""
+    """step axis of each stacked output"""
     reverse: bool
     name = "scan"
     inlinable: ClassVar[bool] = False
@@ -64,7 +64,7 @@ class Scan(Call):
         return self.length * self.body.flops
 
     def parts(self, operands: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
-        """Split ``operands``, or one flag for each operand, into states, sequences and captured values."""
+        """Split ``operands``, or a list with one entry per operand, into states, sequences and captured values."""
         sequences = self.states + len(self.axes)
         return [*operands[: self.states]], [*operands[self.states : sequences]], [*operands[sequences:]]
 
@@ -75,8 +75,7 @@ class Scan(Call):
         states, sequences, captured = self.parts(operands)
         step = Call(self.body)
         seeds = [upstream] if isinstance(upstream, Expr) else list(upstream)
-        # Only floating values have gradients. Integers in the state, such as counters, are recomputed and have no
-        # gradient.
+        # Only floating values have gradients. Integers in the state, such as counters, are only recomputed.
         is_differentiable = [_is_real(node) for node in self.body.outputs]
         carried = [index for index in range(self.states) if is_differentiable[index]]
         stacked = [
@@ -106,7 +105,7 @@ class Scan(Call):
         def gradient_step(gradients: list[Expr], elements: list[Expr]) -> tuple[list[Expr], list[Expr]]:
             own = [*elements[: len(operands) - len(captured)], *captured]
             forward = record(step, tuple(own))
-            # The state's gradients come first. The sums of the captured values' gradients follow.
+            # The state's gradients come first, followed by the sums of the captured values' gradients.
             upstream = dict(zip(carried, gradients, strict=False))
             upstream.update(zip(stacked, elements[len(own) - len(captured) :], strict=True))
             step_seeds = [upstream.get(index) for index in range(len(is_differentiable))]
@@ -140,7 +139,7 @@ class Scan(Call):
     def batch(self, size: int, batched: tuple[bool, ...], *operands: Expr) -> Expr:
         states, sequences, captured = self.parts(operands)
         state_flags, sequence_flags, captured_flags = self.parts(batched)
-        # states that are the same for all batch elements before the first step differ after it
+        # even if all batch elements share an initial state, their states differ after the first step
         states = [
             node if is_batched else broadcast_to(node, (size, *node.shape))
             for node, is_batched in zip(states, state_flags, strict=True)
@@ -170,11 +169,11 @@ def scan(
 ) -> Any:
     """Record a loop over the first axis of ``sequences``: ``state, output = step(state, element)``.
 
-    Returns the last state, and the outputs of all steps, stacked along a new first axis. A step without an output
-    returns None in its place. States, elements and outputs are tensors or nested containers of tensors. ``step`` must
-    keep the shapes and dtypes of the state. It may use tensors from outside, which then become operands. If
-    ``sequences`` is None, there are ``length`` steps, and ``element`` is None. If ``reverse`` is true, the loop begins
-    with the last element, and each output is stacked at the position of its element.
+    Return the last state and the outputs of all steps, stacked along a new first axis. A step without an output returns
+    ``(state, None)``. States, elements and outputs are tensors or nested containers of tensors. ``step`` must preserve
+    the state's shapes and dtypes. It may capture tensors, which become operands. If ``sequences`` is None, there are
+    ``length`` steps, and ``element`` is None. If ``reverse`` is true, the loop begins with the last element, and each
+    output is stacked at its element's index.
 
     >>> x = ex.tensor([1.0, 2.0, 3.0])
     >>> total, sums = ex.scan(lambda total, x: (total + x, total + x), ex.tensor(0.0), x)
@@ -229,8 +228,8 @@ def scan_operands(
 ) -> list[Expr]:
     """Record a scan over lists of states and sequences; return a list of the last states and the stacked outputs.
 
-    ``axes`` are the axes of the steps in the sequences, and ``out_axes`` the axes of the steps in the outputs, by
-    default 0. ``titles`` are the names of states and elements in the body.
+    ``axes`` and ``out_axes`` are the step axes of the sequences and of the outputs, by default 0. ``titles`` name the
+    states and elements in the body.
     """
     steps = sequences[0].shape[axes[0]] if length is None else length
     result = _record(step, states, sequences, axes, out_axes, reverse, name, steps, titles)

@@ -1,4 +1,4 @@
-"""While loop, which tests a condition on its state before each iteration.
+"""While loops, which test a condition on their state before each iteration.
 
 The body is one iteration. It computes the next state and whether to continue. The first test is recorded before the
 loop, so a plan can evaluate it in advance.
@@ -29,7 +29,7 @@ __all__ = ["while_loop"]
 
 
 class WhileLoop(Call):
-    """Loop over its body: condition, initial state and captured values → last state."""
+    """Loop: first condition, initial state and captured values → last state."""
 
     name = "while_loop"
     inlinable: ClassVar[bool] = False
@@ -57,9 +57,9 @@ def while_loop(
 ) -> Any:
     """Record a loop that computes ``state = turn(state)`` while ``condition(state)`` is true.
 
-    Returns the last state. The state is a tensor or nested containers of tensors. ``turn`` must keep their shapes and
-    dtypes. ``condition`` returns a scalar of dtype bool. Both functions may use tensors from outside, which then become
-    operands. The loop has no gradient. If the number of iterations is known, use ``ex.scan``, which has a gradient.
+    Returns the last state. The state is a tensor or nested containers of tensors, whose shapes and dtypes ``turn`` must
+    preserve. ``condition`` returns a scalar of dtype bool. Both functions may capture tensors, which become operands.
+    The loop has no gradient. If the number of iterations is known, use ``ex.scan``, which has a gradient.
 
     >>> def collatz(state):
     ...     number, steps = state

@@ -29,7 +29,7 @@ __all__ = ["as_expr"]
 class Structured(Operation, abstract=True):
     """Base class of tensors that are described by attributes instead of stored elements."""
 
-    # the result is a broadcast number or the listed numbers, so no memory of its size is allocated
+    # the kernel returns a broadcast number or a cached array, so the plan allocates no memory
     view = True
     nondifferentiable = "a constant has no operands"
     unbatchable = "a constant has no operands to batch"
@@ -47,7 +47,7 @@ class Structured(Operation, abstract=True):
 
 
 class Full(Structured):
-    """Tensor with one value for all elements (MetaNN: TrivialTensor)."""
+    """Tensor whose elements all have the same value (MetaNN: TrivialTensor)."""
 
     name = "full"
     value: Number
@@ -113,7 +113,7 @@ class OneHot(Structured):
 
 
 class Literal(Structured):
-    """Small tensor whose elements are listed in row-major order; plans compute it from constants."""
+    """Small tensor whose elements are listed in row-major order; constant folding records it."""
 
     elements: tuple[Number, ...]
     shape: Shape
@@ -136,13 +136,13 @@ class Literal(Structured):
 
 
 def full(shape: Shape, value: Number, dtype: Any = np.float32, device: Device | None = None) -> Expr:
-    """Record a tensor of ``shape`` in which each element is ``value``; only one number is stored."""
+    """Record a tensor of ``shape`` filled with ``value``; only one number is stored."""
     element_dtype = as_dtype(dtype)
     return Full(_converted(value, element_dtype), as_shape(shape, "full"), element_dtype, device or state.device)()
 
 
 def zeros(shape: Shape, dtype: Any = np.float32, device: Device | None = None) -> Expr:
-    """Record a tensor of zeros with ``shape``; no elements are stored."""
+    """Record zeros of ``shape``; no elements are stored."""
     return Zero(as_shape(shape, "zeros"), as_dtype(dtype), "", device or state.device)()
 
 
@@ -183,22 +183,21 @@ def as_expr(value: Any, dtypes: tuple[np.dtype[Any], ...], device: Device = cpu)
     """Convert ``value``, an operand that is not an expression, for use with operands of ``dtypes`` on ``device``.
 
     Python numbers are weakly typed: they get the dtype to which NumPy promotes them together with ``dtypes``. An object
-    with an ``__expr__()`` method is replaced by the expression that this method returns. Any other value is converted
-    to a tensor.
+    with an ``__expr__()`` method is replaced by the result of this method, and any other value by a tensor.
     """
     cls = type(value)
     if cls not in WEAK:
-        # the name is explicit, because the variable that the user's line assigns names the whole expression
+        # the name is explicit, because the variable assigned by the user's line names the whole expression
         if stands_for_expression(value):
             operand: Expr = as_written(value)
             return operand
         return tensor(value, name="tensor", device=device)
-    # 1, 1.0 and True have different classes; 0.0 and −0.0 have different reprs
+    # 1, 1.0 and True are equal, so the key contains the class; so are 0.0 and −0.0, whose reprs differ
     key = (cls, value or repr(value), dtypes, device)
     constant = _constants.get(key)
     if constant is not None:
         return record(constant, ())
-    # NumPy cannot promote user-defined dtypes, so a number gets the user-defined dtype of the other operand
+    # NumPy cannot promote user-defined dtypes, so the number is converted to the other operand's dtype
     element = next((dtype for dtype in dtypes if element_of(dtype) is not None), None)
     # NumPy cannot promote string dtypes with numbers either; the operation itself rejects that combination
     numeric = [dtype for dtype in dtypes if not is_text(dtype)]

@@ -97,8 +97,8 @@ class Divide(Ufunc):
 class Power(Ufunc):
     """Power, aᵇ. The gradient of b requires a ≥ 0; it is 0 if a is 0 and b is not negative.
 
-    The gradients are g · b · aᵇ⁻¹ and g · aᵇ · log a. A constant b has no gradient, so no logarithm is computed. In the
-    gradient of a it is then a number, and rules can simplify the power (2 · a for a²).
+    The gradients are g · b · aᵇ⁻¹ and g · aᵇ · log a. A constant b has no gradient, so no logarithm is computed, and
+    rules can simplify the gradient of a (2 · a for a²).
     """
 
     ufunc, weight, examples = np.power, 2 * EXPENSIVE, POSITIVE_PAIRS
@@ -123,7 +123,7 @@ def _power_slope(a: Expr, exponent: Number) -> Expr:
 class Maximum(Ufunc):
     """Maximum of a and b; NaN if either is NaN. If a and b are equal, each gets half of the gradient.
 
-    One half is the mean of the one-sided derivatives. It also gives max(x, x), which is x, the correct gradient g.
+    One half is the mean of the one-sided derivatives, and gives max(x, x) = x the correct gradient g.
     """
 
     ufunc, commutative, associative, idempotent, monotone, examples = np.maximum, True, True, True, True, APART
@@ -156,8 +156,8 @@ class Comparison(Ufunc, abstract=True):
     reuses_operand = False
 
     def beyond(self, number: int, computed: np.dtype[Any]) -> np.generic:
-        # NumPy compares an int exactly even if it exceeds the other dtype. The same result follows if the int is
-        # converted to a dtype that can represent it, or to ±∞ if there is none.
+        # NumPy compares an int exactly even if it exceeds the other dtype. Converting the int to a dtype that can
+        # represent it, or else to ±∞, gives the same result.
         smallest_dtype = np.min_scalar_type(number)
         return np.float64(math.copysign(math.inf, number)) if smallest_dtype.hasobject else smallest_dtype.type(number)
 
@@ -251,8 +251,8 @@ class Select(Elementwise):
         if bits is None or not a.dtype == b.dtype == out.dtype or condition.dtype != np.bool_:
             np.copyto(out, np.where(condition, a, b), casting="same_kind")
             return out
-        # Select with arithmetic on the elements' bits, which is exact. NumPy's where branches for each element. This is
-        # ten times as slow if the condition is irregular, as in the gradient of relu.
+        # Select by bit operations on the elements, which is exact. NumPy's where branches for each element, which takes
+        # ten times as long for irregular conditions, as in the gradient of relu.
         selected, other = a.view(bits), b.view(bits)
         if not other.ndim and not other:
             np.multiply(selected, condition.astype(bits), out=out.view(bits))
@@ -285,11 +285,10 @@ class Select(Elementwise):
 def where(condition: Any, a: Any, b: Any) -> Expr:
     """Select elements of a where the condition is true (or nonzero), and elements of b elsewhere.
 
-    The condition, a and b are broadcast. A Python number gets the dtype of the other operand. Example: ``ex.where(x >
-    0, x, 0.0)``.
+    The condition, a and b are broadcast. A Python number gets the dtype of the other operand.
 
-    Both operands are computed everywhere. A NaN in an unselected element does not affect the result. The gradient of an
-    unselected element is 0 times its derivative, so it is NaN if the derivative is infinite. (ONNX: Where; PNNX:
+    All elements of a and b are computed. A NaN in an unselected element does not affect the result, but the gradient of
+    an unselected element is 0 times its derivative, so it is NaN if the derivative is infinite. (ONNX: Where; PNNX:
     torch.where.)
 
     >>> x = ex.tensor([-1.0, 2.0])
@@ -308,8 +307,8 @@ def where(condition: Any, a: Any, b: Any) -> Expr:
 class AddN(Elementwise):
     """Sum of any number of tensors, added from left to right.
 
-    If several operations use a value, the backward pass adds their gradients with this operation. One kernel computes
-    the whole sum, whereas a chain of additions would store each partial sum.
+    The backward pass uses it to add the gradients of a value with several uses. One kernel computes the whole sum,
+    whereas a chain of additions would store each partial sum.
     """
 
     linear, commutative, associative = True, True, True

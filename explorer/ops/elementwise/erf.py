@@ -1,9 +1,9 @@
 """Error function.
 
-NumPy does not have one, and SciPy is too large a dependency for one function. Double precision uses the piecewise
-approximations of fdlibm, as C libraries do. Single precision uses the tanh of one polynomial, because piecewise masks
-and exponentials would cost more than its arithmetic. Integers become floating. erf(±∞) = ±1, erf(NaN) = NaN; the
-gradient is g · 2/√π · e^(−x²). (ONNX: Erf; PNNX: torch.erf.)
+NumPy has no error function, and SciPy is too large a dependency for one function. Double precision uses fdlibm's
+piecewise approximations, as C libraries do. Single precision uses the tanh of one polynomial, which is cheaper than
+masks and exponentials. Integers become floating. erf(±∞) = ±1, erf(NaN) = NaN; the gradient is g · 2/√π · e^(−x²).
+(ONNX: Erf; PNNX: torch.erf.)
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ _AT_ONE = 8.45062911510467529297e-01
 
 
 def _singles(*coefficients: float) -> tuple[Array, ...]:
-    """Return the coefficients as 0-d arrays, because ufuncs convert these faster than numbers."""
+    """Return the coefficients as 0-d arrays, which ufuncs convert faster than Python floats."""
     return tuple([np.array(coefficient, np.float32) for coefficient in coefficients])
 
 
-# In single precision erf(x) = tanh(x · P(x²)). P is so smooth that degree 6 suffices for all x, and tanh saturates for
-# the same x as erf. P is a minimax fit to artanh(erf x) / x for x below 4.2. It minimizes the relative error of erf
-# (iteratively reweighted least squares). The highest coefficient is positive, so the argument tends to ±∞ with x.
+# In single precision erf(x) = tanh(x · P(x²)). P, of degree 6, is a minimax fit to artanh(erf x) / x for x below 4.2
+# that minimizes the relative error of erf (iteratively reweighted least squares). tanh saturates for the same x as erf.
+# The highest coefficient is positive, so the argument tends to ±∞ with x.
 _P = _singles(
     1.128379225730896, 0.10276905447244644, -0.00019183152471669018, -0.0006197840557433665, 8.763711957726628e-05,
     -5.66844346394646e-06, 1.4185047803039197e-07,
@@ -91,7 +91,7 @@ class Erf(Elementwise):
             return _single(x, out)
         exact = np.atleast_1d(x).astype(np.float64)
         size = np.abs(exact)
-        # the function is odd, and rounds to ±1 beyond ±6
+        # erf is odd, and rounds to ±1 beyond ±6
         values = np.copysign(1.0, exact)
         values[np.isnan(exact)] = np.nan
         # comparisons with NaN are false, so the masks below exclude NaN
@@ -117,7 +117,6 @@ class Erf(Elementwise):
 
 
 def _single(x: Array, out: Array) -> Array:
-    """Compute the function of ``x`` in single precision and write the result into ``out``."""
     # atleast_1d, because ufuncs write their results into these arrays
     values = np.atleast_1d(x).astype(np.float32, copy=False)
     # ufuncs of other devices accept NumPy scalars, but not NumPy arrays

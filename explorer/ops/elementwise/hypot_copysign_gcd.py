@@ -29,8 +29,8 @@ def over(x: Expr, length: Expr) -> Expr:
 class Hypot(Ufunc):
     """√(a² + b²), without overflow.
 
-    The first and second derivatives at (0, 0) are 0. The gradients are g · (a / y) and g · (b / y). The function is not
-    differentiable at (0, 0). There the gradient uses 0 for the quotient 0 / 0.
+    The gradients are g · (a / y) and g · (b / y), with 0 / 0 replaced by 0. The first and second derivatives at (0, 0),
+    where hypot is not differentiable, are therefore 0.
     """
 
     ufunc, commutative, range, weight, examples = np.hypot, True, "nonnegative", 8, _AWAY
@@ -102,7 +102,7 @@ class Gcd(Ufunc):
 class Lcm(Ufunc):
     """Least common multiple of integers."""
 
-    # not associative, because intermediate multiples may overflow in one order and not in another
+    # not associative, because intermediate multiples may overflow in one order but not in another
     ufunc, commutative, weight, nondifferentiable, examples = np.lcm, True, 20, _NONDIFFERENTIABLE, _INTEGERS
 
 

@@ -84,9 +84,9 @@ class RoundHalfEven(Ufunc):
 class Division(Ufunc, abstract=True):
     """Base class of division with remainder: a = b · quotient + remainder, where the remainder has the sign of b.
 
-    NumPy computes both with fmod, which is exact. CuPy computes ⌊a / b⌋ first and then the remainder. For a = 1e30 and
-    b = 2.5 its remainder is −7e13, and for a = ∞ its quotient is ∞ instead of NaN. On devices other than the CPU, these
-    classes therefore implement NumPy's algorithm.
+    NumPy computes quotient and remainder with fmod, which is exact. CuPy computes ⌊a / b⌋ first, so its remainder for a
+    = 1e30 and b = 2.5 is −7e13, and its quotient for a = ∞ is ∞ instead of NaN. These classes therefore implement
+    NumPy's algorithm for devices other than the CPU.
     """
 
     def kernel(self, out: Any, *operands: Array) -> Array:
@@ -107,9 +107,8 @@ class Division(Ufunc, abstract=True):
         return functools.partial(self.ufunc, *operands, out=out)
 
     def _finish(self, out: Any, a: Array, b: Array, rest: Array, is_other: Array) -> None:
-        """Write the result into ``out``.
-
-        ``rest`` is the remainder from fmod, and ``is_other`` is True where its sign differs from the sign of b.
+        """Write the result into ``out``; ``rest`` is fmod's remainder, and ``is_other`` is True where its sign differs
+        from b's.
         """
         raise NotImplementedError
 

@@ -1,6 +1,6 @@
 """Inverse trigonometric functions, hyperbolic functions, and logarithms to other bases.
 
-All except Rsqrt are NumPy ufuncs. As in NumPy, the result outside the domain is NaN or ±∞, but without a warning.
+All except Rsqrt are NumPy ufuncs. As in NumPy, results outside the domain are NaN or ±∞, but there is no warning.
 """
 
 from __future__ import annotations
@@ -219,8 +219,8 @@ class Logaddexp(Ufunc):
 class Rsqrt(Elementwise):
     """1 / √x; ∞ for x = 0 (−∞ for −0.0), NaN for x < 0.
 
-    Normalization layers divide by square roots. Multiplying each element by this result is cheaper than dividing it.
-    The gradient is −½ · g · y / x.
+    Normalization layers multiply by it, which is cheaper than dividing by the square root. The gradient is −½ · g · y /
+    x.
     """
 
     reuses_operand = True

@@ -1,11 +1,11 @@
 """Elementwise functions of one operand.
 
-Most operations are NumPy ufuncs. If it saves work (tanh, sigmoid, exp), the gradient is computed from the result, so
-the operand need not be kept for the backward pass.
+Most operations are NumPy ufuncs. The gradients of tanh, sigmoid and exp are computed from the result, so the operand
+need not be kept for the backward pass.
 
-Outside their domain (√−1, log 0, 1 / 0), functions return NaN or ±∞ as in NumPy, but without a warning, because later
-nodes may handle these values. Real functions of integers return the same floating dtype as in NumPy. Functions that are
-defined only for real numbers reject complex numbers (``float_dtype``).
+Outside their domain (√−1, log 0, 1 / 0), functions return NaN or ±∞ as in NumPy, but there is no warning, because later
+nodes may handle these values. Real functions of integers return the same floating dtype as in NumPy. Functions defined
+only for real numbers reject complex operands (``float_dtype``).
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ class Sigmoid(Elementwise):
         return float_dtype(*dtypes)
 
     def kernel(self, out: Array, x: Array) -> Array:
-        wide = accumulator_dtype(out.dtype)  # e⁻ˣ can overflow in float16 when the sigmoid is not 0
+        wide = accumulator_dtype(out.dtype)  # in float16, e⁻ˣ can overflow although the sigmoid is not 0
         y = out if wide == out.dtype else np.empty_like(out, wide)
         with np.errstate(over="ignore"):  # the result for e⁻ˣ = ∞ is 0, which is correct
             np.exp(np.negative(x, out=y, dtype=wide), out=y)
@@ -316,7 +316,7 @@ _EXAMPLES = (Example(real(2, 3)), Example(real()), Example(integers(3)))
 
 
 class Predicate(Ufunc, abstract=True):
-    """Base class of tests that are applied to each element; their results are booleans."""
+    """Base class of elementwise tests; their results are booleans."""
 
     nondifferentiable = "booleans have no derivative"
     reuses_operand = False
