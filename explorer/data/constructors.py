@@ -1,4 +1,4 @@
-"""Constructors with the names of MetaNN's data types, which create tensors of a fixed rank and structured tensors."""
+"""Constructors of fixed-rank and structured tensors, named after MetaNN's data types."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from explorer.record.reasons import counted_text
 
 
 def _ranked(rank: int, type: str, arguments: tuple[Any, ...], dtype: Any, name: str, device: Device) -> Tensor:
-    """Return a tensor of zeros if the arguments are ``rank`` integers, which are its sizes; otherwise convert the
-    value."""
+    """Return zeros if the arguments are ``rank`` sizes; otherwise convert the value and check its rank."""
     if rank and len(arguments) == rank and all(isinstance(size, (int, np.integer)) for size in arguments):
         return Tensor(*arguments, dtype=np.float32 if dtype is None else dtype, name=name, device=device)
     if not 1 <= len(arguments) <= 2 or (len(arguments) == 2 and dtype is not None):
@@ -115,8 +114,7 @@ def BiasVector(  # noqa: N802  # MetaNN's name
 ) -> Expr:
     """Record a vector of zeros with ``value`` at ``position``, counted from zero.
 
-    Only these three numbers are stored. The dtype is ``dtype`` if given, else the dtype of a Scalar, or float32 for a
-    number.
+    Only three numbers are stored. The dtype is ``dtype`` if given, else the dtype of a Scalar, or float32 for a number.
 
     >>> ex.evaluate(ex.BiasVector(4, 1))
     array([0., 1., 0., 0.], dtype=float32)
@@ -126,8 +124,7 @@ def BiasVector(  # noqa: N802  # MetaNN's name
 
 
 def _sizes(type: str, arguments: tuple[Any, ...], dtype: Any, device: Device) -> tuple[Shape, Any, Device]:
-    """Return shape, dtype and device; the shape is given as a tuple or as separate sizes, followed by dtype and
-    device."""
+    """Return shape, dtype and device from a tuple or separate sizes, optionally followed by dtype and device."""
     are_sizes = [isinstance(size, (int, np.integer)) and not isinstance(size, bool) for size in arguments]
     count = are_sizes.index(False) if False in are_sizes else len(arguments)
     shape: Any = arguments[:count]

@@ -1,6 +1,6 @@
 """Reader of numeric tables in CSV files.
 
-An invalid cell raises an error with its line instead of becoming NaN. The caller selects the value of empty cells.
+An invalid cell raises an error that states its line instead of becoming NaN. Callers choose the value of empty cells.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def load_csv(
 ) -> Tensor:
     r"""Load the numbers of a CSV file as a tensor (rows, columns).
 
-    Empty cells become ``empty``, and empty lines are skipped. ``header`` is True if the first row contains names. None
-    means that it contains names if one of its cells is neither a number nor empty. Raise FileError with the line if a
-    cell is not a number of the dtype, or if a row has a different length.
+    Empty cells become ``empty``, and empty lines are skipped. ``header`` states whether the first row contains names;
+    if it is None, a cell that is neither a number nor empty indicates names. Raise FileError with the line if a cell is
+    not a number of the dtype, or if rows differ in length.
 
     >>> with open("sizes.csv", "w") as file:
     ...     count = file.write("height,width\n1,2\n3,\n")

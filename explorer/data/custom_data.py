@@ -89,7 +89,7 @@ class UserData(Operation, abstract=True):
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """Attributes to display, which are empty, since the data is neither a number nor a string."""
+        """Attributes to display: none, since the data is neither a number nor a string."""
         return {}
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -158,7 +158,7 @@ class Data(ExprLike):
 
     @property
     def device(self) -> Device:
-        """Device on which the value will be."""
+        """Device of the value."""
         return self.type.device
 
     @property

@@ -18,9 +18,9 @@ def same(a: Any, b: Any) -> bool:
     """Return whether two values are known to be equal from their identity or structure; elements are not compared.
 
     The following are the same: a copy and its original, two tensors that share their storage, equal operations on the
-    same operands, and structured tensors with equal parameters. The results of evaluating two values that are the same
-    are also the same, if one plan evaluates them, or if the first result still exists. Other values are usually not the
-    same, even if their elements are equal.
+    same operands, and structured tensors with equal parameters. Such values also give the same results, if one plan
+    evaluates both, or if the first result still exists. Other values are usually not the same, even if their elements
+    are equal.
 
     In contrast, ``x == y`` and ``x != y`` record elementwise comparisons, as in NumPy, which can be converted to a
     boolean only if they have a single element.
@@ -69,7 +69,7 @@ def _same_expressions(a: Expr, b: Expr) -> bool:
             continue
         if left.operation is not right.operation or len(left.operands) != len(right.operands):
             return False
-        if isinstance(left.operation, Parameter):  # each parameter has its own value
+        if isinstance(left.operation, Parameter):  # different parameters have different values
             return False
         pending.extend(zip(left.operands, right.operands, strict=True))
     return True

@@ -32,7 +32,7 @@ FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
 EXTENSIONS = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm")
 """extensions of image files"""
 MAX_PIXELS = 2**26
-"""maximum number of pixels of a decoded image: 67 million, 200 MB in RGB"""
+"""maximum number of pixels: 67 million, 200 MB in RGB"""
 MODES = {1: "L", 3: "RGB"}
 _BROKEN = (OSError, SyntaxError, ValueError, TypeError, LookupError, EOFError, ArithmeticError, struct.error)
 """exceptions that Pillow's decoders raise for broken files"""
@@ -49,7 +49,7 @@ def decode(path: str | os.PathLike[str], channels: int = 3) -> Image.Image:
     name = os.fspath(path)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of damaged metadata; the number of pixels is checked below
+            warnings.simplefilter("ignore")  # about damaged metadata; the size is checked below
             with opened(path, what="the image") as file, Image.open(file, formats=FORMATS) as image:
                 _check_size(image, name)
                 # Cameras store their orientation in metadata instead of rotating the pixels.
@@ -181,7 +181,7 @@ def center_crop(image: Image.Image, size: tuple[int, int], crop: float, resample
 
     height, width = size
     image_width, image_height = image.size
-    # The minimum size of the resized image, because ``size`` is the fraction ``crop`` of its shorter side.
+    # the resized image must be at least this large, because the crop is the fraction ``crop`` of its shorter side
     minimum = round(width / crop), round(height / crop)
     if minimum[0] * image_height >= minimum[1] * image_width:
         resized = minimum[0], max(int(minimum[0] * image_height / image_width), height)

@@ -1,4 +1,4 @@
-"""Categories of values, which are names of ranks in MetaNN."""
+"""Categories of values: names of their ranks, as in MetaNN."""
 
 from __future__ import annotations
 

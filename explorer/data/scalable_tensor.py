@@ -1,7 +1,7 @@
-"""Scalable tensors, which are growing lists of values with equal shapes, used as tensors with one more dimension.
+"""Scalable tensors: growing lists of values with equal shapes, used as tensors with one more dimension.
 
-For example, they collect the steps of a sequence. Values are stored in one growing buffer, and an operand is a view of
-this buffer, so using the list after each push copies nothing.
+They collect, for example, the steps of a sequence. Using the list after each push copies nothing, because an operand is
+a view of the list's buffer.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _MIN_CAPACITY = 4
 class ScalableTensor(ExprLike):
     """Growing list of values with equal shapes (MetaNN: ScalableTensor); as an operand, it is the tensor of its items.
 
-    Values are stored in a buffer that doubles when it is full, and an operand is a view of the buffer. If some items
-    are expressions, the operand is a stack of all items. Later changes to the list do not affect earlier expressions.
+    Values are stored in a buffer that doubles when it is full, and operands are views of it. If some items are
+    expressions, the operand is a stack of all items. Later changes to the list do not affect earlier expressions.
 
     >>> rows = ex.ScalableTensor((2,))
     >>> for row in ([1, 2], [3, 4]):
@@ -45,11 +45,11 @@ class ScalableTensor(ExprLike):
     def __init__(self, shape: Shape, dtype: Any = np.float32, device: Device = cpu) -> None:
         self._item = TensorType(as_shape(shape, "ScalableTensor"), as_dtype(dtype), device)
         self._items: list[Expr | None] = []
-        """pushed expressions; the item is None if a value was pushed, which is in the buffer at the same index"""
+        """pushed expressions, or None for values, which are in the buffer at the same index"""
         self._expressions = 0
         self._buffer: Array | None = None
         self._read_count = 0
-        """number of values at the start of the buffer that must not be overwritten, because expressions read them"""
+        """number of values at the start of the buffer that expressions read, so they must not be overwritten"""
         self._node: Expr | None = None
 
     @property
@@ -99,8 +99,7 @@ class ScalableTensor(ExprLike):
             self._buffer, self._read_count = buffer, 0
 
     def push_back(self, value: Any) -> None:
-        """Append a value or an expression; raise OperandError if it has a different shape, dtype or device than the
-        items.
+        """Append a value or an expression; raise OperandError if its shape, dtype or device differs from the items'.
 
         A value is converted to the dtype if NumPy's casting rule "same_kind" allows it.
         """

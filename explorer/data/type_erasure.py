@@ -1,4 +1,4 @@
-"""Dynamic data, which are values whose operation is hidden from rewrite rules.
+"""Dynamic data: values whose operation is hidden from rewrite rules.
 
 In MetaNN, dynamic data allows storing values of several types in one container. A Python list can contain any
 expressions, so here the operation ``Dynamic`` only prevents rules from matching its operand.

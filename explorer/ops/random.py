@@ -74,10 +74,7 @@ class RandomNormal(Operation):
 
 
 class RandomUniformAt(Operation):
-    """Uniformly distributed numbers in [0, 1), determined by a seed and counters.
-
-    Counters are operands, such as the step number.
-    """
+    """Uniformly distributed numbers in [0, 1), determined by a seed and by counters, which are operands."""
 
     name = "random_uniform_at"
     shape: Shape
@@ -95,7 +92,7 @@ class RandomUniformAt(Operation):
     def kernel(self, out: Array, counter: Array) -> Array:
         for index in np.ndindex(counter.shape):
             step = int(counter[index]) & (1 << 64) - 1
-            # For each step of each stream there are 2¹²⁸ separate numbers, as for each counter of the operations above.
+            # Each step of each stream has 2¹²⁸ separate numbers, like each counter of the operations above.
             draws = np.random.Philox(key=self.seed, counter=[0, 0, step, self.stream])
             # NumPy generates the numbers; for other devices they are copied.
             out[index] = np.asarray(np.random.Generator(draws).random(self.shape), like=out)
@@ -110,7 +107,7 @@ class RandomUniformAt(Operation):
 
 
 def _generator(seed: int, counter: int) -> np.random.Generator:
-    # The counter is the upper half of Philox's counter, so for each draw there are 2¹²⁸ separate numbers.
+    # The counter is the upper half of Philox's counter, so each draw has 2¹²⁸ separate numbers.
     return np.random.Generator(np.random.Philox(key=seed, counter=[0, 0, counter & (1 << 64) - 1, counter >> 64]))
 
 

@@ -38,7 +38,7 @@ def recorded_body(
 
 
 def closed_body(body: Body, captured: tuple[Expr, ...]) -> Body:
-    """Return ``body``, or an equal earlier body, with additional parameters for the values ``captured``, in this order."""
+    """Return ``body``, or an equal earlier body, with additional parameters for the values ``captured``."""
     inputs, outputs = close_over(body, captured)
     closed = make_body(body.name, inputs, (), outputs, body.scope, body.structure)
     number = {node.uid: index for index, node in enumerate(inputs)}

@@ -1,9 +1,8 @@
 """Einstein summation: products of tensors with named axes, recorded as matrix products.
 
-For each pair of operands there are three kinds of letters: shared letters that are kept (batch), shared letters that
-are summed (inner), and letters of one operand. The operands are transposed and reshaped so that ``matmul`` can compute
-their product. Gradients, batching and tiles are therefore matmul's. Three or more operands are combined in the given
-order. To find a cheaper order, users can call opt_einsum. (ONNX: Einsum; PNNX: torch.einsum.)
+Each letter of a pair of operands is shared and kept (batch), shared and summed (inner), or occurs in only one operand.
+The operands are transposed and reshaped for ``matmul``, which provides gradients, batching and tiles. Three or more
+operands are combined in the given order; opt_einsum can find a cheaper one. (ONNX: Einsum; PNNX: torch.einsum.)
 """
 
 from __future__ import annotations
@@ -124,10 +123,7 @@ def _sum_unneeded(term: _Named, needed: set[str]) -> _Named:
 
 
 def _without_broadcast_axes(term: _Named, sizes: dict[str, int]) -> _Named:
-    """Remove the axes of size 1 whose letter has a larger size in another operand.
-
-    The product broadcasts these axes.
-    """
+    """Remove axes of size 1 whose letter has a larger size in another operand, because the product broadcasts them."""
     kept = [axis for axis, letter in enumerate(term.letters) if term.x.shape[axis] == sizes[letter]]
     shape = tuple([term.x.shape[axis] for axis in kept])
     return _Named(reshape(term.x, shape), "".join([term.letters[axis] for axis in kept]))
@@ -141,7 +137,7 @@ def _diagonal(term: _Named) -> _Named:
         first, second = [axis for axis, letter in enumerate(letters) if letter == repeated][:2]
         rest = [axis for axis in range(x.ndim) if axis not in (first, second)]
         size, outer = x.shape[first], tuple([x.shape[axis] for axis in rest])
-        # of n × n flattened elements, every (n + 1)-th is on the diagonal, so a slice selects the diagonal
+        # if n × n elements are flattened, every (n + 1)-th is on the diagonal
         square = reshape(transpose(x, (*rest, first, second)), (*outer, size * size))
         x = part_of(square, (..., slice(None, None, size + 1)))
         letters = "".join([letters[axis] for axis in rest]) + repeated
@@ -149,10 +145,7 @@ def _diagonal(term: _Named) -> _Named:
 
 
 def _parse(equation: str, operands: tuple[Expr, ...]) -> tuple[list[_Named], str]:
-    """Return the operands with their letters, and the result's letters.
-
-    The axes of an ellipsis are aligned at the last one.
-    """
+    """Return the operands with their letters, and the result's letters; ellipses are aligned at their last axes."""
     text = equation.replace(" ", "") if isinstance(equation, str) else ""
     inputs, arrow, result = text.partition("->")
     parts = inputs.split(",")

@@ -39,8 +39,8 @@ _FEW_ROWS = range(3, 33)
 """if the right operand is a transposed matrix and the left operand has this many rows, computing the transposed product
 is faster"""
 _MIN_CONTRACTED, _MIN_TRANSPOSED = 128, 1 << 16
-"""minimum size of the contracted axis, and minimum number of elements of such a matrix; for smaller matrices, copying
-the product takes longer than the transposed product saves"""
+"""minimum size of the contracted axis, and minimum number of elements of the transposed matrix; for smaller matrices,
+copying the product takes longer than the transposed product saves"""
 
 _MIN_INTEGER_FLOPS = 1 << 17
 """minimum flops for which converting integers to double precision saves time"""
@@ -89,8 +89,8 @@ class Matmul(Adjustable):
 
     def tiles(self, out: Array, prepared: None, a: Array, b: Array) -> list[Tile]:
         whole = tuple([slice(0, size) for size in out.shape])
-        # choose enough tiles for parallel work, and so many that a tile's result fits the cache, where fused operations
-        # read it
+        # choose enough tiles for parallel work, and tiles so small that fused operations find their results in the
+        # cache
         tile_count = max(2 * out.size * a.shape[-1] // _MIN_FLOPS, out.nbytes // TILE_BYTES)
         if tile_count < 2 or min(a.ndim, b.ndim) < 2:
             return [Tile(whole, _product(out, a, b))]
@@ -126,8 +126,8 @@ class Matmul(Adjustable):
         left, right = reshape(a, _as_left(a.shape)), reshape(b, _as_right(b.shape))
         upstream = reshape(g, _product_shape(left.shape, right.shape))
         to_left = sum_to(upstream @ swap(right), left.shape)
-        # if all matrices share one weight matrix, compute one product over all rows. Aᵀ G would compute one matrix for
-        # each batch element and sum these matrices.
+        # if all matrices share one weight matrix, compute one product over all rows, because Aᵀ G would compute one
+        # matrix per batch element and sum them
         if right.ndim == 2 and left.ndim > 2:
             rows = math.prod(left.shape[:-1])
             to_right = swap(reshape(left, (rows, left.shape[-1]))) @ reshape(upstream, (rows, upstream.shape[-1]))
@@ -150,7 +150,7 @@ class Matmul(Adjustable):
         return reshape(left @ right, (size, *single))
 
     def under(self, policies: Policies) -> Operation:
-        """Return the product with the accumulation dtype that ``policies`` set, if they set one."""
+        """Return the product with the accumulation dtype set by ``policies``, if any."""
         return accumulating(self, policies)
 
     def flops(self, result: AnyType, *types: TensorType) -> int:
@@ -186,11 +186,10 @@ def _product(out: Array, a: Array, b: Array) -> Callable[[], Any]:
 
 
 def _is_faster_transposed(a: Array, b: Array) -> bool:
-    """Return whether computing a @ b as (bᵀ @ aᵀ)ᵀ is faster, for few rows ``a`` and a transposed matrix ``b``.
+    """Return whether (bᵀ @ aᵀ)ᵀ is faster than a @ b, as for few rows ``a`` and a transposed matrix ``b``.
 
-    BLAS packs the right operand of a product. Packing is slowest if this operand must be transposed. For the weights w
-    of a linear layer, x @ w.T with shapes 16 × 512 and 512 × 512 takes 132 µs, and (w @ x.T).T takes 74 µs. In float64
-    both take equally long.
+    BLAS packs the right operand, which is slowest if it is transposed. For a linear layer's weights w, x @ w.T with
+    shapes 16 × 512 and 512 × 512 takes 132 µs, but (w @ x.T).T takes 74 µs. In float64 both take equally long.
     """
     if not isinstance(b, np.ndarray) or a.dtype != b.dtype or a.ndim != 2 or b.ndim != 2:
         return False

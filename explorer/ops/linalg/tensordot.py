@@ -1,6 +1,6 @@
 """Tensor products that sum over given axes, recorded as one matrix product.
 
-The contracted axes are moved to the end of a and to the front of b. In each operand they are then merged into one axis.
+The contracted axes are moved to the end of a and to the front of b, and merged into one axis in each operand.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _transposed(x: Expr, axes: tuple[int, ...]) -> Expr:
 
 
 def _contracted_axes(a: Expr, b: Expr, axes: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the contracted axes of a, and the contracted axes of b in the corresponding order."""
+    """Return the contracted axes of a, and the corresponding axes of b."""
     if not isinstance(axes, (tuple, list)):
         count = whole(axes, "tensordot: axes")
         if not 0 <= count <= min(a.ndim, b.ndim):

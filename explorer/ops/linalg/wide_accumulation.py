@@ -1,8 +1,7 @@
 """Reductions and products whose partial results have a wider dtype than the result.
 
-AccumulationPolicy.dtype selects the wider dtype. A wrapper is used instead of an attribute of each operation. Sums,
-means, products and matrix products therefore need no code for wider dtypes. Rewrite rules match the classes of
-operations, so they ignore wrapped operations.
+``AccumulationPolicy.dtype`` selects the wider dtype. Wrapping the operation has two advantages over an attribute: no
+operation needs code for wider dtypes, and rewrite rules, which match classes, ignore wrapped operations.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from explorer.ops.reduction.reduce import Mean, Sum
 class AccumulatedIn(Operation):
     """Operation whose partial results have a wider dtype; the final result has the operation's own dtype.
 
-    Reductions convert elements as they read them. For matrix products, the operands are converted first.
+    Reductions convert elements as they read them, whereas the operands of matrix products are converted first.
     """
 
     operation: Operation

@@ -1,6 +1,6 @@
 """Joining of tensors: stacking along a new axis and concatenation along an existing one.
 
-The batching pass uses ``GatherStack`` to collect elements of several batches into one operand. Each element is copied
+The batching pass uses ``GatherStack`` to collect elements of several batches into one operand, copying each element
 only once.
 """
 
@@ -61,10 +61,8 @@ class GatherStack(Movement):
     ``runs`` are (operand, start, stop) in the order of the result. A run contains the elements start … stop − 1 of the
     operand; start = stop means that the whole operand is one element.
 
-    A batch reads results of earlier batches. Some of its operands are elements of one result, others are single
-    tensors. With slices and a Stack, each element would need its own node and its own copy. Here consecutive elements
-    are one run, which is copied at once. The gradient scatters each run back. The batching pass records this operation
-    with ``of``, which finds the runs. Users do not record it.
+    The batching pass records this operation with ``of`` if a batch reads elements of earlier batches' results. Slices
+    and a Stack would need a node and a copy for each element, whereas a run is copied at once.
     """
 
     runs: tuple[tuple[int, int, int], ...]
@@ -106,7 +104,7 @@ class GatherStack(Movement):
         return tuple([terms[0] if len(terms) == 1 else add_n(*terms) for terms in terms_of])
 
     def batch(self, size: int, batched: tuple[bool, ...], *values: Expr) -> Expr:
-        # runs index the first axis, so the batch axis is moved to axis 1. In the result it is moved back to the front.
+        # runs index the first axis, so the batch axis is moved to axis 1, and back to the front in the result
         sliced = {at for at, start, stop in self.runs if start < stop}
         transposed = []
         for at, (value, is_batched) in enumerate(zip(values, batched, strict=True)):

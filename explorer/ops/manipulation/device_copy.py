@@ -1,7 +1,7 @@
 """Copies between devices, each recorded as a node.
 
-No operation copies its operands to another device implicitly, because a copy costs time. Users decide where copies
-happen, and plans show them. In the backward pass the gradient is copied back.
+No operation copies its operands to another device implicitly, because copies are slow. Users decide when to copy, and
+plans show the copies. In the backward pass the gradient is copied back.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class ToDevice(Operation):
 
 @public
 def to_device(x: Any, device: Device | str) -> Expr:
-    """Copy ``x`` to ``device``, a Device or the name of one; plans and graphs show the copy.
+    """Copy ``x`` to ``device``, a Device or its name; plans and graphs show the copy.
 
     >>> ex.to_device(ex.tensor([1.0]), ex.cpu).type.device.name
     'cpu'

@@ -1,10 +1,10 @@
 """Gathering at indices that are operands: rows of a table, and elements along an axis.
 
-If the indices are known when an expression is recorded, ``slicing`` is used instead. Here the values of the indices are
-known only when the kernel runs, so their range is checked then.
+The indices' values are known only when the kernel runs, so their range is checked then. If they are known during
+recording, ``slicing`` is used instead.
 
-If an index occurs several times, the gradients of all gathered parts with this index are added. Indices have no
-gradient. (ONNX: Gather, GatherElements, GatherND; PNNX: torch.gather, torch.index_select, nn.Embedding, F.embedding.)
+If an index occurs several times, the gradients of its gathered parts are added. Indices have no gradient. (ONNX:
+Gather, GatherElements, GatherND; PNNX: torch.gather, torch.index_select, nn.Embedding, F.embedding.)
 """
 
 from __future__ import annotations
@@ -28,10 +28,7 @@ __all__ = ["embedding", "take", "take_along_axis"]
 
 
 def checked_indices(indices: Array, length: int) -> Array:
-    """Return ``indices`` in 0 … length − 1; negative ones count from the end.
-
-    Raise ValueError for an index out of range.
-    """
+    """Return ``indices`` with negative ones counted from the front; raise ValueError for an index out of range."""
     if not indices.size:
         return indices
     if indices.dtype.kind == "i" and indices.dtype.isnative:
@@ -75,10 +72,7 @@ def flat_indices_bytes(indices: TensorType) -> int:
 
 
 def take_valid(table: Array, rows: Array, axis: int, out: Array | None) -> Array:
-    """Return the parts of ``table`` at the valid indices ``rows`` along ``axis``.
-
-    They are written into ``out`` unless it is None.
-    """
+    """Return ``table`` at the valid indices ``rows`` along ``axis``, written into ``out`` unless it is None."""
     if isinstance(table, np.ndarray):
         return table.take(rows, axis, out, "clip")  # the mode "raise" would buffer the result
     return np.take(table, rows, axis, out)  # GPU arrays do not support modes
@@ -177,7 +171,7 @@ def _loop(operation: Operation, size: int, batched: tuple[bool, ...], *operands:
 class TakeAlong(Movement):
     """Elements along one axis.
 
-    Each index selects an element along the axis; the positions along the other axes are the index's own.
+    Each index selects the element at this index along the axis and at its own position along the other axes.
     """
 
     takes_text, text_operands = True, slice(1)
@@ -306,7 +300,7 @@ def take(x: Any, indices: Any, axis: int | None = None) -> Expr:
 def take_along_axis(x: Any, indices: Any, axis: int) -> Expr:
     """Take elements of ``x`` along ``axis``.
 
-    Each index selects an element along the axis; the positions along the other axes are the index's own.
+    Each index selects the element at this index along the axis and at its own position along the other axes.
 
     >>> x = ex.tensor([[1.0, 2.0], [3.0, 4.0]])
     >>> ex.evaluate(ex.take_along_axis(x, np.array([[1], [0]]), 1))

@@ -53,7 +53,7 @@ class OneHotEncoding(Operation):
         return encode
 
     def _is_cached(self, labels: Array) -> bool:
-        # cached rows are NumPy arrays, but kernels on other devices read only their devices' arrays
+        # cached rows are NumPy arrays, which kernels on other devices cannot read
         return self.classes <= _MAX_CACHED_CLASSES and type(labels) is np.ndarray and np.can_cast(labels.dtype, np.intp)
 
     def batch(self, size: int, batched: tuple[bool, ...], labels: Expr) -> Expr:
@@ -64,10 +64,10 @@ class OneHotEncoding(Operation):
 
 
 class Labels(Operation):
-    """Class labels that are checked to be less than the number of classes.
+    """Class labels, checked to be less than the number of classes.
 
-    Rewrite rules that replace a one-hot encoding by a gather insert this operation before the gather, so labels out of
-    range are still rejected.
+    Rewrite rules that replace a one-hot encoding by a gather insert this operation before the gather, so that labels
+    out of range are still rejected.
     """
 
     classes: int
@@ -100,7 +100,7 @@ def _rows(classes: int, dtype: np.dtype[Any]) -> Array:
 def _unsigned(labels: Array) -> Array:
     """Return ``labels`` viewed as unsigned integers.
 
-    A negative label is then a very large number, so the maximum alone detects all labels that are out of range.
+    A negative label is then a very large number, so the maximum detects all labels out of range.
     """
     return labels.view(f"u{labels.itemsize}")
 

@@ -1,7 +1,7 @@
 """Padding: elements added before and after the elements of each axis.
 
 Padding with a constant is an operation. The other modes are composed of slices and concatenations, so they need no
-gradient of their own.
+gradient rule.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Number 
 
 
 def padded(x: Expr, pad_width: Any, mode: str = "constant", constant_values: Number = 0) -> Expr:
-    """Record ``x`` padded; return ``x`` if all widths are 0."""
+    """Pad ``x``; return it unchanged if all widths are 0."""
     widths = _widths(pad_width, x.ndim)
     if mode not in MODES:
         raise OperandError(

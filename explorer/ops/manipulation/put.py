@@ -30,7 +30,7 @@ __all__ = ["add_along_axis", "put_along_axis"]
 
 
 class PutAlong(Movement):
-    """x with elements replaced at indices along one axis. The positions along the other axes are the index's own."""
+    """x with elements replaced at indices along one axis; along the other axes, each index keeps its own position."""
 
     name = "put_along"
     axis: int
@@ -81,10 +81,9 @@ class PutAlong(Movement):
 def put_along_axis(x: Any, indices: Any, values: Any, axis: int) -> Expr:
     """Replace elements of ``x`` at ``indices`` along ``axis``.
 
-    The positions along the other axes are the index's own. Along the other axes ``indices`` may be shorter than ``x``;
-    the indices then refer to the first positions of ``x``. ``values`` is one number or has the indices' shape. Negative
-    indices count from the end. If an index occurs twice, the last value is kept. (ONNX: ScatterElements; PNNX:
-    torch.scatter.)
+    Along the other axes, each index keeps its own position; ``indices`` may be shorter than ``x`` along these axes.
+    ``values`` is one number or has the indices' shape. Negative indices count from the end. If an index occurs twice,
+    the last value is kept. (ONNX: ScatterElements; PNNX: torch.scatter.)
 
     >>> ex.evaluate(ex.put_along_axis(np.zeros((2, 3)), np.array([[1], [2]]), 5.0, 1))
     array([[0., 5., 0.],
@@ -94,7 +93,7 @@ def put_along_axis(x: Any, indices: Any, values: Any, axis: int) -> Expr:
     rows = (*indices.shape[:normalized], x.shape[normalized], *indices.shape[normalized + 1 :])
     y = PutAlong(normalized)(part_of(x, tuple(map(slice, rows))), indices, values)
     for axis in reversed(range(x.ndim)):
-        # append the positions of x that the indices do not reach, axis by axis
+        # append the elements of x beyond the indices
         if rows[axis] < x.shape[axis]:
             rest = part_of(x, (*map(slice, rows[:axis]), slice(rows[axis], None)))
             y = concatenate([y, rest], axis)
@@ -105,8 +104,8 @@ def put_along_axis(x: Any, indices: Any, values: Any, axis: int) -> Expr:
 def add_along_axis(x: Any, indices: Any, values: Any, axis: int) -> Expr:
     """Add ``values`` to elements of ``x`` at ``indices`` along ``axis``.
 
-    The positions along the other axes are the index's own. The operands are the same as in ``put_along_axis``. If an
-    index occurs twice, both values are added. (ONNX: ScatterElements with reduction add; PNNX: torch.scatter_add.)
+    The operands are the same as in ``put_along_axis``. If an index occurs twice, both values are added. (ONNX:
+    ScatterElements with reduction add; PNNX: torch.scatter_add.)
 
     >>> ex.evaluate(ex.add_along_axis(np.ones((2, 3)), np.array([[1, 1], [2, 0]]), 5.0, 1))
     array([[ 1., 11.,  1.],
@@ -123,10 +122,7 @@ _KIND_RANKS = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
 
 
 def _converted(values: Any, dtype: np.dtype[Any]) -> Any:
-    """Convert plain ``values`` to ``dtype`` if it can represent them.
-
-    Otherwise returns them as an array of their own dtype.
-    """
+    """Convert plain ``values`` to ``dtype`` if it can represent them, otherwise to an array of their own dtype."""
     array = np.asarray(values)
     rank = _KIND_RANKS.get(dtype.kind, 2)
     if _KIND_RANKS.get(array.dtype.kind, len(_KIND_RANKS)) > rank:
@@ -137,10 +133,7 @@ def _converted(values: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def _checked(name: str, x: Any, indices: Any, values: Any, axis: int) -> tuple[Expr, Expr, Expr, int]:
-    """Return x, indices, values with the indices' shape, and the axis.
-
-    Raises OperandError if their shapes do not match.
-    """
+    """Return x, indices, values with the indices' shape, and the axis; raise OperandError if shapes do not match."""
     x, indices = as_operands((x, np.asarray(indices) if type(indices) is int else indices))
     normalized = normalize_axis(axis, x.ndim, name)
     fits = indices.ndim == x.ndim and all(

@@ -1,6 +1,4 @@
-"""Reordering and repetition of elements, composed of operations that move elements.
-
-These functions are recorded as slices, reshapes and concatenations, so they need no kernel or gradient.
+"""Reordering and repetition of elements, recorded as slices, reshapes and concatenations.
 
 (ONNX: Tile, Trilu, DepthToSpace, SpaceToDepth; PNNX: torch.flip, torch.roll, nn.PixelShuffle and similar.)
 """
@@ -104,7 +102,7 @@ def tile(x: Any, reps: int | tuple[int, ...]) -> Expr:
     counts = [1] * (rank - len(counts)) + counts
     sizes = [1] * (rank - x.ndim) + list(x.shape)
     paired = list(zip(counts, sizes, strict=True))
-    # insert an axis of size 1 before each axis, broadcast it and merge both axes, which repeats the whole tensor
+    # repeat the whole tensor: insert an axis of size 1 before each axis, broadcast it and merge both axes
     wide = broadcast_to(reshape(x, tuple([n for _, size in paired for n in (1, size)])), _merged(paired))
     return reshape(wide, tuple([count * size for count, size in paired]))
 
@@ -124,7 +122,7 @@ def repeat(x: Any, repeats: int, axis: int | None = None) -> Expr:
     if count == 1:
         return movement.broadcast_to(x, x.shape)
     front, size, back = x.shape[:position], x.shape[position], x.shape[position + 1 :]
-    # insert an axis of size 1 after the axis, broadcast it and merge both axes, which repeats each element
+    # repeat each element: insert an axis of size 1 after the axis, broadcast it and merge both axes
     wide = broadcast_to(reshape(x, (*front, size, 1, *back)), (*front, size, count, *back))
     return reshape(wide, (*front, size * count, *back))
 
@@ -178,8 +176,7 @@ def _triangle(x: Any, k: int, operation: str, lower: bool) -> Expr:
         )
     offset = whole(k, f"{operation}: the diagonal")
     rows, columns = x.shape[-2:] if x.ndim > 1 else x.shape * 2
-    # beyond these limits the triangle is empty or full; without them k could overflow NumPy's tri, which uses platform
-    # integers
+    # beyond these limits the triangle is empty or full, and k could overflow the platform integers of NumPy's tri
     offset = min(max(offset, -rows), columns + 1)
     claim_constant(f"{operation} of {x.type}", rows * columns, 1)
     inside = np.tri(rows, columns, offset, bool) if lower else ~np.tri(rows, columns, offset - 1, bool)
@@ -221,10 +218,10 @@ def moveaxis(x: Any, source: int | tuple[int, ...], destination: int | tuple[int
 
 @public
 def pixel_shuffle(x: Any, factor: int) -> Expr:
-    """Rearrange channels into squares of r × r pixels, where r is ``factor``:
+    """Rearrange channels into squares of pixels: (N, C·r², H, W) → (N, C, H·r, W·r), where r is ``factor``.
 
-    (N, C·r², H, W) → (N, C, H·r, W·r). The elements of channel c · r² + i · r + j become the pixels (i, j) of the
-    squares in channel c. (ONNX: DepthToSpace in mode CRD; PNNX: nn.PixelShuffle.)
+    The elements of channel c · r² + i · r + j become the pixels (i, j) of the squares in channel c. (ONNX: DepthToSpace
+    in mode CRD; PNNX: nn.PixelShuffle.)
 
     >>> ex.evaluate(ex.pixel_shuffle(ex.tensor(np.arange(4.0).reshape(1, 4, 1, 1)), 2))
     array([[[[0., 1.],

@@ -1,8 +1,7 @@
 """Reshaping, transposition, broadcasting and dtype conversion.
 
 Reshape, Transpose and BroadcastTo return views, so their kernels allocate nothing. The exception is a reshape that
-strides cannot express. For such a reshape, the plan allocates memory into which the elements are copied
-(plan/memory/copied_reshapes.py).
+strides cannot express, for which the plan allocates memory and copies the elements (plan/memory/copied_reshapes.py).
 
 (ONNX: Reshape, Flatten, Squeeze, Unsqueeze, Transpose, Expand, Cast; PNNX: torch.reshape, Tensor.view, torch.permute,
 Tensor.expand and similar.)
@@ -71,7 +70,7 @@ class Reshape(Movement):
             raise self.refuse(
                 (x,),
                 f"the new shape {self.shape} must have {x.size} elements like the old one, not {math.prod(self.shape)}",
-                "give sizes whose product is that, or -1 for one of them",
+                "give sizes with this product, or -1 for one of them",
             )
         return x.with_shape(self.shape)
 

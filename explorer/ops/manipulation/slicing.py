@@ -1,12 +1,12 @@
 """Basic indexing: slices of tensors, and the adjoint operation, which writes a slice into zeros.
 
-When ``x[index]`` is recorded, the index is converted to canonical spans. Equal parts are therefore equal operations,
-however the index was written. Index arrays are handled by ``gather``.
+``x[index]`` is recorded with canonical spans, so that equal parts are equal operations however the index was written.
+Index arrays are handled by ``gather``.
 
 A canonical span is either an int, which removes the axis, or (start, stop, step) as returned by ``slice.indices``.
-``Slice`` reads a part, and ``SliceScatter`` writes a part into zeros. Each is the other's gradient. ``Index0`` is the
-frequent case of one index along the first axis; batching rules look for it. (ONNX: Slice, Gather with a constant; PNNX:
-Tensor.slice, Tensor.select.)
+``Slice`` reads a part, and ``SliceScatter``, its adjoint, writes a part into zeros. ``Index0`` is the frequent case of
+one index along the first axis; batching rules look for it. (ONNX: Slice, Gather with a constant; PNNX: Tensor.slice,
+Tensor.select.)
 """
 
 from __future__ import annotations
@@ -206,7 +206,6 @@ def _at_index_arrays(x: Expr, entries: tuple[Any, ...]) -> Expr:
     index_arrays = [_index_array(entries[position], x, position) for position in indexed]
     front = indexed[0]
     sizes = tuple([x.shape[position] for position in indexed])
-    # as in NumPy, if other axes are between the indexed axes, the new axes come first
     if indexed[-1] - front >= len(indexed):
         front, rest = 0, [axis for axis in range(x.ndim) if axis not in indexed]
         x = function("transpose")(x, (*indexed, *rest))

@@ -1,7 +1,7 @@
 """``ex.fold_trees``: computes one value for each tree, from the leaves to the root, one level of nodes at a time.
 
 It is meant for recursive networks over parse trees (Socher et al. 2011). Calling a function at each node would record
-one call for each node. Here all nodes of a level are one mapped call; TensorFlow Fold batches by levels too.
+one call per node, whereas here all nodes of a level are one mapped call, as in TensorFlow Fold.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ __all__ = ["fold_trees"]
 def fold_trees(node: Callable[..., Any], trees: Sequence[Any], leaf: Callable[..., Any] | None = None) -> Any:
     """Record the values of ``trees``, which are nested tuples or lists.
 
-    A node's value is ``node(*values of its children)``. A leaf is an array, expression or number. Its value is
-    ``leaf(it)``, or the leaf itself if ``leaf`` is None. All values must have the same shape and dtype, or be
-    containers with the same structure, such as the state and the memory of a TreeLSTM. All leaves are one mapped call
-    (see ``map``), and so are all nodes of each level, counted from the leaves. Returns a sequence of the trees' values
-    in order. Raises OperandError if the shapes of leaves or results differ.
+    A node's value is ``node(*values of its children)``. A leaf is an array, expression or number x, and its value is
+    ``leaf(x)``, or x if ``leaf`` is None. All values must have the same shape and dtype, or be containers with the same
+    structure, such as the state and the memory of a TreeLSTM. All leaves are one mapped call (see ``map``), and so are
+    all nodes of equal height. Return a sequence of the trees' values in order. Raises OperandError if the shapes of
+    leaves or results differ.
 
     >>> table = ex.tensor([[1.0, 2.0], [10.0, 20.0], [100.0, 200.0]])
     >>> trees = [((0, 1), 2), (1, 1), 2]
@@ -131,7 +131,6 @@ def _rows(value: Expr, rows: Rows) -> Expr:
 
 
 def _part(value: Expr, start: int, stop: int | None) -> Expr:
-    """Return the rows ``start`` … ``stop`` − 1 of ``value``."""
     stop = value.shape[0] if stop is None else stop
     if (start, stop) == (0, value.shape[0]):
         return value
@@ -150,7 +149,7 @@ Rows: TypeAlias = Array
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Nodes of equal height that have equal numbers of children."""
+    """Nodes with the same height and number of children."""
 
     count: int
     """number of nodes"""
@@ -252,9 +251,9 @@ def _nodes(trees: Sequence[Any]) -> tuple[Rows, list[Any], Rows]:
 
 
 def _groups(parent: Rows, arity: Rows, leaves: Rows) -> Iterator[Rows]:
-    """Yield groups of nodes that have the same height and number of children; the lowest height comes first."""
+    """Yield groups of nodes with the same height and number of children, in order of height."""
     unfinished = arity.copy()
-    """for each node, the number of children that were not reached yet"""
+    """for each node, the number of children not visited yet"""
     reached = leaves
     while True:
         parents = parent[reached]

@@ -1,8 +1,7 @@
 """``ex.map``: maps a function over many samples, recorded as one node for each shape of samples.
 
-Calling a function in a loop would record one call for each sample. Planning would then have to find the calls and stack
-their operands (plan/batching). Here the samples are stacked while recording, so the cost of recording and planning does
-not depend on the number of samples.
+Calling a function in a loop would record one call per sample, which the plan would have to batch (plan/batching). Here
+the samples are stacked during recording, so the cost of recording and planning does not depend on their number.
 """
 
 from __future__ import annotations
@@ -37,12 +36,11 @@ __all__ = ["map"]
 def map(function: Callable[..., Any], *samples: Any) -> Any:
     """Map ``function`` over many samples, recorded as one node that computes all samples at once.
 
-    There are two forms of samples. If they are the rows of an array or expression (n, …), each output of the function
-    is stacked to (n, …) too. Otherwise they are a sequence of arrays, expressions, numbers, lists of numbers, or nested
-    tuples, lists and dicts of these. The result is then a sequence of expressions in the same order, which ``evaluate``
-    returns as a list, and one node is recorded for each shape of samples. If several ``samples`` are given, they must
-    have equal lengths, and the function receives one argument from each. Values captured by the function are shared by
-    all samples, and their gradients are summed.
+    If the samples are the rows of an array or expression (n, …), each output of the function is stacked to (n, …) too.
+    Otherwise they are a sequence of arrays, expressions, numbers, lists of numbers, or nested tuples, lists and dicts
+    of these; the result is a sequence of expressions, which ``evaluate`` returns as a list, and one node is recorded
+    for each shape of samples. If several ``samples`` are given, they must have equal lengths, and the function receives
+    one argument from each. All samples share the values that the function captures, whose gradients are summed.
 
     An ``ex.function`` is traced once for each shape, any other function at each ``map``. Raises OperandError if the
     samples are invalid or have different lengths.
@@ -294,10 +292,7 @@ def column(value: Any, function: str) -> Column:
 
 
 def groups(columns: list[Column]) -> list[Group]:
-    """Divide samples into groups of equal shape, structure and dtype.
-
-    Groups are in the order of their first samples.
-    """
+    """Divide samples into groups of equal shape, structure and dtype, in the order of their first samples."""
     listed = [each for each in columns if each.stacked is None]
     all_indices = range(columns[0].length)
     if all(each.is_uniform or len(set(each.keys)) == 1 for each in listed):
@@ -309,15 +304,12 @@ def groups(columns: list[Column]) -> list[Group]:
 
 
 def _as_array(sample: list[Any]) -> Any:
-    """Convert ``sample`` to an array if it is a nested list of numbers, as ex.tensor does.
-
-    Otherwise return it unchanged.
-    """
+    """Convert ``sample`` to an array if it is a nested list of numbers; otherwise return it unchanged."""
     return np.array(sample) if {type(leaf) for leaf in flatten(sample)[0]} <= {*WEAK} else sample
 
 
 def _key(sample: Any, function: str) -> Any:
-    """Return the structure and the leaf types of ``sample``, which determine the group of the sample."""
+    """Return the structure and the leaf types of ``sample``, which determine its group."""
     leaves, structure = flatten(sample)
     types = tuple([_leaf_key(leaf, function) for leaf in leaves])
     return structure, types if structure is not None else types[0]
@@ -339,10 +331,7 @@ def _leaf_key(leaf: Any, function: str) -> Any:
 
 
 def _stack(leaves: Any) -> Expr:
-    """Return ``leaves``, samples of equal type, as the rows of one expression.
-
-    Arrays are copied together into one tensor.
-    """
+    """Stack ``leaves``, which have equal types, as the rows of one expression; copy arrays together into one tensor."""
     arrays: Any = leaves
     types = {type(leaf) for leaf in leaves}
     if len(types) == 1 and types <= {*WEAK}:

@@ -10,10 +10,9 @@ from explorer.ops.creation.constants import full
 def products_of_others(x: Expr) -> Expr:
     """Record, for each element along the last axis, the product of the other elements.
 
-    The quotient of the whole product and x would be NaN for x = 0. Instead, a tree of products is used. First, from the
-    leaves to the root, the two halves of each level are multiplied. Then, from the root to the leaves, the result for
-    one half is the parent's result times the product of the other half. This needs 3 · n multiplications and O(log n)
-    nodes.
+    Dividing the whole product by x would give NaN for x = 0, so a tree of products is used. From the leaves to the
+    root, the two halves of each level are multiplied. From the root to the leaves, the result for one half is the
+    parent's result times the other half. This needs 3 · n multiplications and O(log n) nodes.
     """
     levels = [x]
     while levels[-1].shape[-1] > 1:

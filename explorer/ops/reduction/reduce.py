@@ -1,8 +1,7 @@
 """Reductions: sums, means and extrema over axes.
 
-Each reduction declares the ufunc that combines partial results. The plan can therefore run its kernel block by block,
-and fuse elementwise operands into it. The functions have NumPy's names, so they intentionally shadow Python's ``sum``,
-``max`` and others.
+Each reduction declares the ufunc that combines partial results, so the plan can run its kernel block by block and fuse
+elementwise operands into it. The functions have NumPy's names and therefore shadow built-in functions such as ``sum``.
 """
 
 from __future__ import annotations
@@ -51,10 +50,7 @@ def reduce_array(
     keepdims: bool = False,
     initial: Any = None,
 ) -> Array:
-    """Combine the elements of ``x`` along ``axes`` with ``ufunc``, on any device.
-
-    Start from ``initial`` unless it is None.
-    """
+    """Combine the elements of ``x`` along ``axes`` with ``ufunc``, starting from ``initial`` unless it is None."""
     result: Array
     options: dict[str, Any] = {"axis": axes, "keepdims": keepdims}
     method = _METHODS.get(ufunc)
@@ -150,14 +146,14 @@ class Reduction(Operation, abstract=True):
 
 @functools.cache
 def sum_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the dtype of a sum of ``dtype``; as in NumPy, small integers are summed in the platform's integer."""
-    # NumPy computes it, so that it cannot differ from NumPy's rules
+    """Return the dtype of a sum of ``dtype``; as in NumPy, narrow integers give the platform's default integer."""
+    # ask NumPy, so that the dtype cannot differ from NumPy's rules
     dtype_of_sum: np.dtype[Any] = np.sum(np.empty(0, dtype)).dtype
     return dtype_of_sum
 
 
 class Sum(Adjustable, Reduction):
-    """Sum over axes; as in NumPy, small integers are summed in the platform's integer.
+    """Sum over axes; as in NumPy, narrow integers are summed in the platform's default integer.
 
     A sum over no axes returns the operand, where −0.0 stays −0.0; any other sum starts from 0.0, as in NumPy.
     AccumulationPolicy selects another combining operation or a wider dtype.
@@ -229,7 +225,7 @@ class Mean(Adjustable, Reduction):
         return np.divide(joined, count, out=out, casting="unsafe")
 
     def under(self, policies: Policies) -> Operation:
-        """Return the mean with the accumulation dtype that ``policies`` set, if they set one."""
+        """Return the mean with the accumulation dtype set by ``policies``, if any."""
         return accumulating(self, policies)
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
@@ -240,7 +236,7 @@ class Mean(Adjustable, Reduction):
 
 
 class Prod(Adjustable, Reduction):
-    """Product over axes; its dtype is the dtype of a sum. Gradients are correct even if elements are 0."""
+    """Product over axes, with the dtype of a sum. Gradients are correct even if elements are 0."""
 
     ufunc = np.multiply
     accumulates = True
@@ -251,7 +247,7 @@ class Prod(Adjustable, Reduction):
         return sum_dtype(dtype)
 
     def under(self, policies: Policies) -> Operation:
-        """Return the product with the accumulation dtype that ``policies`` set, if they set one."""
+        """Return the product with the accumulation dtype set by ``policies``, if any."""
         return accumulating(self, policies)
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
@@ -265,7 +261,7 @@ class Prod(Adjustable, Reduction):
 @rounded_once
 def _times_other_elements(g: Expr, x: Expr, axes: tuple[int, ...]) -> Expr:
     """Record ``g`` times the product of the other elements of ``x`` along ``axes``."""
-    # merge the reduced axes into one last axis for the product tree
+    # the product tree needs the reduced axes as one last axis
     kept = tuple([axis for axis in range(x.ndim) if axis not in axes])
     order = kept + axes
     last = function("transpose")(x, order)
@@ -298,7 +294,7 @@ class AnyOf(TruthReduction):
 
 
 class Extreme(Reduction, abstract=True):
-    """Base class of maximum and minimum; elements that are equal to the extremum share the gradient."""
+    """Base class of maximum and minimum; elements equal to the extremum share the gradient."""
 
     idempotent = True
 
@@ -308,7 +304,7 @@ class Extreme(Reduction, abstract=True):
         return super().infer(x)
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
-        # if the extremum is NaN, no element equals it, so the division by 0 elements makes the gradient NaN
+        # if the extremum is NaN, no element equals it, so dividing by 0 makes the gradient NaN
         chosen = cast(x == self.spread(y, x), accumulator_dtype(x.dtype))
         share = _divided(g, reshape(Sum(self.axes, True)(chosen), g.shape))
         return (cast(chosen, x.dtype) * self.spread(cast(share, x.dtype), x),)
@@ -328,7 +324,7 @@ class Min(Extreme):
 
 @rounded_once
 def _divided(g: Expr, count: Any) -> Expr:
-    """Return ``g`` divided by ``count``, a number of elements that may exceed float16."""
+    """Divide ``g`` by ``count``, a number of elements that may exceed float16."""
     divided: Expr = g / count
     return divided
 
@@ -370,8 +366,7 @@ def sum(
 ) -> Expr:
     """Sum over axes, or over all axes if ``axis`` is None; if it is (), return ``x`` itself.
 
-    ``keepdims`` keeps the reduced axes with size 1. AccumulationPolicy can select a product or a wider dtype. Example:
-    ``ex.sum(x, axis=1)`` of (n, m) is (n,).
+    ``keepdims`` keeps the reduced axes with size 1. AccumulationPolicy can select a product or a wider dtype.
 
     >>> x = ex.tensor([[1.0, 2.0], [3.0, 4.0]])
     >>> ex.evaluate(ex.sum(x, axis=0)), ex.sum(x, axis=0, keepdims=True).shape

@@ -33,10 +33,7 @@ _EXAMPLES = (Example(real(2, 3, 4), axis=1), Example(real(5), axis=0))
 
 
 class ArgExtreme(Operation, abstract=True):
-    """Base class of operations that return the position of the first extremum along an axis.
-
-    NaN counts as the extremum.
-    """
+    """Base class of operations that return the position of the first extremum along an axis; NaN is the extremum."""
 
     axis: int
     keepdims: bool = False
@@ -85,8 +82,7 @@ class ArgMin(ArgExtreme):
 
 
 _PARTITION_RATIO = 8
-"""if the axis is at least this many times as long as the count, the first elements are found without sorting the
-others"""
+"""minimum ratio of axis length to count for which only the first ``count`` elements are sorted"""
 
 
 class ArgSort(Operation):
@@ -142,10 +138,9 @@ class ArgSort(Operation):
 
 
 def _first_positions(x: Array, count: int, descending: bool) -> Array | None:
-    """Return the positions of the elements that are the first ``count`` after sorting.
+    """Return the positions of each row's first ``count`` elements after sorting, or None if a row contains NaN.
 
-    Returns None if a row contains NaN. Each row is partitioned at the ``count``-th element. Among elements that are
-    equal to this element, the first ones are selected.
+    Each row is partitioned at the ``count``-th element. Among elements equal to it, the first ones are selected.
     """
     # The maximum of a row with NaN is NaN.
     if x.dtype.kind not in "iub" and np.isnan(np.maximum.reduce(x, axis=-1)).any():
@@ -189,7 +184,7 @@ class CumulativeSum(Movement):
         return np.cumsum(x, self.axis, dtype=out.dtype, out=out)
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
-        # an element is part of its own sum and all later sums, so its gradient is the sum of their gradients
+        # each element is part of its own and all later sums, so its gradient is the sum of their gradients
         return (flip(self(flip(g, self.axis)), self.axis),)
 
     def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
@@ -279,7 +274,7 @@ def cumsum(x: Any, axis: int | None = None, *, exclusive: bool = False, reverse:
     """Compute the cumulative sum along ``axis``; if the axis is None, ``x`` is flattened first.
 
     If ``exclusive`` is true, an element is not included in its own sum. If ``reverse`` is true, the sum starts at the
-    end. Small integers are summed in the platform's integer.
+    end. Narrow integers are summed in the platform's default integer.
 
     >>> ex.evaluate(ex.cumsum(np.array([1.0, 2.0, 3.0]), exclusive=True))
     array([0., 1., 3.])

@@ -41,7 +41,7 @@ def var(
     if not ddof:
         return mean(squares, axes, keepdims)
     count = math.prod([x.shape[single_axis] for single_axis in axes])
-    # the divisor is not negative; if no degrees of freedom are left, it is 0, so the result is ∞ or NaN as in NumPy
+    # if no degrees of freedom are left, the divisor is 0, so the result is ∞ or NaN as in NumPy
     return sum(squares, axes, keepdims) / float(builtins.max(count - ddof, 0))
 
 
@@ -64,16 +64,15 @@ def std(
 def centre(x: Expr, axes: tuple[int, ...], keepdims: bool = False) -> Expr:
     """Record the mean from which deviations are computed.
 
-    Float32 is accumulated in float64 if the last axis is not reduced. In that case NumPy adds rows one by one. In
-    float32, for 20,000 rows of values around 1e5, the mean would be wrong by 15 and the variance by 221. If the last
-    axis is reduced, NumPy uses pairwise summation.
+    If the last axis is reduced, NumPy uses pairwise summation. Otherwise it adds rows one by one, so float32 is
+    accumulated in float64: in float32, the mean of 20,000 rows of values around 1e5 would be wrong by 15, and the
+    variance by 221.
     """
     is_sequential = x.dtype == np.float32 and x.ndim - 1 not in axes and axes
     return mean(x, axes, keepdims, policies=[PAccumulateIn(np.float64)] if is_sequential else ())
 
 
 def _squares(x: Expr) -> Expr:
-    """Record |x|²."""
     return square(absolute(x) if x.dtype.kind == "c" else x)
 
 
@@ -88,8 +87,8 @@ def _power(x: Expr, exponent: float) -> Expr:
 
 
 def _guarded(x: Expr, function: Callable[[Expr], Expr]) -> Expr:
-    # replace 0 with 1 before calling the function, because ``where`` computes both operands. Without this, the gradient
-    # of the unused operand would be 0 · ∞ = NaN.
+    # Replace 0 with 1 before calling the function. Otherwise, because ``where`` computes both operands, the gradient of
+    # the unused one would be 0 · ∞ = NaN.
     is_zero = x == 0
     return where(is_zero, 0, function(where(is_zero, 1, x)))
 
