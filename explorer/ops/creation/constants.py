@@ -1,5 +1,4 @@
-"""Structured tensors: constants, zeros, one-hot vectors and short lists, described by attributes instead of stored
-elements.
+"""Structured tensors: constants, zeros, one-hot vectors and short lists, described by attributes.
 
 Rewrite rules read the attributes, so they can remove an addition of zeros or a multiplication by one without reading
 elements. Kernels return broadcast views, so a large constant allocates no memory.

@@ -107,8 +107,9 @@ class Division(Ufunc, abstract=True):
         return functools.partial(self.ufunc, *operands, out=out)
 
     def _finish(self, out: Any, a: Array, b: Array, rest: Array, is_other: Array) -> None:
-        """Write the result into ``out``; ``rest`` is fmod's remainder, and ``is_other`` is True where its sign differs
-        from b's.
+        """Write the result into ``out``.
+
+        ``rest`` is fmod's remainder, and ``is_other`` is True where its sign differs from b's.
         """
         raise NotImplementedError
 

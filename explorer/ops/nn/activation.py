@@ -1,10 +1,10 @@
 """Activation functions except relu, sigmoid and tanh.
 
-Frequently used activations are operations, which have their own kernels. The others are compositions. The plan fuses
-them into one kernel, and they need no gradient rule.
+Frequently used activations are operations with their own kernels. The others are compositions, which the plan fuses
+into one kernel and which need no gradient rule.
 
-At a kink (relu at 0, clip at its limits, the hard sigmoid at ±3) the gradient is a one-sided derivative. The
-comparisons ``<`` and ``≤`` below determine its side. All activations propagate NaN.
+At a kink (relu at 0, clip at its limits, the hard sigmoid at ±3) the gradient is a one-sided derivative; whether the
+code compares with ``<`` or ``≤`` determines its side. All activations propagate NaN.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Clip(Elementwise):
             )
 
     def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
-        if is_floating(dtypes[0]) and dtypes[0].kind != "f":  # limits do not widen bfloat16, so its dtype is kept
+        if is_floating(dtypes[0]) and dtypes[0].kind != "f":  # keep bfloat16, which limits do not widen
             return dtypes[0]
         return np.result_type(*dtypes, *[limit for limit in (self.low, self.high) if limit is not None])
 
@@ -168,8 +168,8 @@ class LeakyRelu(Elementwise):
 
     def kernel(self, out: Array, x: Array) -> Array:
         scaled: Array = np.multiply(x, out.dtype.type(self.slope), dtype=out.dtype)
-        # np.maximum is vectorized. Its result would be wrong for the slope 0, because 0 · ∞ is NaN, and for slopes
-        # above 1 or below 0.
+        # np.maximum is vectorized, but would be wrong for the slope 0, because 0 · ∞ is NaN, and for slopes above 1 or
+        # below 0
         if 0 < self.slope <= 1:
             np.maximum(x, scaled, out=out)
         else:
@@ -193,7 +193,7 @@ class Gelu(Elementwise):
 
     def kernel(self, out: Array, x: Array) -> Array:
         if self.approximate:
-            # x · x instead of x**3, because NumPy's power takes forty times as long
+            # not x**3, because NumPy's power takes forty times as long
             inner = np.multiply(x, x, dtype=out.dtype) * (0.044715 * _SLOPE)
             inner = np.tanh((inner + _SLOPE) * x)
         else:
@@ -210,8 +210,8 @@ class Gelu(Elementwise):
 
 
 _SLOPE = math.sqrt(2 / math.pi)
-"""derivative at 0 of erf(x / √2), used in the tanh approximation; the approximation's second constant, 0.044715, is
-from Hendrycks and Gimpel, Gaussian Error Linear Units, 2016"""
+"""derivative of erf(x / √2) at 0, for the tanh approximation, whose other constant, 0.044715, is from Hendrycks and
+Gimpel, Gaussian Error Linear Units, 2016"""
 
 silu, hardsigmoid, hardswish = Silu(), Hardsigmoid(), Hardswish()
 
@@ -227,12 +227,12 @@ def clip(x: Any, low: Any = None, high: Any = None) -> Expr:
     >>> ex.evaluate(ex.clip(np.array([-2.0, 0.5, np.nan]), 0, 1))
     array([0. , 0.5, nan])
     """
-    # limits that are numbers are attributes of one Clip operation; limits that are tensors need one selection each
+    # numeric limits are attributes of one Clip operation; limits that are tensors need one selection each
     numbers = [limit is None or type(limit) in WEAK or isinstance(limit, np.number) for limit in (low, high)]
     if all(numbers):
         return Clip(low, high)(*as_operands((x,)))
     y: Expr = x
-    # at a limit, x is selected, so the gradient of x there is g; maximum and minimum propagate NaN
+    # at a limit, x is selected, so its gradient is g; maximum and minimum propagate NaN
     if low is not None:
         y = where(y >= low, y, maximum(y, low))
     return y if high is None else where(y <= high, y, minimum(y, high))
@@ -250,7 +250,7 @@ def relu6(x: Any) -> Expr:
 
 @public
 def leaky_relu(x: Any, slope: float = 0.01) -> Expr:
-    """Return x if it is positive, else slope · x, for each element; shape as ``x``. The gradient at 0 is slope · g.
+    """Compute x if it is positive, else slope · x, for each element. The gradient at 0 is slope · g.
 
     >>> ex.evaluate(ex.leaky_relu(np.array([-1.0, 0.0, 2.0])))
     array([-0.01,  0.  ,  2.  ])
@@ -260,9 +260,7 @@ def leaky_relu(x: Any, slope: float = 0.01) -> Expr:
 
 @public
 def gelu(x: Any, approximate: bool = False) -> Expr:
-    """Compute x · Φ(x), where Φ is the standard normal distribution function or its tanh approximation.
-
-    The result has the shape of ``x``.
+    """Compute x · Φ(x) elementwise, where Φ is the standard normal distribution function or its tanh approximation.
 
     >>> ex.evaluate(ex.gelu(np.array([-1.0, 0.0, 1.0]))).round(3)
     array([-0.159,  0.   ,  0.841])
@@ -277,19 +275,19 @@ Networks, 2017)"""
 
 @public
 def elu(x: Any, alpha: float = 1.0) -> Expr:
-    """Compute x if it is positive, else α · (eˣ − 1); shape as ``x``. The gradient at 0 is α · g.
+    """Compute x if it is positive, else α · (eˣ − 1), for each element. The gradient at 0 is α · g.
 
     >>> ex.evaluate(ex.elu(np.array([-1.0, 0.0, 2.0]))).round(3)
     array([-0.632,  0.   ,  2.   ])
     """
     (x,) = as_operands((x,))
-    below = expm1(clip(x, None, 0))  # without clip, the exponential could overflow for x > 0, where it is not used
+    below = expm1(clip(x, None, 0))  # without clip, the exponential could overflow for x > 0
     return where(x > 0, x, below if alpha == 1 else below * alpha)
 
 
 @public
 def selu(x: Any, alpha: float = _SELU_ALPHA, scale: float = _SELU_SCALE) -> Expr:
-    """Compute scale · x if x is positive, else scale · α · (eˣ − 1); shape as ``x``.
+    """Compute scale · x if x is positive, else scale · α · (eˣ − 1), for each element.
 
     >>> ex.evaluate(ex.selu(np.array([-1.0, 0.0, 1.0]))).round(3)
     array([-1.111,  0.   ,  1.051])
@@ -299,7 +297,7 @@ def selu(x: Any, alpha: float = _SELU_ALPHA, scale: float = _SELU_SCALE) -> Expr
 
 @public
 def celu(x: Any, alpha: float = 1.0) -> Expr:
-    """Compute x if it is positive, else α · (e^(x/α) − 1); shape as ``x``. The gradient at 0 is g.
+    """Compute x if it is positive, else α · (e^(x/α) − 1), for each element. The gradient at 0 is g.
 
     >>> ex.evaluate(ex.celu(np.array([-1.0, 0.0, 2.0]))).round(3)
     array([-0.632,  0.   ,  2.   ])
@@ -310,7 +308,7 @@ def celu(x: Any, alpha: float = 1.0) -> Expr:
 
 @public
 def mish(x: Any) -> Expr:
-    """Compute x · tanh(log(1 + eˣ)); shape as ``x``.
+    """Compute x · tanh(log(1 + eˣ)) elementwise.
 
     >>> ex.evaluate(ex.mish(np.array([-1.0, 0.0, 1.0]))).round(3)
     array([-0.303,  0.   ,  0.865])
@@ -322,7 +320,7 @@ def mish(x: Any) -> Expr:
 
 @public
 def softsign(x: Any) -> Expr:
-    """Compute x / (1 + |x|); shape as ``x``.
+    """Compute x / (1 + |x|) elementwise.
 
     >>> ex.evaluate(ex.softsign(np.array([-1.0, 0.0, 3.0])))
     array([-0.5 ,  0.  ,  0.75])
@@ -334,7 +332,7 @@ def softsign(x: Any) -> Expr:
 
 @public
 def log_sigmoid(x: Any) -> Expr:
-    """Compute log σ(x) without overflow; shape as ``x``.
+    """Compute log σ(x) elementwise, without overflow.
 
     >>> ex.evaluate(ex.log_sigmoid(np.array([-1000.0, 0.0]))).round(3)
     array([-1.00e+03, -6.93e-01])
@@ -365,9 +363,9 @@ def prelu(x: Any, slope: Any) -> Expr:
 
 @public
 def glu(x: Any, axis: int = -1) -> Expr:
-    """Multiply the first half of ``x`` along ``axis`` by the sigmoid of the second half:
+    """Multiply the first half of ``x`` along ``axis`` by the sigmoid of the second half: (…, 2n, …) → (…, n, …).
 
-    (…, 2n, …) → (…, n, …). Raises OperandError if the axis has an odd length. (PNNX: nn.GLU, F.glu.)
+    Raises OperandError if the axis has an odd length. (PNNX: nn.GLU, F.glu.)
 
     >>> ex.evaluate(ex.glu(np.array([2.0, 0.0])))
     array([1.])

@@ -33,10 +33,7 @@ __all__ = ["adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool"]
 
 
 class AdaptiveAvgPool2d(Operation):
-    """Means of windows that cover the image evenly; ``output`` is their number along each axis.
-
-    For h windows along an axis of length H, window i covers ⌊i·H/h⌋ … ⌈(i+1)·H/h⌉ − 1.
-    """
+    """Means of windows that cover each image evenly; ``output`` is the number of windows along each axis."""
 
     output: Lengths
     linear: ClassVar[bool] = True
@@ -59,7 +56,7 @@ class AdaptiveAvgPool2d(Operation):
         n, channels, height, width = x.shape
         # pool axis by axis, because the mean of a rectangle is the mean of its column means
         rows = np.empty((n, channels, self.output[0], width), out.dtype, like=out)
-        if height % self.output[0] == 0:  # for disjoint windows of equal length, one product is enough
+        if height % self.output[0] == 0:  # disjoint windows of equal length need only one product
             step = height // self.output[0]
             pixels = x.reshape(n, channels, self.output[0], step, width).astype(out.dtype, copy=False)
             np.matmul(_weights(slice(0, step), out), pixels, out=rows)
@@ -140,14 +137,14 @@ def _windows(length: int, count: int) -> Iterator[tuple[int, slice]]:
 
 
 def _weights(window: slice, like: Array) -> Array:
-    """Return the weight of each pixel in the mean of ``window``, with the dtype and device of ``like``."""
+    """Return each pixel's weight in the mean of ``window``, with the dtype and device of ``like``."""
     weights: Array = np.empty(window.stop - window.start, like.dtype, like=like)
     weights.fill(1 / weights.size)
     return weights
 
 
 def _apply_merged(operation: Operation, size: int, x: Expr) -> Expr:
-    """Apply ``operation`` to ``x``, which contains ``size`` batches of images; the batches are merged into one."""
+    """Apply ``operation`` to ``size`` batches of images ``x``, merged into one batch."""
     result = operation(reshape(x, (size * x.shape[1], *x.shape[2:])))
     return reshape(result, (size, x.shape[1], *result.shape[1:]))
 
@@ -171,11 +168,10 @@ def adaptive_avg_pool2d(x: Any, output: int | Lengths) -> Expr:
 @composition
 @rounded_once
 def adaptive_avg_pool3d(x: Any, output: int | Lengths, *, policies: Items = ()) -> Expr:
-    """Average the elements of windows that cover each volume evenly:
+    """Average the elements of windows that cover each volume evenly: (N, C, D, H, W) → (N, C, *output).
 
-    (N, C, D, H, W) → (N, C, *output). ``output`` is the number of windows along each axis. The function records slices,
-    means and concatenations, axis by axis. Integers become floating. (PNNX: nn.AdaptiveAvgPool3d,
-    F.adaptive_avg_pool3d.)
+    ``output`` is the number of windows along each axis. Slices, means and concatenations are recorded axis by axis.
+    Integers become floating. (PNNX: nn.AdaptiveAvgPool3d, F.adaptive_avg_pool3d.)
 
     >>> ex.adaptive_avg_pool3d(np.ones((1, 2, 4, 6, 8)), (3, 1, 5)).shape
     (1, 2, 3, 1, 5)
@@ -200,9 +196,9 @@ def adaptive_max_pool(x: Any, output: int | tuple[int, ...]) -> Expr:
     """Return the maxima of windows that cover the last axes evenly.
 
     ``output`` is the number of windows along each axis. Window i of l along an axis of length L covers ⌊i·L/l⌋ …
-    ⌈(i+1)·L/l⌉ − 1. The function records slices, maxima and concatenations, axis by axis. This is correct because the
-    maximum of a rectangle is the maximum of its row maxima. The gradient goes to each window's first maximum. (ONNX has
-    no such operator; PNNX: nn.AdaptiveMaxPool1d to 3d.)
+    ⌈(i+1)·L/l⌉ − 1. Slices, maxima and concatenations are recorded axis by axis, because the maximum of a rectangle is
+    the maximum of its row maxima. The gradient goes to each window's first maximum. (ONNX has no such operator; PNNX:
+    nn.AdaptiveMaxPool1d to 3d.)
 
     >>> ex.evaluate(ex.adaptive_max_pool(np.arange(6.0).reshape(1, 1, 6), 3))
     array([[[1., 3., 5.]]])
@@ -217,10 +213,7 @@ def _first_max(x: Expr, axis: int, keepdims: bool) -> Expr:
 
 
 def _axis_by_axis(name: str, x: Expr, sizes: Sequence[Any], reduce: Callable[..., Expr]) -> Expr:
-    """Apply ``reduce`` to the windows along each of the last axes.
-
-    ``sizes`` are the numbers of windows along these axes.
-    """
+    """Apply ``reduce`` to the windows along each of the last axes; ``sizes`` are the numbers of windows."""
     counts = [whole(count, f"{name}: a number of windows") for count in sizes]
     if len(counts) > x.ndim or any(count < 1 for count in counts) or 0 in x.shape[x.ndim - len(counts) :]:
         raise OperandError(

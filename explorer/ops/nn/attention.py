@@ -1,7 +1,7 @@
 """Attention: averages of values, weighted by the similarity of queries and keys.
 
-Attention is recorded as matrix products, a softmax and a selection. The plan can batch, fuse and tile them. A special
-fused kernel would not store the scores, but it would have to implement all of this again.
+Attention is recorded as matrix products, a softmax and a selection, which the plan can batch, fuse and tile. A special
+kernel would not have to store the scores, but would have to implement all of this again.
 """
 
 from __future__ import annotations
@@ -49,12 +49,11 @@ def attention_weights(
             fix="ex.transpose or x @ W, so that both last axes have the same size",
         )
     factor = 1 / math.sqrt(max(query.shape[-1], 1)) if scale is None else scale
-    # scale the queries, which have E elements each, instead of the scores, which are S for each query (for E = 0 the
-    # factor is 1)
+    # scale the queries, with E elements each, instead of their S scores each (for E = 0 the factor is 1)
     scores = matmul(query * factor, swap(key))
     if mask is not None:
         (mask,) = as_operands((mask,))
-        # with −∞, the weight of a hidden key is exactly 0; with a large negative number, a small weight would remain
+        # −∞ makes the weights of hidden keys exactly 0; a large negative number would leave small weights
         scores = where(mask, scores, -np.inf) if mask.dtype.kind == "b" else scores + mask
     if causal:
         claim_constant("a causal mask", query.shape[-2] * key.shape[-2], 1)

@@ -1,15 +1,15 @@
 """Convolution (cross-correlation, as in deep learning) along one to three axes, and its two adjoints.
 
-The operations are two-dimensional. ``conv`` treats sequences as images of height 1; for volumes, it adds convolutions
-of planes. The three operations share windows, shapes and checks. Their gradients are convolutions or adjoints too, so
-gradients of any order exist. Unfolding whole images would need h · w times their memory, so the kernels (``kernels``)
-divide a result into tiles and compute matrix products for each tile. On a GPU, many small products are slow, so one
-product of unfolded images is computed.
+The operations are two-dimensional: ``conv`` treats sequences as images of height 1, and adds convolutions of planes for
+volumes. The gradients of all three operations are again these operations, so gradients of any order exist. Unfolding
+whole images would need h · w times their memory, so the kernels (``kernels``) divide a result into tiles and compute
+matrix products for each tile. On a GPU, many small products are slow, so there one product of unfolded images is
+computed.
 
 For filters w and images x, y[n, o, i, j] = Σ x[n, c, i · s − p + a · d, j · s − p + b · d] · w[o, c, a, b] over c, a,
 b, with stride s, padding p and dilation d; pixels outside the image are 0. A NaN or ∞ affects only the results whose
-windows contain it. If there are no pixels, channels or filters, results are empty or zeros, the value of an empty sum.
-(ONNX: Conv; PNNX: nn.Conv2d, F.conv2d.)
+windows contain it. Without pixels, channels or filters, results are empty or zeros. (ONNX: Conv; PNNX: nn.Conv2d,
+F.conv2d.)
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ _NONE: Padding = ((0, 0), (0, 0))
 class Convolution(Operation, abstract=True):
     """Base class of convolution and its adjoints: images (N, C, H, W), filters (O, C / groups, h, w).
 
-    For an upstream gradient g, each of the three operations is the derivative of the same sum over windows, Σ g · w ·
-    x, with respect to one factor. They therefore share one check of shapes (``result_shape``), and the gradients of
-    each operation are the other two operations.
+    For an upstream gradient g, each of the three operations is the derivative of Σ g · w · x, a sum over windows, with
+    respect to one factor. They therefore share one shape check (``result_shape``), and each operation's gradients are
+    the other two operations.
     """
 
     strides: Lengths = _ONE
@@ -67,7 +67,7 @@ class Convolution(Operation, abstract=True):
 
     @property
     def options(self) -> tuple[Lengths, Padding, Lengths, int]:
-        """Attributes that convolution and its adjoints have in common."""
+        """Attributes shared by convolution and its adjoints."""
         return self.strides, self.padding, self.dilation, self.groups
 
     def result_shape(self, images: Shape, filters: Shape, types: tuple[TensorType, ...]) -> Shape:
@@ -93,8 +93,8 @@ class Convolution(Operation, abstract=True):
 class ConvolutionPolicy(PolicyClass):
     """Policy that selects the algorithm of a convolution.
 
-    With "priced", the plan chooses Winograd's algorithm if its estimated cost is lower. With "direct", pixels are
-    multiplied by weights, so a NaN or ∞ affects only the results whose windows contain it.
+    With "priced", the plan chooses Winograd's algorithm if its estimated cost is lower. With "direct", the plan never
+    does, so a NaN or ∞ affects only the results whose windows contain it.
 
     >>> ex.ConvolutionPolicy.algorithm("direct")
     ConvolutionPolicy.algorithm = 'direct'
@@ -139,8 +139,7 @@ class Conv2d(Adjustable, Convolution):
         return out
 
     def kept_axes(self, operand: int, images: TensorType, filters: TensorType) -> tuple[tuple[int, int], ...]:
-        # a factor of an image scales the image's results; a factor of a filter scales the filter's channel in the
-        # result
+        # scaling an image scales its results; scaling a filter scales its channel of the result
         return ((0, 1),) if operand else ((0, 0),)
 
     def gradient(self, g: Expr, y: Expr, images: Expr, filters: Expr) -> tuple[Expr, Expr]:
@@ -160,15 +159,12 @@ class Conv2d(Adjustable, Convolution):
         return 2 * result.size * math.prod(types[1].shape[1:])
 
     def under(self, policies: Policies) -> Operation:
-        """Return the convolution that uses the algorithm set by ``policies``."""
+        """Return the convolution with the algorithm set by ``policies``."""
         return DirectConv2d(*self.options) if policies.select(ConvolutionPolicy).algorithm == "direct" else self
 
 
 class DirectConv2d(Conv2d):
-    """Convolution that plans do not replace with another algorithm.
-
-    The algorithms pass replaces only operations of class Conv2d itself, not of subclasses.
-    """
+    """Convolution that plans do not replace with another algorithm, because they replace only ``Conv2d`` itself."""
 
     policies = ()
 
@@ -176,8 +172,8 @@ class DirectConv2d(Conv2d):
 class Conv2dImageGradient(Convolution):
     """Adjoint of convolution for images: (N, O, H′, W′), filters (O, C / groups, h, w) → ``shape`` (N, C, H, W).
 
-    The operands do not determine ``shape``, so it is an attribute: with a stride of 2, results have equal sizes for
-    images of 5 and 6 rows. Transposed convolutions are recorded as this operation.
+    ``shape`` is an attribute, because the operands do not determine it: with a stride of 2, for example, images of 5
+    and 6 rows give results of equal size. Transposed convolutions are recorded as this operation.
     """
 
     shape: Shape = ()
@@ -283,7 +279,7 @@ class Conv2dFilterGradient(Convolution):
 
 
 def _batch_filters(operation: Convolution, size: int, batched: tuple[bool, ...], first: Expr, second: Expr) -> Expr:
-    """Record one convolution for each batch element, because each element has its own filters."""
+    """Record one convolution per batch element, because each has its own filters."""
 
     def part(node: Expr, is_batched: bool, index: int) -> Expr:
         return Index0(index)(node) if is_batched else node
@@ -384,9 +380,7 @@ def conv(
     """Convolve ``x`` (N, C, …) with filters (O, C / groups, …) along one to three axes and add a bias (O,).
 
     Strides, padding and dilation are one number for all axes or one number for each axis; padding may also be one pair
-    (before, after) for each axis. The kernel convolves images. A sequence is treated as an image of height 1. The
-    convolution of a volume is a sum over the planes of its filters. Policies apply only to images. Raises OperandError
-    if an operand has another rank.
+    (before, after) for each axis. Policies apply only to images. Raises OperandError if an operand has another rank.
     """
     x, filters = as_operands((x, filters))
     # for images, the operation itself checks the ranks
@@ -409,8 +403,7 @@ def _conv_by_planes(x: Expr, filters: Expr, bias: Any, *, window: Window, groups
     depths = filters.shape[2]
     step, sides, gap, plane = window.strides[0], window.padding[0], window.dilation[0], window.plane()
     problem = window.problem()
-    # compute the number of planes of the result; only the depth is padded here, because the convolutions pad the other
-    # two axes
+    # only the depth is padded here, because the convolutions pad the other two axes
     count = 0 if problem or not depths else (x.shape[2] + sum(sides) - gap * (depths - 1) - 1) // step + 1
     if count < 1:
         raise OperandError(
@@ -423,7 +416,7 @@ def _conv_by_planes(x: Expr, filters: Expr, bias: Any, *, window: Window, groups
 
     def convolve_plane(depth: int) -> Expr:
         first = depth * gap
-        # for each plane of the result, the plane of the volume that this plane of the filters multiplies
+        # for each plane of the result, the plane of the volume that is convolved with this plane of the filters
         layers = part_of(padded_volume, (slice(None), slice(None), slice(first, first + (count - 1) * step + 1, step)))
         images = transpose(layers, (0, 2, 1, 3, 4))  # (N, D′, C, H, W), where each plane is an image
         images = reshape(images, (images.shape[0] * count, *images.shape[2:]))
@@ -431,7 +424,7 @@ def _conv_by_planes(x: Expr, filters: Expr, bias: Any, *, window: Window, groups
         y = conv(images, part, None, 2, plane.strides, plane.padding, plane.dilation, groups)
         return reshape(y, (x.shape[0], count, *y.shape[1:]))
 
-    # a convolution is recorded for each plane of the filters, and a file can declare more planes than a plan supports
+    # limit the recorded convolutions, because a file can declare more planes than a plan supports
     claim_steps("a convolution of volumes", depths)
     total = add_n(*[convolve_plane(depth) for depth in range(depths)])
     return plus_bias(transpose(total, (0, 2, 1, 3, 4)), bias)

@@ -1,12 +1,10 @@
 """Transposed convolutions: the adjoints of convolutions, as in PyTorch's ``conv_transpose2d``.
 
-The gradient of a convolution's images is a transposed convolution of the upstream gradient, so both are the same
-operation.
+A transposed convolution is the same operation as the gradient of a convolution with respect to its images.
 
-Filters are (C, O / groups, h, w), with input channels first. In the corresponding convolution, the roles of C and O are
-exchanged, so the filters have its usual layout (output channels, input channels / groups, h, w). As in ``conv``,
-sequences are treated as images of height 1, and volumes as sums over the planes of their filters. (ONNX: ConvTranspose;
-PNNX: nn.ConvTranspose1d and 2d, F.conv_transpose1d and 2d.)
+Filters are (C, O / groups, h, w), with input channels first. The corresponding convolution maps O to C channels, so
+this is its usual filter layout. As in ``conv``, sequences are treated as images of height 1, and volumes as sums over
+the planes of their filters. (ONNX: ConvTranspose; PNNX: nn.ConvTranspose1d and 2d, F.conv_transpose1d and 2d.)
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ from explorer.ops.nn.kernels.window import Lengths, Padding, Pair, Window, for_e
 __all__ = ["conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
 
 _PHASE = 16
-"""number of steps counted for each phase of a transposed convolution, because each phase is a convolution"""
+"""steps counted for each phase of a transposed convolution, because each phase is a convolution"""
 
 
 @public
@@ -70,7 +68,7 @@ def conv_transpose2d(
     H′ = (H − 1) · stride − padding + dilation · (h − 1) + 1 + output_padding, where padding is the sum of both sides.
     ``output_padding`` must be smaller than the stride or the dilation.
 
-    Each pixel of ``x`` is multiplied by the filters, and the products are added to one window of the result. A bias
+    Each pixel of ``x`` is multiplied by the filters, and the products are added to one window of the result; a bias
     (O,) is added. Raises OperandError if the result has no pixels.
 
     >>> x, filters = ex.tensor(np.ones((1, 1, 2, 2))), ex.tensor(np.ones((1, 1, 2, 2)))
@@ -172,15 +170,14 @@ def conv_transpose(
 def _transposed(x: Expr, filters: Expr, window: Window, extra: Lengths, size: list[int], groups: int) -> Expr:
     """Compute the adjoint of a convolution of images; ``size`` is the height and width of the result."""
     steps, sides, zeros = window.strides, [*window.padding], [0, 0]
-    # if output_padding ≥ stride, a convolution of the result would have more windows than x has pixels. In this case,
-    # reduce the padding at the end instead, and append zeros.
+    # if output_padding ≥ stride, a convolution of the result would have more windows than x has pixels, so reduce the
+    # padding at the end and append zeros
     for axis, (extra_length, step, (before, after)) in enumerate(zip(extra, steps, window.padding, strict=True)):
         if extra_length >= step:
             reduced = min(extra_length, after)
             sides[axis], zeros[axis] = (before, after - reduced), extra_length - reduced
     size = [length - added for length, added in zip(size, zeros, strict=True)]
-    # the kernel creates one convolution for each phase, and one tap for each row and column. Check their number before
-    # creating any.
+    # the kernel creates one convolution per phase, and one tap per row and column; check their number first
     phases = [min(step, length) for step, length in zip(steps, size, strict=True)]
     taps = [phase * min(step, tap_count) for phase, step, tap_count in zip(phases, steps, window.size, strict=True)]
     claim_steps("a transposed convolution", _PHASE * math.prod(phases) + sum(taps))
@@ -195,8 +192,8 @@ def _transposed_by_planes(
 ) -> Expr:
     """Compute the adjoint of a volume convolution as a sum over the planes of the filters.
 
-    The result has ``length`` planes. For each plane of the filters, the resulting planes are placed ``strides`` apart
-    along the depth, and shifted by the plane's index. Their sum is cropped to the depth of the result.
+    The result has ``length`` planes. The planes computed from each plane of the filters are spaced by the stride along
+    the depth and shifted by the plane's index; then they are added and cropped.
     """
     batch_size, channels, depth = x.shape[:3]
     step, (low, high), gap, plane = window.strides[0], window.padding[0], window.dilation[0], window.plane()

@@ -1,18 +1,15 @@
-"""Winograd's minimal filtering F(2×2, 3×3): 16 instead of 36 products for each tile of 2×2 pixels and pair of
-channels.
+"""Winograd's minimal filtering F(2×2, 3×3): 16 instead of 36 products per 2×2 tile and pair of channels.
 
 Source: A. Lavin, S. Gray, Fast Algorithms for Convolutional Neural Networks, 2015.
 
-A tile of 2×2 results of a 3×3 filter depends on 4×4 pixels. Fixed matrices of 0, ±1 and ±½ transform the pixels into 16
-numbers, and the filter too. These numbers are multiplied, the products are summed over channels, and the sums are
-transformed back: Y = Aᵀ [(G g Gᵀ) ⊙ (Bᵀ d B)] A. G is ``_FILTERS``; ``_differences`` computes Bᵀ, and ``_first`` and
-``_second`` compute Aᵀ. The algorithm thus needs 16 matrix products (tiles, C) × (C, O) instead of 36, but the two
-transforms read and write more memory. The plan compares the costs and replaces ``Conv2d`` by ``WinogradConv2d`` if this
-is cheaper.
+A tile of 2×2 results of a 3×3 filter depends on 4×4 pixels. Fixed matrices of 0, ±1 and ±½ transform the pixels and the
+filter into 16 numbers each. These are multiplied, the products are summed over channels, and the sums are transformed
+back: Y = Aᵀ [(G g Gᵀ) ⊙ (Bᵀ d B)] A. G is ``_FILTERS``; ``_differences`` computes Bᵀ, and ``_first`` and ``_second``
+compute Aᵀ. This needs 16 matrix products (tiles, C) × (C, O) instead of 36, but the transforms read and write more
+memory. The plan replaces ``Conv2d`` with ``WinogradConv2d`` if this is estimated to be cheaper.
 
-The larger F(4×4, 3×3) would save more products, but its matrices contain 4, 5 and 8, which lose more digits in single
-precision. Because ∞ − ∞ is NaN, a NaN or ∞ in a tile affects all four results of the tile, not only the results whose
-windows contain it.
+F(4×4, 3×3) would save more products, but its matrices contain 4, 5 and 8, which lose more digits in single precision.
+Because ∞ − ∞ is NaN, a NaN or ∞ affects all four results of its tile, not only those whose windows contain it.
 """
 
 from __future__ import annotations
@@ -33,8 +30,7 @@ from explorer.ops.nn.kernels.im2col import padded
 _FILTERS = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
 """matrix (4, 3) that multiplies a filter from both sides"""
 _BLOCK = 8 * TILE_BYTES
-"""bytes of scratch memory for each tile; it is more than for elementwise tiles, because products with few rows are
-slow"""
+"""bytes of scratch memory for each tile, more than for elementwise tiles, because products with few rows are slow"""
 _MIN_TILES = 4
 """minimum number of tiles; several tiles give several threads work, even if everything would fit into one tile"""
 
@@ -46,7 +42,7 @@ def _tiles(length: int) -> int:
 class WinogradConv2d(Conv2d):
     """Convolution with 3×3 filters and stride 1, computed in tiles of 2×2 pixels.
 
-    Results are rounded differently from Conv2d's, because each tile is computed from differences of pixels.
+    Results are rounded differently from those of ``Conv2d``, because they are computed from differences of pixels.
     """
 
     packed_operand: ClassVar[int] = 1
@@ -85,12 +81,12 @@ class WinogradConv2d(Conv2d):
 
     def pack_operand(self, filters: Array) -> Array:
         dtype = np.result_type(filters.dtype)
-        # compute in double precision, so that the transformed weights, which all tiles use, are rounded only once
+        # compute in double precision, so that the transformed weights are rounded only once
         transformed = np.einsum("ia,ocab,jb->ijco", _FILTERS, filters.astype(np.float64), _FILTERS, optimize=True)
         return np.ascontiguousarray(transformed.astype(dtype)).reshape(16, *filters.shape[1::-1])
 
     def tiles(self, out: Array, prepared: Array, images: Array, filters: Array) -> list[Tile]:
-        if not (images.size and out.size):  # the result is the value of an empty sum
+        if not (images.size and out.size):  # an empty sum
             return [Tile(tuple([slice(0, size) for size in out.shape]), lambda: out.fill(0))]
         top, left = self.padding[0][0], self.padding[1][0]
 
@@ -121,7 +117,7 @@ def _counts(shape: Shape, channels: int, itemsize: int) -> tuple[int, int]:
     """Return the numbers of parts into which the images and the rows of tiles are divided."""
     n, o, rows, width = shape
     tile_rows, row_bytes = _tiles(rows), 16 * _tiles(width) * (channels + o) * itemsize
-    # number of tile rows in a part; a part consists of whole images if they fit, otherwise of rows of one image
+    # tile rows in a part, which consists of whole images if they fit, otherwise of rows of one image
     block = max(1, min(_BLOCK // row_bytes, -(-n * tile_rows // _MIN_TILES)))
     return (count(n, block // tile_rows), 1) if block >= tile_rows else (count(n, 1), count(tile_rows, block))
 
@@ -147,7 +143,7 @@ class _Scratch(NamedTuple):
 
     slab: Array
     before: list[tuple[np.ufunc, Array, Array, Array]]
-    """sums and differences that are computed before the products"""
+    """sums and differences computed before the products"""
     pixels: Array
     products: Array
     after: list[tuple[np.ufunc, Array, Array, Array]]
@@ -175,7 +171,7 @@ def _tile_function(out: Array, images: Array, filters: Array, index: Index, top:
     shapes = tuple([(shape, out.dtype) for shape in _memory(count, tile_rows, tile_columns, *filters.shape[1:])])
     copies, zeros = padded(shapes[0][0], images.transpose(0, 2, 3, 1)[n], rows.start - top, -left)
     into = out.transpose(0, 2, 3, 1)[n, rows]
-    # the four results of each tile are at even and odd rows and columns
+    # the four results of each tile are in even and odd rows and columns
     parts = [[into[:, row::2, column::2] for column in (0, 1)] for row in (0, 1)]
 
     def compute() -> None:
@@ -190,8 +186,7 @@ def _tile_function(out: Array, images: Array, filters: Array, index: Index, top:
         for step, a, b, c in memory.after:
             step(a, b, c)
         for tiles, (even_columns, odd_columns) in zip(memory.tiles, parts, strict=True):
-            # if a length is odd, there is one odd row or column fewer, so the surplus results of the last tiles are
-            # dropped
+            # an odd length has one odd row or column fewer, so drop the surplus results of the last tiles
             last = [*tiles[:, :, : even_columns.shape[1]]]
             shorter = [each[:, :, : odd_columns.shape[2]] for each in last]
             for step, a, b, c in _first(last, even_columns) + _second(shorter, odd_columns):

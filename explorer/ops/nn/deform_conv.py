@@ -1,7 +1,7 @@
 """Deformable convolution: a convolution in which each filter tap is shifted by its own offset.
 
-The pixels at the shifted positions are sampled as in `grid_sample`, and then multiplied by the filters in one product.
-(Dai et al., Deformable Convolutional Networks, 2017; masks: Zhu et al., Deformable ConvNets v2, 2019.)
+Pixels are sampled at the shifted positions as in ``grid_sample``, and multiplied by the filters in one product. (Dai et
+al., Deformable Convolutional Networks, 2017; masks: Zhu et al., Deformable ConvNets v2, 2019.)
 """
 
 from __future__ import annotations
@@ -81,13 +81,13 @@ def deform_conv2d(
     for axis, (size, count, gap, step, pads) in enumerate(
         zip(window.size, (rows, columns), window.dilation, window.strides, window.padding, strict=True)
     ):
-        # (h, w, H′, W′): positions of the unshifted taps along this axis
+        # positions (h, w, H′, W′) of the unshifted taps along this axis
         shape = [1, 1, 1, 1]
         shape[axis], shape[axis + 2] = size, count
         fixed = np.add.outer(np.arange(size) * gap - pads[0], np.arange(count) * step).reshape(shape)
         fixed = np.broadcast_to(fixed, (height, width, rows, columns)).reshape(taps, rows, columns)
         position = shifts[:, :, axis] + tensor(fixed.astype(offset.dtype), device=x.device)
-        # limit the positions, so that a tap whose offset is infinite reads zero
+        # limit the positions, so that taps with infinite offsets read zero
         positions.append(minimum(maximum(position, -2), lengths[axis] + 1))
     pixels = sampled(reshape(x, (images * parts, channels // parts, *lengths)), positions)
     if mask is not None:

@@ -1,7 +1,7 @@
 """Unfolding of image windows into columns, and folding of columns into images, along any number of axes.
 
-``unfold`` gathers the elements of each column from the padded image. ``fold`` is the adjoint of ``unfold``; for each
-tap of the window, it adds one image.
+``unfold`` gathers the elements of each column from the padded image. ``fold``, its adjoint, adds one image for each tap
+of the window.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def unfold(
     """Arrange the windows of images ``x`` (N, C, D₁ …) as columns: (N, C · taps, windows).
 
     ``window`` is the size of the window. ``window``, ``strides``, ``padding`` and ``dilation`` are one number for all
-    axes or one number for each axis. Padding is with zeros, and may also be one pair (before, after) for each axis.
+    axes or one number for each axis. ``padding``, with zeros, may also be one pair (before, after) for each axis.
     Raises OperandError if the window is larger than the padded image. (PNNX: nn.Unfold.)
 
     >>> ex.evaluate(ex.unfold(np.arange(6.0).reshape(1, 1, 2, 3), (2, 2)))
@@ -92,8 +92,8 @@ def fold(
 ) -> Expr:
     """Add columns (N, C · taps, windows) to images (N, C, *size) at the positions of their windows.
 
-    This is the adjoint of `unfold`, and the other arguments are as in `unfold`. Raises OperandError if the columns do
-    not match the windows. (ONNX: Col2Im; PNNX: nn.Fold.)
+    This is the adjoint of ``unfold`` and has the same options. Raises OperandError if the columns do not match the
+    windows. (ONNX: Col2Im; PNNX: nn.Fold.)
 
     >>> ex.evaluate(ex.fold(np.ones((1, 4, 2)), (2, 3), (2, 2)))
     array([[[[1., 2., 1.],

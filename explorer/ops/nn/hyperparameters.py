@@ -17,12 +17,12 @@ from explorer.core.errors import DeclarationError
 
 
 class Range(NamedTuple):
-    """Range of a number. The limits are included, except for the upper limit if ``is_open`` is true."""
+    """Range of a number. The limits are included, except the upper limit if ``is_open`` is true."""
 
     low: float
     high: float
     rule: str
-    """end of the sentence "the number must be …" """
+    """what the number must be, for error messages"""
     is_open: bool = False
 
     def contains(self, value: float) -> bool:
@@ -48,8 +48,7 @@ def check_numbers(owner: Any, name: str = "") -> None:
     ``name`` is the name of the class that the user called, if it is not the owner's class.
     """
     for field in fields(owner):
-        # the annotation is a string in modules that postpone the evaluation of annotations, and a class in notebook
-        # cells
+        # the annotation is a string under ``from __future__ import annotations``, and a class in notebook cells
         annotation = field.type if isinstance(field.type, str) else field.type.__name__
         if annotation not in FIELDS:
             raise DeclarationError(
@@ -70,7 +69,7 @@ def plain(value: Any) -> Any:
 
 
 def check_number(owner: str, name: str, annotation: str, value: Any, limits: Range | None) -> Any:
-    """Return the hyperparameter ``value``; a NumPy number is converted to a Python number, so that it can be saved.
+    """Return the hyperparameter ``value``, converted to a Python number so that it can be saved.
 
     Raises DeclarationError unless it is a finite number of the type ``annotation`` within ``limits``. ``owner`` is the
     name of the class that the user called.

@@ -1,7 +1,6 @@
 """Learning-rate policies: the rate as an expression of the step number.
 
-The expression is part of the recorded training step, so the plan computes the rate. Optimizers, nets and
-``policy.at(100)`` all use the same expression.
+Optimizers and nets record the expression as part of the training step, and ``policy.at(100)`` evaluates it.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ from explorer.ops.nn.hyperparameters import FIELDS, NOT_NEGATIVE, Range, check_n
 class LearningRate:
     """Base class of learning-rate policies; ``record`` returns the rate at step ``iteration``.
 
-    The rate and ``iteration`` are float64 scalars; ``iteration`` is 0 at the first step. A subclass is a frozen
-    dataclass of numbers:
+    The rate and ``iteration``, which is 0 at the first step, are float64 scalars. A subclass is a frozen dataclass of
+    numbers:
 
     >>> ex.train.Step(0.1, size=10, gamma=0.5).at(25)
     0.025
@@ -66,7 +65,6 @@ class Fixed(LearningRate):
     base: float
 
     def record(self, iteration: Expr) -> Expr:
-        """Record the rate at step ``iteration``."""
         return full((), self.base, iteration.dtype)
 
 
@@ -81,7 +79,6 @@ class Step(LearningRate):
     gamma: float = 0.1
 
     def record(self, iteration: Expr) -> Expr:
-        """Record the rate at step ``iteration``."""
         return power(self.gamma, floor(iteration / self.size)) * self.base
 
 
@@ -94,7 +91,6 @@ class Exp(LearningRate):
     gamma: float
 
     def record(self, iteration: Expr) -> Expr:
-        """Record the rate at step ``iteration``."""
         return power(self.gamma, iteration) * self.base
 
 
@@ -108,7 +104,6 @@ class Inv(LearningRate):
     power: float
 
     def record(self, iteration: Expr) -> Expr:
-        """Record the rate at step ``iteration``."""
         return power(iteration * self.gamma + 1.0, -self.power) * self.base
 
 
@@ -122,7 +117,6 @@ class Poly(LearningRate):
     power: float = 1.0
 
     def record(self, iteration: Expr) -> Expr:
-        """Record the rate at step ``iteration``."""
         rate = power(1.0 - minimum(iteration / self.steps, 1.0), self.power) * self.base
         # 0⁰ is 1, and 0 to a negative power is infinite.
         return rate if self.power > 0 else where(less(iteration, float(self.steps)), rate, 0.0)
@@ -142,7 +136,6 @@ class Cosine(LearningRate):
     end: float = 0.0
 
     def record(self, iteration: Expr) -> Expr:
-        """Record the rate at step ``iteration``."""
         share = minimum(iteration / self.steps, 1.0)
         return (cos(share * math.pi) + 1.0) * ((self.base - self.end) / 2) + self.end
 
@@ -150,7 +143,7 @@ class Cosine(LearningRate):
 @named_methods
 @dataclass(frozen=True)
 class LinearWarmup(LearningRate):
-    """Rate of ``then``, multiplied by start + (1 − start) · t / steps for t < ``steps`` (Caffe2: linearWarmup)."""
+    """The rate of ``then``, multiplied by start + (1 − start) · t / steps for t < ``steps`` (Caffe2: linearWarmup)."""
 
     ranges: ClassVar[Mapping[str, Range]] = {"start": NOT_NEGATIVE}
     then: LearningRate
@@ -158,7 +151,6 @@ class LinearWarmup(LearningRate):
     start: float = 0.0
 
     def record(self, iteration: Expr) -> Expr:
-        """Record the rate at step ``iteration``."""
         share = minimum(iteration / self.steps, 1.0)
         return self.then.record(iteration) * (share * (1.0 - self.start) + self.start)
 
@@ -166,7 +158,7 @@ class LinearWarmup(LearningRate):
 @named_methods
 @dataclass(frozen=True)
 class ConstantWarmup(LearningRate):
-    """Rate of ``then``, multiplied by ``share`` during the first ``steps`` steps (Caffe2: constantWarmup)."""
+    """The rate of ``then``, multiplied by ``share`` during the first ``steps`` steps (Caffe2: constantWarmup)."""
 
     ranges: ClassVar[Mapping[str, Range]] = {"share": NOT_NEGATIVE}
     then: LearningRate
@@ -174,5 +166,4 @@ class ConstantWarmup(LearningRate):
     share: float = 0.1
 
     def record(self, iteration: Expr) -> Expr:
-        """Record the rate at step ``iteration``."""
         return self.then.record(iteration) * where(less(iteration, float(self.steps)), self.share, 1.0)

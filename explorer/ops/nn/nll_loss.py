@@ -1,10 +1,10 @@
 """Negative log likelihood of probabilities, and its gradient.
 
 The kernel computes the textbook formula, so the logarithm of a probability of 0 is −∞. If the probabilities come from a
-softmax, rewrite rules of the plan replace both operations by a numerically stable form, and record this decision.
+softmax, rewrite rules replace both operations with a numerically stable form.
 
-The truth is given as one weight for each class, such as a one-hot row, so both operands have gradients. Integer class
-labels need no operation of their own, because ``ex.one_hot`` converts them.
+The truth is one weight per class, such as a one-hot row (``ex.one_hot`` converts class labels), so both operands have
+gradients.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ __all__ = ["nll_loss", "nll_loss_gradient"]
 
 
 class NllLoss(Operation):
-    """Negative log likelihood −Σ t·log p / Σ t, where p are probabilities and t are the truth's weights (MetaNN:
+    """Negative log likelihood −Σ t·log p / Σ t of probabilities p for class weights t (MetaNN: NLLLoss).
 
-    NLLLoss). For a probability p = 0, the loss is ∞ if t > 0, and NaN, which is 0 · ∞, if t = 0. The gradients are −g ·
-    (log p + y) / Σ t for the truth and −g · t / (p · Σ t) for the probabilities.
+    For p = 0, the loss is ∞ if t > 0, and NaN (0 · ∞) if t = 0. The gradients are −g · (log p + y) / Σ t for t and
+    −g · t / (p · Σ t) for p.
     """
 
     accumulates = True
@@ -99,7 +99,7 @@ class NllLossGradient(Operation):
 
 @rounded_once
 def _batch_losses(truth: Expr, prediction: Expr) -> Expr:
-    # each batch element has its own Σ t, but the operation would compute one Σ t for all
+    # each batch element has its own Σ t
     axes = tuple(range(1, truth.ndim))
     return -(truth * log(prediction)).sum(axis=axes) / truth.sum(axis=axes)
 

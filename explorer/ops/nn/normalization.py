@@ -1,4 +1,4 @@
-"""Normalization: of batches with stored statistics, and of layers, groups, instances and vectors."""
+"""Normalization of batches (with stored statistics), layers, groups, instances and vectors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "local_res
 @composition
 @rounded_once
 def normalize(x: Any, order: float = 2, axis: int = 1, epsilon: float = 1e-12, *, policies: Items = ()) -> Expr:
-    """Divide ``x`` by its norm along ``axis``, or by ε if the norm is smaller; shape as ``x``.
+    """Divide ``x`` by its norm along ``axis``, or by ε if the norm is smaller.
 
     (ONNX: LpNormalization; PNNX: F.normalize.)
 
@@ -41,7 +41,7 @@ def normalize(x: Any, order: float = 2, axis: int = 1, epsilon: float = 1e-12, *
     array([[0.6, 0.8]])
     """
     (x,) = as_operands((x,))
-    if order == 2:  # limiting the square to ε² or more keeps the gradient of the root finite at 0
+    if order == 2:  # clamping the square at ε² keeps the gradient of the root finite at 0
         axes = normalize_axes(axis, x.ndim, "normalize")
         length = sqrt(clip(sum(square(x), axes, True), epsilon**2, None))
     else:
@@ -72,7 +72,7 @@ def layer_norm(
     (x,) = as_operands((x,))
     last = _last_axes(x, axes)
     centred = x - mean(x, last, keepdims=True)
-    # use two passes, because mean x² − (mean x)² would lose precision if the mean is much larger than the deviation
+    # use two passes, because mean x² − (mean x)² loses precision if the mean is much larger than the deviation
     y: Expr = centred * rsqrt(mean(square(centred), last, keepdims=True) + epsilon)
     y = y if scale is None else y * scale
     return y if shift is None else y + shift
@@ -112,7 +112,7 @@ def group_norm(
     """
     (x,) = as_operands((x,))
     count = check_groups("group_norm", x, groups)
-    # the channels and pixels of a group are adjacent, so they are merged into one axis, and layer_norm normalizes it
+    # a group's channels and pixels are adjacent, so merge them into one axis for layer_norm
     split = reshape(x, (x.shape[0], count, math.prod(x.shape[1:]) // count))
     y = reshape(layer_norm(split, epsilon=epsilon), x.shape)
     for value, combine in ((scale, multiply), (shift, add)):
@@ -168,8 +168,8 @@ def local_response_norm(x: Any, size: int, alpha: float = 1e-4, beta: float = 0.
 def batch_norm(x: Any, mean: Any, variance: Any, scale: Any = None, shift: Any = None, epsilon: float = 1e-5) -> Expr:
     """Compute (x − mean) / √(variance + ε) · scale + shift for each channel, with the given statistics.
 
-    ``x`` is (N, C, …). ``mean``, ``variance``, ``scale`` and ``shift`` have C elements each. The statistics of the
-    batch, as in training, are not computed. (ONNX: BatchNormalization; PNNX: nn.BatchNorm1d, 2d and 3d, F.batch_norm.)
+    ``x`` is (N, C, …). ``mean``, ``variance``, ``scale`` and ``shift`` have C elements each. (ONNX: BatchNormalization;
+    PNNX: nn.BatchNorm1d, 2d and 3d, F.batch_norm.)
 
     >>> x, statistics = np.ones((1, 2, 1)), np.array([1.0, 0.0])
     >>> ex.evaluate(ex.batch_norm(x, statistics, np.ones(2), epsilon=0.0))
@@ -184,8 +184,7 @@ def batch_norm(x: Any, mean: Any, variance: Any, scale: Any = None, shift: Any =
     def channels(value: Expr) -> Expr:
         return reshape(value, (value.size, *trailing_ones[1:]))
 
-    # Compute the factor separately. If the statistics are constants, the factor is a constant of C numbers, which the
-    # plan computes in advance.
+    # Compute the factor separately, so that the plan can compute it in advance if the statistics are constants.
     factor = 1 / sqrt(variance + epsilon)
     if scale is not None:
         factor = factor * rest.pop(0)

@@ -1,8 +1,7 @@
-"""Pooling over windows along one, two or three axes.
+"""Max and mean pooling along one, two or three axes.
 
 The operations pool images (N, C, H, W); sequences and volumes are converted to images. The operations and their
-gradients have tiled kernels. The gradient of mean pooling is its adjoint. The gradient of max pooling finds the maxima
-again, so no indices are stored.
+gradients have tiled kernels. The gradient of max pooling finds the maxima again, so no indices are stored.
 """
 
 from __future__ import annotations
@@ -52,10 +51,10 @@ class MaxPool2d(PoolingForward):
 
 
 class MaxPool2dGradient(PoolingBackward):
-    """Gradient of max pooling: it goes to the first maximum of each window in row-major order.
+    """Gradient of max pooling, which goes to each window's first maximum in row-major order.
 
-    Unlike in ``Max``, equal pixels do not share the gradient; other frameworks select one pixel too. The pixel is found
-    again by comparison, because storing an index for each window would need as much memory as the result.
+    As in other frameworks, and unlike in ``Max``, equal maxima do not share the gradient. The maximum is found again,
+    because storing an index for each window would need as much memory as the result.
     """
 
     accumulates = True
@@ -86,7 +85,7 @@ class MaxPool2dGradient(PoolingBackward):
         part.fill(0)
         for row, column, windows, chosen in self.first_largest(images, largest, rows):
             inside, into = within.overlap(row, column, (part.shape[2], part.shape[3]), rows, columns)
-            # ``chosen`` covers the windows of the whole image, so select the windows of this band (``inside``)
+            # ``chosen`` covers whole image rows, so select the windows ``inside`` the band
             first = inside[1].start - windows[1].start
             selected = chosen[:, :, first : first + inside[1].stop - inside[1].start]
             part[into] += np.where(selected, upstream[inside], zero)
@@ -113,8 +112,7 @@ class MaxPool2dGradient(PoolingBackward):
 class LargestPixels(WindowOperation):
     """Pixels of v at the position of the first maximum in each window of the images x.
 
-    This operation is the adjoint of the gradient of max pooling. v has the shape of x, and y is the result of the
-    pooling.
+    This is the adjoint of ``MaxPool2dGradient``. v has the shape of x, and y is the pooling's result.
     """
 
     examples = (
@@ -176,7 +174,7 @@ class MeanPooling(Pooling, abstract=True):
 
     @property
     def options(self) -> tuple[Lengths, Lengths, Padding, Lengths, bool, bool]:
-        """Attributes that mean pooling and its adjoint have in common."""
+        """Attributes shared by mean pooling and its adjoint."""
         return self.size, self.strides, self.padding, self.dilation, self.ceil, self.count_padding
 
     def counts(self, height: int, width: int, like: Array) -> Array:
@@ -187,7 +185,7 @@ class MeanPooling(Pooling, abstract=True):
             first = np.arange(windows, like=like) * self.strides[axis] - self.padding[axis][0]
             # a window that starts at pixel ``first`` has ⌈(end − first) / dilation⌉ taps before the pixel ``end``
             ends = [-((first - end) // self.dilation[axis]) for end in (-before, length + after)]
-            inside, outside = [np.clip(end, 0, self.size[axis]) for end in ends]  # number of taps before each end
+            inside, outside = [np.clip(end, 0, self.size[axis]) for end in ends]
             along.append(outside - inside)
         counts: Array = np.outer(*along).astype(like.dtype)
         return counts
@@ -369,7 +367,7 @@ def avg_pool(
     """Average the elements of each window along the last ``axes`` axes; see ``avg_pool3d``."""
     window = window_of(size, axes, size if strides is None else strides, padding, 1, ceil)
 
-    # only volumes are pooled in two steps, which would round the result twice
+    # volumes are pooled in two steps, which would round the result twice
     pooled = rounded_once(_pooled) if axes == 3 else _pooled
     return pooled(f"avg_pool{axes}d", x, window, lambda step: AvgPool2d(*step, count_padding))
 
@@ -377,8 +375,8 @@ def avg_pool(
 def _pooled(name: str, x: Any, window: Window, pooling: Callable[[Window], Operation]) -> Expr:
     """Record the pooling of ``x``: images, sequences or volumes.
 
-    Sequences are treated as images of height 1. Volumes are pooled plane by plane, then along the depth. This is
-    correct because the maximum of maxima is the maximum, and the mean of equally weighted means is the mean.
+    Sequences are treated as images of height 1. Volumes are pooled plane by plane and then along the depth, because the
+    maximum of maxima is the maximum, and the mean of equally weighted means is the mean.
     """
     axes = len(window.size)
     if axes == 2:

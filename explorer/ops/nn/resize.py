@@ -1,12 +1,11 @@
 """Resizing of images axis by axis: each new element is a weighted sum of a few old elements.
 
-If each axis is resampled separately, an element needs t products along each axis, where t is 1, 2 or 4. A
-two-dimensional kernel would need t² products. Resampling is linear, so its gradient is its adjoint.
+Resampling each axis separately needs t products per element and axis, where t is 1, 2 or 4; a two-dimensional kernel
+would need t². Resampling is linear, so its gradient is its adjoint.
 
 Options are as in ONNX (Resize, since opset 11): ``coordinates`` is ONNX's coordinate_transformation_mode,
-``coefficient`` is cubic_coeff_a, and the rounding methods are the values of nearest_mode. PNNX's F.interpolate and
-nn.Upsample are converted to them. Antialiasing (ONNX's antialias, opset 18) is not supported, because its filters grow
-with the factor.
+``coefficient`` is cubic_coeff_a, and the rounding methods are the values of nearest_mode. PNNX: F.interpolate,
+nn.Upsample. Antialiasing (ONNX's antialias, opset 18) is not supported, because its filters grow with the factor.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _ROUNDING = {
     "round_prefer_floor": (-0.5, True),
     "round_prefer_ceil": (0.5, False),
 }
-"""rounding method → offset added to a position, and whether the sum is rounded up"""
+"""rounding method → offset added to positions, and whether the sum is rounded up"""
 NEAREST = tuple(_ROUNDING)
 METHODS = (*NEAREST, "linear", "cubic")
 COORDINATES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")
@@ -75,7 +74,7 @@ class Resample(Operation):
         return type_.with_shape((*x.shape[: self.axis], self.length, *x.shape[self.axis + 1 :]))
 
     def taps(self, length: int) -> tuple[Array, Array]:
-        """Return indices and weights (taps, new length) of old elements, for an axis of ``length`` old elements."""
+        """Return indices and weights (taps, new length) of old elements along an axis of ``length`` elements."""
         return _taps(length, self.length, self.method, self.coordinates, self.step, self.coefficient)
 
     def kernel(self, out: Array, x: Array) -> Array:
@@ -102,17 +101,16 @@ class Resample(Operation):
 
     def _make(self, out: Array, x: Array, indices: Array, weights: Array) -> None:
         """Resample ``x`` and write the result into ``out``, a tile."""
-        # methods with one tap copy elements without multiplying them, so integers and NaN are preserved
+        # with one tap, copy elements without multiplying them, so that integers and NaN are preserved
         if len(indices) == 1:
-            # this avoids NumPy's buffering, which a result that is not contiguous would need
+            # NumPy would buffer a non-contiguous result
             if out.flags.c_contiguous:
                 take_valid(x, indices[0], self.axis, out)
             else:
                 out[...] = take_valid(x, indices[0], self.axis, None)
             return
         broadcast_shape = (-1, *[1] * (x.ndim - self.axis - 1))
-        # add tap by tap for the whole tile; a matrix product, whose weights are mostly zero, would spread NaN to other
-        # elements
+        # add tap by tap for the whole tile; a matrix product, with mostly zero weights, would spread NaN
         part = _scratch_like(out)
         for index, (tap_indices, weight) in enumerate(zip(indices, weights, strict=True)):
             values = take_valid(x, tap_indices, self.axis, part if x.dtype == out.dtype else None)
@@ -121,10 +119,7 @@ class Resample(Operation):
                 np.add(out, part, out=out)
 
     def _tile_indices(self, shape: Shape, itemsize: int) -> list[Index]:
-        """Divide a result of ``shape`` into blocks of ``TILE_BYTES``.
-
-        Blocks divide the axes that are not resampled, starting with the first axis.
-        """
+        """Divide a result of ``shape`` into blocks of ``TILE_BYTES`` along the axes that are not resampled."""
         parts = [[slice(0, size)] for size in shape]
         nbytes = math.prod(shape) * itemsize
         for axis, size in enumerate(shape):
@@ -160,7 +155,7 @@ class Resample(Operation):
 class ResampleGradient(Operation):
     """Adjoint of resampling an axis of ``old`` elements.
 
-    The gradient of each new element is distributed to the old elements from which it was computed.
+    Each new element's gradient is distributed to the old elements from which it was computed.
     """
 
     axis: int
@@ -187,8 +182,7 @@ class ResampleGradient(Operation):
 
     def kernel(self, out: Array, g: Array) -> Array:
         indices, weights = _taps(self.old, self.length, self.method, self.coordinates, self.step, self.coefficient)
-        # at the ends, several taps may refer to one old element; add.at adds all of their weights, but plain indexing
-        # would add only the last
+        # at the ends, several taps may refer to one old element; plain indexing would add only the last weight
         matrix = np.zeros((self.old, self.length), out.dtype)
         np.add.at(matrix, (indices, np.arange(self.length)), weights.astype(out.dtype))
         axis_last = np.moveaxis(g.astype(out.dtype, copy=False), self.axis, -1)
@@ -210,7 +204,7 @@ class ResampleGradient(Operation):
 
 
 def _scratch_like(part: Array) -> Array:
-    """Return scratch memory with the shape, dtype and device of ``part``."""
+    """Return scratch memory like ``part``."""
     if not isinstance(part, np.ndarray):
         return np.empty_like(part)
     key = "resampled", part.shape, part.dtype
@@ -247,12 +241,12 @@ def _taps(old: int, new: int, method: str, coordinates: str, step: float, coeffi
     index = np.arange(new)
     half = 0.5 if "half_pixel" in coordinates else 0.0
     if coordinates == "align_corners":
-        # first and last elements are aligned; a single new element would give 0 / 0
+        # align the first and last elements; a single new element would give 0 / 0
         positions = index * ((old - 1) / (new - 1) if new > 1 else 0.0)
     elif coordinates == "asymmetric":
         positions = index * step
     else:
-        # PyTorch aligns a single new element with the first old element, not with the centre
+        # like PyTorch, align a single new element with the first old element, not with the centre
         positions = np.zeros(new) if coordinates == "pytorch_half_pixel" and new == 1 else (index + 0.5) * step - 0.5
     if method in NEAREST:
         shifted, rounds_up = _ROUNDING[method]
@@ -269,7 +263,7 @@ def _taps(old: int, new: int, method: str, coordinates: str, step: float, coeffi
             weights = np.stack(cubic_weights(t, coefficient))
     # beyond the ends the outermost elements are repeated
     indices = np.clip(indices, 0, old - 1).astype(np.intp)
-    # the arrays are cached and returned to every caller, so they are made read-only
+    # the cached arrays are shared by all callers
     for array in (indices, weights):
         array.flags.writeable = False
     return indices, weights
@@ -308,11 +302,11 @@ def resize(
 ) -> Expr:
     """Resize ``axes`` of ``x`` to the lengths ``size``; if ``axes`` is None, the last axes are resized.
 
-    ``Resample`` describes the methods. ``steps`` are the distances between new elements in units of old elements, by
+    See ``Resample`` for the methods. ``steps`` are the distances between new elements in units of old elements, by
     default old length / new length.
 
-    Rounding methods keep the dtype; other methods give a floating result. Raises OperandError if a size is below 1, an
-    axis has no elements, or the method is unknown.
+    Rounding methods keep the dtype; other methods return floating elements. Raises OperandError if a size is below 1,
+    an axis has no elements, or the method is unknown.
 
     >>> ex.evaluate(ex.resize(np.array([0.0, 1.0]), 4))
     array([0.  , 0.25, 0.75, 1.  ])

@@ -1,9 +1,8 @@
 """Interpolation of images at arbitrary points, for grids and for the taps of deformable convolutions.
 
-An image is converted to a table that has one row of channels for each element. For each point, the rows of the elements
-around it are gathered, multiplied by weights and added. The plan fuses these operations, and their gradients and
-batching rules apply. Elements outside an image are read from a ring of elements around it, so the weights need no
-special cases.
+An image is converted to a table with one row of channels per element. For each point, the rows of the elements around
+it are gathered, multiplied by weights and added. The plan fuses these operations, and their gradients and batching
+rules apply. Images are padded with a ring of elements, so points outside need no special cases.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ PADDINGS = ("zeros", "border", "reflection")
 _CUBIC = -0.75
 """coefficient of the cubic convolution, as in PyTorch and ONNX's GridSample"""
 _REACH = {"linear": 1, "nearest": 1, "cubic": 2}
-"""number of elements that a point can read beyond the last element at or below it"""
+"""maximum distance from the last element at or below a point to the elements that the point reads"""
 
 
 @public
@@ -100,11 +99,10 @@ def grid_sample(
 @public
 @composition
 def affine_grid(matrix: Any, size: int | tuple[int, ...], align_corners: bool = False, policies: Items = ()) -> Expr:
-    """Compute the points of affine maps for `grid_sample`:
+    """Compute the points of affine maps for ``grid_sample``: ``matrix`` (N, r, r + 1) → (N, D₁ … Dᵣ, r).
 
-    ``matrix`` (N, r, r + 1) → (N, D₁ … Dᵣ, r). ``size`` (D₁ … Dᵣ) contains the lengths of the axes. Points and
-    ``align_corners`` are as in `grid_sample`. Raises OperandError if the shapes do not match. (ONNX: AffineGrid; PNNX:
-    F.affine_grid.)
+    ``size`` (D₁ … Dᵣ) contains the axis lengths. Points and ``align_corners`` are as in ``grid_sample``. Raises
+    OperandError if the shapes do not match. (ONNX: AffineGrid; PNNX: F.affine_grid.)
 
     >>> ex.evaluate(ex.affine_grid(np.array([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.5]]]), (1, 2)))
     array([[[[-0.5,  0.5],
@@ -126,7 +124,7 @@ def affine_grid(matrix: Any, size: int | tuple[int, ...], align_corners: bool = 
             fix="matrices (1, 2, 3) and size=(32, 32)",
         )
     claim_constant("the points of a grid", math.prod(lengths) * (rank + 1), matrix.dtype.itemsize)
-    # if an axis has a single element, its point is at the centre
+    # the point of a single element is at the centre
     ends = [0.0 if length == 1 else 1.0 if align_corners else 1 - 1 / length for length in lengths]
     axes = [np.linspace(-end, end, length) for end, length in zip(ends, lengths, strict=True)]
     points = np.stack([*np.meshgrid(*axes, indexing="ij")[::-1], np.ones(lengths)], -1).reshape(-1, rank + 1)
@@ -150,7 +148,7 @@ def sampled(
         _taps(position, length - 2 * ring, ring, method, padding, align_corners)
         for position, length in zip(positions, x.shape[2:], strict=True)
     ]
-    # The table has one row of channels for each element of each image, so that one index reads all channels.
+    # one row of channels for each element of each image, so that one index reads all channels
     elements = math.prod(x.shape[2:])
     table = reshape(moveaxis(x, 1, -1), (images * elements, channels))
     claim_steps("elements around a point", math.prod([len(along) for along in taps]))
@@ -170,7 +168,7 @@ def sampled(
 
 
 class _Tap(NamedTuple):
-    """Elements along one axis that points read: indices, and weights; None means that all weights are 1."""
+    """Elements that points read along one axis: indices and weights, where None means that all weights are 1."""
 
     position: Expr
     weight: Expr | None
@@ -183,7 +181,7 @@ def _taps(position: Expr, length: int, ring: int, method: str, padding: str, ali
     if method == "nearest":
         return [_Tap(_index(round_half_even(_near(position, length, ring)), length, ring), None)]
     low = floor(position)
-    # as in PyTorch, t is NaN if a position is NaN or infinite
+    # as in PyTorch, t is NaN for NaN and infinite positions
     t = position - low
     low = _near(low, length, ring)
     weights = [1 - t, t] if method == "linear" else cubic_weights(t, _CUBIC)
@@ -196,17 +194,17 @@ def _taps(position: Expr, length: int, ring: int, method: str, padding: str, ali
 
 
 def _near(position: Expr, length: int, ring: int) -> Expr:
-    """Limit positions to at most one element beyond the ring, where sampled values are zero too."""
+    """Limit positions to one element beyond the ring, where sampled values are still zero."""
     return minimum(maximum(position, -ring - 1), length + ring) if ring else position
 
 
 def _index(position: Expr, length: int, ring: int) -> Expr:
-    """Convert integer positions to indices into an axis that includes its ring."""
+    """Convert integer-valued positions to indices into an axis with its ring."""
     return minimum(maximum(cast(position, "int64"), -ring), length - 1 + ring) + ring
 
 
 def _inside(position: Expr, length: int, padding: str, aligned: bool) -> Expr:
-    """Move positions into an axis: clip them to its ends, or reflect them at its ends repeatedly."""
+    """Move positions into an axis: clip them to its ends, or reflect them at its ends until they are inside."""
     if padding == "reflection":
         # if ``aligned`` is true, reflect at the centres of the outermost elements, otherwise at their outer edges
         low, span = (0.0, length - 1.0) if aligned else (-0.5, float(length))

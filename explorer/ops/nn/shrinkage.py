@@ -53,7 +53,7 @@ def hardshrink(x: Any, width: float = 0.5) -> Expr:
 
 @public
 def tanhshrink(x: Any) -> Expr:
-    """Compute x − tanh x; shape as ``x``.
+    """Compute x − tanh x elementwise.
 
     >>> ex.evaluate(ex.tanhshrink(np.array([-1.0, 0.0, 1.0]))).round(3)
     array([-0.238,  0.   ,  0.238])

@@ -1,9 +1,8 @@
 """Softmax, its gradient, log-softmax and log-sum-exp.
 
-All of them reduce whole rows. They are operations instead of compositions of exp, sum and divide, because a single
-kernel processes a row while it is in the cache. The kernels subtract the row's maximum first, so exponentials are at
-most 1 and cannot overflow. The result is mathematically the same. The textbook formula log(softmax(x)) can overflow or
-lose digits, so rewrite rules replace it with these operations.
+They are operations instead of compositions of exp, sum and divide, because a single kernel processes a row while it is
+in the cache. The kernels subtract the row's maximum first, so exponentials cannot overflow. log(softmax(x)) can lose
+digits or give −∞, so rewrite rules replace it with ``log_softmax``.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _EXAMPLES = (Example(real(2, 3), axes=(1,)), Example(real(4), axes=(0,)), Exampl
 
 
 class Normalization(Operation, abstract=True):
-    """Base class of operations that keep the shape and whose elements depend on all elements along ``axes``."""
+    """Base class of operations that normalize ``x`` along ``axes`` and keep its shape."""
 
     axes: tuple[int, ...]
     weight: ClassVar[int] = EXPENSIVE + 4
@@ -54,15 +53,13 @@ class Normalization(Operation, abstract=True):
 
 @functools.cache
 def _largest_finite(dtype: np.dtype[Any]) -> Any:
-    """Return the largest finite number of ``dtype``."""
     return np.finfo(dtype).max
 
 
 def _finite_maximum(x: Array, axes: tuple[int, ...]) -> Array:
     """Return the maximum over ``axes``, with size 1 along them; ±∞ are replaced with the largest finite numbers.
 
-    The result is subtracted from ``x``. Subtracting a finite number leaves ±∞ unchanged, whereas ∞ − ∞ would be NaN. In
-    a row that contains ∞, the exponentials of finite elements then become 0.
+    The result is subtracted from ``x``. Subtracting a finite number leaves ±∞ unchanged, whereas ∞ − ∞ would be NaN.
     """
     largest_finite = _largest_finite(x.dtype)
     # the initial value is needed because empty rows have no maximum
@@ -84,7 +81,7 @@ class Softmax(Normalization):
     def bind_kernel(self, out: Array, x: Array) -> Callable[[], Any]:
         if x.dtype != out.dtype:
             return super().bind_kernel(out, x)
-        if not isinstance(x, np.ndarray):  # on other devices, ufunc reductions cannot write into existing memory
+        if not isinstance(x, np.ndarray):  # other devices' ufunc reductions cannot write into existing memory
             return functools.partial(_softmax, out, x, self.axes)
         return _bound_softmax(out, x, self.axes)
 
@@ -134,7 +131,7 @@ class LogSoftmax(Normalization):
     """x − log Σ eˣ over axes; finite if x is finite."""
 
     def kernel(self, out: Array, x: Array) -> Array:
-        # as in the formula, a row that consists of −∞ has the sum 0, so log 0 = −∞ and −∞ − (−∞) = NaN
+        # as in the formula, the sum of a row of −∞ is 0, so log 0 = −∞ and −∞ − (−∞) = NaN
         with np.errstate(divide="ignore", invalid="ignore"):
             return _log_softmax(out, x.astype(out.dtype, copy=False), self.axes)
 
@@ -155,7 +152,6 @@ def _softmax(out: Array, x: Array, axes: tuple[int, ...]) -> Array:
 
 
 def _bound_softmax(out: Array, x: Array, axes: tuple[int, ...]) -> Callable[[], Array]:
-    """Return a function that runs ``_softmax`` on ``out``, ``x`` and ``axes``."""
     shift = _bound_shift(out, x, axes)
     total = np.empty(_keepdims_shape(x, axes), x.dtype)
     compute_total = functools.partial(np.add.reduce, out, axes, None, total, True)
@@ -172,7 +168,6 @@ def _bound_softmax(out: Array, x: Array, axes: tuple[int, ...]) -> Callable[[], 
 
 
 def _bound_log_softmax(out: Array, x: Array, axes: tuple[int, ...]) -> Callable[[], Array]:
-    """Return a function that runs ``_log_softmax`` on ``out``, ``x`` and ``axes``."""
     shift = _bound_shift(out, x, axes)
     total = np.empty(_keepdims_shape(x, axes), x.dtype)
     compute_total: Any = np.add.reduce
@@ -276,11 +271,11 @@ def _over(operation_class: Any, x: Any, axis: int | tuple[int, ...] | None, **op
 
 @public
 def softmax(x: Any, axis: int | tuple[int, ...] = -1) -> Expr:
-    """Compute eˣ / Σ eˣ over axes; shape as ``x``.
+    """Compute eˣ / Σ eˣ over axes; the result has the shape of ``x``.
 
-    Integers become floating. If a row contains NaN, the whole row becomes NaN. An element ∞ becomes NaN, and the finite
-    elements of its row become 0. An element −∞ becomes 0, or NaN if all elements are −∞. The gradient is y · (g − Σ g ·
-    y) for the result y. (ONNX: Softmax; PNNX: nn.Softmax, F.softmax.)
+    Integers become floating. A row that contains NaN becomes NaN. An element ∞ becomes NaN, and the finite elements of
+    its row become 0. An element −∞ becomes 0, or NaN if the whole row is −∞. The gradient is y · (g − Σ g · y) for the
+    result y. (ONNX: Softmax; PNNX: nn.Softmax, F.softmax.)
 
     >>> ex.evaluate(ex.softmax(np.array([0.0, 0.0, -np.inf])))
     array([0.5, 0.5, 0. ])
@@ -292,8 +287,6 @@ def softmax(x: Any, axis: int | tuple[int, ...] = -1) -> Expr:
 def softmax_gradient(g: Any, y: Any, axis: int | tuple[int, ...] = -1) -> Expr:
     """Compute y·(g − Σ g·y) over axes for the result ``y`` of a softmax and its upstream gradient ``g``.
 
-    The result has the shape of ``y``.
-
     >>> ex.evaluate(ex.softmax_gradient(np.array([1.0, 0.0]), np.array([0.5, 0.5])))
     array([ 0.25, -0.25])
     """
@@ -303,10 +296,10 @@ def softmax_gradient(g: Any, y: Any, axis: int | tuple[int, ...] = -1) -> Expr:
 
 @public
 def log_softmax(x: Any, axis: int | tuple[int, ...] = -1) -> Expr:
-    """Compute the logarithm of softmax over axes in a numerically stable way; shape as ``x``.
+    """Compute the logarithm of softmax over axes in a numerically stable way.
 
-    The result is finite if ``x`` is, because no logarithm of a rounded 0 is computed. The gradient is g − eʸ · Σ g for
-    the result y. (ONNX: LogSoftmax; PNNX: nn.LogSoftmax, F.log_softmax.)
+    The result is finite if ``x`` is. The gradient is g − eʸ · Σ g for the result y. (ONNX: LogSoftmax; PNNX:
+    nn.LogSoftmax, F.log_softmax.)
 
     >>> ex.evaluate(ex.log_softmax(np.array([0.0, -1000.0])))
     array([    0., -1000.])
@@ -318,7 +311,7 @@ def log_softmax(x: Any, axis: int | tuple[int, ...] = -1) -> Expr:
 def logsumexp(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Expr:
     """Compute log Σ eˣ over axes, or over all axes if ``axis`` is None.
 
-    Over no elements the result is log 0 = −∞. The gradient is g times the softmax. (ONNX: ReduceLogSumExp; PNNX:
+    The result over no elements is log 0 = −∞. The gradient is g times the softmax. (ONNX: ReduceLogSumExp; PNNX:
     torch.logsumexp.)
 
     >>> float(ex.logsumexp(np.array([1000.0, 1000.0])))

@@ -1,5 +1,4 @@
-"""Functions for operations that behave differently during training: dropout, and normalization with batch
-statistics.
+"""Operations that behave differently during training: dropout, and normalization with batch statistics.
 
 Nets (explorer/net) and modules (explorer/train) both record them.
 """
@@ -26,7 +25,7 @@ from explorer.record.reasons import counted_text
 
 
 def kept_elements(step: Expr, shape: Shape, ratio: float, seed: int, name: str) -> Expr:
-    """Record a dropout mask of ``shape``, whose elements are True with probability 1 − ratio.
+    """Record a dropout mask of ``shape`` whose elements are True with probability 1 − ratio.
 
     The mask depends only on ``seed``, ``name`` and ``step``, an integer scalar.
     """
@@ -54,9 +53,9 @@ def batch_norm_by_batch(
 ) -> BatchNormalized:
     """Record (x − mean) / √(variance + ε) · scale + shift, with the batch's mean and variance of each channel.
 
-    ``x`` is (N, C, …). ``mean`` and ``variance`` are the stored statistics; they become momentum · stored + (1 −
-    momentum) · batch. For this, the batch variance is unbiased (divided by n − 1). Raises OperandError if a channel has
-    fewer than two elements; ``what`` is part of the message.
+    ``x`` is (N, C, …). ``mean`` and ``variance`` are the stored statistics, which become momentum · stored + (1 −
+    momentum) · batch; this update uses the unbiased batch variance (divided by n − 1). Raises OperandError if a channel
+    has fewer than two elements; ``what`` is part of the message.
     """
     axes = (0, *range(2, x.ndim))
     count = math.prod([x.shape[axis] for axis in axes])

@@ -1,8 +1,8 @@
 """Update rules: new values of parameters as expressions of their gradients.
 
-Optimizers (explorer/train) and nets (explorer/net) record the same rules, so there is only one implementation of each.
-The fields of a rule are numbers. A parameter's state, such as its moments, is passed as an argument, and the new state
-is returned. The learning rate is positive, and the gradient is subtracted.
+Optimizers (explorer/train) and nets (explorer/net) share these rules. The fields of a rule are numbers. A parameter's
+state, such as its moments, is passed as an argument, and the new state is returned. The learning rate is positive,
+because updates are subtracted.
 """
 
 from __future__ import annotations
@@ -24,9 +24,8 @@ State = Mapping[str, Expr]
 class UpdateRule:
     """Base class of update rules; ``record`` returns a parameter's new value and new state.
 
-    ``parameter``, ``gradient`` and each entry of ``state`` have the same type. ``length``, the step length, is a scalar
-    of their dtype. The method ``length`` computes it once for all parameters. A subclass is a frozen dataclass of
-    numbers.
+    ``parameter``, ``gradient`` and each entry of ``state`` have the same type. The step length is a scalar of their
+    dtype, which the method ``length`` computes once for all parameters. A subclass is a frozen dataclass of numbers.
     """
 
     state: ClassVar[tuple[str, ...]] = ()
@@ -58,7 +57,6 @@ class SGD(UpdateRule):
     """Gradient descent: p ← p − lr·g."""
 
     def record(self, parameter: Expr, gradient: Expr, length: Expr, state: State) -> tuple[Expr, dict[str, Expr]]:
-        """Record the new value of ``parameter``, and its new state by name."""
         return parameter - length * gradient, {}
 
 
@@ -75,7 +73,6 @@ class Momentum(UpdateRule):
     nesterov: bool = False
 
     def record(self, parameter: Expr, gradient: Expr, length: Expr, state: State) -> tuple[Expr, dict[str, Expr]]:
-        """Record the new value of ``parameter``, and its new state by name."""
         old = state["momentum"]
         new = old * self.momentum + length * gradient
         step = new * (1 + self.momentum) - old * self.momentum if self.nesterov else new
@@ -92,7 +89,6 @@ class Adagrad(UpdateRule):
     epsilon: float = 1e-5
 
     def record(self, parameter: Expr, gradient: Expr, length: Expr, state: State) -> tuple[Expr, dict[str, Expr]]:
-        """Record the new value of ``parameter``, and its new state by name."""
         squares = state["squares"] * self.decay + gradient * gradient
         return parameter - length * gradient / (sqrt(squares) + self.epsilon), {"squares": squares}
 
@@ -105,14 +101,14 @@ class Adam(UpdateRule):
     """
 
     state: ClassVar[tuple[str, ...]] = ("mean", "squares")
-    # If β were 1, the corrections would divide by zero, and all weights would become NaN.
+    # β must be below 1, because the corrections divide by 1 − βᵗ.
     ranges: ClassVar[Mapping[str, Range]] = {"beta1": BELOW_ONE, "beta2": BELOW_ONE, "epsilon": NOT_NEGATIVE}
     beta1: float = 0.9
     beta2: float = 0.999
     epsilon: float = 1e-8
 
     def length(self, rate: Expr, iteration: Expr) -> Expr:
-        """Record the learning rate multiplied by both corrections, in float64.
+        """Record the learning rate multiplied by both bias corrections, in float64.
 
         In float32, 1 − 0.999ᵗ would lose four digits.
         """
@@ -120,18 +116,17 @@ class Adam(UpdateRule):
         return rate * sqrt(1.0 - power(self.beta2, t)) / (1.0 - power(self.beta1, t))
 
     def record(self, parameter: Expr, gradient: Expr, length: Expr, state: State) -> tuple[Expr, dict[str, Expr]]:
-        """Record the new value of ``parameter``, and its new state by name."""
         moments = self.moments(gradient, state)
         return self.moved(parameter, length, moments["mean"], moments["squares"]), moments
 
     def moments(self, gradient: Expr, state: State) -> dict[str, Expr]:
-        """Record the new m and v; return them by the names of the state arrays."""
+        """Record the new m and v; return them by name."""
         mean = state["mean"] * self.beta1 + gradient * (1 - self.beta1)
         squares = state["squares"] * self.beta2 + gradient * gradient * (1 - self.beta2)
         return {"mean": mean, "squares": squares}
 
     def moved(self, parameter: Expr, length: Expr, mean: Expr, squares: Expr) -> Expr:
-        """Record the new value of ``parameter`` from ``mean`` (m) and ``squares`` (v, or its replacement)."""
+        """Record the new value of ``parameter`` from ``mean`` (m) and ``squares`` (v, or its maximum)."""
         return parameter - length * mean / (sqrt(squares) + self.epsilon)
 
 
@@ -142,7 +137,6 @@ class AMSGrad(Adam):
     state = ("mean", "squares", "largest")
 
     def record(self, parameter: Expr, gradient: Expr, length: Expr, state: State) -> tuple[Expr, dict[str, Expr]]:
-        """Record the new value of ``parameter``, and its new state by name."""
         moments = self.moments(gradient, state)
         largest = maximum(state["largest"], moments["squares"])
         return self.moved(parameter, length, moments["mean"], largest), {**moments, "largest": largest}
@@ -153,14 +147,13 @@ class RMSProp(UpdateRule):
     """RMSProp: v ← v + (1 − decay)·(g² − v), m ← μ·m + lr·g / √(v + ε), p ← p − m."""
 
     state = ("squares", "momentum")
-    # If decay were above 1, v could become negative, and its root NaN.
+    # If decay were above 1, v could become negative, and its square root NaN.
     ranges: ClassVar[Mapping[str, Range]] = {"decay": FRACTION, "momentum": NOT_NEGATIVE, "epsilon": NOT_NEGATIVE}
     decay: float = 0.9
     momentum: float = 0.0
     epsilon: float = 1e-5
 
     def record(self, parameter: Expr, gradient: Expr, length: Expr, state: State) -> tuple[Expr, dict[str, Expr]]:
-        """Record the new value of ``parameter``, and its new state by name."""
         squares = state["squares"] + (gradient * gradient - state["squares"]) * (1 - self.decay)
         scaled = length * gradient / sqrt(squares + self.epsilon)
         momentum = state["momentum"] * self.momentum + scaled
@@ -182,14 +175,13 @@ class Ftrl(UpdateRule):
     l2: float = 0.001
 
     def record(self, parameter: Expr, gradient: Expr, length: Expr, state: State) -> tuple[Expr, dict[str, Expr]]:
-        """Record the new value of ``parameter``, and its new state by name."""
         inverse = 1.0 / length
         squares = state["squares"] + gradient * gradient
         root = sqrt(squares)
         linear = state["linear"] + gradient - (root - sqrt(state["squares"])) * inverse * parameter
         shrunk = (sign(linear) * self.l1 - linear) / ((root + self.beta) * inverse + self.l2)
         new = where(greater(absolute(linear), self.l1), shrunk, 0.0)
-        # A warm-up begins with the rate 0. Dividing by it is avoided by keeping the old values.
+        # A warm-up begins with the rate 0; keep the old values instead of dividing by it.
         moves = greater(length, 0.0)
         kept = {"squares": squares, "linear": linear}
         return where(moves, new, parameter), {name: where(moves, kept[name], state[name]) for name in kept}

@@ -1,7 +1,6 @@
-"""Convolution as one matrix product of unfolded images, for any device that implements NumPy's functions.
+"""Convolution as one matrix product of unfolded images, for any device whose arrays implement NumPy's functions.
 
-In the unfolded images, a pixel occurs once for each window that covers it, so they need h · w times the images' memory.
-Padding pixels are 0.
+Unfolded images need h · w times the images' memory, because a pixel occurs once for each window that covers it.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ def _unfolded(images: Array, window: Window, windows: Shape, groups: int) -> Arr
 def _taps(window: Window, images: Shape, windows: Shape) -> Iterator[tuple[int, int, Any, Any]]:
     """Yield (row, column, windows, pixels) for each tap.
 
-    ``windows`` are the windows whose pixel at this tap is inside the image, and ``pixels`` are these pixels.
+    The last two are indices of the windows whose tap is inside the image, and of the pixels that it reads.
     """
     for row, column in itertools.product(range(window.size[0]), range(window.size[1])):
         yield row, column, *window.overlap(row, column, (images[2], images[3]), slice(0, windows[2]), windows[3])

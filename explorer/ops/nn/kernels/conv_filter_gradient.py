@@ -1,14 +1,13 @@
-"""Kernel of ``Conv2dFilterGradient``, the adjoint of convolution for filters: sums of products of upstream pixels and
-windows.
+"""Kernel of ``Conv2dFilterGradient``: sums of products of upstream pixels and windows.
 
-Windows are gathered block by block into a thread's scratch memory. The blocks' sums are added in a fixed order, so the
-result does not depend on the number of threads.
+Windows are gathered block by block into the thread's scratch memory. The blocks' sums are added in a fixed order, so
+the result does not depend on the number of threads.
 
 The gradient for one tap is a matrix product over all pixels of all images: (O, N · H′ · W′) × (N · H′ · W′, C). Its
-result is small, and its sums are long. Tiles therefore divide the filters (output channels, input channels, rows of
-taps), and each tile computes complete sums. If the sums were divided instead, each thread would need a copy of the
-result, and the copies would have to be added. 1×1 windows are the images themselves and are multiplied in place. For
-depthwise filters there is no matrix product, so ``einsum`` computes the sums.
+result is small, and its sums are long. Dividing the sums among threads would need a copy of the result per thread, so
+tiles divide the filters instead (output channels, input channels, rows of taps), and each tile computes complete sums.
+1×1 windows are the images themselves and are multiplied in place. For depthwise filters there is no matrix product, so
+``einsum`` computes the sums.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ from explorer.ops.nn.kernels.im2col import Im2col, drop_skipped_pixels, pixels, 
 from explorer.ops.nn.kernels.window import Window
 
 _MIN_FLOPS = 1 << 23
-"""minimum flops of a tile; without a matrix product, an eighth of it"""
+"""minimum flops of a tile; an eighth without a matrix product"""
 _MIN_TILES = 4
 """minimum number of tiles; several tiles give several threads work, even if everything would fit into one tile"""
 _CHANNELS = 16
-"""minimum number of channels and of filters in a tile, because products of thinner matrices are slower"""
+"""minimum numbers of channels and filters in a tile, because products of thinner matrices are slower"""
 _PIXELS = 32
-"""minimum number of pixels in an image for which each image gets its own product, if the images are not contiguous"""
+"""minimum number of pixels for which each of several non-contiguous images gets its own product"""
 _BLOCK = 8 * TILE_BYTES
 """bytes of gathered windows that are summed at a time"""
 _Block: TypeAlias = tuple[slice, slice]
@@ -60,13 +59,9 @@ class FilterGradient(NamedTuple):
         return self.images[0], self.filters[0], *self.window.output(*self.images[2:])
 
     def indices(self) -> list[Index]:
-        """Return the tiles' indices into the result (O, C / groups, h, w); they depend only on shapes.
-
-        If dividing channels and rows of the filters gives enough tiles, no window is gathered twice.
-        """
+        """Return the tiles' indices into the result (O, C / groups, h, w)."""
         o, c, h, w = self.filters
-        # the number of tiles does not depend on the number of cores, so tiles, and therefore rounding, are the same on
-        # every machine
+        # tiles do not depend on the number of cores, so that rounding is the same on every machine
         flops = 2 * math.prod(self.upstream) * math.prod(self.filters[1:])
         max_tiles = min(_MIN_TILES, max(1, flops // (_MIN_FLOPS // 8 if self.depthwise else _MIN_FLOPS)))
         if self.groups > 1:
@@ -77,12 +72,12 @@ class FilterGradient(NamedTuple):
             return [(part, slice(0, c), row, slice(0, w)) for part in groups for row in rows]
         sizes, counts, least_sizes = (o, c, h), [1, 1, 1], (_CHANNELS, _CHANNELS, 1)
         while math.prod(counts) < max_tiles:
-            # divide input channels and rows of taps first, because their tiles gather different windows. Tiles of
-            # output channels all gather the same windows.
+            # divide input channels and rows of taps first, because tiles that divide only output channels gather the
+            # same windows
             divisible = [axis for axis in (1, 2, 0) if sizes[axis] >= 2 * counts[axis] * least_sizes[axis]]
             if not divisible:
                 break
-            # 1×1 windows are not gathered, so divide the larger axis, because products of square matrices are faster
+            # 1×1 windows are not gathered, so divide the larger axis: products of square matrices are faster
             counts[divisible[0] if h * w > 1 else max(divisible, key=lambda axis: sizes[axis] // counts[axis])] *= 2
         filters, channels, rows = [even(size, -(-size // count)) for size, count in zip(sizes, counts, strict=True)]
         return [(part, channel, row, slice(0, w)) for part in filters for channel in channels for row in rows]
@@ -111,7 +106,7 @@ class FilterGradient(NamedTuple):
 
     def pieces(self, out: Array, upstream: Array, images: Array) -> list[Tile]:
         """Return the tiles that compute the gradient and write it into ``out``."""
-        if not (upstream.size and images.size):  # the result is the value of an empty sum
+        if not (upstream.size and images.size):  # an empty sum
             return [Tile(tuple([slice(0, size) for size in out.shape]), partial(out.fill, 0))]
         window, images = drop_skipped_pixels(self.window, images)
         plain = self._replace(window=window, images=images.shape)
@@ -121,7 +116,7 @@ class FilterGradient(NamedTuple):
     # -- one tile --------------------------------------------------------------------------------------------------
 
     def _part(self, index: Index) -> _Part:
-        """Return the parts of the operands that the tile at ``index`` reads."""
+        """Return the parts of the operands read by the tile at ``index``."""
         o, c, i, _ = index
         filters_of_group = self.filters[0] // self.groups
         groups = (o.stop - o.start) // filters_of_group if self.groups > 1 else 1
@@ -130,7 +125,7 @@ class FilterGradient(NamedTuple):
         (top, bottom), sides = self.window.padding
         window = self.window._replace(
             size=(i.stop - i.start, self.window.size[1]),
-            # if the taps begin at row i.start, their windows begin i.start dilated rows further down
+            # if the taps begin at row i.start, their windows begin i.start dilated rows lower
             padding=((top - i.start * self.window.dilation[0], bottom), sides),
         )
         return _Part(groups, channels, Im2col(window, self.upstream[3], channels.stop - channels.start))
@@ -147,7 +142,7 @@ class FilterGradient(NamedTuple):
         part = self._part(index)
         o, c, i, j = index
         shape = part.groups, (o.stop - o.start) // part.groups, c.stop - c.start, i.stop - i.start, j.stop
-        # copy=False, because results are written through this view; channels come last, as in the gathered windows
+        # copy=False, because results are written through this view; channels come last, as in gathered windows
         into = out[index].reshape(shape, copy=False).transpose(0, 1, 3, 4, 2)
         outer, inner = upstream[:, o].transpose(0, 2, 3, 1), images[:, part.channels]
         operands = self._matrices(outer, inner.transpose(0, 2, 3, 1))
@@ -178,7 +173,7 @@ class FilterGradient(NamedTuple):
         return self.groups == 1 and self.window[:3] == ((1, 1), (1, 1), ((0, 0), (0, 0)))
 
     def _matrices(self, outer: Array, inner: Array) -> tuple[Array, Array] | None:
-        """Return both operands as matrices, if windows are single, evenly spaced pixels; otherwise return None.
+        """Return both operands as matrices if windows are single, evenly spaced pixels; otherwise return None.
 
         There is one pair of matrices for all images, or one pair for each image.
         """
@@ -188,7 +183,7 @@ class FilterGradient(NamedTuple):
         if left is None or right is None:
             return None
         n = max(len(left), len(right))
-        # many tiny products would take longer than gathering all images and computing one product
+        # many tiny products take longer than gathering all images for one product
         if n > 1 and math.prod(self.upstream[2:]) < _PIXELS:
             return None
         return left.reshape(n, -1, left.shape[2], copy=False), right.reshape(n, -1, right.shape[2], copy=False)
@@ -258,7 +253,7 @@ class FilterGradient(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """Parts of the operands that a tile reads."""
+    """Parts of the operands read by one tile."""
 
     groups: int
     channels: slice

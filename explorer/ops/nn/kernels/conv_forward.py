@@ -1,26 +1,25 @@
-"""Kernel of convolution: gathers blocks of windows into scratch memory and computes one matrix product for each
-block.
+"""Kernel of convolution: gathers blocks of windows into scratch memory, with one matrix product per block.
 
-``Conv2d`` uses it, and so does each phase of the adjoint for images. Unfolding all windows at once would need h · w
-times the images' memory, whereas a block fits the cache. Images and results may be stored with channels first or
-channels last; only their strides differ.
+``Conv2d`` uses it, and so does each phase of ``Conv2dImageGradient``. Unfolding all windows at once would need h · w
+times the images' memory, whereas a block fits the cache. Images and results may be stored with channels first or last;
+only their strides differ.
 
-Four methods compute the same sums; ``_pieces`` chooses one according to the shapes.
+``_pieces`` chooses one of four methods according to the shapes.
 
-*Product*: windows become the rows of a matrix, and BLAS multiplies this matrix by the packed filters. If a window's row
-is short because there are few channels, the matrix is gathered tap by tap and stored by columns. 1×1 windows with
-stride 1 are already the rows of a matrix, so nothing is gathered.
+*Product*: windows become the rows of a matrix, and BLAS multiplies this matrix by the packed filters. If a window's
+rows are short because there are few channels, the matrix is gathered tap by tap and stored by columns. 1×1 windows with
+stride 1 already are the rows of a matrix, so nothing is gathered.
 
-*Shifted*: if there are few filters and many channels, as in the last layers of a decoder, windows would need more
-memory than products. Every pixel is therefore multiplied by every tap, and the products are shifted and added.
+*Shifted*: if there are few filters and many channels, as in a decoder's last layers, windows need more memory than
+products, so every pixel is multiplied by every tap, and the products are shifted and added.
 
 *Grouped*: one stacked product computes all groups.
 
-*Depthwise*: each group has one channel, so there is no matrix product. ``einsum`` multiplies the pixels of each tap by
-the tap's weight and sums the products, in one loop over pixels that are adjacent in memory.
+*Depthwise*: each group has one channel, so there is no matrix product. ``einsum`` multiplies each tap's pixels by its
+weight and sums the products, in one loop over adjacent pixels.
 
-There is no FFT convolution, because it is slower for the usual 3×3 filters and would spread a NaN over the whole image.
-Only ``conv_winograd`` can be faster; the plan chooses it if its estimated cost is lower.
+An FFT would be slower for the usual 3×3 filters, and would spread a NaN over the whole image. Only ``conv_winograd``
+can be faster; the plan chooses it if its estimated cost is lower.
 """
 
 from __future__ import annotations
@@ -38,30 +37,28 @@ from explorer.ops.nn.kernels.im2col import Im2col, drop_skipped_pixels, pixels, 
 from explorer.ops.nn.kernels.window import Window
 
 _MIN_FLOPS = 1 << 23
-"""minimum flops of a tile, about 0.1 ms on one core, which is several times the cost of passing a tile to another
-thread; without a matrix product, an eighth of it"""
+"""minimum flops of a tile, about 0.1 ms on one core, several times the cost of passing a tile to another thread; an
+eighth without a matrix product"""
 _MIN_TILES = 4
 """minimum number of tiles; several tiles give several threads work, even if everything would fit into one tile"""
 _MIN_FILTERS = 64
 """minimum number of the result's channels in a tile"""
 _MAX_SHIFTED_CHANNELS = 128
-"""number of channels above which *shifted* is not faster, because packing the filters (at most a quarter as many) takes
-as long as gathering windows"""
+"""maximum number of channels for *shifted*; with more, packing the filters takes as long as gathering windows"""
 _ROWS = TILE_BYTES
-"""maximum bytes of products for one tap"""
+"""maximum bytes of a depthwise result computed at once"""
 _MIN_RUN = 1024
 """minimum number of elements for an efficient NumPy inner loop"""
 _MAX_SHORT_ROW = 12
-"""maximum number of elements in a window's row for which gathering tap by tap is faster"""
+"""maximum length of a window's row for which gathering tap by tap is faster"""
 _BLOCK = 8 * TILE_BYTES
-"""bytes of gathered windows in a tile; it is more than for elementwise tiles, because products with few rows are
-slow"""
+"""bytes of gathered windows in a tile, more than for elementwise tiles, because products with few rows are slow"""
 
 
 def pack(filters: Array, groups: int) -> Array:
     """Pack filters (O, C / groups, h, w) as matrices (groups, h · w · C / groups, O / groups)."""
     o, c, h, w = filters.shape
-    # taps come before channels, as in gathered windows, in which adjacent channels are the last axis
+    # taps come before channels, as in gathered windows
     taps_first = filters.reshape(groups, o // groups, c, h, w).transpose(0, 3, 4, 2, 1)
     return np.ascontiguousarray(taps_first).reshape(groups, h * w * c, o // groups)
 
@@ -98,16 +95,16 @@ class ConvForwardPlan(NamedTuple):
         ]
 
     def _counts(self, itemsize: int) -> tuple[int, int, int]:
-        """Return the number of parts into which images, filters and rows of the result are each divided."""
+        """Return the numbers of parts into which images, filters and rows of the result are divided."""
         n, o, rows, width = self.result
         depth = math.prod(self.filters[1:])
         flops = 2 * n * rows * width * depth * o
         tile_count = min(_MIN_TILES, max(1, flops // (_MIN_FLOPS // 8 if self.depthwise else _MIN_FLOPS)))
-        # scratch elements for each pixel of the result: a gathered window, or the rows of a product and their copy,
-        # whichever is larger
+        # scratch elements per pixel of the result: a gathered window, or rows of a product and their copy, whichever is
+        # larger
         elements_per_pixel = 4 * o if self.depthwise else max(depth * self.groups, 2 * o)
         if self._is_shifted:
-            # the channels of the pixel, and for each filter one product for each tap and their sum
+            # the pixel's channels, and for each filter one product per tap and their sum
             elements_per_pixel = depth // math.prod(self.window.size) + (math.prod(self.window.size) + 1) * o
         row_bytes = width * itemsize * elements_per_pixel
         if self.groups == 1 and n * rows * width < o >= 2 * _MIN_FILTERS:
@@ -121,14 +118,14 @@ class ConvForwardPlan(NamedTuple):
     def workspace(self, itemsize: int, spread: bool = False) -> int:
         """Return the number of bytes of scratch memory that the largest tile needs.
 
-        More memory is needed if the result's pixels are ``spread``, that is, not adjacent.
+        More memory is needed if the result's pixels are not adjacent (``spread``).
         """
         if not math.prod(self.result):
             return 0
         n, o, height, width = self.result
         parts = self._counts(itemsize)
         images, filters, rows = [longest(size, part) for size, part in zip((n, o, height), parts, strict=True)]
-        # a pointwise product reads the images in place unless the result's pixels are spread, as in a phase of a stride
+        # 1×1 windows are read in place unless the result's pixels are spread, as in a phase of a gradient
         slab = 0 if self._pointwise and not spread else math.prod(self._unfolding.slab(images, rows))
         windows = images * rows * width
         if self.depthwise:
@@ -146,10 +143,10 @@ class ConvForwardPlan(NamedTuple):
     def tiles(self, out: Array, images: Array, packed: Array) -> list[Tile]:
         """Return the tiles that compute the convolution and write it into ``out``.
 
-        ``packed`` is the result of ``pack``. All views are created here, so that running a tile takes little time in
-        the interpreter.
+        ``packed`` is the result of ``pack``. All views are created here, so that running a tile costs little
+        interpreter time.
         """
-        if not (images.size and packed.size):  # the result is the value of an empty sum
+        if not (images.size and packed.size):  # an empty sum
             return [Tile(tuple([slice(0, size) for size in out.shape]), lambda: out.fill(0))]
         window, images = drop_skipped_pixels(self.window, images)
         return self._replace(window=window, images=images.shape)._pieces(out, images, packed)
@@ -168,8 +165,7 @@ class ConvForwardPlan(NamedTuple):
 
     def _product(self, out: Array, images: Array, packed: Array, index: Index) -> Callable[[], None]:
         n, o, rows, _ = index
-        # there is only one group here; do not slice if all filters are used, because BLAS is faster if rows are
-        # adjacent
+        # one group; do not slice if all filters are used, because BLAS is faster if rows are adjacent
         matrix = packed[0] if o.stop - o.start == packed.shape[2] else packed[0, :, o]
         result_part = out.transpose(0, 2, 3, 1)[n, rows, :, o]
         source = pixels(images.transpose(0, 2, 3, 1)[n, rows]) if self._pointwise else None
@@ -177,7 +173,7 @@ class ConvForwardPlan(NamedTuple):
         if into is not None and source is not None:
             if len(into) == len(source):
                 return partial(_multiply, source, matrix, into)
-            # only one of the two arrays is contiguous across images, so both are processed image by image
+            # only one of the two arrays is contiguous across images, so process both image by image
             per_image = len(result_part), -1
             return partial(
                 _multiply,
@@ -189,8 +185,8 @@ class ConvForwardPlan(NamedTuple):
         order = (3, 4, 5, 0, 1, 2) if self._by_tap else (0, 1, 2, 3, 4, 5)
         scratch_types: tuple[tuple[Shape, Any], ...] = ((tuple([shape[axis] for axis in order]), images.dtype),)
         if into is None:
-            # BLAS cannot write rows with gaps, as in results with channels first. The product is therefore written to
-            # scratch memory and copied.
+            # BLAS cannot write rows with gaps, as in results with channels first, so write the product to scratch
+            # memory and copy it
             scratch_types = *scratch_types, (result_part.shape, out.dtype)
         parts, depth = 1 if into is None else len(into), matrix.shape[0]
         flat, transposition = ((depth, parts, -1), (1, 2, 0)) if self._by_tap else ((parts, -1, depth), (0, 1, 2))
@@ -218,7 +214,7 @@ class ConvForwardPlan(NamedTuple):
         (h, w), (row_step, column_step) = self.window.size, self.window.dilation
         o, c = self.filters[:2]
         height, width = rows.stop - rows.start, self.result[3]
-        # windows of one pixel; their range is extended by the filter's extent beyond its first tap
+        # windows of one pixel, extended by the filter's extent beyond its first tap
         points = Im2col(self.window._replace(size=(1, 1), dilation=(1, 1)), width + column_step * (w - 1), c)
         reach = slice(rows.start, rows.stop + row_step * (h - 1))
         shape = points.windows(n.stop - n.start, reach.stop - reach.start)[:3]
@@ -239,8 +235,7 @@ class ConvForwardPlan(NamedTuple):
         def compute() -> None:
             windows, products, total, first, second, *others = gather()
             np.matmul(matrix, windows.reshape(-1, c).T, products)
-            # the order of additions is fixed, so that the result does not depend on threads; there are at least two
-            # taps, because the size is not 1×1
+            # add in a fixed order, so that the result does not depend on threads; there are at least two taps
             np.add(first, second, out=total)
             for each in others:
                 np.add(total, each, out=total)
@@ -281,7 +276,7 @@ class ConvForwardPlan(NamedTuple):
     def _depthwise(self, out: Array, images: Array, taps: Array, index: Index) -> Callable[[], None]:
         n, _, rows, _ = index
         into = out.transpose(0, 2, 3, 1)[n, rows]
-        # half precision is summed in float32, like in matrix products
+        # half precision is summed in float32, as in matrix products
         halves = out.dtype.itemsize == 2 and out.dtype.kind not in "iu"
         dtype = np.result_type(out.dtype, np.float32) if halves else out.dtype
         direct = _rows_of_elements(into) if dtype == out.dtype else None
@@ -296,7 +291,7 @@ class ConvForwardPlan(NamedTuple):
         gather = self._unfolding.gathering(images, n, rows, None, scratch_types, views)
 
         def add_taps(windows: Array, sums: Array) -> None:
-            # the order of additions is fixed, so that the result does not depend on threads and tiles
+            # add in a fixed order, so that the result does not depend on threads and tiles
             weights = taps if windows.shape[3] == taps.shape[2] else taps[..., : self.groups]
             np.einsum("nyxktu,tuk->nyxk", windows, weights, out=sums.reshape(windows.shape[:4]), dtype=dtype)
 
@@ -314,15 +309,12 @@ class ConvForwardPlan(NamedTuple):
         return compute
 
     def _rows_together(self, images: int, itemsize: int) -> int:
-        """Return the number of rows of a depthwise result that are computed at once."""
+        """Return the number of rows of a depthwise result to compute at once."""
         return max(1, _ROWS // max(1, images * self.result[3] * self.groups * itemsize))
 
     @property
     def _pixels_together(self) -> int:
-        """Number of a row's pixels that one inner loop computes.
-
-        It is the smallest divisor of the row's length that makes the loop long enough, or the row's length.
-        """
+        """Pixels in one inner loop: the smallest divisor of the row's length for which the loop is long enough."""
         width = self.result[3]
         if self.window.strides[1] != 1:
             return 1
@@ -334,10 +326,9 @@ class ConvForwardPlan(NamedTuple):
 
     @property
     def _is_shifted(self) -> bool:
-        """Whether the filters are so few, relative to the channels, that the windows would need more memory than the
-        products."""
+        """Whether there are so few filters that the windows would need more memory than the products."""
         several = self.window.strides == (1, 1) and self.window.size != (1, 1)
-        # the products for a pixel are h · w · O elements, at most a quarter of its window's h · w · C elements
+        # a pixel's products have h · w · O elements, at most a quarter of its window's h · w · C elements
         return several and self.groups == 1 and 4 * self.filters[0] <= min(self.filters[1], _MAX_SHIFTED_CHANNELS)
 
     @property
@@ -353,7 +344,7 @@ class ConvForwardPlan(NamedTuple):
 def _runs(windows: Array, together: int) -> Array:
     """View windows (N, rows, W′, h, w, C) as (N, rows, runs, pixels · C, h, w).
 
-    A run has ``together`` pixels, or one pixel if there are gaps between the pixels.
+    A run has ``together`` pixels, or one if there are gaps between pixels.
     """
     n, rows, width, h, w, channels = windows.shape
     if windows.strides[2] != channels * windows.strides[5]:

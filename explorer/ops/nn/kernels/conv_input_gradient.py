@@ -1,12 +1,11 @@
-"""Kernel of ``Conv2dImageGradient``, the adjoint of convolution for images: convolves the upstream gradient with
-reversed filters.
+"""Kernel of ``Conv2dImageGradient``: convolves the upstream gradient with reversed filters.
 
-Transposed convolutions use it too. The textbook algorithm adds each upstream pixel to all pixels of its window. Windows
-overlap, so threads would add to the same pixels in varying order. This kernel gathers instead: the gradient of a pixel
-is a sum over the taps that read the pixel. With stride s, only every s-th tap reads it; the first of these taps depends
-on the pixel's position modulo s. All pixels whose positions are equal modulo s form a *phase*. For one phase, the sum
-is an ordinary convolution of stride 1 with every s-th tap, in reverse order, and ``conv_forward`` computes it.
-Inserting zeros into the upstream gradient instead would need s² times as many multiplications.
+The textbook algorithm adds each upstream pixel to all pixels of its window. Windows overlap, so threads would add to
+the same pixels in varying order. This kernel gathers instead: the gradient of a pixel is a sum over the taps that read
+it. With stride s, these are every s-th tap, starting at a tap that depends on the pixel's position modulo s. All pixels
+whose positions are equal modulo s form a *phase*, for which the sum is an ordinary convolution of stride 1 with every
+s-th tap in reverse order (``conv_forward``). Inserting zeros into the upstream gradient instead would need s² times as
+many multiplications.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ from explorer.ops.nn.kernels.window import Window
 
 
 class Phase(NamedTuple):
-    """Pixels of an image that are read by the same taps, or by no tap: every stride-th pixel, starting at an offset."""
+    """Pixels read by the same taps, or by none: every stride-th pixel, starting at an offset."""
 
     pixels: Index
     """index into the images (N, C, H, W)"""
     taps: tuple[slice, slice]
     """rows and columns of the filters, in reverse order"""
     convolving: ConvForwardPlan | None
-    """convolution of the upstream gradient with these taps; None if there are no taps, so that the gradient is zero"""
+    """convolution of the upstream gradient with these taps, or None for no taps, which give a zero gradient"""
 
 
 class _Side(NamedTuple):
@@ -45,7 +44,7 @@ class _Side(NamedTuple):
 
 
 class ImageGradient(NamedTuple):
-    """Tiling of the adjoint of convolution for images: one convolution with stride 1 for each phase."""
+    """Tiling of the images' gradient: one convolution with stride 1 for each phase."""
 
     window: Window
     groups: int
@@ -55,7 +54,7 @@ class ImageGradient(NamedTuple):
     """(O, C / groups, h, w)"""
 
     def phases(self) -> list[Phase]:
-        """Return the phases that have taps, and the parts of the images that no tap reads."""
+        """Return the phases with taps, and the parts of the images that no tap reads."""
         n, c, height, width = self.images
         upstream = (n, self.filters[0], *self.window.output(height, width))
         filters = c, self.filters[0] // self.groups
@@ -77,14 +76,14 @@ class ImageGradient(NamedTuple):
         return phases
 
     def _along(self, axis: int, upstream: int) -> list[tuple[slice, slice, _Side | None]]:
-        """Return, for each phase along ``axis``, its pixels, its taps, and its window or None if it has no taps."""
+        """Return (pixels, taps, window) for each phase along ``axis``; the window is None if there are no taps."""
         size, stride, dilation = self.window.size[axis], self.window.strides[axis], self.window.dilation[axis]
         length, before = self.images[2 + axis], self.window.padding[axis][0]
-        # tap t reads pixel p if p + before − t · dilation is a multiple of the stride. If tap t reads the pixel, so
-        # does tap t + stride / gcd, and their upstream pixels are dilation / gcd apart.
+        # Tap t reads pixel p if p + before − t · dilation is a multiple of the stride. Then tap t + stride / gcd reads
+        # it too, and the upstream pixels of these two taps are dilation / gcd apart.
         common = math.gcd(stride, dilation)
         every, spacing = stride // common, dilation // common
-        # among ``every`` consecutive taps, at most one satisfies this condition
+        # at most one of ``every`` consecutive taps reads a given pixel
         tapped = {(tap * dilation - before) % stride: tap for tap in range(min(size, every))}
         tapped = {phase: tapped[phase] for phase in sorted(tapped) if phase < length}
         phases: list[tuple[slice, slice, _Side | None]] = [
@@ -94,8 +93,8 @@ class ImageGradient(NamedTuple):
             pixels = slice(phase, length, stride)
             count = len(range(first, size, every))
             reach = (count - 1) * spacing
-            # pad the upstream gradient so that its convolution gives exactly the pixels of this phase; the padding is
-            # negative if the first windows do not reach the phase
+            # pad the upstream gradient so that its convolution gives exactly this phase; the padding is negative if the
+            # first windows do not reach the phase
             front = reach - (phase + before - first * dilation) // stride
             after = len(range(phase, length, stride)) + reach - upstream - front
             last = first + (count - 1) * every
@@ -105,10 +104,7 @@ class ImageGradient(NamedTuple):
         return phases
 
     def pack(self, filters: Array) -> list[Array]:
-        """Pack filters (O, C / groups, h, w) as one matrix for each phase.
-
-        The matrices are (groups, h′ · w′ · O / groups, C / groups).
-        """
+        """Pack filters (O, C / groups, h, w) as one array (groups, h′ · w′ · O / groups, C / groups) for each phase."""
         o, c, h, w = filters.shape
         spacing = filters.reshape(self.groups, o // self.groups, c, h, w).transpose(0, 3, 4, 1, 2)
         parts = [np.ascontiguousarray(spacing[:, i, j]) for _, (i, j), _ in self.phases()]
@@ -121,10 +117,7 @@ class ImageGradient(NamedTuple):
         return max([phase.convolving.workspace(itemsize, spread) for phase in self.phases() if phase.convolving] or [0])
 
     def pieces(self, out: Array, upstream: Array, packed: list[Array]) -> list[Tile]:
-        """Return the tiles that compute the gradient and write it into ``out``.
-
-        ``packed`` is the result of ``pack``.
-        """
+        """Return the tiles that compute the gradient and write it into ``out``; ``pack`` returns ``packed``."""
         tiles = []
         for (pixels, _, convolving), matrices in zip(self.phases(), packed, strict=True):
             part = out[pixels]
@@ -137,10 +130,10 @@ class ImageGradient(NamedTuple):
 
 
 def _gaps(tapped: list[int], stride: int, length: int) -> list[slice]:
-    """Return slices of the pixels along an axis that belong to phases without taps.
+    """Return slices of the pixels along an axis that no tap reads.
 
-    If the stride is much larger than the window, many adjacent phases have no taps. The slices are therefore one for
-    each phase, or one for each run of adjacent phases, whichever gives fewer.
+    There is one slice per phase or one per run of adjacent phases, whichever gives fewer, because strides much larger
+    than the window leave many adjacent phases without taps.
     """
     phases = min(stride, length)
     ends = [-1, *tapped, phases]
@@ -157,7 +150,7 @@ def _gaps(tapped: list[int], stride: int, length: int) -> list[slice]:
 
 
 def _within(outer: slice, inner: slice) -> slice:
-    """Return the slice that selects the elements ``inner`` of the elements ``outer``."""
-    # indexing a Python range composes slices exactly, including their steps
+    """Compose two slices: return the slice that selects the same elements as ``[outer][inner]``."""
+    # indexing a range composes slices exactly, including their steps
     selected = range(outer.stop)[outer][inner]
     return slice(selected.start, selected.stop, selected.step)

@@ -1,7 +1,7 @@
 """Windows of images as rows of memory (im2col).
 
 Windows are views of the images, or of a padded copy in scratch memory. The copy is (N, H, W, C), so that a window's row
-is contiguous. The images may be stored with channels first or channels last; only their strides differ.
+is contiguous. Images may be stored with channels first or last; only their strides differ.
 """
 
 from __future__ import annotations
@@ -30,9 +30,8 @@ class Im2col(NamedTuple):
         return images, rows, self.columns, *self.window.size, self.channels
 
     def slab(self, images: int, rows: int) -> Shape:
-        """Return the shape (N, H, W, C) of the padded part of the images that ``rows`` rows of windows cover."""
-        # the last window starts (count − 1) strides after the first window, and extends dilation · (size − 1) pixels
-        # further
+        """Return the shape (N, H, W, C) of the padded part of the images covered by ``rows`` rows of windows."""
+        # the last window starts (count − 1) strides after the first, and extends dilation · (size − 1) pixels further
         size, strides, _, dilation, _ = self.window
         height, width = (
             (count - 1) * strides[axis] + dilation[axis] * (size[axis] - 1) + 1
@@ -49,12 +48,12 @@ class Im2col(NamedTuple):
         scratch_types: tuple[tuple[Shape, Any], ...],
         views: Callable[..., tuple[Array, ...]],
     ) -> Callable[[], tuple[Array, ...]]:
-        """Return a function that gathers all windows (N, rows, W′, h, w, C); it returns the windows and further views.
+        """Return a function that gathers all windows (N, rows, W′, h, w, C) and returns them with further views.
 
-        The windows are a view of the images if these are stored with channels last and contain all windows; otherwise
-        they are a view of a padded copy. ``scratch_types`` lists the shapes and dtypes of further scratch arrays.
-        ``views`` is called with these arrays, and its results are returned after the windows. All views are cached for
-        each combination of windows, ``key`` and ``scratch_types``.
+        The windows are a view of the images if these are stored with channels last and contain all windows, otherwise
+        of a padded copy. ``views`` is called with further scratch arrays, whose shapes and dtypes are
+        ``scratch_types``, and returns the further views. All views are cached for each combination of windows, ``key``
+        and ``scratch_types``.
         """
         (row_step, column_step), (top, left) = self.window.strides, [sides[0] for sides in self.window.padding]
         shape, dtype = self.windows(n.stop - n.start, rows.stop - rows.start), images.dtype
@@ -68,7 +67,7 @@ class Im2col(NamedTuple):
         slab_shape = self.slab(*shape[:2])
         inside = first >= 0 and first + slab_shape[1] <= selected.shape[1]
         inside = inside and left <= 0 and slab_shape[2] - left <= selected.shape[2]
-        # a view is possible only if channels are adjacent, so that a window's row is contiguous
+        # only if channels are adjacent is a window's row contiguous
         if inside and selected.strides[3] == selected.itemsize:
             part = selected[:, first:, -left:]  # left ≤ 0, so the windows skip −left pixels
             windows = as_strided(part, shape, steps(part.strides), writeable=False)
@@ -81,7 +80,7 @@ class Im2col(NamedTuple):
             return slab, np.ndarray(shape, dtype, slab, strides=strides), *views(*others)
 
         def gather() -> tuple[Array, ...]:
-            # write the zeros each time, because other tiles use the same memory
+            # other tiles overwrite the same memory
             slab, *rest = scratch(("padded", key), ((slab_shape, dtype), *scratch_types), all_views)
             for region in zeros:
                 slab[region] = 0
@@ -108,7 +107,7 @@ def split_groups(windows: Array, groups: int) -> Array:
 
 
 def pixels(array: Array) -> Array | None:
-    """View images (N, H, W, C) as (1, pixels, C), or else as (N, pixels, C); return None if both need a copy."""
+    """View images (N, H, W, C) as (1, pixels, C) or (N, pixels, C); return None if this needs a copy."""
     n, h, w, c = array.shape
     # rows must be contiguous; an axis of one element may have any stride
     if h > 1 and w > 1 and array.strides[1] != w * array.strides[2]:
@@ -124,9 +123,9 @@ def _dense(shape: Shape, itemsize: int) -> Shape:
 
 
 def padded(shape: Shape, images: Array, top: int, left: int) -> tuple[list[tuple[Any, Array]], list[Any]]:
-    """Return how to fill a padded copy of ``shape`` (N, H, W, C) that begins at pixel (top, left) of ``images``.
+    """Return the copies (region, source) and the regions of zeros that fill a padded copy of ``images``.
 
-    The result is a list of pairs (region, source) to copy, and a list of regions to fill with zeros.
+    The copy has ``shape`` (N, H, W, C) and begins at pixel (top, left) of the images.
     """
     height, width = images.shape[1:3]
     up, row_step = min(max(-top, 0), shape[1]), max(min(height - top, shape[1]), 0)
@@ -145,6 +144,5 @@ def padded(shape: Shape, images: Array, top: int, left: int) -> tuple[list[tuple
     inside = every, rows, slice(before, after)
     if images.strides[3] == images.itemsize:
         return [(inside, source)], zeros
-    # The pixels of one channel are contiguous within a row. Copy channel by channel, so that NumPy's inner loop reads
-    # contiguous memory.
+    # Copy channel by channel, so that NumPy's inner loop reads contiguous memory.
     return [((*inside, channel), source[..., channel]) for channel in range(shape[3])], zeros

@@ -1,10 +1,8 @@
 """Base classes of pooling operations and their gradients, computed in bands of rows.
 
-The operations are in ``ops.nn.pooling``.
-
-A tap is a position (row, column) within a window. The pixels of one tap in all windows of a tile are a strided view. A
-tile is therefore computed by h · w ufunc calls, one for each tap, however many windows it has. A view of all windows
-(``as_strided``) would need no loop over taps, but NumPy reduces short inner axes slowly.
+A tap is a position (row, column) within a window. One tap's pixels in all windows of a tile are a strided view, so a
+tile needs one ufunc call per tap, however many windows it has. A view of all windows (``as_strided``) would need no
+loop over taps, but NumPy reduces short inner axes slowly.
 """
 
 from __future__ import annotations
@@ -54,11 +52,9 @@ class WindowOperation(Operation, abstract=True):
     def first_largest(self, images: Array, largest: Array, rows: slice) -> Iterator[tuple[int, int, Any, Array]]:
         """Yield (row, column, windows, mask) for each tap.
 
-        The mask is True for windows whose first maximum is at this tap. ``largest`` contains the maxima of the windows
-        in ``rows``.
+        The mask is True for windows whose first maximum is at this tap; ``largest`` contains the windows' maxima.
         """
-        # ``free`` is True for windows whose maximum was not found yet. If a window's maximum is NaN, which does not
-        # equal itself, the first NaN is selected.
+        # ``free`` is True for windows whose maximum was not found yet; NaN does not equal itself, so it needs a test
         free, missing = np.ones_like(largest, bool), largest != largest
         has_nan = bool(missing.any())
         for row, column in self.taps:
@@ -79,7 +75,7 @@ class WindowOperation(Operation, abstract=True):
         if problem:
             raise self.refuse((x,), problem)
         for size, dilation, sides in zip(self.size, self.dilation, self.padding, strict=True):
-            # a window that contains only padding would have no maximum and no mean; other frameworks have the same rule
+            # a window that contains only padding would have no maximum or mean; other frameworks have the same rule
             if 2 * max(sides) > dilation * (size - 1) + 1:
                 raise self.refuse(
                     (x,), f"padding {max(sides)} must be at most half of the window, so that no window is only padding"
@@ -94,7 +90,7 @@ class Pooling(WindowOperation, abstract=True):
     """Base class of pooling operations whose only operand is the images."""
 
     def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
-        # images are pooled independently, so the images of all batch elements are merged into one batch
+        # images are pooled independently, so merge all batch elements' images into one batch
         merged_result = self(reshape(x, (size * x.shape[1], *x.shape[2:])))
         return reshape(merged_result, (size, x.shape[1], *merged_result.shape[1:]))
 
@@ -104,7 +100,7 @@ class Pooling(WindowOperation, abstract=True):
 
 
 class PoolingForward(Pooling, abstract=True):
-    """Base class of pooling operations that combine pixels tap by tap; images may have channels first or last."""
+    """Base class of pooling operations that combine pixels tap by tap; channels may be first or last."""
 
     follows_format = True
 
@@ -120,10 +116,7 @@ class PoolingForward(Pooling, abstract=True):
         return [Tile(index, partial(self.make, out, x, index)) for index in _bands(out.shape, out.itemsize)]
 
     def gather(self, combine: np.ufunc, out: Array, x: Array, index: Index) -> None:
-        """Combine the pixels of each window with ``combine``, and write the results into the tile of ``out``.
-
-        Padding is ignored.
-        """
+        """Combine each window's pixels, without padding, with ``combine``; write the results into ``out``."""
         part, images = out[index], x[index[0]]
         for row, column in self.taps:
             windows, pixels = self.window.overlap(row, column, (x.shape[2], x.shape[3]), index[2], out.shape[3])
@@ -131,10 +124,9 @@ class PoolingForward(Pooling, abstract=True):
             combine(into, images[pixels], out=into)
 
     def gather_by_axis(self, combine: np.ufunc, identity: Any, out: Array, x: Array, index: Index) -> None:
-        """Combine the pixels of each window, first along rows, then along columns.
+        """Combine each window's pixels along rows, then along columns, which needs h + w calls instead of h · w.
 
-        The result of ``combine`` must not depend on the order of elements; ``identity`` is its neutral element. This
-        needs h + w calls instead of h · w.
+        The result of ``combine`` must not depend on the order of elements; ``identity`` is its neutral element.
         """
         part, (n, _, band, _) = out[index], index
         part.fill(identity)
@@ -180,7 +172,7 @@ class PoolingForward(Pooling, abstract=True):
         return memory
 
     def scratch_elements(self, x: Shape, result: Shape, itemsize: int) -> int:
-        """Return the number of scratch elements that the largest tile needs if pixels are combined by axis."""
+        """Return the scratch elements that the largest tile needs if pixels are combined by axis."""
         covered = [
             (n, rows)
             for n, _, band, _ in _bands(result, itemsize)
@@ -191,10 +183,7 @@ class PoolingForward(Pooling, abstract=True):
 
 
 class PoolingBackward(WindowOperation, abstract=True):
-    """Base class of pooling gradients.
-
-    For each band of image rows, the contributions of the windows that overlap it are summed.
-    """
+    """Base class of pooling gradients, which sum the contributions of all windows that overlap a band of image rows."""
 
     follows_format = True
 
@@ -210,7 +199,7 @@ class PoolingBackward(WindowOperation, abstract=True):
         return [Tile(index, partial(self.make, out, index, *operands)) for index in _bands(out.shape, out.itemsize)]
 
     def reaching(self, band: slice, rows: int) -> slice:
-        """Return the rows of windows, among ``rows`` rows, that overlap ``band``, a band of image rows."""
+        """Return the rows of windows, out of ``rows`` rows, that overlap the image rows ``band``."""
         # window r covers the rows from r · step − top through r · step − top + dilation · (size − 1). Solve for r at
         # both ends of the band; ⌈a / b⌉ is written −(−a // b).
         top, step = self.padding[0][0], self.strides[0]
@@ -221,13 +210,13 @@ class PoolingBackward(WindowOperation, abstract=True):
         )  # if no window overlaps the band, the slice is empty, not negative
 
     def within(self, band: slice) -> Window:
-        """Return the window for images that consist only of the rows in ``band``."""
+        """Return the window for images that consist of the rows in ``band``."""
         (top, bottom), sides = self.padding
         # the first row of the band becomes row 0, as if band.start rows were padding
         return self.window._replace(padding=((top + band.start, bottom), sides))
 
     def reached(self, shape: Shape, windows: Shape, itemsize: int) -> int:
-        """Return the maximum number of windows, summed over channels, that overlap one tile of images of ``shape``."""
+        """Return the maximum number of windows, summed over channels, that overlap one tile."""
         rows, columns = windows[2:]
         return max(
             [
@@ -240,7 +229,7 @@ class PoolingBackward(WindowOperation, abstract=True):
 
 
 def _bands(shape: Shape, itemsize: int) -> list[Index]:
-    """Divide images of ``shape`` (N, C, H, W) into groups of whole images, or into bands of rows of single images."""
+    """Divide images of ``shape`` (N, C, H, W) into groups of images, or into bands of rows of single images."""
     n, c, rows, columns = shape
     block = max(1, TILE_BYTES // max(1, c * columns * itemsize))
     return [

@@ -1,8 +1,8 @@
-"""Windows that slide over the last two axes of images, for convolution and pooling.
+"""Sliding windows for convolution and pooling.
 
-Window i along an axis covers the pixels i · stride − padding + dilation · (0 … size − 1). Convolutions, pooling and
-their gradients need the number of windows (``output``), and the windows in which a given tap is inside the image
-(``overlap``). Padding is never stored; views leave out the pixels outside the image.
+Window i along an axis covers the pixels i · stride − padding + dilation · (0 … size − 1). Kernels need the number of
+windows (``output``), and the windows whose given tap is inside the image (``overlap``). Padding is never stored; views
+leave out the pixels outside the image.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ Pair: TypeAlias = tuple[int, int]
 Padding: TypeAlias = tuple[Pair, ...]
 """(before, after) for each axis"""
 _MAX_LENGTH, _MAX_PADDING = 2**31 - 1, 2**53
-"""maximum of size, stride and dilation, and maximum of padding; larger numbers, as in hostile files, would overflow
-pixel positions"""
+"""maximum size, stride and dilation, and maximum padding; larger numbers, as in hostile files, would overflow
+positions"""
 
 
 class Window(NamedTuple):
@@ -52,7 +52,7 @@ class Window(NamedTuple):
         return Window(self.size[-2:], self.strides[-2:], self.padding[-2:], self.dilation[-2:], self.ceil)
 
     def output(self, *lengths: int) -> Lengths:
-        """Return the number of windows along each axis of ``lengths``; it is less than 1 if no window fits."""
+        """Return the number of windows along each axis, which is less than 1 if no window fits."""
         counts = []
         for axis, length in enumerate(lengths):
             before, after = self.padding[axis]
@@ -67,18 +67,17 @@ class Window(NamedTuple):
     def overlap(self, row: int, column: int, size: Lengths, rows: slice, columns: int) -> tuple[Any, Any]:
         """Return the windows whose tap (row, column) is inside images of ``size``, and the pixels at this tap.
 
-        The first result is an index into the last two axes of windows, where rows are counted from ``rows.start``. The
-        second result is an index into the last two axes of images.
+        Both are indices into the last two axes, of the windows (with rows counted from ``rows.start``) and of the
+        images.
         """
         windows, pixels = [], []
         for axis, (tap, start, stop) in enumerate(((row, rows.start, rows.stop), (column, 0, columns))):
             step, first = self.strides[axis], tap * self.dilation[axis] - self.padding[axis][0]
-            # in window i, the tap reads pixel i · step + first; low is the first i whose pixel is ≥ 0, and high the
-            # first i whose pixel is beyond the end
+            # in window i, the tap reads pixel i · step + first, which is inside the image for low ≤ i < high
             low = max(start, -(first // step))
             high = max(low, min(stop, (size[axis] - 1 - first) // step + 1))
             windows.append(slice(low - start, high - start))
-            # an empty range must not end at −1, which would mean the last pixel
+            # an empty range must not end at −1, which means the last pixel
             pixels.append(slice(low * step + first, max(0, (high - 1) * step + first + 1), step))
         return (..., *windows), (..., *pixels)
 
@@ -91,7 +90,7 @@ class Window(NamedTuple):
         return Window(size, strides, padding, dilation, self.ceil)
 
     def covered(self, rows: slice, height: int) -> slice:
-        """Return the rows, of an image of ``height`` rows, that the windows in ``rows`` cover."""
+        """Return the rows, in an image of ``height`` rows, that the windows in ``rows`` cover."""
         step, top = self.strides[0], self.padding[0][0]
         reach = self.dilation[0] * (self.size[0] - 1)
         return slice(max(0, rows.start * step - top), max(0, min(height, (rows.stop - 1) * step - top + reach + 1)))
@@ -100,7 +99,7 @@ class Window(NamedTuple):
 def window_of(size: Any, axes: int, strides: Any, padding: Any, dilation: Any, ceil: bool = False) -> Window:
     """Return a window along ``axes`` axes.
 
-    Each argument is one number for all axes or one number for each axis; padding may also be one pair for each axis.
+    Each option is one number for all axes or one number for each axis; padding may also be one pair for each axis.
     """
     return Window(
         for_each(size, axes, "window"),
@@ -112,10 +111,7 @@ def window_of(size: Any, axes: int, strides: Any, padding: Any, dilation: Any, c
 
 
 def for_each(value: Any, axes: int, what: str) -> Lengths:
-    """Return one integer for each axis.
-
-    ``value`` is one number for all axes, or a tuple with one number for each axis.
-    """
+    """Return one integer for each axis; ``value`` is one number for all axes, or a tuple with one per axis."""
     if type(value) is int:  # fast path for the frequent case
         return (value,) * axes
     return tuple([whole(number, what) for number in _one_per_axis(value, axes, what)])
