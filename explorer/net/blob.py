@@ -1,7 +1,6 @@
 """Blobs, which are named containers of one value of any type (Caffe2: Blob).
 
-A workspace has one blob for each name. Plans read and write only arrays, but Caffe2 operators also pass readers,
-counters and lists to each other by name.
+Plans read and write only arrays, but Caffe2 operators also pass readers, counters and lists to each other by name.
 """
 
 from __future__ import annotations
@@ -73,8 +72,7 @@ class Blob:
         return self._value
 
     def elements(self) -> Array | Tensor:
-        """Return the value as input of a net: an array on cpu or a tensor on another device; else raise
-        OperandError."""
+        """Return the value, an array or a tensor, as an input of a net; raise OperandError for any other value."""
         value = self.value()
         return value if isinstance(value, Tensor) else self.get(np.ndarray)
 
@@ -86,7 +84,7 @@ class Blob:
         return value
 
     def reset(self, value: Any = None) -> None:
-        """Set the value, or remove it; the old value is freed when nothing else refers to it."""
+        """Replace the value; None empties the blob. The old value is freed when nothing else refers to it."""
         self._value = value
 
     def __repr__(self) -> str:

@@ -1,7 +1,7 @@
 """Operators on blobs of any type, which run separately, between the planned parts of a net.
 
-For example, loading, storing and reading records use files, or values other than tensors. A workspace runs such an
-operator at its position in the net. The other operators between two of them form one plan.
+For example, such operators load, store or read records, so they need files or values other than tensors. A workspace
+runs them at their positions in the net, and plans the operators between two of them together.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _Run = TypeVar("_Run", bound=Callable[..., None])
 
 @dataclass(frozen=True, slots=True)
 class BlobOperator:
-    """Operator that is running; its methods access its input and output blobs by position."""
+    """Running operator with access to its input and output blobs by position."""
 
     definition: OperatorDefinition
     inputs: tuple[Blob, ...]
     outputs: tuple[Blob, ...]
 
     def input(self, position: int, kind: type[_Value]) -> _Value:
-        """Return the value of an input, which must be an instance of ``kind``; an array is converted if that is Tensor.
+        """Return an input as an instance of ``kind``; if ``kind`` is Tensor, an array is converted.
 
-        Raise OperandError that names the blob, its class and the requested class.
+        Raise OperandError for a value of another class.
         """
         blob = self._at(self.inputs, position, "inputs")
         # Blobs contain arrays instead of tensors, so a tensor is created on request.
@@ -46,8 +46,7 @@ class BlobOperator:
         return blob.get(kind)
 
     def output(self, position: int, kind: type[_Value]) -> _Value:
-        """Return the value of an output for modification; if it is not an instance of ``kind``, set it to ``kind()``
-        first."""
+        """Return an output's value, to be modified in place; any other value is first replaced with ``kind()``."""
         return self._at(self.outputs, position, "outputs").get_mutable(kind)
 
     def set_output(self, position: int, value: Any) -> None:
@@ -77,9 +76,8 @@ def blob_operator(*types: str, inputs: tuple[int, ...] = (), outputs: tuple[int,
     """Return a decorator that declares ``function(op, *, arguments)`` as an operator type on blobs of any class.
 
     The function reads ``op.input(0, kind)``, and calls ``op.set_output(0, value)`` or modifies ``op.output(0, kind)``.
-    Its parameters after ``*`` are the operator's arguments, with types and defaults. ``inputs`` and ``outputs`` are the
-    allowed numbers of blobs; the default is any number of inputs, and one or more outputs. Nets with such operators run
-    only in a workspace.
+    Its keyword-only parameters are the operator's arguments. ``inputs`` and ``outputs`` are the allowed numbers of
+    blobs; by default, any number of inputs and at least one output. Nets with such operators run only in a workspace.
 
     >>> @ex.blob_operator("CountWords", inputs=(1,), outputs=(1,))
     ... def count_words(op, *, least: int = 1):
@@ -95,7 +93,7 @@ def blob_operator(*types: str, inputs: tuple[int, ...] = (), outputs: tuple[int,
     def decorate(function: _Run) -> _Run:
         for name in types or (function.__name__,):
             options = {"inputs": inputs, "outputs": outputs, "in_place": _EACH, "planned": False}
-            # Also in the table of all types, marked as not planned, since nets are written and checked with one table.
+            # Nets are written and checked against the main table, so the type is added there too, marked as unplanned.
             TABLE.declare(name, gradient="none", **options)(_declared(name, function))
             BLOB_OPERATORS[name] = function
         return function
@@ -108,8 +106,7 @@ _EACH = tuple((position, position) for position in range(8))
 
 
 def _declared(type: str, function: Callable[..., None]) -> Callable[..., Any]:
-    """Return a function of expressions with the same arguments, which provides the schema and raises an error if
-    called."""
+    """Return a function that provides the schema of an operator type and raises an error if it is called."""
 
     def build(*blobs: Expr, **arguments: Any) -> Any:
         raise OperandError(
@@ -121,7 +118,7 @@ def _declared(type: str, function: Callable[..., None]) -> Callable[..., Any]:
     signature = inspect.signature(function, eval_str=True)
     blobs = inspect.Parameter("blobs", inspect.Parameter.VAR_POSITIONAL, annotation=Expr)
     written = [parameter for parameter in signature.parameters.values() if parameter.kind is parameter.KEYWORD_ONLY]
-    # help and completion use it; typeshed does not declare it for functions
+    # used by help and completion; typeshed does not declare it for functions
     build.__signature__ = inspect.Signature([blobs, *written], return_annotation=tuple[Expr, ...])  # type: ignore[attr-defined]
     build.__annotations__ = {
         "blobs": Expr,

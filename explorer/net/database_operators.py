@@ -1,7 +1,6 @@
-"""Databases, which store named arrays in files, and operator types that load and store blobs, with the names of Caffe2.
+"""Databases of named arrays in files, and operator types that load and store blobs, named as in Caffe2.
 
-A database type is an object with three methods, and users can add one to `DATABASES`. An operator is a function with
-the decorator `blob_operator`, and its parameters after the asterisk are the operator's arguments.
+A database type is an object with three methods, and users can add one to `DATABASES`.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class Database(Protocol):
     """Protocol of a database type, which reads and writes named arrays."""
 
     def exists(self, name: str) -> bool:
-        """Return whether there is a database with this name."""
+        """Return whether a database with this name exists."""
 
     def read(self, name: str) -> Mapping[str, Array]:
         """Return the arrays by name."""
@@ -42,7 +41,7 @@ class NpzFile:
     """``.npz`` file as written by np.savez; writing replaces the old file atomically."""
 
     def exists(self, name: str) -> bool:
-        """Return whether there is a file with this name."""
+        """Return whether a file with this name exists."""
         return Path(name).is_file()
 
     def read(self, name: str) -> Mapping[str, Array]:
@@ -63,7 +62,7 @@ DATABASES: Registry[str, Database] = Registry("type of database", {"npz": NpzFil
 
 @named_methods
 class DBReader:
-    """Reader that returns the rows of a database in order, and continues with the first row after the last.
+    """Reader that returns the rows of a database in order, and starts over after the last row.
 
     If ``num_shards`` readers share a database, reader ``shard_id`` reads rows shard_id, shard_id + num_shards, ….
     Threads may read concurrently, and each row is returned once per round.
@@ -116,8 +115,8 @@ class DBReader:
         with self._lock:
             first = self._next
             self._next = (first + count) % self.size
-        # Indices are taken modulo the size. A batch at the end therefore continues with the first rows, and a batch
-        # that is larger than the shard repeats rows.
+        # Indices wrap around: a batch at the end continues with the first rows, and one larger than the shard repeats
+        # rows.
         rows = np.arange(first, first + count) % self.size
         return [self._columns[name][rows] for name in columns]
 
@@ -147,7 +146,7 @@ def create_db(
     num_shards: Annotated[int, "number of readers that share the rows"] = 1,
     shard_id: int = 0,
 ) -> None:
-    """Create a reader of the rows of a database, or of one shard of them."""
+    """Create a reader of the rows of a database, or of one shard."""
     op.set_output(0, DBReader(db_type, db_name, num_shards, shard_id))
 
 
@@ -171,7 +170,7 @@ def read_batch(
 
 @blob_operator("DBExists", inputs=(0,), outputs=(1,))
 def db_exists(op: BlobOperator, *, db_name: str, db_type: str = "npz") -> None:
-    """Return whether there is a database with this name."""
+    """Return whether a database with this name exists."""
     op.set_output(0, DATABASES.find(db_type).exists(db_name))
 
 
@@ -183,9 +182,9 @@ def save(op: BlobOperator, *, db: Annotated[str, "the file"], db_type: str = "np
 
 @blob_operator("Load", inputs=(0,))
 def load(op: BlobOperator, *, db: Annotated[str, "the file"], db_type: str = "npz") -> None:
-    """Read blobs from a database by their names; none is written unless all exist."""
+    """Read blobs from a database by their names; if one is missing, none is set."""
     arrays = DATABASES.find(db_type).read(db)
-    # All are looked up before one is set, so that a workspace never contains half of a checkpoint.
+    # All are looked up before any is set, so a workspace never contains half of a checkpoint.
     for blob in op.outputs:
         if blob.name not in arrays:
             raise UnknownNameError(blob.name, kind=f"blob of {db}", known=arrays)
@@ -201,8 +200,7 @@ def checkpoint(
     every: Annotated[int, "number of steps between checkpoints"] = 1,
     db_type: str = "npz",
 ) -> None:
-    """Write blobs to a database at every ``every``-th step; the first input is the step index, the others are
-    stored."""
+    """Write blobs to a database every ``every`` steps; the first input is the step index, which is not written."""
     if every < 1 or db.count("%d") > 1:
         raise OperandError(
             f"every={every}, db={db!r}",

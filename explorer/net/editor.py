@@ -1,7 +1,7 @@
 """Editor of a net, which appends operators and edits the definition; each edit creates a new, checked definition.
 
-``net.FC(…)`` checks its arguments with the schema of the type and adds an operator. The table of types provides these
-methods, so each registered type is immediately a method with a signature and help.
+``net.FC(…)`` checks its arguments against the schema of the type and adds an operator. Each registered type is
+immediately available as such a method, with a signature and help.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def write(
     is_key: Callable[[str], bool],
     doc: str = "",
 ) -> WrittenOperator:
-    """Return the operator for a call such as ``net.FC(…)``; ``is_key(key)`` is whether a weight has this key already.
+    """Return the operator for a call such as ``net.FC(…)``; ``is_key(key)`` returns whether a weight has this key.
 
     Raise UnknownNameError with similar types for an unknown type, or the error of the type's schema.
     """
@@ -139,8 +139,7 @@ def _plain(name: str, value: Any) -> Plain:
 
 
 class OperatorCall:
-    """Callable ``net.Relu``, which adds an operator; it is called with input blobs, output blobs and keyword
-    arguments."""
+    """Callable ``net.Relu(inputs, outputs, **arguments)``, which adds an operator."""
 
     def __init__(self, type: str, table: OperatorTable, add: Callable[..., Any]) -> None:
         self.type, self._add = type, add
@@ -279,7 +278,7 @@ class NetEditor:
         return written.operator
 
     def replace(self, name: str, type: str, weights: Mapping[str, Any] | None, doc: str, arguments: Any) -> None:
-        """Replace an operator by one of another type; the name, inputs and outputs are kept, but no arguments or
+        """Replace an operator by one of another type, keeping its name, inputs and outputs, but no arguments or
         weights."""
         definition = self.definition
         old = definition.operator(name)

@@ -1,9 +1,9 @@
 """Gradient operators, which are appended to a net to compute gradients of blobs (Caffe2: AddGradientOperators).
 
 For each operator in reverse order, an operator of its gradient type is appended (operators/gradient_types.py), which
-writes ``x_grad`` for an input ``x``. If several operators read a blob, its gradient is a sum of terms: the further
-terms are named ``_x_grad_autosplit_0``, …, and a Sum adds them. Every gradient belongs to one version of a blob. A
-version that a gradient operator reads must not be overwritten later.
+writes ``x_grad`` for an input ``x``. If several operators read a blob, a Sum adds the terms of its gradient; the second
+and later terms are named ``_x_grad_autosplit_0``, …. Every gradient belongs to one version of a blob. A version that a
+gradient operator reads must not be overwritten later.
 """
 
 from __future__ import annotations
@@ -129,8 +129,7 @@ class GradientOperators:
             self._parts.setdefault(operator.inputs[at], []).append((len(self.operators) - 1, position))
 
     def _gradient(self, version: str) -> str:
-        """Return the blob with the gradient of a version, or "" if it has none; a Sum of several terms is appended
-        now."""
+        """Return the gradient blob of a version, or "" if there is none; if it has several terms, append their Sum."""
         parts = self._parts.pop(version, [])
         blob = self._definition.blobs[version].blob
         names = [self._gradient_blobs[version]] if version in self._gradient_blobs else []

@@ -1,7 +1,7 @@
 """Model helpers, which pair a net with the net that initializes its parameters (Caffe2: ModelHelper).
 
-There are two nets because parameters are initialized once, but trained in many steps. The initialization writes blobs
-of a workspace, and the other net reads these blobs at every step.
+There are two nets because parameters are initialized once, but used in every training step. The first net writes blobs
+of a workspace, which the other net reads.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ModelHelper:
         """parameter → blob with its gradient; empty until gradients are added"""
 
     def create_param(self, name: str, shape: Sequence[int], fill: str = "XavierFill", **arguments: Any) -> str:
-        """Add a parameter: a blob that ``param_init_net`` fills by an operator type, and that ``net`` reads."""
+        """Add a parameter: a blob that ``param_init_net`` fills with an operator type, and that ``net`` reads."""
         if name in self.params:
             raise OperandError(
                 f"a second parameter {name!r}",
@@ -51,8 +51,8 @@ class ModelHelper:
         return name
 
     def add_gradient_operators(self, outputs: Iterable[str] | Mapping[str, str]) -> dict[str, str]:
-        """Append operators that compute gradients of ``outputs`` to ``net``; return a dict from blobs to gradient
-        blobs.
+        """Append operators to ``net`` that compute gradients of ``outputs``; return a dict from blobs to their
+        gradients.
 
         ``params_to_grad`` then contains the gradients of the parameters.
         """

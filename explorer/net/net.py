@@ -1,8 +1,7 @@
 """Nets, which are programs of named operators that can be inspected, edited, run and planned.
 
-A net has an editor and a session. The editor (editor.py) contains the current definition, which is immutable, and
-replaces it. The session (session.py) caches the expressions, plans and programs of the definition. This module contains
-the user interface.
+This module contains the user interface. A net's editor (editor.py) replaces its immutable definition at each edit, and
+its session (session.py) caches the definition's expressions, plans and programs.
 
 Write a net in explorer's operator types, or edit a net from a file::
 
@@ -99,8 +98,7 @@ class NetState(enum.Enum):
 
 
 def _checked_table(definition: NetDefinition | str, table: OperatorTable | None) -> OperatorTable:
-    """Return the operator table of a new net; raise OperandError if ``definition`` is a file name, or if the dialect of
-    ``table`` is different."""
+    """Return the operator table of a new net; raise OperandError for a file name, or for a table of another dialect."""
     if isinstance(table, (str, os.PathLike)) or (
         isinstance(definition, (str, os.PathLike)) and os.fspath(definition).endswith(_FILES)
     ):
@@ -129,8 +127,8 @@ class Net:
     """Program of named operators and operands, from a definition and a table of operator types.
 
     ``net["conv1"]`` is the operator with this name. A net can be inspected even if its operator types are unknown, and
-    inspecting it computes nothing. ``Net("mlp")`` is empty. Each operator type is a method that appends an operator
-    (see ``net.types()`` and ``help(net.FC)``):
+    inspecting it computes nothing. Each operator type is a method that appends an operator (see ``net.types()`` and
+    ``help(net.FC)``):
 
     >>> net = ex.Net("mlp")
     >>> net.input("x", (None, 2))
@@ -164,8 +162,7 @@ class Net:
         renew_in_children(self)
 
     def renew(self) -> None:
-        """Remove programs in a forked process, since a thread of the parent process may have been running one of
-        them."""
+        """Remove programs in a forked process, since a thread of the parent may have been running one."""
         if self._session is not None:
             self._session.drop_programs()
         self._lock = threading.Lock()
@@ -244,20 +241,19 @@ class Net:
         return any(operator.name == name for operator in self.definition.operators)
 
     def problems(self) -> dict[str, ExplorerError]:
-        """Return a dict from the names of operators that cannot run to errors with the reason."""
+        """Return the operators that cannot run, as a dict from their names to errors with the reason."""
         return self._preview_build().problems
 
     def unsized(self) -> list[str]:
         """Return the names of the operators whose result shapes depend on values of the inputs.
 
-        These operators run and are planned if the inputs are arrays. Without arrays, they are drawn with unknown
-        shapes.
+        These operators can be planned and run if the inputs are arrays; otherwise, their shapes are drawn as unknown.
         """
         return [*self._preview_build().unsized]
 
     def check(self) -> list[str]:
-        """Return descriptions of all problems that keep the net from running, and of operands and weights that
-        contradict the file."""
+        """Return descriptions of all problems that prevent a run, and of operands and weights that contradict the
+        file."""
         with gc_paused():
             return find_problems(self._preview_build(), self.table)
 
@@ -283,11 +279,10 @@ class Net:
     # -- showing ---------------------------------------------------------------------------------------------------
 
     def preview_plan(self, *, unknown: int | None = None, **options: Any) -> EvalPlan:
-        """Return a prepared plan for viewing, which contains every operator, even if it cannot run; nothing is
-        computed.
+        """Return a prepared plan for viewing, with all operators, including those that cannot run; nothing is computed.
 
-        ``unknown`` is used for every unknown length. None uses the lengths of ``example_shapes()``, which the title
-        lists.
+        ``unknown`` is used for every unknown length; by default, the lengths of ``example_shapes()``, listed in the
+        title.
         """
         build = self._preview_build(unknown)
         assumed = assumptions(self.definition, {name: node.shape for name, node in named_leaves(build.inputs)})
@@ -308,11 +303,9 @@ class Net:
 
     @long_running
     def explore(self, x: Any = None, **options: Unpack[ViewOptions]) -> View:
-        """Return a view of the net's graph and plan; if ``x`` contains arrays, the net is run, and the view shows
-        values.
+        """Return a view of the net's graph and plan; if ``x`` contains arrays, run the net and show its values.
 
-        ``x`` is an array for one input, a tuple of inputs, or a dict of inputs by name. If an input is a shape, as in
-        ``plan``, nothing is run.
+        ``x`` is an array, a tuple of inputs, or a dict of inputs by name. If an input is a shape, nothing is run.
         """
         hooks.check_view(**options)
         if x is None:
@@ -339,8 +332,7 @@ class Net:
     def compare(
         self, other: Any, *inputs: Any, tolerance: float | None = None, executor: str = "simple", **named: Any
     ) -> ComparedPlans | ValueComparison:
-        """Compare this net with another net, a plan or a recording, or compare its values for ``inputs`` with a
-        reference.
+        """Compare this net with another net, a plan or a recording, or its values for ``inputs`` with a reference.
 
         With inputs, ``other`` is the reference: a net, an InferenceSession, or a dict of arrays by operand name, which
         may include the inputs. ``"onnxruntime"`` and ``"onnx.reference"`` run the net's own .onnx file. The result
@@ -359,7 +351,7 @@ class Net:
         elif not inputs and not named and self.definition.inputs:
             raise OperandError(
                 f"comparing net {self.name!r} with {other!r:.80}, without inputs",
-                rule="without inputs the other must be a net, a plan or a recording; a reference needs the inputs",
+                rule="without inputs, other must be a net, a plan or a recording; a reference also needs inputs",
                 fix="net.compare(reference, x), or net.compare(other_net)",
             )
         arrays = self._checked_session().checked_arrays(inputs, named)
@@ -404,18 +396,17 @@ class Net:
         hooks.save(self, path)
 
     def cut(self, inputs: Sequence[str] | None = None, outputs: Sequence[str] | None = None) -> Net:
-        """Return the part of the net that computes ``outputs`` from ``inputs``; None means all of the net's own."""
+        """Return the part of the net that computes ``outputs`` from ``inputs``; None means all that the net has."""
         return self.with_definition(cut(self.definition, inputs, outputs))
 
     def with_definition(self, definition: NetDefinition) -> Self:
-        """Return a net with another definition, such as a part of this net, and the same weights and device."""
+        """Return a net with the same weights and device, but another definition, such as a part of this one."""
         net = type(self)(definition, self.table)
         net._editor, net._device = NetEditor(net.definition, self.table, self.weights), self._device
         return net
 
     def _watch_operands(self, arrays: Mapping[str, Any], names: Iterable[str], take: Take, executor: str) -> None:
-        """Run the net on arrays, and call ``take`` with each named operand and its value while the value is in
-        memory."""
+        """Run the net on arrays, and pass each named operand and its value to ``take`` while the value is in memory."""
         check_name(executor, "executor", EXECUTORS)
         with self._lock:
             self._checked_session().watch_operands(arrays, names, take, executor)
@@ -502,7 +493,7 @@ class Net:
         self._editor.adopt(edits.changed(self.definition, inputs=names))
 
     def set_outputs(self, names: Sequence[str]) -> None:
-        """Make these blobs the outputs, in this order, and no others."""
+        """Make these blobs the only outputs, in this order."""
         self._editor.adopt(edits.changed(self.definition, outputs=names_of(names, "outputs")))
 
     def add(
@@ -528,12 +519,12 @@ class Net:
         return outputs[0] if len(outputs) == 1 else outputs
 
     def add_gradient_operators(self, outputs: str | Iterable[str] | Mapping[str, str]) -> dict[str, str]:
-        """Append operators that compute the gradients of ``outputs``, such as a loss; return a dict from blobs to
+        """Append operators that compute gradients of ``outputs``, such as a loss; return a dict from blobs to
         gradients.
 
         ``outputs`` is a name, names, or a dict from names to blobs with known gradients. The gradient of ``x`` is the
-        blob ``x_grad``. If an operator has no gradient, or its gradient needs an overwritten version, raise StateError
-        and add nothing.
+        blob ``x_grad``. Raise StateError, and add nothing, if an operator has no gradient or needs an overwritten
+        version.
         """
         definition = self.definition
         added = GradientOperators(definition, self.table, outputs)
@@ -555,8 +546,8 @@ class Net:
         doc: str = "",
         **arguments: Any,
     ) -> str:
-        """Insert an operator between a blob and its ``readers``, and return its output; None means all readers and
-        outputs.
+        """Insert an operator between a blob and its ``readers`` (by default all readers and outputs); return its
+        output.
 
         The operator reads ``blob`` and ``others``, and is placed directly after the producer of ``blob``.
         """
@@ -570,12 +561,12 @@ class Net:
     def replace(
         self, operator: str, type: str, *, weights: Mapping[str, Any] | None = None, doc: str = "", **arguments: Any
     ) -> None:
-        """Replace an operator by one of another type; the name, inputs and outputs are kept, but no arguments or
+        """Replace an operator by one of another type, keeping its name, inputs and outputs, but no arguments or
         weights."""
         self._editor.replace(operator, type, weights, doc, arguments)
 
     def rewire(self, blob: str, to: str, *, readers: Sequence[str] | None = None) -> None:
-        """Make ``readers`` of a blob read the blob ``to`` instead; None means all readers and the net's outputs."""
+        """Make ``readers`` of a blob, by default all readers and the net's outputs, read the blob ``to`` instead."""
         self._editor.adopt(edits.rewire(self.definition, blob, to, readers))
 
     def rename(self, operator: str, name: str) -> None:
@@ -603,8 +594,7 @@ class Net:
 
     @property
     def source(self) -> str:
-        """File of the graph, or "" for a net written in Python; it can be set to another file before ``init`` is
-        called.
+        """File of the graph, or "" for a net written in Python; it can be set before ``init`` is called.
 
         Setting it also loads the weights from the file next to it.
         """
@@ -616,7 +606,7 @@ class Net:
 
     @property
     def weights_source(self) -> str:
-        """File of the weights, or "" if there is none; it can be set to another file before ``init`` is called."""
+        """File of the weights, or "" if there is none; it can be set before ``init`` is called."""
         definition = self.definition
         if not definition.source or not any(operator.weights for operator in definition.operators):
             return ""
@@ -724,9 +714,8 @@ class Net:
     def assume(self, shapes: Mapping[str, Shape] | None = None, **named: Shape) -> Self:
         """Use the given input shapes for inspecting the net; without arguments, remove all assumptions.
 
-        The shapes also determine named lengths of other inputs; remaining lengths are as in ``example_shapes``. Runs
-        are not affected. Raise UnknownNameError for a name that is not an input, and OperandError for a shape that
-        contradicts the file.
+        The shapes also determine named lengths of other inputs. Runs are not affected. Raise UnknownNameError for a
+        name that is not an input, and OperandError for a shape that contradicts the file.
 
         >>> net = ex.Net("positive")
         >>> net.output(net.Relu(net.input("x", (None, 2)), "y"))
@@ -758,11 +747,10 @@ class Net:
         return cpu if self._device is None else self._device
 
     def to_device(self, device: Device | str) -> Self:
-        """Build and run the net on ``device``, given by a device or its name, from now on; return the net.
+        """From now on, build and run the net on ``device``, a device or its name; return the net.
 
-        Each weight is copied to the device once, at its first use. Input arrays are copied to the device, and outputs
-        are returned as NumPy arrays. Strings stay on cpu. If ``to_device`` was not called, a net runs on the device of
-        its inputs.
+        Weights are copied at their first use, inputs in each run, and outputs are returned as NumPy arrays. Strings
+        stay on cpu. If ``to_device`` is never called, the net runs on the device of its inputs.
 
         >>> net = ex.Net("positive")
         >>> net.output(net.Relu(net.input("x", (2,)), "y"))
@@ -778,11 +766,11 @@ class Net:
     def run(self, *inputs: Any, executor: str = "simple", **named: Any) -> Any:
         """Return the output for the given inputs, or a dict of outputs by name if there are several.
 
-        Inputs are arrays, passed in order, as keywords, or as one dict. A list of samples is stacked to one array. If
-        an input is a map in the file, pass a dict. The number, names, shapes and dtypes of inputs are checked before
-        anything is computed. An output that the file lists twice is returned twice, as ``y`` and ``y_2``. The next run
-        reuses the plan. ``executor`` is the name of an executor; an input with the name ``executor`` must be passed in
-        order or in a dict. If the logger "explorer.net" has level DEBUG, each operator is logged when it runs.
+        Inputs are arrays, passed in order, as keywords, or as one dict. A list of samples is stacked into one array. If
+        an input is a map in the file, pass a dict. All inputs are checked before anything is computed. An output that
+        the file lists twice is returned twice, as ``y`` and ``y_2``. ``executor`` is the name of an executor; an input
+        with the name ``executor`` must be passed in order or in a dict. If the logger "explorer.net" has level DEBUG,
+        each operator is logged when it runs.
         """
         check_name(executor, "executor", EXECUTORS)
         results = self._results(inputs, named, executor, on_host)
@@ -817,8 +805,7 @@ class Net:
 
     @long_running
     def profile(self, *inputs: Any, runs: int = 5, executor: str = "simple", **named: Any) -> Profile:
-        """Return the time, flops and bytes of each operator, measured in ``runs`` warm runs; ``print`` shows two
-        tables.
+        """Return the time, flops and bytes of each operator over ``runs`` warm runs; ``print`` shows two tables.
 
         Inputs and ``executor`` are as in ``run``.
         """
@@ -834,8 +821,7 @@ class Net:
     def plan(self, *inputs: Any, **options: Any) -> EvalPlan:
         """Return the prepared plan of all outputs, as used by ``run``; ``options`` are options of EvalPlan.
 
-        ``inputs`` are as in ``build``, in order. If they are arrays, ``plan.eval()`` uses them as values of the
-        parameters.
+        ``inputs`` are as in ``build``, in order. Arrays become the parameters' values for ``plan.eval()``.
         """
         session = self._checked_session()
         nodes, arrays = session.bindable(inputs)

@@ -1,7 +1,6 @@
 """Handle of one operator of a net, which provides its definition, and reads, replaces and releases its weights.
 
-``net["conv1"]`` creates a handle. After an edit of the net, the handle still describes the operator as it was when the
-handle was created.
+``net["conv1"]`` creates a handle. After the net is edited, the handle still describes the original operator.
 """
 
 from __future__ import annotations
@@ -96,7 +95,7 @@ class NetOperator:
 
     @property
     def input_names(self) -> Mapping[str, str]:
-        """Parameter name → name of the operand that is passed; empty if the file contains no parameter names."""
+        """Mapping from parameter names to operand names; empty if the file contains no parameter names."""
         return self.definition.input_names
 
     @property
@@ -106,21 +105,19 @@ class NetOperator:
 
     @property
     def arguments(self) -> Arguments:
-        """Plain arguments by name; ``arguments.kind("stride")`` returns the kind of an argument, numbered as in
-        PNNX."""
+        """Plain arguments by name; ``arguments.kind("stride")`` returns an argument's kind, numbered as in PNNX."""
         return Arguments(self.name, self.definition.arguments)
 
     @property
     def predecessors(self) -> tuple[str, ...]:
-        """Names of the operators whose outputs this operator reads, without duplicates, in the order of its inputs."""
+        """Names of the operators whose outputs this operator reads, without duplicates, in input order."""
         program = self._program
         producers = (program.blobs[blob].producer for blob in program.ssa.operator(self.name).inputs)
         return tuple(dict.fromkeys(name for name in producers if name is not None))
 
     @property
     def successors(self) -> tuple[str, ...]:
-        """Names of the operators that read the outputs of this operator, without duplicates, in the order of its
-        outputs."""
+        """Names of the operators that read the outputs of this operator, without duplicates, in output order."""
         program = self._program
         readers = (program.blobs[blob].consumers for blob in program.ssa.operator(self.name).outputs)
         return tuple(dict.fromkeys(name for names in readers for name in names))

@@ -1,7 +1,6 @@
 """Edits that replace the matches of a pattern in a net by operators of the net's types.
 
-The expressions of a match are converted to blobs. The result and the last operator keep their names, so the operators
-that read the result need not change.
+The result and the last operator of a match keep their names, so operators that read the result need not change.
 """
 
 from __future__ import annotations

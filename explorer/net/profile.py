@@ -19,8 +19,7 @@ from explorer.run.runtime.timing import Timing
 
 
 class ProfileRow(NamedTuple):
-    """Names, types, time in µs, flops and bytes of the operators that one kernel computes, or of all operators of a
-    type."""
+    """Names, types, time in µs, flops and bytes of one kernel's operators, or of all operators of a type."""
 
     operators: tuple[str, ...]
     types: tuple[str, ...]
@@ -31,8 +30,7 @@ class ProfileRow(NamedTuple):
 
 
 class Profile:
-    """Times of a net's operators: ``rows`` in run order, and sums for each type from ``by_type()``; ``print`` shows
-    both.
+    """Times of a net's operators: ``rows`` in run order, and sums per type from ``by_type()``; ``print`` shows both.
 
     >>> net = ex.Net("positive")
     >>> net.input("x", (2,))

@@ -1,14 +1,13 @@
 """Session of a net, which caches everything derived from one definition, its weights, operator types and device.
 
-A net gets a new session when any of these changes, so a session is never out of date. Expressions are cached for each
-type of inputs, since recording a large file again for every run would take longer than the run. Plans and programs are
-cached for the expressions that they compute.
+A net gets a new session when any of these changes, so a session is never out of date. Expressions are cached per input
+type, since recording a large file again would take longer than the run. Plans and programs are cached per build.
 
 The shapes of some results depend on values of the inputs. A builder requests such a value (``OperatorContext.value``),
-or a property of values (``OperatorContext.ask``). It is computed immediately from the arrays for which the net is
-built, and the following expressions contain the answer as a constant. Expressions therefore depend only on the types of
-the inputs and on the answers. Builds are cached in a tree: each inner node is a question, each branch is an answer, and
-each leaf is a build. A later run with known answers reaches a leaf and builds nothing.
+or a property of values (``OperatorContext.ask``), which is computed immediately from the input arrays and recorded as a
+constant. Expressions therefore depend only on the input types and on these answers. Builds are cached in a tree: each
+inner node is a question, each branch is an answer, and each leaf is a build. A later run with known answers reaches a
+leaf and builds nothing.
 """
 
 from __future__ import annotations
@@ -124,8 +123,7 @@ class NetSession:
         return arrays
 
     def expressions(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
-        """Return expressions for inputs, which may be expressions, arrays or shapes; the default is the file's
-        shapes."""
+        """Return expressions for inputs, which may be expressions, arrays or shapes; by default the file's shapes."""
         if not inputs and not named:
             return self.shaped(declared_shapes(self.definition))
         values = named_inputs(self.definition, inputs, named)
@@ -168,8 +166,7 @@ class NetSession:
         return TensorType(shape, dtype, _device_of(dtype, self.device or cpu))
 
     def _expression(self, name: str, value: Any, device: Device) -> Any:
-        """Return an input's expression: a parameter for a shape, a tensor on ``device`` for an array, else
-        ``value``."""
+        """Return an input's expression: a parameter for a shape, a tensor for an array, else ``value`` itself."""
         blob = self.definition.input(name)
         if blob.is_sequence and is_shape(value) and value:
             value = (value,) * EXAMPLE_LENGTH
@@ -214,7 +211,7 @@ class NetSession:
     # -- devices ---------------------------------------------------------------------------------------------------
 
     def device_of(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> Device:
-        """Return the device to which the net was moved, else the device of input tensors."""
+        """Return the device the net was moved to, else the device of input tensors."""
         if self.device is not None:
             return self.device
         values = [*inputs, *named.values()]
@@ -222,7 +219,7 @@ class NetSession:
         return self._device_for([value for value in values if isinstance(value, Tensor) and value.device is not cpu])
 
     def _device_for(self, values: Iterable[Any]) -> Device:
-        """Return the device to which the net was moved, else the device of tensors and expressions among its inputs.
+        """Return the device the net was moved to, else the device of tensors and expressions among its inputs.
 
         Raise OperandError if a tensor or expression is on a different device.
         """
@@ -238,8 +235,7 @@ class NetSession:
         return device
 
     def _first_device(self, values: Iterable[Any]) -> Device:
-        """Return the device to which the net was moved, else the first device other than cpu among ``values``, else
-        cpu."""
+        """Return the device the net was moved to, else the first device of ``values`` other than cpu, else cpu."""
         devices = (value.device for value in values if isinstance(value, Expr))
         return self.device or next((device for device in devices if device is not cpu), cpu)
 
@@ -250,8 +246,7 @@ class NetSession:
         return isinstance(self._builds.get(_key(inputs)), Build)
 
     def build(self, inputs: dict[str, Any], arrays: Mapping[str, Any] | None = None) -> Build:
-        """Return the expressions of the net for ``inputs``; ``arrays`` maps names to values of the parameters in
-        ``inputs``.
+        """Return the net's expressions for ``inputs``; ``arrays`` are the values of parameters by input name.
 
         Raise UnknownShapeError, with the operator's location, if a shape depends on a parameter without a value.
         """
@@ -306,8 +301,7 @@ class NetSession:
     # -- looking ---------------------------------------------------------------------------------------------------
 
     def example_shapes(self, assumed: Shapes) -> dict[str, Shape]:
-        """Return the shapes of all inputs: assumed shapes, and otherwise declared shapes with lengths that operators
-        accept."""
+        """Return all input shapes: assumed ones, else declared ones with lengths that operators accept."""
         key = tuple(assumed.items())
         if key not in self._fitting:
 
@@ -367,8 +361,7 @@ class NetSession:
         return profile(program, self.builder, timings)
 
     def watch_operands(self, arrays: Mapping[str, Any], names: Iterable[str], take: Take, executor: str) -> None:
-        """Run the net on arrays, and call ``take`` with each named operand and its value while the value is in
-        memory."""
+        """Run the net on arrays, and pass each named operand and its value to ``take`` while the value is in memory."""
         build = self.build_for(arrays, self.device or cpu)
         self.claim(build)
         # A program that has run before has released most of its constants.
@@ -419,8 +412,7 @@ def _options(lanes: int) -> Options:
 def _key(inputs: Mapping[str, Any]) -> Any:
     """Return the inputs and the current policies, on which a build depends in addition to the session.
 
-    Inputs are identified by uid. Parameters with equal names and types are the same node, so the key is the same for
-    arrays of equal types.
+    Inputs are identified by uid; arrays with equal types have the same parameters, and therefore the same key.
     """
     return key_of(inputs.values(), lambda node: node.uid), in_force()
 
@@ -436,15 +428,14 @@ def bound(nodes: Mapping[str, Any], arrays: Mapping[str, Any]) -> dict[Expr, Any
 
 
 def _device_of(dtype: np.dtype[Any], device: Device) -> Device:
-    """Return ``device``, or cpu for strings: the device of an input with this dtype."""
+    """Return the device for an input with this dtype: cpu for strings, else ``device``."""
     return cpu if is_text(dtype) else device
 
 
 def _check_kernels(build: Build) -> None:
     """Raise an error that names the first operator that its device cannot compute, if there is one.
 
-    Without this check, a net on a GPU would fail during a run, perhaps after minutes, and the error would not contain
-    the operator's line in the file.
+    Without this check, a net on a GPU could fail after minutes, with an error that lacks the operator's line.
     """
     for node in reachable(build.roots):
         device = node.type.device

@@ -142,8 +142,7 @@ class TypeMeta:
                 self._destruct(element)
 
     def allocate(self, count: int, device: Device = cpu) -> Block:
-        """Return a block of ``count`` constructed elements, which are destructed and freed when nothing refers to the
-        block."""
+        """Return a block of ``count`` constructed elements, destructed and freed when nothing refers to the block."""
         if self._construct is None:
             return Block(device, count * self.itemsize)
         if not device.addressable:

@@ -25,8 +25,7 @@ from explorer.run.execution.program import Program
 from explorer.run.execution.value_capture import ValueObserver, summarize
 
 TOLERANCE, HALF_TOLERANCE = 1e-4, 1e-2
-"""maximum relative errors: the first for float32 and float64, the second for narrower floats; other dtypes must be
-equal"""
+"""maximum relative errors for float32 and float64, and for narrower floats; other dtypes must be equal"""
 _LISTED = 8
 
 
@@ -51,12 +50,10 @@ class ComparedOperand(NamedTuple):
 
 
 class ValueComparison:
-    """Comparison of a net with a reference: ``rows`` are the compared operands, and ``first`` is the first that
-    differs.
+    """Comparison of a net with a reference: ``rows`` are the compared operands, ``first`` the first that differs.
 
-    Rows are in topological order. ``print`` shows the first difference with the statistics of both values.
-    ``explore()`` shows the net, colours each operator by its relative error, and selects the first operator that
-    differs.
+    Rows are in topological order. ``print`` shows the first difference with the statistics of both values, and
+    ``explore()`` a net whose operators are coloured by relative error.
 
     >>> net = ex.Net("positive")
     >>> net.output(net.Relu(net.input("x", (2,)), "y"))
@@ -178,7 +175,7 @@ def _difference(value: Array, reference: Array, limit: float | None) -> tuple[fl
     if np.array_equal(ours, other, equal_nan=ours.dtype.kind in "fc"):
         return 0.0, ""
     wide = np.complex128 if ours.dtype.kind == "c" else np.float64
-    # Widened before the subtraction, since a difference of two float16 or int8 values may not fit into their dtype.
+    # Widened first, since the difference of two float16 or int8 values may not fit into their dtype.
     ours, other = ours.astype(wide), other.astype(wide)
     finite = np.isfinite(other)
     # NaN and ∞ must be at the same positions; after that only finite elements are measured.
@@ -210,7 +207,6 @@ def compare_values(
     """Return the comparison of the operands that the net and the reference have in common.
 
     ``values`` are the reference's arrays by operand name. ``watch`` runs the net and passes each value to a function.
-    ``show`` returns a view of the net.
 
     Raise OperandError if no operand has the name of a value.
     """

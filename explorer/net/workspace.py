@@ -1,8 +1,7 @@
 """Workspaces: named blobs, and the nets that read and write them (Caffe2: Workspace).
 
-Blobs keep their values after a run, and pass them between nets. For example, one net initializes parameters, and
-another net reads them at each step. Nets are run as plans (net.py); a workspace reads their inputs and stores their
-results.
+Blobs keep their values after a run and pass them between nets. For example, one net initializes parameters, and another
+net reads them at each step.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ class Workspace:
         """Set a blob; arrays, numbers and lists are stored as copied arrays, and other objects are stored unchanged.
 
         With ``device``, the array is copied to this device; a tensor stays on its device. Nets that read the blob run
-        on the device of the blob.
+        on its device.
         """
         if device is not None:
             value = tensor(value, device=as_device(device, f"feed_blob({name!r})"))
@@ -232,7 +231,7 @@ def has_blob_operators(definition: NetDefinition) -> bool:
 
 
 class OrderedRun:
-    """Net that is divided into operators on blobs and nets between these operators, each of which is planned once."""
+    """Net divided into operators on blobs and nets between them, each of which is planned once."""
 
     def __init__(self, net: Net) -> None:
         self._definition = net.definition

@@ -1,4 +1,4 @@
-"""Net builder, which records the expressions of a definition, each operator inside the boxes of its name.
+"""Net builder, which records the expressions of a definition, with each operator inside the boxes that its name gives.
 
 ``ex.Net`` uses it for every build, and to inspect nets that cannot run. This module adds locations to errors, since an
 operator's builder does not know the operator's name and line in the file.
@@ -50,12 +50,10 @@ def _type(operator: OperatorDefinition) -> str:
 
 @dataclass(slots=True, eq=False)
 class Build:
-    """Expressions of a net: ``inputs`` by name, and ``values`` of all operands by name, which may be plain Python
-    values.
+    """Expressions of a net: ``inputs`` and the ``values`` of all operands, keyed by name.
 
-    A sequence is a tuple of expressions; an absent optional is None.
-
-    ``problems`` maps operators recorded as opaque operations to the reason why they cannot run.
+    A value is an expression, a plain Python value, a tuple of expressions (a sequence) or None (an absent optional).
+    ``problems`` maps operators that cannot run, and are recorded as opaque operations, to the reason.
     """
 
     definition: NetDefinition
@@ -87,8 +85,7 @@ class Build:
     def interface(self) -> list[InterfaceValue]:
         """Inputs and outputs for the drawing; values that are not expressions are omitted.
 
-        They are stored separately from a plan's roots, since rules may replace output nodes, and a plan does not
-        contain unread inputs.
+        A plan's roots do not suffice, because rules may replace output nodes and a plan omits unread inputs.
         """
         definition = self.definition
         inputs = [
@@ -116,7 +113,7 @@ class Build:
 
 
 def _elements(name: str, value: object) -> Iterator[tuple[str, Expr]]:
-    """Yield the expressions of a value with names."""
+    """Yield (name, expression) for each expression in a value."""
     if isinstance(value, Expr):
         yield name, value
     elif isinstance(value, tuple):
@@ -195,8 +192,7 @@ class NetBuilder:
         return enclosing
 
     def _box_text(self, operator: OperatorDefinition) -> str:
-        """Return the label of an operator's box: its type, and the versions of rewritten blobs that it reads and
-        writes."""
+        """Return the label of an operator's box: its type, and the versions of rewritten blobs it reads and writes."""
         blobs = self.definition.blobs
         reads = [name for name in operator.inputs if blobs[name].blob != name]
         writes = [name for name in operator.outputs if blobs[name].blob != name]
@@ -207,7 +203,7 @@ class NetBuilder:
         )
 
     def _results(self, operator: OperatorDefinition, values: Mapping[str, Any], ask: Ask | None) -> tuple[Any, ...]:
-        """Return the values of an operator's outputs, which the builder of its type computes from ``values``."""
+        """Return the values of an operator's outputs, as recorded by the builder of its type."""
         if operator.type not in self.table:
             near = ", ".join(self.table.near(operator.type))
             if remedy := self.table.remedy(operator.type):
@@ -275,8 +271,7 @@ class NetBuilder:
             try:
                 inner = builder.build_within(state.scope, inputs, ask)
             except ExplorerError as error:
-                # A graph without parameters is recorded when the net's inputs have values, but the graph of a loop is
-                # not.
+                # Unlike a loop's body, a graph without parameters is recorded again once the net's inputs have values.
                 if not parameters and isinstance(error.__cause__, UnknownShapeError):
                     raise UnknownShapeError(error.given, rule=error.rule, fix=error.fix) from error
                 raise
@@ -285,7 +280,7 @@ class NetBuilder:
         return build
 
     def _inside(self, operator: OperatorDefinition, name: str) -> NetBuilder:
-        """Return the builder of an inner graph of an operator."""
+        """Return the cached builder of an inner graph."""
         definition: NetDefinition = operator.bodies[name]
         key = operator.name, name
         if key not in self._inner:
@@ -304,7 +299,7 @@ class NetBuilder:
 
     def build_within(self, scope: Scope | None, inputs: Mapping[str, Any], ask: Ask | None) -> Build:
         """Return the expressions of the net for ``inputs``, with boxes inside ``scope``; ``ask`` is as in ``build``."""
-        # The body of a loop is recorded once for each trace in a different scope, so new boxes are needed.
+        # Each trace of a loop's body has a different scope, so it needs new boxes.
         if scope is not self._within:
             self._within, self._scopes = scope, {}
         with one_deeper(f"the inner graph {self.definition.name}"):
@@ -318,7 +313,7 @@ class NetBuilder:
         values = leaves([build.values[blob] for blob in operator.inputs])
         operands = tuple([value for value in values if isinstance(value, Expr)])
         weights = tuple(self._all_weights(operator))
-        # If the types of all outputs are declared, they are used. Otherwise, the outputs are one value without a type.
+        # If a type is not declared, the outputs become a single untyped value.
         results = known if len(known) == len(declared) else ()
         # The reason is part of the operation's identity, so operators with different reasons are never merged.
         key = error.given, error.rule, error.fix, operator.name, self.table.format
@@ -368,10 +363,10 @@ def _defect(type: str, error: Exception) -> ReaderError:
 
 
 def declare(definition: NetDefinition, values: Mapping[str, Any], lengths: Lengths) -> None:
-    """Declare the names of the dimensions of built values; ``lengths`` are the lengths that inputs determine.
+    """Declare the dimension names of built values; ``lengths`` contains the lengths that inputs determine.
 
-    If no input determines the length of a name, the first value with the name does. An unknown dimension without a name
-    is declared only for inputs and outputs, because the user selects its length.
+    If no input determines the length of a name, the first value with that name does. Unnamed unknown dimensions are
+    declared only for inputs and outputs, because the user chooses their lengths.
     """
     where = os.path.basename(definition.source) or definition.name
     named = dict(lengths.named)

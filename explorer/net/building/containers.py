@@ -1,8 +1,8 @@
 """Sequences and optionals among a net's values: tuples of elements, and None for an absent value.
 
-Each value of a net, including inputs and outputs, is a leaf (an expression or an array) or a tuple of leaves. The
-functions of this module flatten and rebuild these values. Elements of a tuple are not tuples themselves, because a file
-may nest and share plain lists so deeply that visiting all of them would not end.
+Each value of a net is a leaf (an expression or an array), a tuple of leaves, or None. This module flattens and rebuilds
+these values. Tuples are never nested, because a file may nest and share plain lists so deeply that visiting all of them
+would not end.
 """
 
 from __future__ import annotations

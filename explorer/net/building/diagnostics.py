@@ -1,7 +1,6 @@
 """Diagnostics of a net that do not run it: problems that keep the net from running, and look-up of nodes by name.
 
-``net.check()``, ``net.unknown()`` and ``explorer check`` use it. All problems are listed together, so a user can fix
-them with one export of the model.
+All problems are listed together, so a user can fix them with a single new export of the model.
 """
 
 from __future__ import annotations
@@ -79,8 +78,7 @@ def unknown_types_error(source: str, unknown: list[UnknownType], table: Operator
 def find_problems(build: Build, table: OperatorTable) -> list[str]:
     """Return descriptions of the problems that keep a net from running, and of operands that contradict the file.
 
-    An operand contradicts the file if its type differs from its declared type. Problems are in topological order, since
-    an early problem may cause later problems.
+    An operand contradicts the file if its type differs from its declared type. Problems are in topological order.
     """
     definition = build.definition
     order = {operator.name: index for index, operator in enumerate(definition.ssa.topological_order, 1)}
@@ -101,14 +99,14 @@ def _grouped_problems(build: Build, table: OperatorTable) -> list[list[str]]:
         operator = build.definition.ssa.operator(name)
         # Unknown types are already listed. An operator that reads their results is not a separate problem.
         if operator.type in table and not any(_is_untyped(build.values[blob]) for blob in operator.inputs):
-            # The error without its location, because many operators may have the same reason at different locations.
+            # Without the location, because many operators fail for the same reason at different locations.
             reason = error.__cause__ if isinstance(error.__cause__, ExplorerError) else error
             groups.setdefault((operator.type, reason.given, reason.rule, reason.fix), []).append(name)
     return [*groups.values()]
 
 
 def _finding(names: list[str], build: Build) -> str:
-    """Return the problem of the first operator in ``names``, and the names of the other operators with this problem."""
+    """Return the problem of the first operator in ``names``, and the names of the other operators that share it."""
     text = str(build.problems[names[0]])
     if len(names) == 1:
         return text
@@ -184,8 +182,7 @@ def _is_untyped(value: object) -> bool:
 def nodes_of(name: str, build: Build, builder: NetBuilder) -> list[Expr]:
     """Return the nodes of an operator, operand or weight in recording order; the node of a weight is its tensor.
 
-    Any other name refers to a box as shown in views: ``pool``, ``layer1 / conv2``. Raise UnknownNameError with
-    similar names.
+    Any other name is a box as shown in views: ``pool``, ``layer1 / conv2``. Raise UnknownNameError if there is none.
     """
     definition = build.definition
     operators: Mapping[str, OperatorDefinition] = {operator.name: operator for operator in definition.operators}
@@ -262,7 +259,7 @@ def _is_inside(scope: Scope | None, box: Scope) -> bool:
 def ends(build: Build) -> list[Expr]:
     """Return the net's outputs, followed by values that no operator reads.
 
-    Every operator that computes a tensor is among the inputs, direct or indirect, of these expressions.
+    These expressions depend on every operator that computes a tensor.
     """
     names = dict.fromkeys(build.definition.ssa.outputs)
     blobs = build.definition.blobs.items()

@@ -1,7 +1,7 @@
-"""Example lengths for a model's unknown dimensions, with which its graph can be shown without inputs.
+"""Example lengths for a model's unknown dimensions, so that its graph can be shown without inputs.
 
-``net.explore()`` and ``net.preview_plan()`` use them. Only an operator's builder knows which lengths it accepts, so the
-net is built with each candidate, starting with common shapes of model inputs. Building computes nothing.
+Only an operator's builder knows which lengths it accepts, so the net is built with each candidate, starting with common
+shapes of model inputs. Building computes nothing.
 """
 
 from __future__ import annotations
@@ -38,13 +38,12 @@ _CHARACTERS = 20
 
 
 def declared_shapes(definition: NetDefinition) -> dict[str, Shape]:
-    """Return the inputs' shapes declared in the file; raise OperandError if a length is unknown."""
+    """Return the input shapes that the file declares; raise OperandError if a length is unknown."""
     return _filled(definition, lambda name, axis: None)
 
 
 def same_shapes(definition: NetDefinition, length: int, known: Shapes, rank: int | None = None) -> dict[str, Shape]:
-    """Return the shapes of all inputs, with ``length`` for all unknown dimensions; ``known`` maps names to given
-    shapes.
+    """Return all input shapes, with ``length`` for each unknown dimension; ``known`` maps inputs to given shapes.
 
     Inputs without a declared shape have ``rank`` axes.
     """
@@ -54,15 +53,13 @@ def same_shapes(definition: NetDefinition, length: int, known: Shapes, rank: int
 def fitting_shapes(
     definition: NetDefinition, table: OperatorTable, build: Callable[[Shapes], Build], known: Shapes
 ) -> dict[str, Shape]:
-    """Return the first candidate with which all known operators can be built, or the candidate with the fewest
-    problems.
+    """Return the first candidate with which all known operators can be built, or else the one with the fewest problems.
 
-    ``known`` maps inputs to given shapes. These shapes do not vary, and determine named lengths of other inputs.
+    ``known`` maps inputs to given shapes, which are kept and determine named lengths of other inputs.
     """
     without_rank = any(definition.input(name).shape is None for name in definition.inputs if name not in known)
     if not (is_open(definition) or without_rank) or len(known) == len(definition.inputs):
         return _filled(definition, lambda name, axis: None, known=known)
-    # Operators of unknown types cannot run for any shape.
     unknown = {operator.name for type in unknown_types(definition, table) for operator in type.operators}
     best: tuple[int, dict[str, Shape]] | None = None
     # Each attempt builds the whole net, so large nets get fewer attempts to keep opening fast.
@@ -189,7 +186,7 @@ def unknown_input(definition: NetDefinition, name: str) -> UnknownNameError:
 
 
 def impossible_shape(definition: NetDefinition, name: str, error: ExplorerError) -> ExplorerError:
-    """Return the error for an input whose declared shape is impossible for an array."""
+    """Return the error for an input whose declared shape no array can have."""
     return graph_error(
         definition.source,
         None,

@@ -1,7 +1,7 @@
 """Conversion of a net's inputs, passed in order or by name, to arrays of the types that the file declares.
 
-Every method that runs a net uses it before anything is computed. Arrays keep their dtypes, and raise an error if the
-file requires a different dtype. Only lists are converted, and only if no number changes by more than rounding.
+An array must have the dtype that the file requires. Only lists are converted, and only if no number changes by more
+than rounding.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _in_order(blob: BlobDefinition, value: Mapping[Any, Any]) -> list[Any]:
 
 
 def as_array(blob: BlobDefinition, value: Any) -> Any:
-    """Return an input's array as a read-only view; numbers and lists are converted to the dtype that the file declares.
+    """Return an input's array as a read-only view; numbers and lists are converted to the declared dtype.
 
     A tensor on a device other than cpu is returned unchanged.
     """
@@ -137,7 +137,7 @@ def as_array(blob: BlobDefinition, value: Any) -> Any:
 
 
 def _strings(blob: BlobDefinition, value: Any) -> Array:
-    """Return an input's strings with a dtype whose length is a power of two, which allows reusing plans."""
+    """Return an input's strings with a dtype whose length is a power of two."""
     rule = f"the array must be as the file says, strings {shape_text(blob.shape)}"
     try:
         array = np.asarray(value)
@@ -148,8 +148,7 @@ def _strings(blob: BlobDefinition, value: Any) -> Array:
     if not is_text(array.dtype):
         raise OperandError(f"input {blob.name!r} has {array.dtype} elements", rule=rule, fix="pass str values")
     longest = int(np.strings.str_len(array).max(initial=1))
-    # NumPy's string dtype includes a length, and so does the input's type. With powers of two, few plans are needed for
-    # all strings.
+    # The input's type includes the length of NumPy's string dtype. With powers of two, few plans serve all strings.
     array = array.astype((np.str_, 1 << (longest - 1).bit_length()))
     array.flags.writeable = False
     return array

@@ -1,7 +1,6 @@
 """Unsupported operators of a file, drawn as operations that cannot run.
 
-A net with such operators can be inspected, cut and edited, but not run. Their kernels raise an error with the reason
-why the operator could not be built.
+A net with such operators can be inspected, cut and edited. If it is run, their kernels raise the building error.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ class Opaque(Operation):
 
     @property
     def label(self) -> str:
-        """The operator type with the note that it cannot run."""
+        """The operator type, with a note that it cannot run."""
         return f"{self.kind} ({self.note})"
 
 

@@ -1,7 +1,7 @@
-"""Weights of a net, which are tensors that read their file when needed, and that users can replace.
+"""Weights of a net: tensors that are read from their file when needed, and that users can replace.
 
-A model's graph can be opened, drawn and planned without reading weights. A run reads each weight once. The shape and
-dtype of a replacement are checked immediately, because an error in a later run would not show the wrong assignment.
+Opening, drawing and planning a model reads no weights; a run reads each weight once. The shape and dtype of a
+replacement are checked immediately, because an error in a later run would not show the wrong assignment.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class FileStorage(Storage):
     def __init__(self, read: Callable[[], Array]) -> None:
         self._read = read
         self._array: Array | None = None
-        # Recorded tensors are compared and cached by this token, which requires no reading.
+        # Recorded tensors are compared and cached by this token, so the weight need not be read.
         self.token = next(_tokens)
         self.device, self.shared = cpu, "it belongs to the net's file"
         self.version = 0
@@ -48,7 +48,7 @@ class FileStorage(Storage):
         """The value, read-only."""
         if self._array is None:
             array = self._read()
-            # Operators may share the array, and runs read it without a copy.
+            # Operators may share the array, and runs use it without a copy.
             array.flags.writeable = False
             self._array = array
         return self._array
@@ -152,8 +152,7 @@ class NetWeights:
     def tensor(self, operator: str, attribute: str) -> Tensor:
         """Return the tensor of a declared weight with the declared shape; the weight is not read.
 
-        The tensor is on the device for which the net is recorded, and in the box of the operator that is being built.
-        Strings stay on cpu.
+        The tensor is on the device for which the net is recorded, and in the operator's box. Strings stay on cpu.
         """
         key = operator, attribute
         if key not in self._tensors:
@@ -270,7 +269,6 @@ class NetWeights:
             self.version += 1
 
     def _release_copies(self, operator: str, attribute: str) -> None:
-        """Drop a weight's copies on other devices."""
         source = self._tensors[operator, attribute].storage if (operator, attribute) in self._tensors else None
         for key in [key for key in self._on_devices if key[0] is source]:
             self._on_devices.pop(key).release()

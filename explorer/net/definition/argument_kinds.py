@@ -1,7 +1,7 @@
-"""Kinds of operator arguments with the numbers of PNNX, with which files are written unchanged.
+"""Kinds of operator arguments, numbered as in PNNX, so that files are written back unchanged.
 
-PNNX numbers them in its C++ class Parameter, where ``1`` and ``1.0``, or ``(1,)`` and ``1``, are different arguments.
-The kind of a Python value follows from the value, so no kind is stored.
+In PNNX's C++ class Parameter, ``1`` differs from ``1.0`` and from ``(1,)``. No kind is stored, because it follows from
+the Python value.
 """
 
 from __future__ import annotations

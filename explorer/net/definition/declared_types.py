@@ -1,4 +1,4 @@
-"""Declared types of the operands in a file, in which the given inputs determine unknown lengths.
+"""Operand types declared in a file, whose unknown lengths the given inputs determine.
 
 Declared shapes may contain unknown lengths, named or unnamed. Nets check their inputs against the declared types. The
 results of operators that cannot run have the declared types.
@@ -27,7 +27,7 @@ _NUMBER = re.compile(r"s\d+")
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """Lengths that inputs determine for unknown dimensions: a length for each name, and one for unnamed dimensions."""
+    """Lengths that inputs determine: one for each dimension name, and one for all unnamed unknown dimensions."""
 
     named: Mapping[str, int]
     unnamed: int | None
@@ -46,11 +46,11 @@ class Lengths:
                     named.setdefault(dimension, length)
                 elif dimension is None:
                     unnamed.add(length)
-        # Unnamed unknown dimensions are considered the same only if all of them have equal lengths.
+        # Unnamed unknown dimensions have a common length only if all of them are equal.
         return cls(named, unnamed.pop() if len(unnamed) == 1 else None)
 
     def bind(self, shape: tuple[Dimension, ...]) -> Shape | None:
-        """Return the shape with values for its unknown lengths; None if the value of one length is not known."""
+        """Return the shape with its unknown lengths filled in; None if one of them is still unknown."""
         lengths: list[int] = []
         for dimension in shape:
             length = (
@@ -69,13 +69,12 @@ def is_open(definition: NetDefinition) -> bool:
 
 
 def declared_dtype(blob: BlobDefinition) -> np.dtype[np.generic] | None:
-    """Return the declared dtype of an operand, as in memory, or None."""
+    """Return an operand's declared dtype, as used in memory, or None."""
     return None if blob.dtype is None else memory_dtype(blob.dtype)
 
 
 def bound_type(blob: BlobDefinition, lengths: Lengths) -> TensorType | None:
-    """Return the declared type of an operand with values for unknown lengths; None if it is incomplete or
-    impossible."""
+    """Return an operand's declared type with its unknown lengths filled in; None if it is incomplete or impossible."""
     dtype = declared_dtype(blob)
     shape = lengths.bind(blob.shape) if blob.shape is not None else None
     if shape is None or dtype is None or is_text(dtype) or not is_addressable(shape, dtype):
@@ -105,10 +104,9 @@ def symbolic_text(shape: tuple[Dimension, ...]) -> str:
 
 
 def dimension_names(shape: tuple[Dimension, ...], actual: Shape, named: Mapping[str, int]) -> tuple[str, ...]:
-    """Return the declared name of each dimension of a value; "" if it has no name, or if the name has another length.
+    """Return the declared name of each dimension of a value; "" if there is none, or if its length differs.
 
-    ``named`` maps known names to lengths. Return an empty tuple if the value does not have the declared rank and
-    lengths.
+    ``named`` maps known names to lengths. Return an empty tuple if the value contradicts the declared shape.
     """
     if not fits(shape, actual):
         return ()
@@ -121,7 +119,7 @@ def dimension_names(shape: tuple[Dimension, ...], actual: Shape, named: Mapping[
 
 
 def disagreement(blob: BlobDefinition, type_: TensorType) -> str:
-    """Return a description of how a type contradicts the declared type of an operand; "" if it does not."""
+    """Return how a type contradicts the declared type of an operand, as text; "" if it does not."""
     dtype = declared_dtype(blob)
     if dtype is not None and not matches_dtype(type_.dtype, dtype):
         return f"dtype {dtype_name(type_.dtype)} where the file declares {blob.dtype if is_text(dtype) else dtype.name}"
@@ -145,8 +143,7 @@ def check_inputs(
 ) -> None:
     """Raise OperandError if inputs contradict their declared dtypes, ranks or lengths, or each other.
 
-    ``types`` are pairs of name and type, one for each input and each element of a sequence. ``fix`` is the text of the
-    fix for a wrong shape.
+    ``types`` are (name, type) pairs for all inputs and elements of sequences. ``fix`` is the fix for a wrong shape.
     """
     named: dict[str, tuple[int, str]] = {}
     for name, type_ in types:

@@ -1,8 +1,7 @@
 """Net definitions, which describe programs of operators that read and write named blobs, as in model files.
 
-A definition contains no expressions; building a net from it creates them. The names of blobs connect operators. Each
-blob has one producer, which is an operator or an input of the net. If the program may write a blob repeatedly, each
-version of the blob has one producer.
+A definition contains no expressions; building a net from it creates them. Blob names connect the operators. Each blob,
+or each version of a blob that is written repeatedly, is produced by one operator or is an input of the net.
 """
 
 from __future__ import annotations
@@ -86,9 +85,8 @@ class NetDefinition:
         """Return a definition with derived producers and readers of blobs, after checking the graph.
 
         ``types`` maps names of blobs or versions (``x@1``) to declared types; a plain name means the first version.
-        Raise an error with operator, blob and line if a name of an operator or input is used twice, if a blob has no
-        producer or, without ``rewrites``, two producers, if an operator reads an overwritten version, or if the graph
-        contains a cycle.
+        Raise an error with operator, blob and line for a duplicate name of an operator or input, a blob without a
+        producer or (without ``rewrites``) with two, a read of an overwritten version, or a cycle.
         """
         operators, inputs, outputs = tuple(operators), tuple(inputs), tuple(outputs)
         declared = types or {}
@@ -126,7 +124,7 @@ class NetDefinition:
 
     @cached_property
     def results(self) -> dict[str, str]:
-        """Mapping of the keys in a run's results to output blobs; the second ``y`` has the key ``y_2``."""
+        """Mapping from the keys of a run's results to output blobs; a second output ``y`` has the key ``y_2``."""
         results: dict[str, str] = {}
         for blob in self.outputs:
             numbered = (f"{blob}_{number}" for number in count(2))
@@ -228,7 +226,7 @@ class NetDefinition:
     def topological_order(self) -> tuple[OperatorDefinition, ...]:
         """The operators in an order in which each follows the operators whose blobs it reads.
 
-        Otherwise, the order of the file is kept. If blobs may be rewritten, it is the order of the file.
+        File order is kept where possible, and always if blobs may be rewritten.
         """
         if self.rewrites or self._is_ordered():
             return self.operators

@@ -57,7 +57,7 @@ def changed(
 
 
 def position(definition: NetDefinition, before: str | None, after: str | None) -> int:
-    """Return the index for a new operator: before or after the named operator, or at the end."""
+    """Return the index at which to insert an operator: before or after the named operator, or at the end."""
     if before is not None and after is not None:
         raise OperandError(
             f"before={before!r} and after={after!r}",
@@ -85,8 +85,7 @@ def splice(
     readers: Sequence[str] | None,
     weights: Weights | None = None,
 ) -> NetDefinition:
-    """Return the definition with an operator inserted after a blob; ``readers`` then read the operator's first
-    output."""
+    """Return the definition with an operator after a blob, whose ``readers`` then read the operator's first output."""
     target = definition.blob(blob)
     operators, outputs = _rewired(definition, target.name, operator.outputs[0], readers)
     producer = definition.operator(target.producer) if target.producer else None
@@ -145,8 +144,8 @@ def _rewired(
 def remove(definition: NetDefinition, name: str, instead: Mapping[str, str] | None = None) -> NetDefinition:
     """Return the definition without an operator; ``instead`` maps its outputs to the blobs that replace them.
 
-    If the operator writes a blob in place, its readers read the previous version. Raise an error if an output is read
-    and has no replacement.
+    Readers of a blob written in place read its previous version. Raise an error if an output that is read has no
+    replacement.
     """
     operator = definition.operator(name)
     resolved = definition.ssa.operator(name)

@@ -93,8 +93,8 @@ class OperatorDefinition:
 class BlobType:
     """Type of a blob as declared in a file: shape (None if not declared) and dtype name.
 
-    ``container`` is one of CONTAINERS if this is the type of the tensors in a container, else "". ``keys`` are the keys
-    of a dictionary that the array represents.
+    ``container`` is one of CONTAINERS for the type of a container's tensors, else "". ``keys`` are the keys of a
+    dictionary that the array represents.
     """
 
     shape: tuple[Dimension, ...] | None = None
@@ -167,9 +167,8 @@ def matches_dtype(dtype: np.dtype[Any], declared: np.dtype[Any]) -> bool:
 def memory_dtype(name: str) -> np.dtype[Any]:
     """Return the in-memory dtype for a dtype name in a file: float32 for bfloat16, and complex64 for complex32.
 
-    Narrower dtypes (float8_e4m3fn, int4) are defined by the package ml_dtypes and use one byte per element. ``text8``
-    is a string of up to 8 characters, and ``string`` is NumPy's dtype without a length. Raise TypeError for other
-    names.
+    Narrower dtypes (float8_e4m3fn, int4) are from ml_dtypes and use one byte per element. ``text8`` is a string of up
+    to 8 characters, and ``string`` is NumPy's dtype without a length. Raise TypeError for other names.
     """
     if name == STRING:
         return np.dtype(np.str_)
@@ -189,15 +188,14 @@ def memory_dtype(name: str) -> np.dtype[Any]:
 
 
 def stored_dtype(name: str) -> np.dtype[Any]:
-    """Return the dtype in NumPy files for a dtype name; dtypes that NumPy lacks are stored as bytes."""
+    """Return the dtype with which NumPy files store a dtype name; dtypes that NumPy lacks are stored as bytes."""
     return np.dtype(np.uint8) if name in NARROW else memory_dtype(name)
 
 
 def graph_error(
     source: str, operator: OperatorDefinition | None, problem: str, *, rule: str, fix: str
 ) -> ExplorerError:
-    """Return an error about a graph: a FileError with the operator's line if the graph is from a file, else an
-    OperandError."""
+    """Return an error about a graph: a FileError with the operator's line for a file, else an OperandError."""
     if source:
         return FileError(problem, path=source, line=(operator and operator.line) or None, rule=rule, fix=fix)
     return OperandError(problem, rule=rule, fix=fix)

@@ -1,8 +1,8 @@
 """Inference of the boxes of operators from their names, and from neighbouring operators if a name specifies no box.
 
-Files list operators in the order in which a program was traced, so the operators of a module are contiguous. Between
-two operators whose names specify boxes, each box therefore begins or ends at a single position. It is the position at
-which the fewest blobs enter or leave the box.
+Files list operators in tracing order, so the operators of a module are contiguous. Between two operators whose names
+specify boxes, each box therefore begins or ends at a single position: the one at which the fewest blobs enter or leave
+it.
 """
 
 from __future__ import annotations
@@ -24,9 +24,8 @@ def box_paths(definition: NetDefinition) -> dict[str, Path]:
     """Return the boxes around every operator, outermost first, keyed by operator name; the last box is the operator.
 
     The definition specifies the boxes, or a name such as ``layer1.0.relu`` does. An operator with a generated name
-    belongs to the innermost box from which it reads results and which reads its results, directly or through other
-    operators. Before the first and after the last named operator of a box, an operator is inside if this minimizes the
-    number of inputs and outputs of the box.
+    belongs to the innermost box that it depends on and that depends on it. Before the first and after the last named
+    operator of a box, an operator is inside if this minimizes the number of inputs and outputs of the box.
     """
     named = {operator.name: _is_placed(operator) for operator in definition.operators}
     paths = {operator.name: _path(operator, named[operator.name]) for operator in definition.operators}
@@ -65,7 +64,7 @@ def _path(operator: OperatorDefinition, placed: bool) -> Path:
 
 
 def _reach(definition: NetDefinition, own: dict[str, int]) -> tuple[dict[str, int], dict[str, int]]:
-    """Return two dicts from operator names to bit sets: the boxes on which it depends, and the boxes that depend on
+    """Return two dicts from operators to bit sets: the boxes that an operator depends on, and those that depend on
     it."""
     above, below = dict.fromkeys(own, 0), dict.fromkeys(own, 0)
     order = definition.topological_order
@@ -84,8 +83,7 @@ def _reach(definition: NetDefinition, own: dict[str, int]) -> tuple[dict[str, in
 
 
 class _Trace:
-    """Operators in order, for finding the first and the last operator of each box among operators with generated
-    names."""
+    """Operators in order, for finding the first and last operator of each box among generated names."""
 
     def __init__(self, definition: NetDefinition, paths: dict[str, Path], named: dict[str, bool]) -> None:
         self._definition, self._order, self._paths = definition, definition.topological_order, paths
@@ -130,8 +128,7 @@ class _Trace:
         return paths
 
     def _open(self, boxes: Sequence[Path], first: int, last: int) -> None:
-        """Select where boxes begin between ``first`` and ``last``; of equally good positions, the last before
-        weights."""
+        """Select where boxes begin between ``first`` and ``last``; ties go to the last position before weights."""
         for box in boxes:
             costs = {index: cost for index, cost in self._opening(self._end[box], first) if index <= last}
             least = min(costs.values())
@@ -141,10 +138,10 @@ class _Trace:
             first = self._first[box] = max(weighted or equal)
 
     def _close(self, boxes: Sequence[Path], first: int, last: int) -> None:
-        """Select where boxes end between ``first`` and ``last``; of equally good positions, use the last.
+        """Select where boxes end between ``first`` and ``last``; ties go to the last position.
 
-        The last element of a list ends earlier if it contains boxes, has repeated the operators of the previous
-        element, and the following operators read only its result. The list ends with it.
+        The last element of a list, and the list itself, end earlier if the element contains boxes and has repeated the
+        operators of the previous element, and if the following operators read only its result.
         """
         for depth, box in enumerate(boxes):
             costs = {index: cost for index, cost in self._closing(self._first[box], last) if index >= first}
@@ -172,8 +169,7 @@ class _Trace:
         return first + length if types == [operator.type for operator in self._order[end - length : end]] else -1
 
     def _is_chain(self, first: int, end: int) -> bool:
-        """Return whether each operator from ``first`` to ``end`` reads no computed value except the preceding
-        result."""
+        """Return whether each operator from ``first`` to ``end`` reads only the result of the previous one."""
         known = set(self._order[first - 1].outputs)
         for operator in self._order[first:end]:
             if not known.issuperset(operator.inputs):
@@ -182,7 +178,7 @@ class _Trace:
         return True
 
     def _reshapes(self, operator: OperatorDefinition) -> bool:
-        """Return whether an operator only reshapes a blob; between two boxes, it belongs to neither."""
+        """Return whether an operator only reshapes a blob; such an operator between two boxes belongs to neither."""
         blobs = [self._definition.blobs[blob].shape for blob in (*operator.inputs, *operator.outputs)]
         return not operator.weights and len(blobs) == 2 and None not in blobs and blobs[0] != blobs[1]
 

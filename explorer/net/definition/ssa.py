@@ -1,8 +1,8 @@
 """Static single assignment: determines which version of a blob each operator reads and writes.
 
-In a program that may rewrite its blobs, operators run in order, and a name means the value written last before the
-read. Every value gets a unique name, ``x@0``, ``x@1``, …, or keeps the plain name if its blob is written once. Later
-code therefore works on values that never change.
+In a program that may rewrite its blobs, a name means the value written last before the read. Every value gets a unique
+name, ``x@0``, ``x@1``, …, or keeps the plain name if its blob is written once. Later code therefore works on values
+that never change.
 """
 
 from __future__ import annotations
@@ -94,8 +94,7 @@ class Resolver:
         return Resolved(tuple(operators), tuple(inputs), tuple(outputs), self._blobs(type_of))
 
     def _check_names(self) -> None:
-        """Raise an error for duplicate operator names, impossible weight shapes, and ``input_names`` that are not
-        inputs."""
+        """Raise an error for duplicate operator names, impossible weight shapes, and invalid ``input_names``."""
         named: dict[str, OperatorDefinition] = {}
         for operator in self._operators:
             earlier = named.setdefault(operator.name, operator)
@@ -201,8 +200,7 @@ class Resolver:
         )
 
     def _read(self, operator: OperatorDefinition | None, blob: str) -> str:
-        """Return the unique name of the version that ``blob`` means for ``operator``, and add the operator to its
-        readers."""
+        """Return the unique name of the version that ``operator`` reads, and add the operator to its readers."""
         # A file without versions may name a blob x@1.
         versioned = split_name(blob) if self._rewrites and blob not in self._current else None
         base, version = versioned or (blob, self._current.get(blob, -1))

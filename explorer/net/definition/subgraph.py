@@ -14,10 +14,9 @@ from explorer.net.definition.definition import NetDefinition, OperatorDefinition
 
 
 def cut(definition: NetDefinition, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> NetDefinition:
-    """Return a definition with the operators that compute ``outputs`` from ``inputs``; None means all of the net's own.
+    """Return the part of a definition that computes ``outputs`` from ``inputs``; None means all that the net has.
 
-    Raise OperandError if an output needs an input of the net that is not among ``inputs``, UnknownNameError for an
-    unknown operand.
+    Raise OperandError if an output needs another input of the net, and UnknownNameError for an unknown operand.
     """
     program = definition.ssa
     ends = program.outputs if outputs is None else tuple(definition.blob(name).name for name in outputs)
@@ -67,7 +66,7 @@ def cut(definition: NetDefinition, inputs: Sequence[str] | None, outputs: Sequen
 
 
 def _one_version(definition: NetDefinition, name: str) -> str:
-    """Return the name of an input's only version; raise OperandError if the blob has several versions."""
+    """Return the name of an input's only version; raise OperandError if there are several."""
     versions = definition.versions(name)
     if len(versions) > 1 and definition.blob(name).blob == name:
         raise OperandError(
@@ -79,7 +78,7 @@ def _one_version(definition: NetDefinition, name: str) -> str:
 
 
 def _kept(operator: OperatorDefinition, inputs: tuple[str, ...]) -> OperatorDefinition:
-    """Return the operator; any output that is an input of the cut net is renamed to a name that nothing reads."""
+    """Return the operator, with outputs that are inputs of the cut net renamed to names that nothing reads."""
     if not set(operator.outputs) & set(inputs):
         return operator
     # The operator may be needed for another output, but the cut net reads its input instead of this output.

@@ -1,8 +1,7 @@
 """Operator contexts, from which builders read operand values, arguments and weights.
 
-A context hides the differences between formats (operands by position or name, plain numbers as operands), so that a
-builder reads like the operator's formula. Its methods raise OperandError with the operator's type, to which the net
-adds the operator's name and line.
+A context hides the differences between formats (operands by position or name, plain numbers as operands), so a builder
+reads like the operator's formula. Its methods raise OperandError; the net adds the operator's name and line.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ UNNAMED = "input "
 
 
 class UnknownShapeError(OperandError):
-    """Error for a shape that depends on values of the net's inputs, if the inputs have no values."""
+    """Error for a shape that depends on the values of inputs, when the net is built without them."""
 
     body: tuple[Body, tuple[Expr, ...]] | None = None
     """body of the operator's loop or branch with the operands of a call, which is drawn before values exist"""
@@ -206,8 +205,7 @@ class OperatorContext:
         return tuple(tensors)
 
     def rest(self, name: str, position: int) -> tuple[Expr | None, ...]:
-        """Return all further inputs: the elements ``name.0``, ``name.1``, … of a list, or the inputs from ``position``
-        on.
+        """Return the remaining inputs: elements ``name.0``, ``name.1``, … of a list, or inputs from ``position`` on.
 
         An omitted input among numbered inputs is None.
         """
@@ -228,8 +226,7 @@ class OperatorContext:
         return OperandError("no operands are given", rule=f"{self.definition.type} must have at least one operand")
 
     def operand(self, position: int, name: str = "") -> Any:
-        """Return the value of the parameter ``name``, or else of the operand at ``position`` if the operand is
-        unnamed."""
+        """Return the value of the parameter ``name``, or of an unnamed operand at ``position``."""
         definition = self.definition
         blob = definition.input_names.get(name)
         if blob is not None:

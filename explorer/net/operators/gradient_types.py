@@ -43,8 +43,7 @@ def gradient_name(position: int) -> str:
 
 
 def gradient_builder(type: str, forward: Builder, in_place: Mapping[int, int]) -> Builder:
-    """Return the builder of the gradient type of ``type``; ``in_place`` maps inputs to the outputs that overwrite
-    them."""
+    """Return the builder of the gradient type of ``type``; ``in_place`` maps inputs to outputs that overwrite them."""
 
     def build(op: OperatorContext) -> Any:
         definition = op.definition

@@ -49,8 +49,7 @@ def optional(op: OperatorContext, name: str) -> Expr | None:
 def known_value(op: OperatorContext, name: str, value: Any) -> Array:
     """Return the value of an input or attribute, on which shapes depend, as an array.
 
-    A value that depends on the net's inputs is computed immediately. Raise UnknownShapeError if the inputs have no
-    values.
+    If it depends on the net's inputs, it is computed now; raise UnknownShapeError if these have no values.
     """
     if isinstance(value, Expr):
         if isinstance(value, Tensor) or isinstance(value.operation, (Full, Zero)):

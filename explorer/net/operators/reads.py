@@ -1,7 +1,7 @@
 """Record of the arguments, weights and operands that a builder has read, so that none is ignored silently.
 
-An argument that a builder never reads may change the result, as ``rounding_mode=floor`` changes a division. If the
-argument were ignored, the net would not compute the results of the exported program.
+An argument that a builder never reads may change the result, as ``rounding_mode=floor`` changes a division. A net that
+ignored it would differ from the exported program.
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ class Reads:
     def check(self, operator: OperatorDefinition, values: Sequence[Any], ignored: Ignored, registration: str) -> None:
         """Raise OperandError if an argument, weight or operand of a built operator was neither read nor ``ignored``.
 
-        The value None, which means that an operand is omitted, need not be read. ``registration`` is the line of code
-        in the fix.
+        The value None, an omitted operand, need not be read. ``registration`` is the line of code in the fix.
         """
         # The inner graph itself reads the blobs that it uses from the outer net.
         inner = {blob for body in operator.bodies.values() for blob in body.inputs}

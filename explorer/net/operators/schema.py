@@ -132,8 +132,7 @@ def _argument(name: str, annotation: Any, parameter: inspect.Parameter) -> Argum
 class OperatorSchema:
     """Inputs, arguments and weights of an operator type; :meth:`of` creates a schema, :meth:`check` checks an operator.
 
-    ``in_place`` contains the pairs of an input and an output that may be the same blob. ``enforced`` contains the pairs
-    that must be the same blob.
+    ``in_place`` contains (input, output) pairs that may be the same blob, and ``enforced`` the pairs that must be.
     """
 
     type: str

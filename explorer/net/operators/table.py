@@ -57,13 +57,11 @@ class OperatorTable:
     ) -> None:
         self.format = format
         self._families = dict(families)
-        """prefix of operator types → modules that register them; they are imported when such a type is first
-        requested"""
+        """prefix of operator types → modules that register them, imported when such a type is first requested"""
         self.input_names = input_names
         """function of a type and a number of inputs that returns the input names in files of the format, or ()"""
         self.remedy = remedy
-        """function of an unknown type that returns the rule and fix, if there is a fix other than registering the
-        type"""
+        """function that returns the rule and fix for an unknown type with a better fix than registering it"""
         self.rewrites = rewrites
         """whether operators run in program order and may overwrite blobs"""
         self.version = 0
@@ -193,8 +191,7 @@ class OperatorTable:
             schema.check(operator)
 
     def check_reads(self, op: OperatorContext) -> None:
-        """Raise OperandError if a built operator has arguments, weights or operands that were neither read nor
-        ignored."""
+        """Raise OperandError for arguments, weights or operands of a built operator that were not read or ignored."""
         type = op.definition.type
         ignored = self._ignored.get(type)
         if ignored is not None:
@@ -337,6 +334,5 @@ def _parts(type: str) -> list[Hashable]:
 
 
 def _word(type: str) -> str:
-    """Return the lower-case type without prefix and opset: relu for ``nn.ReLU``, ``aten::relu`` and ``Relu (opset
-    1)``."""
+    """Return the lower-case type without prefix and opset: relu for ``nn.ReLU`` and ``Relu (opset 1)``."""
     return type.partition(" (")[0].replace("::", ".").rpartition(".")[2].lower()

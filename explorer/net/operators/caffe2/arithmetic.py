@@ -1,7 +1,7 @@
 """Arithmetic operator types, with NumPy's broadcasting.
 
 A result may overwrite an operand, as in Caffe2; ``in_place`` contains the allowed pairs. ``by_output`` marks types
-whose gradients do not need the operands, so these may be overwritten before the gradient is computed.
+whose gradients do not need the operands, which may therefore be overwritten before the gradient is computed.
 """
 
 from __future__ import annotations
@@ -74,8 +74,7 @@ def MatMul(a: Expr, b: Expr, *, trans_a: bool = False, trans_b: bool = False) ->
 
 @net_operator()
 def BatchMatMul(a: Expr, b: Expr, *, trans_a: bool = False, trans_b: bool = False, broadcast: bool = False) -> Expr:
-    """Return the products of the matrices in two stacks of equal shape; with ``broadcast``, NumPy's broadcasting
-    applies."""
+    """Return the products of the matrices in two equal stacks; with ``broadcast``, NumPy's broadcasting applies."""
     if not broadcast and a.shape[:-2] != b.shape[:-2]:
         raise OperandError(
             f"stacks of matrices {a.type} and {b.type}",

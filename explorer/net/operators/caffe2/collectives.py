@@ -26,7 +26,7 @@ _EACH = tuple((position, position) for position in range(MAX_BLOBS))
 
 @net_operator(in_place=_EACH)
 def Allreduce(first: Expr, *others: Expr, outputs: int) -> tuple[Expr, ...]:
-    """Return the sum of all operands, once on the device of each operand."""
+    """Return the sum of all operands, one copy on the device of each operand."""
     operands = (first, *others)
     _check("Allreduce", operands, outputs)
     total = add_n(*[_on(x, first) for x in operands]) if others else first
@@ -37,7 +37,7 @@ def Allreduce(first: Expr, *others: Expr, outputs: int) -> tuple[Expr, ...]:
 def Broadcast(
     first: Expr, *others: Expr, root: Annotated[int, "the position of the blob that is copied"] = 0, outputs: int
 ) -> tuple[Expr, ...]:
-    """Return the operand ``root``, once on the device of each operand."""
+    """Return copies of the operand ``root``, one on the device of each operand."""
     operands = (first, *others)
     _check("Broadcast", operands, outputs)
     if not 0 <= root < len(operands):
@@ -51,7 +51,7 @@ def Broadcast(
 
 @net_operator()
 def Allgather(first: Expr, *others: Expr, axis: int = 0, outputs: int) -> tuple[Expr, ...]:
-    """Return the operands concatenated along ``axis``, once on the device of each operand."""
+    """Return the operands concatenated along ``axis``, one copy on the device of each operand."""
     operands = (first, *others)
     _check("Allgather", operands, outputs)
     joined = concatenate([_on(x, first) for x in operands], axis) if others else first

@@ -1,7 +1,7 @@
 """Operator types for losses and accuracy; class labels have shape (N,) or (N, 1).
 
-Names and limits are the same as in Caffe2. SoftmaxWithLoss computes its loss from the scores, because logarithms of
-small probabilities would be inaccurate.
+Names and limits are those of Caffe2. SoftmaxWithLoss uses the scores, since logarithms of small probabilities would be
+inaccurate.
 """
 
 from __future__ import annotations
@@ -61,8 +61,7 @@ def SoftmaxWithLoss(logits: Expr, label: Expr) -> tuple[Expr, Expr]:
 
 @net_operator(gradient="refused")
 def Accuracy(x: Expr, label: Expr, *, top_k: Annotated[int, "a label among the top_k scores is correct"] = 1) -> Expr:
-    """Return the fraction of rows of x (N, D) whose label is among the top_k scores; of equal scores, the first
-    counts."""
+    """Return the fraction of rows of x (N, D) whose label is among the top_k scores; ties go to the first score."""
     if top_k < 1:
         raise OperandError(f"top_k={top_k}", rule="Accuracy: top_k must be at least 1", fix="top_k=1")
     chosen = _chosen(x, label)

@@ -1,7 +1,7 @@
 """Operator types for reshaping, slicing, conversion and copying, and StopGradient.
 
-With ``in_place``, the input and the output may have the same name, as in Caffe2. The operators overwrite no memory;
-later readers of the name read the new value.
+With ``in_place``, an input and an output may have the same name, as in Caffe2. No memory is overwritten; later readers
+of the name read the new value.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def Cast(x: Expr, *, to: Annotated[str, "a dtype's name"]) -> Expr:
 
 @net_operator()
 def Copy(x: Expr) -> Expr:
-    """Return a copy of the operand, which later writes to the operand do not change."""
+    """Return a copy of the operand, which later writes to the operand do not affect."""
     return x
 
 

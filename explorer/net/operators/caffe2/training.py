@@ -26,8 +26,8 @@ def Dropout(
 ) -> tuple[Expr, ...]:
     """Return the operand unchanged; with is_test=False, random elements are set to zero.
 
-    Other elements are divided by 1 − ratio. The second output is the mask of these elements. ``step`` is the index of
-    the training step from net.Iter, and each step drops different elements.
+    The remaining elements are divided by 1 − ratio, and the second output is their mask. ``step`` is the index of the
+    training step from net.Iter, and each step drops different elements.
     """
     if is_test:
         if outputs == 2 or step is not None:
@@ -64,8 +64,8 @@ def SpatialBN(
 ) -> tuple[Expr, ...]:
     """Return (x − mean) / √(var + ε) · scale + bias for each channel of (N, C, …).
 
-    With is_test=False, the mean and the variance of the batch are used. The further outputs are the running mean and
-    variance, updated with the batch's mean and unbiased variance, and then the batch's mean and 1 / √(var + ε).
+    With is_test=False, the mean and the variance of the batch are used. The other outputs are the running mean and
+    variance, updated with the batch's mean and unbiased variance, followed by the batch's mean and 1 / √(var + ε).
     """
     if is_test != (outputs == 1):
         raise OperandError(

@@ -130,8 +130,7 @@ def Ftrl(
 
 
 def _updated(rule: update_rules.UpdateRule, parameter: Expr, gradient: Expr, length: Expr, *state: Expr) -> Any:
-    """Record the update of ``rule`` and return the new parameter and state; ``state`` has the order of
-    ``rule.state``."""
+    """Record the update of ``rule``; return the new parameter and state, in the order of ``rule.state``."""
     for operand in (gradient, *state):
         if operand.type != parameter.type:
             raise OperandError(
