@@ -1,7 +1,7 @@
-"""Costs of kernels measured on this machine, for plans with ``EvalPlan(costs="measured")``.
+"""Kernel costs measured on this machine, for plans with ``EvalPlan(costs="measured")``.
 
-Measured costs replace the costs of the reference table (plan/graph/cost_model.py), so such plans may differ between
-machines. Array sizes are chosen so that a single cost dominates each measured time.
+They replace the reference costs (plan/graph/cost_model.py), so such plans may differ between machines. Array sizes are
+chosen so that a single cost dominates each measured time.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _measured: CostModel | None = None
 
 
 def calibrate() -> CostModel:
-    """Measure the cost of kernels on this machine in about 0.1 s; later plans with ``costs="measured"`` use it.
+    """Measure kernel costs on this machine in about 0.1 s; later plans with ``costs="measured"`` use them.
 
-    Return the times in µs of calling a NumPy kernel and of creating a view, and the rates of elementwise operations,
-    matrix products and memory, all for float32.
+    Return the times in µs of a NumPy call and of creating a view, and the rates of elementwise operations, matrix
+    products and memory, for float32.
 
     >>> model = ex.calibrate()
     >>> plan = ex.EvalPlan(costs="measured")
@@ -73,5 +73,5 @@ def _best(work: Callable[[], object]) -> float:
         start = time.perf_counter_ns()
         work()
         times.append(time.perf_counter_ns() - start)
-    # Use the minimum instead of the mean, because other processes only add time.
+    # Not the mean, because other processes only add time.
     return max(1, min(times)) / 1000

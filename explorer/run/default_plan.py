@@ -1,8 +1,7 @@
 """Default plans of a thread, one per device, and evaluation with them.
 
-`ex.evaluate` and the methods of expressions use default plans, so users see a value without creating a plan. Each
-thread has its own default plans, since only one thread at a time may run a plan. Each device has its own, since the
-results of a plan are on the plan's device.
+With default plans, `ex.evaluate` and the methods of expressions need no explicit plan. Each thread has its own, since
+only one thread at a time may run a plan. Each device has its own, since a plan's results are on its device.
 """
 
 from __future__ import annotations
@@ -87,7 +86,7 @@ def evaluate(value: Any, **options: Any) -> Any:
         leaves = _evaluated(leaves, expressions, EvalPlan(**{"record": "off", **options}))
         return unflatten(structure, leaves)
     devices = dict.fromkeys([expr.type.device for expr in expressions.values()])
-    # A default plan belongs to one device, so expressions on several devices are evaluated device by device.
+    # A default plan belongs to one device, so expressions are evaluated device by device.
     for device in devices:
         on_device = expressions
         if len(devices) > 1:
@@ -107,9 +106,9 @@ def _evaluated(leaves: list[Any], expressions: dict[int, Expr], plan: EvalPlan) 
 
 
 def _idle_plan(device: Device) -> EvalPlan:
-    """Return the thread's default plan.
+    """Return the thread's default plan, or a new plan if the default plan is running.
 
-    Returns a new plan if the default plan is running, because one of its kernels evaluates an expression.
+    The default plan is running if one of its kernels evaluates an expression.
     """
     default = default_plan(device)
     return EvalPlan(device=device, recall=True) if default.running else default

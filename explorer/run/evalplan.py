@@ -1,8 +1,7 @@
 """EvalPlan: register expressions, inspect the plan, evaluate them together, and read their values.
 
-Users and the default plans of a thread use this class. It builds a plan only if the result cache does not contain the
-values and the plan cache contains no program for the graph. It creates the recording and the views only on request, so
-evaluating a small expression is fast.
+To evaluate small expressions fast, a plan is built only if the result cache lacks the values and the plan cache has no
+program for the graph. Recordings and views are created on request.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
 
 
 class PlanRun(NamedTuple):
-    """Expressions that were planned or run together, and the run's measurements; each run creates a new record."""
+    """Expressions that were planned or run together, and the run's measurements."""
 
     roots: list[Expr]
     planned: Plan | None = None
@@ -79,22 +78,21 @@ class PlanRun(NamedTuple):
 
 @named_methods
 class EvalPlan:
-    """Plan of registered expressions: computes each value once and keeps every decision (MetaNN: EvalPlan).
+    """Plan of registered expressions, which computes each value once and records every decision (MetaNN: EvalPlan).
 
-    A plan computes every value that it shows. Values that are still referenced are reused only by ``ex.evaluate`` and
-    with ``recall=True``.
+    A plan computes every value that it shows, unless ``recall=True``.
 
-    ``without`` names passes that are left out. ``record`` is "times", "values" (a summary of every value) or "off". On
-    a GPU, the first run waits for each kernel, so each time includes the kernel's work. Later runs of the same program
-    wait only once, and have no times until ``explore()`` measures them. ``executor`` is "simple" (kernels in sequence)
-    or another name from ``ex.executors()``; see ex.register_executor. If a ``device`` is given, the plan accepts only
-    expressions on that device. ``recall=True`` keeps values while references to them exist, and reuses them in later
-    plans with equal options. ``costs`` is "reference", for costs that are equal on all machines, or "measured", for
-    costs measured on this machine (ex.calibrate). ``numerics="fast"`` allows rewrites that change the order of
-    operations, which may cause overflow, underflow or cancellation; "safe" declines such rewrites and reports the time
-    that they would save. ``passes`` are the planning passes, in order (ex.default_passes). Further options belong to
-    the planner. While ``register``, ``bind``, ``prepare``, ``eval`` or ``explore`` runs, calling one of these methods
-    in another thread raises StateError. Any thread may read handles.
+    ``without`` names passes to omit. ``record`` is "times", "values" (a summary of every value) or "off". On a GPU, the
+    first run waits for each kernel, so each time includes the kernel's work. Later runs of the same program wait only
+    once, and have no times until ``explore()`` measures them. ``executor`` is "simple" (kernels in sequence) or another
+    name from ``ex.executors()``; see ex.register_executor. If a ``device`` is given, the plan accepts only expressions
+    on that device. ``recall=True`` keeps values while references to them exist, and reuses them in later plans with
+    equal options. ``costs`` is "reference" (equal on all machines) or "measured" (on this machine, see ex.calibrate).
+    ``numerics="fast"`` allows rewrites that reorder operations, which may cause overflow, underflow or cancellation;
+    "safe" declines such rewrites and reports the time that they would save. ``passes`` are the planning passes, in
+    order (ex.default_passes). Other options belong to the planner. If two threads call ``register``, ``bind``,
+    ``prepare``, ``eval`` or ``explore`` at the same time, the second call raises StateError. Any thread may read
+    handles.
 
     >>> plan = ex.EvalPlan(without="fuse")
     >>> handle = plan.register(ex.tensor([1.0, 2.0]) + 1)
@@ -150,10 +148,10 @@ class EvalPlan:
 
     @by_one_thread
     def register(self, value: Any, /, *others: Any) -> Handle | tuple[Handle, ...]:
-        """Request the value of an expression, or of data of any type; return the handle for the value.
+        """Request the value of an expression, or of data of any type; return its handle.
 
-        For several values, return a tuple of handles. Raises OperandError, without registering any value, if one of
-        them is not an expression or is on another device than the plan.
+        For several values, return a tuple of handles. Raises OperandError, and registers nothing, if a value is not an
+        expression or is not on the plan's device.
         """
         exprs = [self._expression(item) for item in (value, *others)]
         handles = []
@@ -164,7 +162,7 @@ class EvalPlan:
         return tuple(handles) if others else handles[0]
 
     def _expression(self, value: Any) -> Expr:
-        """Return the expression for ``value``; raise OperandError if it is on another device than the plan."""
+        """Return the expression for ``value``; raise OperandError if it is not on the plan's device."""
         expr = value if isinstance(value, Expr) else expression_of(value)
         if self.device not in (None, expr.type.device):
             raise OperandError(
@@ -177,10 +175,10 @@ class EvalPlan:
     @by_one_thread
     @long_running
     def prepare(self, planned: Plan | None = None, interface: Sequence[InterfaceValue] = ()) -> EvalPlan:
-        """Plan the registered expressions without running them; ``recording`` and ``explain()`` then show the plan.
+        """Plan the registered expressions without running them, for ``recording`` and ``explain()``.
 
-        ``planned`` is a plan that was already built for exactly these expressions and options. ``interface`` names the
-        inputs and outputs as in a model file. Raises StateError if nothing is registered.
+        ``planned`` is an existing plan for exactly these expressions and options. ``interface`` names the inputs and
+        outputs as in a model file. Raises StateError if nothing is registered.
         """
         if not self._handles:
             raise StateError(
@@ -198,7 +196,7 @@ class EvalPlan:
 
     @property
     def _prepared(self) -> PlanRun | None:
-        """Prepared plan if it is for exactly the registered expressions, so the displayed plan also runs."""
+        """Prepared plan, if it is for exactly the registered expressions; the displayed plan then also runs."""
         latest = self._latest
         if latest is None or not latest.awaited or latest.awaited != tuple(self._handles):
             return None
@@ -215,7 +213,7 @@ class EvalPlan:
 
     @by_one_thread
     def bind(self, inputs: Mapping[Expr, Array]) -> EvalPlan:
-        """Set the values of parameters; ``eval()`` uses them unless other values are passed to it."""
+        """Set the values of parameters, which ``eval()`` uses unless other values are passed to it."""
         check_type(inputs, "inputs", Mapping, "values by parameter", "plan.bind({parameter: value})")
         self._bound.update(inputs)
         return self
@@ -223,10 +221,10 @@ class EvalPlan:
     @by_one_thread
     @long_running
     def eval(self, inputs: Mapping[Expr, Array] | None = None) -> EvalPlan:
-        """Run the plan and store the values in the handles; the registrations are cleared, even after a failure.
+        """Run the plan and store the values in the handles; then clear the registrations, even after a failure.
 
-        ``inputs`` maps parameters to their values. Does nothing if nothing is registered. Raises RunError if a kernel
-        fails; the cause of the RunError is the kernel's own error.
+        ``inputs`` maps parameters to their values. Does nothing if nothing is registered. If a kernel fails, raises
+        RunError, caused by the kernel's own error.
         """
         if inputs is not None:
             check_type(inputs, "inputs", Mapping, "values by parameter", "plan.eval({parameter: value})")
@@ -259,15 +257,15 @@ class EvalPlan:
         return self
 
     def _run(self, inputs: Mapping[Expr, Array]) -> tuple[list[Any], PlanRun]:
-        """Return the results of a run and its record: recalled results, or the results of a cached or a new program."""
+        """Return a run's results, recalled or computed by a cached or new program, and its record."""
         roots, prepared = [handle.expr for handle in self._handles], self._prepared
-        # A prepared plan runs as it was displayed. Values are captured per node, but a cached program has the nodes of
-        # the graph for which it was planned.
+        # A prepared plan runs as displayed. Values are captured per node, but a cached program has the nodes of another
+        # graph.
         cached = prepared is None and self.record != "values" and not self.options.inference
         graph_structure = structure(roots, self.options) if cached or self.recall else None
         recalled = recall(graph_structure) if self.recall else None
         if recalled is not None:
-            cached = False  # a program for the whole structure would recompute the recalled values
+            cached = False  # a program for the whole graph would recompute the recalled values
             values = recalled.roots(roots)
             if values is not None and prepared is None:
                 return [*values], PlanRun(roots, recalled=recalled.as_tensors(), timing=Timing([], [], []))
@@ -280,7 +278,7 @@ class EvalPlan:
         if self.device is not cpu:
             results = [on_host(root, value) for root, value in zip(roots, results, strict=True)]
         if recalled is not None:
-            # Other results were remembered when they were computed.
+            # Recalled results have been remembered before.
             recalled_values = recalled.values
             remember(
                 graph_structure,
@@ -294,16 +292,13 @@ class EvalPlan:
     def _run_cached(
         self, roots: list[Expr], graph_structure: Structure, inputs: Mapping[Expr, Array]
     ) -> tuple[list[Any], PlanRun] | None:
-        """Return the results of a cached program for a graph of the same structure.
-
-        Returns None if there is none, or if it fails.
-        """
+        """Return the results of a cached program for a graph of the same structure; None if this is impossible."""
         cached = cache.take(graph_structure)
         if cached is None:
             return None
         try:
             timing = run_program(self.executor, cached.program, None, False)._replace(warm=True)
-        except RunError:  # a second failure names the lines of this graph, instead of the graph that was planned first
+        except RunError:  # the second failure names the lines of this graph, not those of the cached graph
             return None
         results = cached.program.take()
         cache.put(graph_structure.key, cached)
@@ -312,7 +307,7 @@ class EvalPlan:
     def _run_planned(
         self, run: PlanRun, graph_structure: Structure | None, inputs: Mapping[Expr, Array]
     ) -> tuple[list[Any], PlanRun]:
-        """Return the results of a new program; cache the program if the structure of the graph is known."""
+        """Return the results of a new program, and cache the program if the graph has a known structure."""
         self._latest = run  # displayed if the run fails
         assert run.planned is not None
         program = Program(run.planned, Binding(rebound=graph_structure is not None))
@@ -331,7 +326,7 @@ class EvalPlan:
 
     @property
     def reused(self) -> bool:
-        """Whether the last run used a program that had already been planned for a graph of the same structure."""
+        """Whether the last run used a program planned earlier for a graph of the same structure."""
         return self._latest is not None and self._latest.reused
 
     @property
@@ -376,7 +371,7 @@ class EvalPlan:
         return recording
 
     def _measure_warm(self) -> None:
-        """Measure a warm run if only the first run was measured and the program can run again."""
+        """Measure a warm run if only a first run was measured and the program can run again."""
         run = self._latest
         if run is not None and run.timing is not None and self.record != "off":
             execute = EXECUTORS[self.executor].run
@@ -387,9 +382,8 @@ class EvalPlan:
     def explore(self, **options: Unpack[ViewOptions]) -> View:
         """Return a widget that steps through the plan; after eval(), the same widget shows the measured run.
 
-        The times are from a warm run. A plan that has run once, in less than a second, runs again to measure it. A
-        short plan runs five times, and the fastest run is shown. Plans with an operation that is not ``pure`` do not
-        run again.
+        To show warm times, a plan that has run once, in less than a second, runs again. A short plan runs five times,
+        and the fastest run is shown. Plans with an operation that is not ``pure`` never run again.
         """
         hooks.check_view(**options)
         if self._latest is None or (self._handles and self._prepared is None):
@@ -402,20 +396,16 @@ class EvalPlan:
         return view
 
     def why(self, one: Expr | str, other: Expr | str) -> str:
-        """Return the decisions about two expressions, or two names, as text, such as why the two are not fused.
+        """Return the decisions about two expressions or names as text: for example, why they are not fused.
 
-        The text also states in which kernels they run, and where the path between them is cut. Example:
-        ``print(plan.why(product, bias))``.
+        The text also states in which kernels they run, and which edge between them is not fused.
         """
         return hooks.why(self, one, other)
 
     def explain(self, what: Expr | str | None = None) -> str:
-        """Return all decisions as text, or the decisions about ``what``.
+        """Return all decisions as text, or the decisions about ``what``; after a run, include each batch's time.
 
-        After a run, the text contains each batch's time.
-
-        ``what`` is an expression or a name: the name of an operator in a file, of a layer, a scope, a variable, or an
-        operation.
+        ``what`` is an expression, or the name of an operator in a file, a layer, a scope, a variable or an operation.
         """
         return hooks.explain(self, what)
 
@@ -427,29 +417,26 @@ class EvalPlan:
         return hooks.to_graphviz(self, stage)
 
     def compare(self, other: EvalPlan | Recording) -> ComparedPlans:
-        """Compare this plan with another plan of any graph, as text, pictures and side-by-side views."""
+        """Compare this plan with a plan of any graph, as text, images and side-by-side views."""
         return hooks.compare(self, other)
 
     def what_if(self, what: Decision | Expr) -> WhatIf:
         """Find the smallest change that would apply a declined decision, with the costs before and after the change.
 
-        ``what`` is an element of ``recording.declined``, or an expression, for which the costliest declined decision is
-        used.
+        ``what`` is an element of ``recording.declined``, or an expression, which stands for its costliest declined
+        decision.
         """
         return what_if(self.planned, self.recording, what)
 
     def estimate(
         self, workers: int, bandwidth: float = BANDWIDTH, latency: float = LATENCY, overhead: float = OVERHEAD
     ) -> ScaleEstimate:
-        """Estimate a run of the plan on several workers, without running it.
-
-        The estimate contains the time, the critical path, the bytes sent and the idle times.
+        """Estimate the plan's time, critical path, bytes sent and idle times on several workers, without running it.
 
         ``bandwidth`` of each worker's connection is in MB/s; ``latency`` of a message and ``overhead`` of a task are in
-        µs. The defaults are measured for Dask between processes on one machine. A chain of kernels is assigned to the
-        worker that would finish it first. Calls of ``ex.map`` are divided between workers if this saves time. A batch
-        found by the plan is one kernel; plan with ``without="batch"`` to distribute its elements. Raises OperandError
-        for illegal arguments.
+        µs. The defaults were measured for Dask processes on one machine. A chain of kernels is assigned to the worker
+        that would finish it first. Calls of ``ex.map`` are divided between workers if this saves time. A batch is one
+        kernel; plan with ``without="batch"`` to distribute its elements. Raises OperandError for invalid arguments.
 
         >>> x = ex.tensor(np.ones((400, 400)))
         >>> plan = ex.EvalPlan(without="batch")
@@ -463,8 +450,7 @@ class EvalPlan:
     def reproducer(self, decision: Decision) -> str:
         """Return the source of a notebook cell that reproduces ``decision`` on a minimal graph.
 
-        ``decision`` is an element of ``recording.decisions``. The cell needs only ``explorer as ex`` and ``numpy as
-        np``, and asserts the decision.
+        ``decision`` is an element of ``recording.decisions``. The cell asserts it, and needs only explorer and NumPy.
         """
         return reproducer(self.planned, self.recording, decision)
 
@@ -485,7 +471,7 @@ def plan_options(
     costs: str,
     numerics: str,
 ) -> Options:
-    """Return the planner's options for the options of an EvalPlan; ``planner_options`` are passed on unchanged.
+    """Return the planner's options for an EvalPlan's options; ``planner_options`` are passed on unchanged.
 
     Raises UnknownNameError or OperandError, which names the wrong option.
     """
@@ -508,7 +494,7 @@ def plan_options(
     }
     if costs == "measured":
         settings = {"cost_model": measured_cost_model(), **settings}
-    # Options are hashed, so plans with equal options share cached programs.
+    # hashable, so plans with equal options share cached programs
     if isinstance(settings.get("passes"), list):
         settings["passes"] = tuple(settings["passes"])
     options = Options(**settings)

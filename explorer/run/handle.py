@@ -1,7 +1,7 @@
-"""Handles: the values of registered expressions, available once their plan has run.
+"""Handles of registered expressions, which provide the values once their plan has run.
 
-A handle remains valid after its plan has cleared the registrations. It contains the value, or the reason why there is
-no value. Later plans may use the value again while the handle exists.
+A handle outlives the plan's registrations. It contains the value, or the reason why there is none. Later plans may
+reuse the value while the handle exists.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Methods of a plan that only one thread may use at a time; a second thread gets an error instead of waiting.
+"""Plan methods that only one thread at a time may use.
 
-If a plan is shared by mistake, this gives an immediate error instead of a mixture of two programs.
+A second thread gets an error instead of waiting, since sharing a plan is a mistake.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _R = TypeVar("_R")
 
 
 class Use:
-    """Lock of a plan, which is held by the thread that uses the plan."""
+    """Lock of a plan, held by the thread that uses the plan."""
 
     def __init__(self) -> None:
         self.renew()
         renew_in_children(self)
 
     def renew(self) -> None:
-        """Create a new lock: in a forked process, the thread that held the old lock does not exist."""
+        """Create a new lock in a forked process, where the thread that held the old lock does not exist."""
         self.lock = threading.RLock()
 
 

@@ -1,9 +1,8 @@
-"""Plan cache: programs keyed by graph structure, so a graph with a known structure is not planned again.
+"""Plan cache: programs keyed by graph structure, so graphs with a known structure are not planned again.
 
-EvalPlan looks up programs in this cache before planning. Planning is pure and reads no tensor elements, so equal
-structures have equal plans. An entry is a whole program rather than a plan, which also saves allocating memory and
-building runners. The values of the leaves are bound to the program for each run. The stages and decisions of such a run
-are created on request, by planning its graph.
+Planning is pure and reads no tensor elements, so equal structures have equal plans. Caching whole programs also saves
+allocating memory and building runners. For each run, the values of the leaves are bound to the program. The stages and
+decisions of such a run are created on request, by planning its graph.
 """
 
 from __future__ import annotations
@@ -25,9 +24,7 @@ from explorer.record.fork_locks import renew_in_children
 from explorer.run.execution.program import Program
 
 _ENTRIES, _BYTES = 64, 1 << 27
-"""limits of the cache: number of programs, and number of bytes of their memory and of the tensors that they were
-planned for
-"""
+"""limits of the cache: number of programs, and bytes of their memory and of the tensors they were planned for"""
 
 
 _uid, _operation, _operands, _token = map(attrgetter, ("uid", "operation", "operands", "token"))
@@ -42,7 +39,7 @@ class Leaves(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Structure:
-    """Everything on which a plan depends, and the tensors of the graph, on whose elements the plan does not depend."""
+    """Everything on which a plan depends, and the graph's tensors, whose elements do not affect the plan."""
 
     key: Hashable
     tensors: list[Tensor]
@@ -50,9 +47,8 @@ class Structure:
     nodes: list[Expr]
     """nodes in topological order"""
     encoding: bytes
-    """rows of 64-bit integers: the operation token of each node, the operand count of each node, and the indices of all
-    operands
-    """
+    """rows of 64-bit integers: each node's operation token, each node's operand count, and the indices of all
+    operands"""
     ends: tuple[int, ...]
     """indices of the roots in ``nodes``"""
     number: dict[int, int]
@@ -85,7 +81,7 @@ def structure(roots: Sequence[Expr], options: Options) -> Structure | None:
     rows = [*map(_token, map(_operation, nodes))]
     rows += map(len, map(_operands, nodes))
     rows += map(position_of.__getitem__, map(_uid, itertools.chain.from_iterable(map(_operands, nodes))))
-    # The structure includes which tensors share a storage, because a plan merges such tensors.
+    # The structure includes which tensors share a storage, because plans merge such tensors.
     storages: dict[int, int] = {}
     tensors: list[Tensor] = []
     leaves = Leaves([], [])
@@ -128,9 +124,9 @@ def entry(program: Program, graph: Structure) -> Entry:
 
 
 class PlanCache:
-    """Programs keyed by structure, the most recently used last.
+    """Programs keyed by structure, most recently used last.
 
-    A run that takes a program is its only user, until the program is put back.
+    A run takes a program out of the cache, and is its only user until it puts the program back.
     """
 
     def __init__(self) -> None:
@@ -140,18 +136,12 @@ class PlanCache:
         renew_in_children(self)
 
     def renew(self) -> None:
-        """Create empty tables in a forked process.
-
-        A thread of the parent may have been changing the old tables.
-        """
+        """Create empty tables in a forked process, since a thread of the parent may have been changing the old ones."""
         self._entries, self._nbytes = OrderedDict(), 0
         self._lock = threading.Lock()
 
     def take(self, graph: Structure) -> Entry | None:
-        """Take the program for a structure from the cache, and bind the values of the tensors.
-
-        Returns None if there is none.
-        """
+        """Take the program for a structure out of the cache and bind the tensors' values; None if there is none."""
         with self._lock:
             # Removed while the program runs: another thread with the same structure builds another program.
             cached = self._entries.pop(graph.key, None)
@@ -162,8 +152,8 @@ class PlanCache:
         return cached
 
     def put(self, key: Hashable, cached: Entry) -> None:
-        """Put a program back, and remove the least recently used programs if the cache exceeds its limits."""
-        # A cached program does not refer to tensors of the graph of its last run, so the user's arrays may be freed.
+        """Put a program back; remove the least recently used programs if the cache exceeds its limits."""
+        # A cached program does not refer to the tensors of its last run, so the user's arrays may be freed.
         cached.program.release_leaves(cached.slots)
         if cached.nbytes > _BYTES // 2:  # the program would displace all others
             return

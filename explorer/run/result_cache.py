@@ -1,9 +1,8 @@
-"""Result cache: values of expressions, while references to the values exist, so they are not computed again.
+"""Result cache: values of expressions that are still referenced, so they are not computed again.
 
-Plans with ``recall`` use this cache, mainly the default plans of a thread. An expression is found by its uid. An equal
-expression that is recorded later is found by its value number. Numbering visits the whole graph, so it is deferred
-until a later graph reads the newest tensor of an earlier graph whose results are still referenced. Most results never
-need a number.
+Plans with ``recall``, mainly default plans, use this cache. An expression is found by its uid, and an equal expression
+recorded later by its value number. Numbering visits the whole graph, so it is deferred until a later graph reads the
+newest tensor of an earlier graph with referenced results. Most results never need a number.
 """
 
 from __future__ import annotations
@@ -32,18 +31,14 @@ from explorer.record.fork_locks import renew_in_children
 from explorer.run.plan_cache import Leaves, Structure
 
 _MAX_WAITING, _MAX_NODES = 8, 1 << 14
-"""limits of deferred work: number of unnumbered evaluations with several roots, and number of unnumbered nodes below
-single roots
-"""
+"""limits of deferred numbering: evaluations with several roots, and nodes below single roots"""
 _MIN_SWEPT = 1024
 """number of values by uid above which dead entries are removed"""
 
 _uid, _operands, _type = map(attrgetter, ("uid", "operands", "type"))
 
 _lock = threading.RLock()
-"""protects the tables below. The lock is reentrant: a thread that holds it may free an array, which calls a callback of
-``_forgetting``.
-"""
+"""protects the tables below; reentrant, since freeing an array may call a callback of ``_forgetting``"""
 _by_uid: dict[int, _Values] = {}
 """context → values of expressions"""
 _by_number: dict[int, dict[tuple[int, Number], ReferenceType[Array]]] = {}
@@ -53,15 +48,15 @@ _operations: dict[tuple[int, Number], frozenset[Operation]] = {}
 
 
 class _Values(dict[int, ReferenceType[Array]]):
-    """Values keyed by the uid of their expression. Dead entries are removed when they may be half of all entries.
+    """Values keyed by the uid of their expression; dead entries are removed when they may be half of all entries.
 
-    Weak references with one callback for each value would take three times as long to create.
+    Creating weak references with callbacks would take three times as long.
     """
 
     limit = _MIN_SWEPT
 
     def sweep(self) -> None:
-        """Remove the values that are no longer referenced."""
+        """Remove values that are no longer referenced."""
         if len(self) > self.limit:
             for uid in [uid for uid, value in self.items() if value() is None]:
                 del self[uid]
@@ -115,25 +110,18 @@ class _Evaluation:
 
 
 class _Waiting:
-    """Evaluations that are not numbered yet.
-
-    Evaluations with a single root are stored by their newest storage, apart from evaluations with several roots.
-    """
+    """Evaluations that are not numbered yet; those with a single root are stored by their newest storage."""
 
     def __init__(self) -> None:
         self.clear()
 
     def clear(self) -> None:
-        """Forget all evaluations."""
         self._single: dict[int, list[_Evaluation]] = {}
         self._nodes = 0
         self._several: deque[_Evaluation] = deque()
 
     def add(self, evaluation: _Evaluation) -> None:
-        """Add an evaluation.
-
-        If a limit is exceeded, number the oldest evaluation with several roots, or all with a single root.
-        """
+        """Add an evaluation; if a limit is exceeded, number the oldest one, or all with a single root."""
         if len(evaluation.values) > 1:
             self._several.append(evaluation)
             if len(self._several) > _MAX_WAITING:
@@ -165,7 +153,7 @@ _waiting = _Waiting()
 
 
 class _Tables:
-    """Tables of this module, which are emptied in a forked process."""
+    """Tables of this module, emptied in a forked process."""
 
     def renew(self) -> None:
         """Empty the tables, since a thread of the parent process may have been changing them."""
@@ -180,10 +168,7 @@ renew_in_children(_tables)
 
 
 def remember(graph: Structure | None, values: Sequence[Any]) -> None:
-    """Keep weak references to the results of the roots of ``graph``.
-
-    A value of None marks a result that was recalled.
-    """
+    """Keep weak references to the results of a graph's roots; None marks a recalled result."""
     if graph is None or not _is_pure(graph):
         return
     root_positions: Sequence[int] = graph.ends
@@ -214,7 +199,7 @@ def _are_results(roots: Sequence[Expr], values: Sequence[Any]) -> bool:
 
 
 def recall(graph: Structure | None) -> Recalled | None:
-    """Return the values of the roots, or of nodes below them, that are still referenced; None if there are none."""
+    """Return the values that are still referenced, of the roots or of nodes below them; None if there are none."""
     if graph is None:
         return None
     context = graph.context
@@ -224,7 +209,7 @@ def recall(graph: Structure | None) -> Recalled | None:
     with _lock:
         live: dict[Expr, Array] = {}
         equal: set[int] = set()
-        # First find nodes that were evaluated as roots, because this does not require numbering the graph.
+        # First find nodes that were roots themselves, because this needs no numbering.
         for uid in graph.number.keys() & table.keys():
             value = _dereferenced(table.get(uid))
             if value is not None:
@@ -235,7 +220,7 @@ def recall(graph: Structure | None) -> Recalled | None:
 
 
 class Recalled:
-    """Values of expressions of a graph that are still referenced."""
+    """Values of a graph's expressions that are still referenced."""
 
     def __init__(self, values: dict[Expr, Array], equal: set[int]) -> None:
         self.values = values
@@ -243,12 +228,12 @@ class Recalled:
         self._equal = equal
 
     def roots(self, roots: Sequence[Expr]) -> list[Array] | None:
-        """Return the values of the roots, or None unless the values of all roots are available."""
+        """Return the values of the roots; None if a value is missing."""
         values = [self.values[root] for root in roots if root in self.values]
         return values if len(values) == len(roots) else None
 
     def as_tensors(self) -> ReusableValues:
-        """Return tensors for the recall pass. They share the arrays' memory, but do not keep the arrays alive."""
+        """Return tensors for the recall pass, which share the arrays' memory but do not keep the arrays alive."""
         leaf_of: dict[int, Tensor] = {}  # keyed by array, so equal nodes become one leaf
         tensors = {
             node.uid: leaf_of.setdefault(id(value), tensor_of(Storage(value.view()), node.label))
@@ -258,10 +243,7 @@ class Recalled:
 
 
 def _find_equal(graph: Structure, context: int, live: dict[Expr, Array], equal: set[int]) -> None:
-    """Find values of equal expressions by value number and add them to ``live``.
-
-    The nodes that they replace are added to ``equal``.
-    """
+    """Add values of equal expressions to ``live`` by value number, and the nodes that they replace to ``equal``."""
     tokens = frozenset(graph.leaves.tokens)
     _waiting.enter(tokens)
     tables = [_by_number[token] for token in [*_by_number.keys() & tokens, NO_TENSOR] if token in _by_number]
@@ -278,19 +260,18 @@ def _find_equal(graph: Structure, context: int, live: dict[Expr, Array], equal: 
 
 
 def _dereferenced(reference: ReferenceType[Array] | None) -> Array | None:
-    """Return the object of a weak reference, or None if the object no longer exists."""
     return None if reference is None else reference()
 
 
 def _forgetting(table: dict[Any, Any], key: Any, newest: int) -> Callable[[Any], None]:
-    """Return a callback for a weak reference: it removes a row of a table, and the rows that belong to this row."""
+    """Return a weak reference's callback, which removes a row of a table and the rows that belong to it."""
 
     def forget(reference: Any) -> None:
         lock: Any = _lock
         if lock is None:  # the interpreter is shutting down, and has cleared this module
             return
         with lock:
-            # An equal expression may have been evaluated since then, and this row then contains its value.
+            # The row may contain the value of an equal expression that was evaluated since then.
             if table.get(key) is reference:
                 del table[key]
                 _operations.pop(key, None)
@@ -311,10 +292,7 @@ _SALT = int.from_bytes(os.urandom(7), "little")
 
 
 def numbers(encoding: bytes, count: int, leaves: Leaves) -> list[Number]:
-    """Return the value number of each node in a structure.
-
-    ``leaves`` are the tokens and versions of its tensors' storages.
-    """
+    """Return each node's value number; ``leaves`` are the tokens and versions of the tensors' storages."""
     first: list[int] = []
     second: list[int] = []
     stored = zip(leaves.tokens, leaves.versions, strict=True)
@@ -323,11 +301,10 @@ def numbers(encoding: bytes, count: int, leaves: Leaves) -> list[Number]:
         if not operands:
             leaf = next(stored) if operation == tensor else ()
             first.append(hash((_SALT, operation, leaf)))
-            # Combine two 64-bit hashes over different orders, because Python's hash of a single tuple is too short to
-            # be reliable.
+            # Two 64-bit hashes over different orders, because a single hash is too short to be reliable.
             second.append(hash((leaf, operation, _SALT)))
         elif len(operands) == 2:
-            # Most nodes have two operands, and tuples written this way are created faster than unpacked tuples.
+            # Most nodes have two operands; tuples written this way are created faster than by unpacking.
             a, b = operands
             first.append(hash((operation, first[a], first[b])))
             second.append(hash((_SALT, second[a], second[b], operation)))
@@ -358,7 +335,7 @@ def newest_below(encoding: bytes, count: int, leaves: Leaves) -> list[int]:
 
 
 def _columns(encoding: bytes, count: int) -> tuple[list[int], list[int], list[int]]:
-    """Return three lists: the operation token and the operand count of each node, and the operands of all nodes."""
+    """Return each node's operation token, each node's operand count, and the operands of all nodes."""
     rows = packed("q")
     rows.frombytes(encoding)
     integers = rows.tolist()
@@ -366,7 +343,7 @@ def _columns(encoding: bytes, count: int) -> tuple[list[int], list[int], list[in
 
 
 def _rows(encoding: bytes, count: int) -> Iterator[tuple[int, list[int]]]:
-    """Yield the operation token and the operands of each node."""
+    """Yield each node's operation token and operands."""
     operations, counts, operand_indices = _columns(encoding, count)
     start = 0
     for operation, operands in zip(operations, counts, strict=True):

@@ -1,1 +1,1 @@
-"""Diagnosis of plans: the smallest change that would apply a declined rule, and minimal reproducers of decisions."""
+"""Diagnosis of plans: smallest changes that would apply a declined rule, minimal reproducers, and estimates."""

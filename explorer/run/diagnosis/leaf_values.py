@@ -1,7 +1,7 @@
 """Values of leaves before a run, to inspect the weights of a model without an input.
 
-A recording that is made to inspect a file reads no weights. The view requests a weight when the user selects it.
-``explorer show --weights`` requests all weights, because a static page cannot request weights later.
+Inspecting a file reads no weights; the view requests a weight when the user selects it. ``explorer show --weights``
+reads all weights, because a static page cannot request them later.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from explorer.run.recording.recorder import expressions
 def leaf_value(node: Expr) -> Summary | None:
     """Summarize the value of a leaf; return None for a leaf that has no value before a run.
 
-    A weight that is read from a file is not kept. Raises FileError for a weight that cannot be read.
+    A weight read from a file is not kept. Raise FileError if it cannot be read.
     """
     if not isinstance(node, Tensor):
         return None
@@ -27,7 +27,7 @@ def leaf_value(node: Expr) -> Summary | None:
 
 
 def leaf_answer(planned: Plan, node: int) -> tuple[Summary | None, str]:
-    """Return a summary of the leaf with id ``node`` and "", or None and the reason why its value cannot be read."""
+    """Return (summary, "") for the leaf with id ``node``, or None and the reason why its value cannot be read."""
     try:
         return leaf_value(expressions(planned)[node]), ""
     except (ExplorerError, OSError) as error:
@@ -35,6 +35,6 @@ def leaf_answer(planned: Plan, node: int) -> tuple[Summary | None, str]:
 
 
 def leaf_values(planned: Plan) -> dict[int, Summary]:
-    """Return summaries of the values of all leaves of a plan, keyed by their node ids in the plan's recording."""
+    """Return summaries of the values of all leaves of a plan, keyed by node id in the plan's recording."""
     values = {index: leaf_value(node) for index, node in enumerate(expressions(planned))}
     return {index: summary for index, summary in values.items() if summary is not None}

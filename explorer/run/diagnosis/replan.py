@@ -1,7 +1,7 @@
-"""Replanning: a planned graph is changed slightly and planned again.
+"""Replanning: a planned graph is changed slightly and planned again, for what-if analysis.
 
-What-if analysis and its candidate edits use replanning. Rules do not report the facts on which they depend. Therefore
-the changed graph is recorded again, with the same operations and scopes, and the whole planner plans it.
+Rules do not report the facts on which they depend. Therefore the changed graph is recorded again, with the same
+operations and scopes, and planned with all passes.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def planned_input(graph: PlanGraph) -> ReplanInput:
 
 
 def neighbourhood(graph: PlanGraph, node: Expr, depth: int) -> ReplanInput:
-    """Return ``node`` with ``depth`` levels of operands; random arrays replace the values below these levels."""
+    """Return ``node`` with ``depth`` levels of operands; random arrays replace all values below them."""
     level = {node.uid: 0}
     reached = [node]
     # The list grows during the loop, level by level, as in a breadth-first search.
@@ -131,7 +131,7 @@ def replan(base: ReplanInput, options: Options, change: Counterfactual = NOTHING
         if replacement is not None:
             images[node.uid] = replacement(tuple(operands))
         elif not operands:
-            # The explained plan and this plan share leaves, since only the types of leaves matter, not their values.
+            # The new plan shares leaves with the explained plan, since only their types matter.
             images[node.uid] = node
         else:
             images[node.uid] = make_replacement(node.operation, tuple(operands), node, node.scope)

@@ -1,8 +1,7 @@
-"""Reproducers: notebook cells that reproduce a decision on the smallest part of the graph that leads to it.
+"""Reproducers: notebook cells that reproduce a decision on as small a part of the graph as possible.
 
-Parts of the graph around the nodes of the decision are tried, smallest first: the generated source is run, and its plan
-is searched for the decision. Therefore rules need not report the facts on which they depend, and every returned cell is
-known to work.
+Parts of the graph around the decision's nodes are tried, smallest first: the generated source is run, and its plan is
+searched for the decision. Rules therefore need not report the facts on which they depend, and every cell works.
 """
 
 from __future__ import annotations
@@ -48,8 +47,8 @@ class _Part(NamedTuple):
 def reproducer(planned: Plan, recording: Recording, decision: Decision) -> str:
     """Return Python source that records a small graph, plans it, asserts the decision, and shows the plan.
 
-    The source needs only ``explorer as ex`` and ``numpy as np``. Raises StateError if even the whole graph, when it is
-    recorded again, does not lead to the decision.
+    The source needs only ``explorer as ex`` and ``numpy as np``. Raises StateError if even the whole graph, recorded
+    again, does not lead to the decision.
     """
     if all(decision is not candidate for candidate in recording.decisions):
         raise OperandError(
@@ -62,7 +61,7 @@ def reproducer(planned: Plan, recording: Recording, decision: Decision) -> str:
             if _shows(source, decision):
                 return f"{source}{_assertion(decision)}"
     source_error: OperandError | None = None
-    # A decision about a value and its gradient needs both functions, and only differentiation records both.
+    # A decision about a value and its gradient needs two functions, which only differentiation records.
     writers = (_written, _differentiated) if decision.code != "augmented" else (_differentiated,)
     for part, write in itertools.product(_parts(planned, recording, decision), writers):
         if write is _differentiated and _call(planned, part) is None:
@@ -82,7 +81,7 @@ def reproducer(planned: Plan, recording: Recording, decision: Decision) -> str:
 
 
 def _parts(planned: Plan, recording: Recording, decision: Decision) -> Iterator[_Part]:
-    """Yield parts of the recorded graph around the nodes of a decision, from the smallest to the whole graph."""
+    """Yield parts of the recorded graph around a decision's nodes, from the smallest to the whole graph."""
     all_nodes, graph = expressions(planned), planned.graph
     mentioned_nodes = [*decision.subjects, *decision.produced, *_facts(decision)]
     provenance = recording.provenance
@@ -103,17 +102,14 @@ def _parts(planned: Plan, recording: Recording, decision: Decision) -> Iterator[
         for _ in range(levels_below):
             uids |= {operand.uid for uid in uids for operand in by_uid[uid].operands}
         part = _closed(planned, uids, by_uid, items)
-        # Keyed by the nodes of the part: many distances give the same part, and each attempt runs a plan.
+        # Keyed by nodes, because many distances give the same part, and each attempt runs a plan.
         parts[part.inside] = part
     yield from sorted(parts.values(), key=lambda part: len(part.inside))
     yield _closed(planned, set(by_uid), by_uid, items)
 
 
 def _closed(planned: Plan, requested: set[int], by_uid: Mapping[int, Expr], items: Mapping[int, list[Expr]]) -> _Part:
-    """Return the part that consists of the ``requested`` nodes.
-
-    Operands that random arrays cannot replace are included, together with their own operands.
-    """
+    """Return the part with the ``requested`` nodes, and with operands that random arrays cannot replace."""
     uids: set[int] = set()
     pending = [by_uid[uid] for uid in requested]
     while pending:
@@ -135,12 +131,11 @@ def _closed(planned: Plan, requested: set[int], by_uid: Mapping[int, Expr], item
 
 
 def _can_be_requested(node: Expr) -> bool:
-    """Return whether the value of a node can be requested; the values of tuples cannot."""
     return not isinstance(node.type, TupleType)
 
 
 def _facts(decision: Decision) -> list[int]:
-    """Return the nodes that the facts of a decision contain."""
+    """Return the nodes among the facts of a decision."""
     nodes: list[int] = []
     pending: list[Any] = list(decision.facts.values())
     while pending:
@@ -153,10 +148,7 @@ def _facts(decision: Decision) -> list[int]:
 
 
 def _written(planned: Plan, part: _Part) -> str:
-    """Return the source that records a part and plans it.
-
-    Raises OperandError if a value, such as a function, has no source.
-    """
+    """Return the source that records a part and plans it; raise OperandError if a value has no source."""
     graph = planned.graph
     nodes = [node for node in graph.recorded if node.uid in part.inside or node.uid in part.cut]
     # In order of recording, because decisions about equal nodes depend on this order.
@@ -177,10 +169,7 @@ def _call(planned: Plan, part: _Part) -> Expr | None:
 
 
 def _differentiated(planned: Plan, part: _Part) -> str:
-    """Return the source of the first call in a part and of the call's gradient.
-
-    Only both together record both functions.
-    """
+    """Return the source of the first call in a part and of its gradient; only together they record both functions."""
     call = _call(planned, part)
     assert call is not None
     operands = list({operand.uid: operand for operand in call.operands}.values())
@@ -200,10 +189,7 @@ def _differentiated(planned: Plan, part: _Part) -> str:
 
 
 def _rewritten(planned: Plan, decision: Decision) -> Iterator[str]:
-    """Yield sources for a value whose gradient was recorded in stable form, and for the gradient.
-
-    Each source includes more operands than the previous one.
-    """
+    """Yield sources for a value whose gradient was recorded in stable form, with increasingly many operands."""
     forward = {expressions(planned)[node].scope.payload for node in decision.subjects}  # type: ignore[union-attr]
     for value in [node for node in planned.graph.recorded if node.uid in forward]:
         included = {value.uid: value}
@@ -242,7 +228,7 @@ def _cell(source: Source, last: list[str]) -> str:
 
 def _shows(source: str, decision: Decision) -> bool:
     names: dict[str, Any] = {}
-    # Names from a program or a file occur in the source only as identifiers or quoted strings.
+    # Names from a program or file occur only as identifiers or quoted strings.
     exec(compile(source, "<reproducer>", "exec"), names)
     recording: Recording = names["plan"].recording
     return (decision.rule, decision.code) in [(candidate.rule, candidate.code) for candidate in recording.decisions]
@@ -261,13 +247,10 @@ _RESERVED = frozenset({"ex", "np", "plan", "random", *_CELL_NAMES, *keyword.kwli
 
 
 class Source:
-    """Source lines that record nodes. A node has a name once its line is written."""
+    """Source lines that record nodes; a node has a name once its line is written."""
 
     def __init__(self, nodes: Sequence[Expr], cut: Collection[int], parameters: Collection[int] = ()) -> None:
-        """Write ``nodes`` in topological order.
-
-        Nodes in ``cut`` become leaves, and nodes in ``parameters`` become parameters.
-        """
+        """Write ``nodes`` in topological order; those in ``cut`` become leaves, those in ``parameters`` parameters."""
         self.functions: list[str] = []
         self.lines: list[str] = []
         self.names: dict[int, str] = {}
@@ -284,7 +267,7 @@ class Source:
             self.lines.append(f"{name} = {self._leaf(node, parameters) if node.uid in cut else self._value(node)}")
 
     def _name(self, label: str) -> str:
-        """Return a unique name: the name of the leaf or operation if it is an identifier, else v1, v2 …"""
+        """Return a unique name: the label of the leaf or operation if it is an identifier, else v1, v2, …."""
         identifier = re.sub(r"[^A-Za-z0-9_]", "_", label).strip("_")
         base = identifier if re.match("[A-Za-z]", identifier) and len(identifier) <= 24 else "v"
         base += "_" * hasattr(builtins, base)  # the cell must not shadow Python's own sum and max
@@ -342,8 +325,8 @@ class Source:
         results = ", ".join([self.names[node.uid] for node in body.outputs])
         body_lines = [*self.lines, f"return {results}"]
         (self.names, self._used), self.lines = outer_names, lines
-        # Captures are found by name. If a variable of the cell had a name that a function reads, even as an attribute
-        # (``ex.add``), the function would be traced again.
+        # Captures are found by name, so a function is traced again if a variable of the cell has a name that it reads,
+        # even as an attribute (``ex.add``).
         self._used.update(re.findall(r"\w+", " ".join(body_lines)))
         first = self._name_of_label.setdefault(body.name, name)
         self.functions += [
@@ -395,10 +378,7 @@ def _array(type_: TensorType, name: str) -> str:
 
 
 def written(value: Any) -> str:
-    """Return the source of an attribute or option.
-
-    Raises OperandError for a value without source, such as a function.
-    """
+    """Return the source of an attribute or option; raise OperandError if it has none, like a function."""
     if value is None or isinstance(value, (bool, int, str)):
         return repr(value)
     # Before Python's floats: np.float64 is a subclass of float and would lose its dtype.
@@ -430,10 +410,7 @@ def written(value: Any) -> str:
 
 
 def _imported(cls: type) -> str:
-    """Return the name of an explorer class.
-
-    Raises OperandError for other classes, because the source cannot import them.
-    """
+    """Return the name of an explorer class; raise OperandError for other classes, which the source cannot import."""
     if not cls.__module__.startswith("explorer."):
         raise _without_source(cls)
     return f"ex.{cls.__module__.removeprefix('explorer.')}.{cls.__qualname__}"
@@ -448,7 +425,7 @@ def _without_source(value: Any) -> OperandError:
 
 
 def options(value: Any) -> str:
-    """Return the fields of a dataclass whose values differ from their defaults, as keyword arguments."""
+    """Return the fields of a dataclass that differ from their defaults, as keyword arguments."""
     return ", ".join(
         [f"{f.name}={written(getattr(value, f.name))}" for f in fields(value) if getattr(value, f.name) != _default(f)]
     )
@@ -459,7 +436,7 @@ _SHARED = {"lanes": "lanes", "heuristic": "order", "cost_model": "cost_model"}
 
 
 def plan_arguments(options: Options) -> str:
-    """Return the options of a plan that differ from their defaults, as keyword arguments of ``ex.EvalPlan``."""
+    """Return the plan options that differ from their defaults, as keyword arguments of ``ex.EvalPlan``."""
     names = pass_names(options.passes)
     without = tuple([name for name in PASSES if name not in names])
     start = Options(without)

@@ -1,8 +1,7 @@
 """Estimates of a plan on several workers: its duration, the bytes sent, and the idle time of each worker.
 
-Nothing runs and nothing is connected. The algorithm of the executor "dask" (plan/schedule/task_assignment.py) assigns
-the plan's kernels to workers by their estimated costs. The pass that divides mapped calls between workers divides them
-here, too, so a graph with mapped calls is planned again.
+Nothing runs, and no workers are needed. As in the executor "dask", plan/schedule/task_assignment.py assigns kernels to
+workers by estimated cost. A graph with mapped calls is planned again, because a pass divides them between workers.
 """
 
 from __future__ import annotations
@@ -35,10 +34,7 @@ MAX_WORKERS = 100_000
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ScaleEstimate:
-    """Estimated run on several workers, with times in µs.
-
-    ``print`` shows it as text, and a notebook shows a picture.
-    """
+    """Estimated run on several workers, with times in µs; ``print`` shows text, a notebook an image."""
 
     network: Network
     micros: float
@@ -111,14 +107,13 @@ def scale_estimate(
     for name, value in (("latency", latency), ("overhead", overhead)):
         _check_number(name, value, "µs, 0 or more", _is_number(value) and 0 <= value < float("inf"), f"{name}=1000")
     network = Network(workers, float(bandwidth), float(latency), float(overhead))
-    # The time of one worker is taken from the undivided plan, since rows and joins of divided calls would only slow it
-    # down.
+    # One worker runs the undivided plan, since dividing calls and joining their results would only slow it down.
     one_worker_us = sum([task.micros for task in chain_tasks(_planned_over(planned, None).schedule).tasks])
     return _estimate(_planned_over(planned, network).schedule, network, one_worker_us)
 
 
 def _planned_over(planned: Plan, network: Network | None) -> Plan:
-    """Return the plan with its mapped calls divided between the workers of ``network``; None: undivided.
+    """Return the plan with mapped calls divided between the workers of ``network``, or undivided for None.
 
     Returns the same plan if it has no mapped calls.
     """
@@ -131,8 +126,8 @@ def _planned_over(planned: Plan, network: Network | None) -> Plan:
 
 
 def _estimate(schedule: Schedule, network: Network, one_worker_us: float) -> ScaleEstimate:
-    """Assign a schedule to workers; ``one_worker_us`` is the time in µs of one worker that already has the inputs."""
-    # The calling process sends and receives values, and runs the kernels that take less time than a message.
+    """Estimate a schedule's run; ``one_worker_us`` is the time in µs of one worker that already has the inputs."""
+    # The calling process sends and receives values, and runs kernels that take less time than a message.
     work = chain_tasks(schedule, at_home=lambda kernel: ends_before_messages(kernel, network))
     assignment = assign(work.tasks, work.sizes, work.inputs, work.results, network)
     spans: list[list[Span]] = [[] for _ in range(network.workers + 1)]

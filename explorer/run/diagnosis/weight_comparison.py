@@ -1,4 +1,4 @@
-"""Comparison of weights: which weights of two models have different values."""
+"""Comparison of the weights of two models."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from explorer.record.escape import visible
 def compare_weights(comparison: Comparison, before: Sequence[Expr], after: Sequence[Expr]) -> WeightDifferences:
     """Compare the values of weights; ``before`` and ``after`` are the expressions of the two recordings' nodes.
 
-    If a weight cannot be read, the error is raised, such as FileError for a weight that is missing in its file.
+    Raise an error, such as FileError, if a weight cannot be read.
     """
     equal, transposed, differ = 0, 0, []
     recording = comparison.before
@@ -46,12 +46,12 @@ def compare_weights(comparison: Comparison, before: Sequence[Expr], after: Seque
 
 
 def _value_of(tensor: Tensor) -> Array:
-    """Return the value of a tensor; a value that is still in a file is read but not kept."""
+    """Return the value of a tensor; a value read from a file is not kept."""
     return tensor.storage.device.read(tensor.storage.peek())
 
 
 def _difference(before: Any, after: Any) -> str:
-    """Return a description of how two arrays with the same dtype differ; "" if they are equal. NaN equals NaN."""
+    """Return how two arrays of one dtype differ, as text; "" if they are equal. NaN equals NaN."""
     if before.shape != after.shape:
         return "transposed, with other values"
     # NaN is the only number that differs from itself
@@ -64,7 +64,7 @@ def _difference(before: Any, after: Any) -> str:
         return difference
     with np.errstate(invalid="ignore", over="ignore"):
         distances = np.abs(np.subtract(before[unequal], after[unequal], dtype=np.result_type(before.dtype, np.float64)))
-    # the difference is NaN if either element is NaN, or if both are infinite complex numbers
+    # the difference is NaN if an element is NaN, or if both are infinite complex numbers
     known_distances = distances[~np.isnan(distances)]
     largest = f", by {np.max(known_distances):.3g} at most" if known_distances.size else ""
     unknown = distances.size - known_distances.size

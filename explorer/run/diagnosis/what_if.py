@@ -1,7 +1,6 @@
-"""What-if analysis: the smallest change after which a declined rule would be applied.
+"""What-if analysis: the smallest change that makes the planner apply a declined rule.
 
-Candidate edits are actually planned, so the answer is a fact about the planner and not an estimate. Planning is fast
-enough to try a dozen edits.
+Candidate edits are actually planned, so the answer is not an estimate. Planning is fast enough to try a dozen edits.
 """
 
 from __future__ import annotations
@@ -54,22 +53,20 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class WhatIf:
-    """Changes that were tried for a declined decision, smallest first; the last one applies the rule, if any does.
+    """Changes that were tried for a declined decision, smallest first; only the last one may apply the rule.
 
     Example: see ``ex.EvalPlan``.
     """
 
     declined: str
     estimated_us: float
-    """cost of the unchanged graph in µs; costs of changes that increase the work are scaled to the same amount of
-    work
-    """
+    """cost of the unchanged graph in µs; costs of changes that add work are scaled to the same work"""
     peak_bytes: int
     attempts: tuple[Attempt, ...]
 
     @property
     def change(self) -> Attempt | None:
-        """The change that applies the rule; None if no such small change is known."""
+        """The change that applies the rule; None if no tried change does."""
         return next((attempt for attempt in self.attempts if attempt.flips), None)
 
     def __repr__(self) -> str:
@@ -108,7 +105,7 @@ def what_if(planned: Plan, recording: Recording, what: Decision | Expr) -> WhatI
     changes = CHANGES.get((stage, decision.code))
     for base, node in _bases(graph, decision, stage) if changes is not None else ():
         unchanged, images = replan(base, options)
-        # A different reason applies in this graph, so an edit of the graph would prove nothing.
+        # A different reason applies in this graph, so editing it would prove nothing.
         if not _still_declined(unchanged, decision, images[node.uid]):
             continue
         assert changes is not None
@@ -118,10 +115,7 @@ def what_if(planned: Plan, recording: Recording, what: Decision | Expr) -> WhatI
 
 
 def _declined_decision(planned: Plan, recording: Recording, what: Decision | Expr) -> int:
-    """Return the index of the decision ``what``.
-
-    For an expression, return the index of the costliest declined decision about it.
-    """
+    """Return the index of the decision ``what``, or of the costliest declined decision about an expression."""
     if isinstance(what, Expr):
         choices = planned.graph.decisions
         indices = [
@@ -147,12 +141,12 @@ def _declined_decision(planned: Plan, recording: Recording, what: Decision | Exp
 
 
 def _bases(graph: PlanGraph, decision: PlanDecision, stage: str) -> Iterator[tuple[ReplanInput, Expr]]:
-    """Yield each graph that may be changed, with the node in it.
+    """Yield each graph that may be changed, with the node in it: the user's graph and the final graph.
 
-    These are the user's graph and the final graph or, if neither contains the node, the node and its operands.
+    If neither contains the node, yield the node with its operands.
     """
     reader = next((node for node in decision.subjects if node.operands), decision.subjects[0])
-    # The algorithm of a convolution depends only on the node itself.
+    # A convolution's algorithm depends only on the node itself.
     if stage == "algorithms":
         yield neighbourhood(graph, reader, 0), reader
         return
@@ -172,7 +166,7 @@ def _try(
         except OperandError:
             continue  # the edit is not valid here; try the next edit
         flips = change.shows(changed, images) if change.shows else _is_applied(changed, decision, node, images)
-        # Scale to the same amount of work: twice the number of images in less than twice the time is a gain.
+        # Scale to equal work: twice as many images in less than twice the time is a gain.
         yield Attempt(change.text, flips, _price(changed) / change.work, changed.schedule.peak)
         if flips:
             return
@@ -189,10 +183,7 @@ def _still_declined(planned: Plan, decision: PlanDecision, node: Expr) -> bool:
 
 
 def _is_applied(planned: Plan, decision: PlanDecision, node: Expr, images: Images) -> bool:
-    """Return whether the rule is now applied to the node.
-
-    For fusion, return whether the node shares a kernel with an operand.
-    """
+    """Return whether the rule is now applied to the node; for fusion, whether the node is fused with an operand."""
     image = images[node.uid]
     if decision.rule in _FUSING:
         if _still_declined(planned, decision, image):
@@ -217,7 +208,7 @@ _FACTORS = (2, 4, 8, 16, 32, 64)
 
 
 def split_consumers(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
-    """Yield the change after which the operand has only one reader; the other readers read another value."""
+    """Yield the change that leaves the operand with only one reader; the other readers read another value."""
     operand = decision.facts["operand" if "operand" in decision.facts else "y"]
     other_readers = [reader for reader in base.nodes if reader is not node and operand in _reads(base, reader)]
     dropped = frozenset({root.uid for root in base.roots if root is operand})
@@ -236,13 +227,13 @@ def split_consumers(decision: PlanDecision, node: Expr, base: ReplanInput, graph
 def drop_output(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
     """Yield the change that requests one value less."""
     operand = decision.facts["operand"]
-    # A plan needs a root, so the only root cannot be dropped.
+    # A plan needs at least one root.
     if operand is not node and len(base.roots) > 1:
         yield Counterfactual(f"the value of {operand.operation.label} not asked for", dropped=frozenset({operand.uid}))
 
 
 def broadcast_first(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
-    """Yield the change that broadcasts before the operand's operation instead of after it."""
+    """Yield the change that broadcasts before the operand's operation."""
     for operand in base.operands(node):
         if operand.shape == node.shape or not operand.operation.elementwise or not operand.operands:
             continue
@@ -256,7 +247,7 @@ def broadcast_first(decision: PlanDecision, node: Expr, base: ReplanInput, graph
 
 
 def move_view_after(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
-    """Yield the change that applies a unary operation before the view that it reads, instead of after it."""
+    """Yield the change that applies a unary operation before the view that it reads."""
     operands = base.operands(node)
     view = operands[0]
     if len(operands) != 1 or not view.operation.view or len(base.operands(view)) != 1:
@@ -312,7 +303,7 @@ def reveal_type(decision: PlanDecision, node: Expr, base: ReplanInput, graph: Pl
 
 
 def reverse_operands(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
-    """Yield the change that reverses the operands of one operation, so both operations have them in the same order."""
+    """Yield the change that gives two operations their operands in the same order."""
     replacements = {node.uid: _reversed(node)}
     yield Counterfactual(f"{node.operation.label} with its operands in the other order", nodes=replacements)
 
@@ -362,7 +353,7 @@ def add_images(decision: PlanDecision, node: Expr, base: ReplanInput, graph: Pla
 
 
 def add_channels(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
-    """Yield changes with enough channels to make Winograd's method faster, and then also with more images."""
+    """Yield changes with enough channels to make Winograd's method faster, then also with more images."""
     images, filters = base.operands(node)
     minimum = decision.facts["least"]
     output_channels, input_channels = [max(size, minimum) for size in filters.shape[:2]]
@@ -382,7 +373,7 @@ def add_channels(decision: PlanDecision, node: Expr, base: ReplanInput, graph: P
 
 
 def change_window(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
-    """Yield changes to the window that Winograd's method needs: one option at a time, and then all options."""
+    """Yield changes to the window, as Winograd's method needs it: one option at a time, then all options."""
     operation = node.operation
     assert isinstance(operation, Conv2d)
     required = {"strides": (1, 1), "dilation": (1, 1)}

@@ -1,1 +1,1 @@
-"""Programs, and executors that run the kernels of a program. A program is a schedule with runners and memory."""
+"""Programs, which are schedules with runners and memory, and executors that run them."""

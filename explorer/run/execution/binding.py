@@ -1,9 +1,8 @@
 """Bindings: where a program finds the values of a run, and where it stores its results.
 
-One program class is used for all kinds of run. An evaluation, a net, the body of a call and a training step differ in
-who owns the memory of operands and results. If the operands and the result of a kernel have the same addresses in every
-run, the kernel divides its arrays into blocks only once. Small values, and values that training keeps, therefore have
-fixed memory.
+Evaluations, nets, bodies of calls and training steps all run programs, but differ in who owns the memory of operands
+and results. A kernel whose operands and result have the same addresses in every run divides its arrays into blocks only
+once. Small values, and values that training keeps, therefore have fixed memory.
 """
 
 from __future__ import annotations
@@ -23,9 +22,7 @@ from explorer.plan.planner import Plan
 from explorer.plan.schedule.schedule import Kernel
 
 _SMALL = 1 << 14
-"""maximum number of bytes of a copied value: copying takes less than 1 µs, whereas a small kernel takes several µs to
-divide its arrays into blocks
-"""
+"""maximum bytes of a copied value: copying takes less than 1 µs, dividing arrays into blocks several µs"""
 
 
 class Copy(NamedTuple):
@@ -39,7 +36,7 @@ class Copy(NamedTuple):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Binding:
-    """Memory of a program's operands and results. By default, each run supplies and returns its own arrays."""
+    """Memory of a program's operands and results; by default, each run supplies and returns its own arrays."""
 
     operands: tuple[Expr, ...] | None = None
     """parameters whose values are passed to each run, in order; None: all parameters that are not in ``memory``"""
@@ -81,9 +78,8 @@ def step_binding(
 
     ``parameter_arrays`` are the arrays of other parameters. ``updates`` maps some of these parameters to their new
     values, which are the last roots of the plan. A new value overwrites the old value if the plan proves that this is
-    possible. Otherwise it is stored in memory that no update writes, and ``update`` copies it from there. That memory
-    is an array in ``spares``, keyed by the address of the old value, or a new array. The other results of a step have
-    fixed addresses too.
+    possible. Otherwise it is stored in an array of ``spares``, keyed by the old value's address, from which ``update``
+    copies it. The other results of a step have fixed addresses too.
     """
     memory = {**parameter_arrays, **{node: _memory(node) for node in operands}}
     if not updates:
@@ -105,7 +101,7 @@ def step_binding(
             continue
         copies.append(Copy(index, parameter.tensor_type, old))
         if root.uid in computed:
-            # Steps for batches of different shapes share the spare memory, since only one of them runs at a time.
+            # Steps for different batch shapes share the spare memory, since only one of them runs at a time.
             memory[root] = spares.setdefault(id(old), np.empty_like(old))
     return Binding(
         tuple(operands), memory, new_values=len(updates), deferred=len(updated_results), copies=tuple(copies)

@@ -1,7 +1,7 @@
-"""Dependencies of kernels that run in parallel: on values that they read, and on memory that other kernels still read.
+"""Dependencies of parallel kernels: on values that they read, and on memory that other kernels still read.
 
-Memory is planned for one order of kernels (plan/passes/buffers.py). In another order, a kernel that overwrites a value
-waits for all readers of that value. Therefore, in any order, each kernel reads the same values as in the planned order.
+Memory is planned for one order of kernels (plan/passes/buffers.py). A kernel that overwrites a value waits for all its
+readers, so every kernel reads the same values in any allowed order.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MIN_RELEASED = 10.0
 
 
 class ExecutionChains(NamedTuple):
-    """Execution chains, which are sequences of kernels that run on one thread, and the dependencies of the chains."""
+    """Execution chains, which are kernel sequences for one thread, and their dependencies."""
 
     kernels: list[list[int]]
     """indices of the kernels of each chain"""
@@ -40,10 +40,7 @@ class ExecutionChains(NamedTuple):
 
 
 def chains(schedule: Schedule, waits: Sequence[set[int]]) -> ExecutionChains:
-    """Join kernels into chains.
-
-    Two kernels are joined if the first is the only dependency of the second, and no other kernel depends on the first.
-    """
+    """Join a kernel and its only dependency into a chain if no other kernel has that dependency."""
     users = [0] * len(waits)
     for required in waits:
         for dependency in required:
@@ -69,12 +66,12 @@ def chains(schedule: Schedule, waits: Sequence[set[int]]) -> ExecutionChains:
 
 
 def worth_threads(schedule: Schedule) -> bool:
-    """Return whether there can be two chains that are worth a thread each, without building the chains."""
+    """Return whether two chains may be worth a thread each, without building the chains."""
     return sum(_released_micros(schedule)) >= 2 * _MIN_LARGE
 
 
 def _released_micros(schedule: Schedule) -> list[float]:
-    """Return, for each kernel, the estimated time in µs during which other threads can acquire the GIL."""
+    """Return, for each kernel, the estimated time in µs without the GIL."""
     estimates = [kernel.cost.estimate for kernel in schedule.kernels]
     return [estimate if estimate >= _MIN_RELEASED else 0.0 for estimate in estimates]
 
@@ -82,8 +79,7 @@ def _released_micros(schedule: Schedule) -> list[float]:
 def dependencies(schedule: Schedule, drops: Mapping[int, Sequence[int]]) -> list[set[int]]:
     """Return, for each kernel, the earlier kernels for which it waits.
 
-    ``drops`` contains the uids that each kernel releases. Dependencies that follow from others are omitted if this is
-    cheap to detect.
+    ``drops`` contains the uids that each kernel releases. Redundant dependencies are omitted if cheap to detect.
     """
     kernel_of: dict[int, int] = {}
     """uid → kernel that computes it"""
@@ -104,7 +100,7 @@ def dependencies(schedule: Schedule, drops: Mapping[int, Sequence[int]]) -> list
             for owner in memory.take(placement.offset, aligned_size(result.type), result.uid):
                 memory_users.update(users[owner][1:] or users[owner])  # readers wait for the writer anyway
         if placement.scratch_offset >= 0:
-            # Scratch memory has no value and no uid, so a negative number identifies it.
+            # Scratch memory has no uid, so a negative number identifies it.
             users[-1 - index] = [index]
             for owner in memory.take(placement.scratch_offset, align_up(kernel.cost.scratch), -1 - index):
                 memory_users.update(users[owner][1:] or users[owner])
@@ -116,7 +112,7 @@ def dependencies(schedule: Schedule, drops: Mapping[int, Sequence[int]]) -> list
                 if key in calls:
                     memory_users.add(calls[key])
                 calls[key] = index
-        # Kernels of one chain run in order anyway, and a dependency's own dependencies have ended before it.
+        # Kernels of one chain run in order anyway, and a dependency implies its own dependencies.
         required |= {
             user
             for user in memory_users - required
@@ -142,7 +138,7 @@ class _Memory:
     def take(self, start: int, size: int, owner: int) -> list[int]:
         """Assign the memory range from ``start``, with ``size`` bytes, to ``owner``; return the previous owners."""
         parts, end = self._parts, start + size
-        # Find the first part that ends after `start`. Parts are sorted and do not overlap, so their ends are sorted
+        # Find the first part that ends after `start`; parts are sorted and do not overlap, so their ends are sorted
         # too.
         first = bisect.bisect_right(parts, start, key=itemgetter(1))
         last = first

@@ -1,7 +1,7 @@
-"""Errors of failed kernels in terms of the user's program: the operation, its operands and its line.
+"""Errors of failed kernels, with the operation, its operands and the user's line.
 
-A kernel only knows arrays. For every executor, this module adds the operation, the types of its operands and the user's
-line to the kernel's error. The kernel's own error remains the cause of the new error.
+A kernel only knows arrays, so this information is added here for every executor. The kernel's own error becomes the
+cause of the new error.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ _KINDS = {"file": "operator", "layer": "layer"}
 
 
 def failure(planned: Plan, index: int, runner: Runner, error: Exception, failed: Expr | None = None) -> RunError:
-    """Return the error for a failed kernel, with the operation, the types of its operands, its box and the user's line.
+    """Return the error for a failed kernel, with the operation, its operand types, its box and the user's line.
 
-    The operation is ``failed``, or else the operation that the runner has stored.
+    The operation is ``failed``, or else the one stored by the runner.
     """
     kernel = planned.schedule.kernels[index]
     failed = getattr(runner, "failed", None) if failed is None else failed

@@ -1,7 +1,6 @@
 """Observers of a run: executors call them before and after each kernel, outside the kernel's measured time.
 
-Value summaries, comparisons with a reference and the log of a net are observers. If there is no observer, an executor
-makes no calls, so observers cost nothing when they are not used.
+Value summaries, comparisons with a reference and net logs are observers. Without an observer, executors make no calls.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ class Observer(Protocol):
     """Observer of kernels; both methods are called on the thread that runs the kernel."""
 
     def before_kernel(self, index: int) -> None:
-        """Called before a kernel runs. The kernel's operands are valid now, and the kernel may overwrite them."""
+        """Called before a kernel runs: its operands are valid now, and the kernel may overwrite them."""
 
     def after_kernel(self, index: int) -> None:
-        """Called after a kernel has run. The kernel's result is valid now."""
+        """Called after a kernel has run: its result is valid now."""

@@ -1,15 +1,12 @@
 """Programs: schedules that are ready to run, with their memory.
 
-Running a program again allocates no intermediate values.
-
-Executors run programs, and the plan cache stores them. A program is a flat list of (runner, slot), in which slots are
-indices into one table of values. The loop that runs the program only calls runners and stores results; everything else
-has been decided before. The program's binding (binding.py) specifies who owns the memory of operands and results.
+Executors run programs, and the plan cache stores them. A program is a flat list of (runner, slot) pairs, in which slots
+are indices into one table of values. Running it again only calls runners and stores results, and allocates no
+intermediate values. Its binding (binding.py) specifies who owns the memory of operands and results.
 
 A training step overwrites its parameters only when nothing can fail any more. Executors run all kernels except the
-updates, which are the last kernels of the plan (plan/passes/update_in_place.py). The caller then inspects the results,
-and calls ``update`` or does not. If a run fails or is interrupted, or if the caller rejects a result, all parameters
-are unchanged.
+updates, the last kernels of the plan (plan/passes/update_in_place.py); the caller then inspects the results and may
+call ``update``. If a run fails or is interrupted, or the caller rejects a result, no parameter changes.
 """
 
 from __future__ import annotations
@@ -68,7 +65,7 @@ class Program:
         """the plan with all kernels except the deferred kernels"""
         self.memory = Memory(schedule, binding.within)
         self._fixed_arrays = {node.uid: array for node, array in binding.memory.items()}
-        # Every result has a slot, even if it has no memory in the arena: runners refer to slots, and are built only
+        # Every result has a slot, even without memory in the arena, because runners refer to slots and are built only
         # once.
         nodes = [*schedule.leaves, *[kernel.result for kernel in schedule.kernels]]
         self.slots = {node.uid: slot for slot, node in enumerate(nodes)}
@@ -82,9 +79,7 @@ class Program:
         self.fixed_memory = {leaf.uid for leaf in schedule.leaves} - {leaf.uid for leaf in brought}
         """uids of values that have the same address in every run"""
         self._closed: dict[tuple[int, int], Program] = {}
-        """programs of calls that were not inlined, keyed by body and by the offset of their memory in this program's
-        memory
-        """
+        """programs of calls that were not inlined, keyed by body and memory offset"""
         runners = freeing(self._link(schedule), schedule, self.slots)
         self.runners, self._updates = runners[:first], runners[first:]
         self._bound_updates: BoundRun | None = None
@@ -141,7 +136,7 @@ class Program:
         return views
 
     def bind_leaves(self, tensors: Iterable[tuple[int | None, Tensor]], parts: dict[int, Array] | None = None) -> None:
-        """Use tensors of another graph, and parts of absent tensors, in their slots until ``release_leaves``."""
+        """Use tensors of another graph, and parts of absent tensors, in the leaves' slots until ``release_leaves``."""
         values = self.values
         for slot, tensor in tensors:
             if slot is not None:
@@ -151,25 +146,25 @@ class Program:
             values[slot] = parts[slot] if parts and slot in parts else run(values)
 
     def release_leaves(self, slots: Iterable[int | None]) -> None:
-        """Drop the bound values and views of them; keep tensors that rules of the plan introduced."""
+        """Drop the bound values and views of them, but keep tensors that rules introduced."""
         for slot in (*slots, *[slot for slot, _ in self._views]):
             if slot is not None:
                 self.values[slot] = None
 
     def _constant(self, node: Expr) -> bool:
-        """Return whether a value is the same in every run; False if results derived from it are not worth storing."""
-        # Without parameters a program runs only once, so a packed copy would only use memory.
+        """Return whether a value is the same in every run and worth storing derived results for."""
+        # A program without parameters runs only once, so a packed copy would waste memory.
         return bool(self.parameters) and is_constant(node, self.planned.graph)
 
     def _link(self, schedule: Schedule) -> list[tuple[Runner, int]]:
-        """Build the runners of all kernels, and record in ``fixed_memory`` which results have fixed addresses."""
+        """Build the runners of all kernels, and store in ``fixed_memory`` which results have fixed addresses."""
         drops = _last_reads(schedule)
         runners: list[tuple[Runner, int]] = []
         for index, (kernel, placement) in enumerate(zip(schedule.kernels, schedule.placements, strict=True)):
             slot, out = self.slots[kernel.result.uid], self._memory_of(kernel, placement)
             runner = self._runner(kernel, placement, out)
-            # Constants, results in the arena, and views of both have the same address in every run, so kernels that
-            # read them may divide them into blocks once. Every other value is a new array in each run.
+            # Constants, results in the arena and their views have the same address in every run, so kernels divide them
+            # into blocks once. Every other value is a new array in each run.
             fixed = True
             if kernel.constant:
                 runner = ComputeOnce(runner, slot, [self.slots[uid] for uid in drops.get(index, ())])
@@ -192,13 +187,13 @@ class Program:
         return out
 
     def _fixed_view(self, kernel: Kernel, runner: Runner) -> FixedView | None:
-        """Return the runner for a view of memory that is the same in every run; None for any other kernel."""
+        """Return the runner for a view of fixed memory; None for any other kernel."""
         if not kernel.is_view or len(kernel.reads) != 1 or kernel.reads[0].uid not in self.fixed_memory:
             return None
         return fixed_view(runner, self.values, self.values[self.slots[kernel.reads[0].uid]])
 
     def _runner(self, kernel: Kernel, placement: Placement, out: Any) -> Runner:
-        """Build the runner of a kernel, for its kind: tiled, reducing, elementwise, call or single operation."""
+        """Build the runner of a kernel: tiled, reducing, elementwise, call or single operation."""
         result = kernel.result
         type_ = result.type
         inputs = self.planned.graph.inputs
@@ -235,7 +230,7 @@ class Program:
         return chains(schedule, dependencies(schedule, drops))
 
     def _result_functions(self, schedule: Schedule) -> list[Callable[[Any], Any]]:
-        """Return, for each root, the function that converts its value to a result that no later run changes."""
+        """Return, for each root, the function that protects its value from later runs."""
         parameters, new_values = {parameter.uid for parameter in self.parameters}, self.binding.new_values
         written_uids = self._fixed_arrays.keys() - parameters
         held_views, borrowed_views = (
@@ -247,7 +242,7 @@ class Program:
             if root.uid in written_uids and index >= len(schedule.roots) - new_values:
                 results.append(_unchanged)
             elif root.uid in written_uids and new_values and not root.tensor_type.shape:
-                # A NumPy scalar is an immutable copy, and ten times faster to create.
+                # A NumPy scalar is an immutable copy, created in a tenth of the time.
                 results.append(_scalar)
             elif root.uid in held_views and root.type.device is not cpu:
                 results.append(functools.partial(copied, root.tensor_type))
@@ -256,10 +251,7 @@ class Program:
         return results
 
     def bind(self, inputs: Mapping[Expr, Any]) -> None:
-        """Set the values of parameters.
-
-        Raises StateError for a missing value, and OperandError for a value that does not fit.
-        """
+        """Set the values of parameters; raise StateError for a missing value, OperandError for an unsuitable one."""
         values_by_uid = {node.uid: value for node, value in inputs.items()}
         for node in inputs:
             if not isinstance(node.operation, Parameter):
@@ -271,7 +263,7 @@ class Program:
         self.put([self._value_of(operand, values_by_uid) for operand in self._operands])
 
     def put(self, operands: Sequence[Any]) -> None:
-        """Set the values of the binding's operands, in their order, without checks."""
+        """Set the values of the binding's operands, in order, without checks."""
         values = self.values
         for slot, index in self._passed:
             values[slot] = operands[index]
@@ -279,7 +271,7 @@ class Program:
             write(memory, operands[index])
 
     def _value_of(self, parameter: Expr, values: Mapping[int, Any]) -> Any:
-        """Return the value of a parameter, which is looked up by uid, in the parameter's dtype."""
+        """Look up a parameter's value by uid, and return it in the parameter's dtype."""
         if parameter.uid not in values:
             raise StateError(
                 f"the parameter {parameter.operation.label!r} ({parameter.type}) has no value",
@@ -289,18 +281,18 @@ class Program:
         return parameter_value(parameter, values[parameter.uid])
 
     def wait_for_devices(self, wait: bool) -> None:
-        """Set whether kernels on devices other than cpu end when the work is finished, or when it is started."""
+        """Set whether kernels on devices other than cpu end when their work is finished, or when it is started."""
         if self._devices and wait is not self.waits:
             other_runners = self._other_runners or finishing(self.runners, self.planned.schedule)
             self.runners, self._other_runners, self.waits = other_runners, self.runners, wait
 
     def blank_timing(self) -> Timing:
-        """Return empty times for a run in which no kernel has run yet."""
+        """Return the times of a run in which no kernel has run yet."""
         count = len(self.runners)
         return Timing([0] * count, [0] * count, [0] * count)
 
     def run_kernel(self, index: int, timing: Timing, observer: Observer | None = None, thread: int = 0) -> None:
-        """Run one kernel and record its times; raise RunError with its operation and the line that recorded it."""
+        """Run one kernel and record its times; raise RunError with its operation and source line."""
         try:
             if observer is not None:
                 observer.before_kernel(index)
@@ -310,7 +302,7 @@ class Program:
             timing.ended[index] = perf_counter_ns()
             if observer is not None:
                 observer.after_kernel(index)
-        except RunError:  # the error comes from an operation inside a call, and already names it
+        except RunError:  # the error already names an operation inside a call
             raise
         except Exception as error:
             raise failure(self.planned, index, self.runners[index][0], error) from error
@@ -325,8 +317,8 @@ class Program:
     ) -> bool:
         """Run the kernels of a chain in sequence; return whether all of them ran.
 
-        ``begins`` is called with the index of each kernel before it runs; if it returns False, the chain stops there.
-        Raises RunError like ``run_kernel``.
+        ``begins(index)`` is called before each kernel; if it returns False, the chain stops. Raises RunError like
+        ``run_kernel``.
         """
         for index in self.chains.kernels[chain]:
             if not begins(index):
@@ -335,14 +327,14 @@ class Program:
         return True
 
     def bind_run(self) -> None:
-        """Bind the calls for later runs, if the previous run was on the same thread as this run."""
+        """Bind the calls for later runs, if the previous run was on the same thread."""
         memory = scratch_memory()
         if self._last_scratch is memory and (self.bound is None or self.bound.kernels_bound):
             self.bound = BoundRun(self.runners, self.values)
         self._last_scratch = memory
 
     def take(self) -> list[Any]:
-        """Return the results of the run, and drop values outside planned memory that no update needs.
+        """Return the results of the run, and drop values outside planned memory, except those for updates.
 
         Results are read-only, except new values of parameters.
         """
@@ -363,9 +355,9 @@ class Program:
             values[slot] = None
 
     def update(self) -> None:
-        """Make the new values of the last run the values of the parameters, one after the other.
+        """Make the new values of the last run the values of the parameters.
 
-        Raises RunError if memory runs out, which leaves the values unusable. Nothing else can fail.
+        Raises RunError if memory runs out, which leaves the values unusable; nothing else can fail.
         """
         times: list[int] = []
         bound = self._bound_updates
@@ -389,17 +381,14 @@ class Program:
             ) from error
         for copy in self.binding.copies:
             fill(copy.type, copy.old, self._new_values[copy.root])
-        # No caller has the results of a finished step, because the next step overwrites their memory.
+        # The results of a step are not returned to callers, because the next step overwrites their memory.
         self._new_values = []
         self.forget()
 
     def _closed_body(self, kernel: Kernel, placement: Placement, body: Body) -> BodyFunction:
-        """Return a function that runs the body of a call that was not inlined.
-
-        The body is planned once, and runs in this program's memory.
-        """
+        """Return a function that runs the body of a call in this program's memory; the body is planned once."""
         planned, operands = plan_closed(body, self._full_plan.options)
-        # Calls of one body at one offset share a program, since they never run in parallel (kernel_dependencies.py).
+        # Calls of a body at one offset share a program, since they never run in parallel (kernel_dependencies.py).
         key = id(body), placement.scratch_offset
         if key not in self._closed:
             with one_deeper(f"a program of {body.name}"):
@@ -408,7 +397,7 @@ class Program:
         return functools.partial(self._closed[key]._run_body, body.name)
 
     def _run_body(self, name: str, operands: Sequence[Any]) -> list[Any]:
-        """Run this program as the body of a call: the call has a single time, and no observer sees its kernels."""
+        """Run this program as the body of a call, which has a single time and no observer."""
         values, index = self.values, 0
         self.put(operands)
         try:
@@ -426,9 +415,9 @@ class Program:
 
 
 def _without_updates(planned: Plan, count: int) -> Plan:
-    """Return the plan without its last ``count`` kernels, and with the operands of updates as additional results."""
+    """Return the plan without its last ``count`` kernels, but with the operands of updates as results."""
     schedule = planned.schedule
-    # The operands of updates are results too, because workers must send them to this process.
+    # Workers must send the operands of updates to this process.
     operands = [node for kernel in schedule.kernels[count:] for node in kernel.reads]
     updated = {kernel.result.uid for kernel in schedule.kernels[count:]}
     roots = [root for root in dict.fromkeys([*schedule.roots, *operands]) if root.uid not in updated]
@@ -446,7 +435,7 @@ def _without_updates(planned: Plan, count: int) -> Plan:
 
 
 def _last_reads(schedule: Schedule) -> dict[int, list[int]]:
-    """Return, by kernel index, the uids of constants that are read for the last time by this constant kernel."""
+    """Return, by kernel index, the uids of constants whose last reader is this constant kernel."""
     last: dict[int, int] = {}
     for index, kernel in enumerate(schedule.kernels):
         if kernel.constant:
@@ -493,10 +482,10 @@ def _sealed_copy(value: Any) -> Any:
 
 
 class BoundRun:
-    """Bound calls of all kernels in the order of the schedule, for the thread that creates them.
+    """Bound calls of all kernels in schedule order, for the thread that creates them.
 
-    An instance is created right after a run, when ``values`` contains the results. Results of bound kernels remain
-    there, in memory that is the same in every run.
+    It is created right after a run, when ``values`` contains the results. Results of bound kernels stay there, at fixed
+    addresses.
     """
 
     def __init__(self, runners: Sequence[tuple[Runner, int]], values: Values) -> None:
@@ -516,17 +505,11 @@ class BoundRun:
         self._memory = scratch_memory()
 
     def is_of(self, runners: Sequence[tuple[Runner, int]]) -> bool:
-        """Return whether this thread may use this instance instead of ``runners``.
-
-        Both ``runners`` and the scratch memory must be the same as when the calls were bound.
-        """
+        """Return whether this thread may use this instance: neither ``runners`` nor its scratch memory has changed."""
         return self._runners is runners and self._memory is scratch_memory()
 
     def take_failed(self) -> Expr | None:
-        """Return and forget the operation that has just raised an error.
-
-        Returns None if the kernel itself stores this operation.
-        """
+        """Return and clear the operation that raised an error; None if the kernel itself stores it."""
         failed, self._failed = self._failed, None
         return failed
 

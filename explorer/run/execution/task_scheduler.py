@@ -1,8 +1,8 @@
-"""Task scheduler: runs a graph of tasks on threads, always the ready task with the lowest index first.
+"""Task scheduler: runs a graph of tasks on threads, starting with the ready task that has the lowest index.
 
 The calling thread takes part. Other threads join when a task is worth waking them, and leave when no task is ready.
-Shared state is only changed by single atomic operations of lists, heaps and queues, without locks, so an interrupt
-cannot leave a lock acquired. ``concurrent.futures`` cannot guarantee that, because its Python code acquires locks.
+Shared state changes only by single atomic operations on lists, heaps and queues, so an interrupt cannot leave a lock
+acquired, as it can in ``concurrent.futures``.
 """
 
 from __future__ import annotations
@@ -36,8 +36,7 @@ class Tasks(NamedTuple):
 class TaskScheduler:
     """Threads that run tasks: ``run(task, thread)`` is called for each task once its dependencies have ended.
 
-    The calling thread has index 0, and other threads have higher indices. ``tick`` is called regularly while the
-    calling thread waits for other threads.
+    The calling thread has index 0. ``tick`` is called regularly while it waits for other threads.
     """
 
     def __init__(
@@ -62,11 +61,9 @@ class TaskScheduler:
         self._failures: list[tuple[int, BaseException]] = []
 
     def run(self) -> None:
-        """Run all tasks.
+        """Run all tasks; return, or raise, only when no task is running.
 
-        A failure stops the run; of several failures, the one of the task with the lowest index is raised.
-
-        The method returns, or raises, only when no task is running.
+        A failure stops the run; of several failures, that of the lowest task is raised.
         """
         outer_scheduler = thread_state.scheduler
         interrupt: KeyboardInterrupt | None = None
@@ -99,16 +96,16 @@ class TaskScheduler:
             thread_state.scheduler = self
             with np.errstate(all="ignore"):  # as on the calling thread
                 self._work(caller=False)
-            # Only then does the thread count as ended: no thread of the pool may belong to a run that has returned.
+            # The thread counts as present until now, because no pool thread may belong to a run that has returned.
             thread_state.scheduler = None
             self._ended.append(None)
             self._wake.put(None)
-            if self.stopped or not self._ready:  # tasks added since the last check counted this thread as present
+            if self.stopped or not self._ready:  # tasks added since the last check relied on this thread
                 return
             self._requested.append(None)
 
     def submit(self, job: TileBatch, helpers: int) -> None:
-        """Ask up to ``helpers`` threads that have no task to help with ``job``."""
+        """Ask up to ``helpers`` threads without a task to help with ``job``."""
         self._jobs.append(job)
         self._call(helpers)
 
@@ -123,15 +120,14 @@ class TaskScheduler:
             self._idle = False
             self._wake.put(None)
             helpers -= 1
-        # Helpers that were requested and have not started count as present; otherwise each task would wake all threads
-        # again.
+        # Requested helpers that have not started count as present; otherwise each task would wake all threads again.
         active = max(len(self._requested), len(self._started)) - len(self._ended)
         for _ in range(min(helpers, self._helpers - active)):
             self._requested.append(None)
             wake(self, 1)
 
     def _work(self, caller: bool) -> None:
-        """Run ready tasks; help other threads with their jobs when no task is ready."""
+        """Run ready tasks; when none is ready, help with other threads' jobs."""
         ready, large = self._ready, self._large
         thread = 0 if caller else thread_state.number
         task = -1
@@ -143,7 +139,7 @@ class TaskScheduler:
                     if self._help(caller):
                         continue
                     return
-            # This thread will be busy for a while, and another thread could start the ready tasks.
+            # This thread will be busy, so another thread could start the ready tasks.
             if ready and large[task]:
                 self._call(1)
             try:
@@ -157,19 +153,19 @@ class TaskScheduler:
             task = self._end(task)
 
     def _end(self, task: int) -> int:
-        """Mark ``task`` as ended; return the lowest index of a task that became ready, or −1."""
+        """Mark ``task`` as ended; return the lowest index of a task that is now ready, or −1."""
         ready = self._ready
         next_task = -1
         for user in self._users[task]:
             countdown = self._countdowns[user]
-            # Several threads may end dependencies of one task at the same time; exactly one of them pops the 0.
+            # Several threads may end dependencies of a task at the same time, but only one of them pops the 0.
             if countdown is None or countdown.pop() == 0:
                 if next_task < 0:
                     next_task = user
                 else:
                     heapq.heappush(ready, user)
         self._done.append(None)
-        # A single atomic operation, since another thread could take the task between a push and a pop.
+        # Atomic, since another thread could take the task between a push and a pop.
         return heapq.heappushpop(ready, next_task) if next_task >= 0 else -1
 
     def _help(self, caller: bool) -> bool:
@@ -183,9 +179,8 @@ class TaskScheduler:
         return False
 
     def _wait(self) -> None:
-        """Wait until the calling thread may have something to do."""
         self._idle = True
-        # Checked only after ``_idle`` is set: work that arrives in between then puts a wake-up into the queue.
+        # Checked after ``_idle`` is set, so that work arriving in between puts a wake-up into the queue.
         if not (self._ready or self._jobs or self.stopped or len(self._done) == self._count):
             if self._tick is None:
                 self._wake.get()

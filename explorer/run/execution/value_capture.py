@@ -1,6 +1,6 @@
-"""Capture of values during a run: statistics, a histogram and a thumbnail of each value as it is computed.
+"""Capture of each value during a run: its statistics, a histogram and a thumbnail.
 
-EvalPlan observes runs with this module if record="values".
+Used by EvalPlan with record="values".
 """
 
 from __future__ import annotations
@@ -20,10 +20,7 @@ from explorer.run.execution.program import Program
 
 
 class ValueObserver(ABC):
-    """Observer of all values, by uid. Values inside a fused kernel are computed again, each by its own operation.
-
-    Executors call ``before_kernel`` and ``after_kernel`` on the thread that runs the kernel, outside its measured time.
-    """
+    """Observer of all values, by uid; values inside a fused kernel are recomputed one by one."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
@@ -38,7 +35,7 @@ class ValueObserver(ABC):
 
     @abstractmethod
     def value(self, uid: int, value: Array) -> None:
-        """Receive the value of node ``uid``. The array is valid only during the call."""
+        """Receive the value of node ``uid``; the array is valid only during the call."""
 
     def before_kernel(self, index: int) -> None:
         """Pass the values inside a kernel to ``value`` before the kernel runs, while its operands are valid."""
@@ -62,7 +59,7 @@ class ValueObserver(ABC):
 
     def _observe(self, node: Expr) -> None:
         value = self._program.values[self._program.slots[node.uid]]
-        # Each output of a tuple is passed as an item. None is a constant that was dropped after its last reader.
+        # Each output of a tuple is passed as an item. None is a constant dropped after its last reader.
         if value is not None and not isinstance(value, tuple):
             self._deliver(node.uid, node.type.device.read(value))
 
@@ -73,7 +70,7 @@ class ValueObserver(ABC):
 
 
 def _computed(node: Expr, operands: list[Any]) -> Any:
-    """Return the value of a node inside a kernel, computed by the node's own operation on its device."""
+    """Return the value of a node inside a kernel, computed by its own operation on its device."""
     type_ = node.type
     if type_.device is cpu or not isinstance(type_, TensorType):
         return node.operation.compute(*operands)
@@ -103,7 +100,7 @@ def summarize(value: Array) -> Summary:
 
 
 def _summary(value: Array, dtype: str) -> Summary:
-    """Summarize an array of numbers. Statistics of complex numbers use their absolute values."""
+    """Summarize an array of numbers; complex numbers are represented by their absolute values."""
     real_values = np.abs(value) if value.dtype.kind == "c" else value
     flat = np.asarray(real_values, np.float64).ravel()
     finite = flat[np.isfinite(flat)]
@@ -134,10 +131,7 @@ def _summary(value: Array, dtype: str) -> Summary:
 
 
 def _moments(finite: Array) -> tuple[float | None, float | None]:
-    """Return mean and standard deviation.
-
-    Very large or small numbers are scaled first, so their squares stay finite.
-    """
+    """Return mean and standard deviation; extreme numbers are scaled first, so their squares stay finite."""
     if not finite.size:
         return None, None
     largest = float(np.abs(finite).max())

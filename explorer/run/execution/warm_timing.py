@@ -1,9 +1,8 @@
-"""Warm runs: a program that has already run is run again when a user looks at its times, only to measure them.
+"""Warm runs: a program runs again to measure its times when a user looks at them.
 
-A first run also requests memory pages, packs weights and computes constants, which takes several times as long as small
-kernels. A run that summarizes values has more cache misses. Neither shows how long the program usually takes. A short
-run that another process interrupts is not typical either, so all kernel times are taken from the fastest of several
-runs.
+The first run is not typical, because it requests memory pages, packs weights and computes constants, and may have cache
+misses from summarizing values. Since other processes may interrupt a short run, all kernel times are taken from the
+fastest of several runs.
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ def warm_timing(
 ) -> Timing:
     """Return the times of the fastest of several warm runs of a plan; ``timing`` contains the times of its first run.
 
-    ``program`` is the program that has run, if it still exists, and ``run`` is the function of the executor. Returns
-    ``timing`` if the first run was long, or if an operation is not ``pure`` and would have its effect again.
+    ``program`` is the program that has run, if it still exists, and ``run`` is the executor's function. Returns
+    ``timing`` itself if the first run was long, or if repeating an operation that is not ``pure`` would have effects.
     """
     kernels = planned.schedule.kernels
     is_long = timing.nanoseconds > _MAX_REPEATED

@@ -1,8 +1,7 @@
-"""Runners of calls that were not inlined, and of control flow; they run planned bodies on values of operands.
+"""Runners of control flow, and of calls that were not inlined, which run planned bodies.
 
-Conditions, loops and scans are calls with one or more bodies, and each body is planned once, as a separate program
-(`Program`). In each run, Python decides which body runs, how often, and on which values, because the plan does not know
-the values on which this depends.
+Conditions, loops and scans are calls with one or more bodies, each planned once as a separate `Program`. Which body
+runs, how often, and on which values, is decided in each run, because it depends on values.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ BodyFunction: TypeAlias = Callable[[Sequence[Any]], list[Any]]
 
 
 def call_runner(operation: Call, runs: Sequence[BodyFunction], sources: list[int], type_: AnyType) -> Runner:
-    """Build the runner of a call. ``runs`` are functions that run the bodies of the call, in order."""
+    """Build the runner of a call; ``runs`` are functions that run its bodies, in order."""
     if isinstance(operation, Cond):
         compute = _choice(runs[0], runs[1])
     elif isinstance(operation, WhileLoop):
@@ -66,8 +65,7 @@ def _loop(operation: WhileLoop, iterate: BodyFunction) -> BodyFunction:
         state, captured = [*operands[:end]], [*operands[end:]]
         if not state[0]:
             return _copies(state[1:])
-        # The condition is the first value of the state: an iteration computes the next state and whether another
-        # iteration follows.
+        # The first value of the state is the condition: each iteration computes whether another one follows.
         while state[0]:
             state = iterate([*state, *captured])
         return state[1:]
@@ -82,7 +80,7 @@ def _scan(operation: Scan, step: BodyFunction, type_: AnyType) -> BodyFunction:
 
     def run(operands: Sequence[Any]) -> list[Any]:
         state, sequences, captured = operation.parts(operands)
-        # With the step axis first, a step is selected by one index, and is therefore a view.
+        # With the step axis first, one index selects a step as a view.
         elements = [np.moveaxis(x, axis, 0) for x, axis in zip(sequences, operation.axes, strict=True)]
         stacks = [allocate(part) for part in types[count:]]
         targets = [np.moveaxis(stack, axis, 0) for stack, axis in zip(stacks, operation.out_axes, strict=True)]
@@ -97,10 +95,7 @@ def _scan(operation: Scan, step: BodyFunction, type_: AnyType) -> BodyFunction:
 
 
 def _copies(state: Sequence[Any]) -> list[Any]:
-    """Copy the state of a loop that has no iterations.
-
-    The operands are in planned memory, which later values overwrite.
-    """
+    """Copy the state of a loop without iterations, because later values overwrite the operands' memory."""
     return [read_only(value, True) for value in state]
 
 
@@ -110,7 +105,7 @@ def _map(operation: MappedCall, call: BodyFunction, type_: AnyType) -> BodyFunct
     def run(operands: Sequence[Any]) -> list[Any]:
         stacks = [allocate(part) for part in types]
         for index in range(operation.size):
-            # the index … gives an array even for an element of a vector, as the body expects
+            # the index … gives an array even for an element of a vector
             members = [
                 operand[index, ...] if is_batched else operand
                 for operand, is_batched in zip(operands, operation.batched, strict=True)
@@ -129,7 +124,7 @@ sequence to be filled, and the order of steps; it returns the last state
 
 
 def recurrence_runner(operation: Recurrence, allocate_parts: Callable[[], Sequence[Array]]) -> Callable[..., list[Any]]:
-    """Return the function from the operands of a recurrence to its last states and its sequence."""
+    """Return the function that maps the operands of a recurrence to its last states and its sequence."""
     steps, axis = KERNELS[operation.cell], operation.axes[0]
     order = range(operation.length)[:: -1 if operation.reverse else 1]
 
@@ -168,19 +163,13 @@ def _empty(like: Array, shape: tuple[int, ...]) -> Array:
 
 
 def _half(x: Array) -> Any:
-    """Return ½ as an array, which is fastest because NumPy converts scalars in every call.
-
-    On other devices, return a number.
-    """
+    """Return ½ as an array, since NumPy would convert a scalar in every call; on other devices, as a number."""
     half = np.array(0.5, x.dtype)
     return half if isinstance(x, np.ndarray) else half[()]
 
 
 def _features_first(x: Array, bias: Array | None, order: Sequence[int], halved: int, hidden: int) -> Array:
-    """Return inputs as (steps, gates · H, N), with reordered gates.
-
-    The first ``halved`` gates are multiplied by ½.
-    """
+    """Return inputs as (steps, gates · H, N), with reordered gates, the first ``halved`` multiplied by ½."""
     length, members, _ = x.shape
     features, half = _empty(x, (length, len(order) * hidden, members)), _half(x)
     for position, gate in enumerate(order):
@@ -196,17 +185,17 @@ def _features_first(x: Array, bias: Array | None, order: Sequence[int], halved: 
 
 
 def _rows(weights: Array, order: Sequence[int], halved: int, hidden: int) -> Array:
-    """Return weights as (gates · H, H), with reordered gates, of which the first ``halved`` are multiplied by ½."""
-    # Copied in each run, because weights change in a training step; the copy takes far less time than the loop.
+    """Return weights as (gates · H, H), with reordered gates, the first ``halved`` multiplied by ½."""
+    # Copied in each run, because training changes weights; the copy takes far less time than the loop.
     rows = np.concatenate([weights[:, gate * hidden : (gate + 1) * hidden].T for gate in order])
     rows[: halved * hidden] *= rows.dtype.type(0.5)
     return rows
 
 
 def _states_of(sequence: Array, length: int, hidden: int, members: int) -> Array:
-    """Return memory for the states (steps, H, N), which is the sequence's own memory if its strides allow this."""
+    """Return memory for the states (steps, H, N): the sequence's own memory, if its strides allow this."""
     if members == 1 and sequence.flags.c_contiguous:
-        # If N = 1, (H, 1) and (1, H) are the same memory, so states are written directly to their destination.
+        # If N = 1, (H, 1) and (1, H) are the same memory, so states are written in place.
         return sequence.reshape(length, hidden, 1)
     return _empty(sequence, (length, hidden, members))
 
@@ -218,7 +207,7 @@ def _finish(sequence: Array, states: Array) -> None:
 
 def _lstm(x: Array, weights: Array, bias: Array | None, state: list[Array], out: Array, order: range) -> list[Array]:
     hidden = weights.shape[0]
-    gates = 0, 1, 3, 2  # input, forget and output gates, which are halved; then the candidate, next to the memory
+    gates = 0, 1, 3, 2  # input, forget and output gates, all halved, then the candidate, next to the memory
     inputs, rows = _features_first(x, bias, gates, 3, hidden), _rows(weights, gates, 3, hidden)
     members, half = x.shape[1], _half(x)
     states = _states_of(out, len(x), hidden, members)
@@ -262,7 +251,7 @@ def _gated(
 ) -> list[Array]:
     hidden, members, half = weights.shape[0], x.shape[1], _half(x)
     candidate_bias = None
-    if bias is not None and not early:  # the reset gate multiplies the candidate's bias together with its product
+    if bias is not None and not early:  # the reset gate also multiplies the candidate's bias
         candidate_bias = np.repeat(bias[2 * hidden :, None], members, axis=1)
         bias = np.concatenate([bias[: 2 * hidden], np.zeros_like(bias[:hidden])])
     gates = 0, 1, 2

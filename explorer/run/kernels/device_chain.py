@@ -1,7 +1,7 @@
-"""Chains of elementwise operations on devices other than cpu; on a GPU, one kernel compiled from generated source.
+"""Chains of elementwise operations on devices other than cpu, compiled to one kernel on a GPU.
 
-A chain of n operations would start n kernels, each of which reads and writes device memory; a single compiled kernel
-avoids both. If a chain has no source, `DeviceChain` runs its operations one by one.
+A single kernel saves kernel starts and passes through device memory. If an operation has no source to compile,
+`DeviceChain` runs the operations one by one.
 """
 
 from __future__ import annotations
@@ -26,9 +26,7 @@ from explorer.run.kernels.runners import Operands, Values
 from explorer.run.runtime.device_runners import check_shapes, kept_in
 
 _MAX_READS = 24
-"""maximum number of operands of a compiled kernel: their shapes and strides are parameters, which are limited to 4
-KB
-"""
+"""maximum number of operands of a compiled kernel, whose parameters, with shapes and strides, are limited to 4 KB"""
 
 
 class CompiledChain:
@@ -46,7 +44,7 @@ class CompiledChain:
         """the operation that raised an error in the last run; the chain's last operation represents all of them"""
 
     def __call__(self, values: Values) -> Any:
-        """Run the kernel. The result is in new memory, unless memory for it was given."""
+        """Run the kernel; the result is in new memory, unless memory for it was given."""
         try:
             with self._device.switch_to_device():
                 out = self._device.empty(self._type.shape, self._type.dtype) if self._out is None else self._out
@@ -60,9 +58,9 @@ class CompiledChain:
 def chain_on_device(
     kernel: Kernel, operands: Operands, slots: dict[int, int], out: Any = None
 ) -> CompiledChain | DeviceChain:
-    """Return the runner of a chain on a device. On a GPU, it runs one compiled kernel if each operation has a source.
+    """Return the runner of a chain on a device; on a GPU, one compiled kernel if every operation has a source.
 
-    If a user registered a kernel for the device, that kernel is called and the operation is not compiled.
+    A kernel that a user registered for the device is called, not compiled.
     """
     blocks, device = kernel.blocks, kernel.result.type.device
     assert blocks is not None
@@ -75,7 +73,7 @@ def chain_on_device(
 
 
 class DeviceChain:
-    """Chain of elementwise operations on one device, which run one by one."""
+    """Chain of elementwise operations on one device, run one by one."""
 
     def __init__(self, kernel: Kernel, operands: Operands, slots: dict[int, int], out: Any = None) -> None:
         type_, blocks = kernel.result.type, kernel.blocks
@@ -93,12 +91,12 @@ class DeviceChain:
         for step, register in zip(blocks.steps, blocks.targets, strict=True):
             sources = [index_of[operand.uid] for operand in operands(step)]
             index_of[step.uid] = target = result if register == RESULT else result + 1 + register
-            # NumPy's kernels may overwrite their operands if the operation allows it; kernels of users may not.
+            # NumPy's kernels may overwrite their operands if the operation allows it; users' kernels may not.
             is_fresh = (type(step.operation), self._device) in kernels and target in sources
             self._program.append((kernel_of(step.operation, self._device), sources, target, is_fresh, step))
 
     def __call__(self, values: Values) -> Any:
-        """Run the operations. The result is in new memory, unless memory for it was given."""
+        """Run the operations; the result is in new memory, unless memory for it was given."""
         device, shape = self._device, self._type.shape
         step = self._program[0][-1]
         try:
@@ -153,7 +151,7 @@ _FLOATING: dict[np.ufunc, str] = {
 
 
 def _clip(operation: Any) -> str:
-    """Return the C expression of a clip. Comparisons with NaN are false, so NaN is kept."""
+    """Return the C expression of a clip, which keeps NaN because comparisons with NaN are false."""
     low, high = operation.low, operation.high
     if any(limit is not None and not np.isfinite(limit) for limit in (low, high)):
         return ""
@@ -174,9 +172,9 @@ ufuncs. The expression is "" if there is none, and T is the result's dtype.
 
 
 def source_of(steps: Sequence[Expr], operands: Callable[[Expr], tuple[Expr, ...]], reads: Sequence[Expr]) -> str | None:
-    """Return C statements that compute ``steps`` and assign the value of the last step to ``out``.
+    """Return C statements that compute ``steps`` and assign the last value to ``out``; None if there are none.
 
-    The values of ``reads`` are a0, a1, …. Returns None if an operation or a dtype has no source.
+    The values of ``reads`` are a0, a1, ….
     """
     names = {step_operands.uid: f"a{index}" for index, step_operands in enumerate(reads)}
     if not all(isinstance(node.type, TensorType) and node.dtype.char in _C for node in (*reads, *steps)):
@@ -201,7 +199,7 @@ def _expression(step: Expr, names: list[str], dtypes: list[np.dtype[Any]]) -> st
     if isinstance(operation, Ufunc) and type(operation).kernel is Ufunc.kernel:
         computed = operation.ufunc.resolve_dtypes((*dtypes, None))[: len(dtypes)]
         template = _ANY.get(operation.ufunc)
-        # a sum of booleans is an "or", and small integers wrap around at each step
+        # a sum of booleans is an "or", and small integers wrap around
         if template is not None and any(dtype.kind == "b" for dtype in computed) and result.kind != "b":
             return None
         if template is None and all(dtype.kind == "f" for dtype in computed):
@@ -218,11 +216,11 @@ def _expression(step: Expr, names: list[str], dtypes: list[np.dtype[Any]]) -> st
         return None
     if not template or any(dtype.char not in _C for dtype in computed):
         return None
-    # Operands are converted as in NumPy's loop: int32 / int32 divides as float64.
+    # Operands are converted as in NumPy: int32 / int32 divides as float64.
     values = [
         name if dtype == target_dtype else f"({_C[target_dtype.char]}){name}"
         for name, dtype, target_dtype in zip(names, dtypes, computed, strict=True)
     ]
-    # Each value is in parentheses, and the result is cast: C computes small integers as int, but NumPy wraps around.
+    # The result is cast, because C computes small integers as int, while NumPy wraps around.
     expression = template.replace("T(", f"({_C[result.char]})(").format(*[f"({value})" for value in values])
     return f"({_C[result.char]})({expression})"

@@ -1,7 +1,7 @@
-"""Chains of elementwise operations that run block by block, so intermediate values stay in the cache.
+"""Chains of elementwise operations, run block by block, so intermediate values stay in the cache.
 
-This is the most frequent fused kernel. Blocks are flat if all operands have the result's memory layout: NumPy then runs
-one loop per block, and blocks have the optimal size for any shape. Otherwise arrays are divided along axes.
+This is the most frequent fused kernel. If all operands have the result's memory layout, blocks are flat: NumPy runs one
+loop per block, and any shape is divided optimally. Otherwise arrays are divided along axes.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from explorer.run.runtime.thread_pool import worth_sharing
 class BlockedRunner(ABC):
     """Kernel whose steps run block by block; independent blocks may run in parallel.
 
-    ``fixed_memory``: operands and result have the same addresses in every run, so they are divided into blocks only
-    once. ``whole``: shape and memory order of a result that fits into one block.
+    With ``fixed_memory``, operands and result have the same addresses in every run, so they are divided only once.
+    ``whole`` is the shape and memory order of a result that fits into one block.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class BlockedRunner(ABC):
         self._steps.failed = None
         out: Array = allocate(self._kind, self._last) if self._out is None else self._out
         tasks = self._tasks
-        # Kept tasks are for arrays at fixed addresses. Other tasks are created again for this run's arrays.
+        # Kept tasks are for fixed addresses; others are created again for this run's arrays.
         if not tasks:
             inputs = [values[slot] for slot in self._reads]
             # A small result is a single block, so nothing is divided.
@@ -78,7 +78,7 @@ class BlockedRunner(ABC):
         return out
 
     def bound_steps(self) -> list[BoundStep] | None:
-        """Return the steps of a kernel that runs as a single block and whose arrays have fixed addresses.
+        """Return the steps of a kernel with a single block at fixed addresses, else None.
 
         Returns None for any other kernel.
         """
@@ -111,7 +111,7 @@ class ElementwiseChain(BlockedRunner):
 
     def _cut(self, inputs: list[Array], out: Array) -> list[Callable[[], None]]:
         """Return one task per block: blocks of flat memory if possible, else along the outermost axes."""
-        # Flat blocks have the size that the cache allows, whatever the shape.
+        # Flat blocks fill the cache, whatever the shape.
         flat = _flattened(inputs, out)
         if flat is not None:
             return [self._steps.bind(*block) for block in _flat_blocks(*flat)]
@@ -123,10 +123,10 @@ class ElementwiseChain(BlockedRunner):
 
 
 def in_blocks(kernel: Kernel, operands: tuple[Expr, ...]) -> Kernel | None:
-    """Return the kernel of one elementwise operation as a chain, if its result is larger than a block.
+    """Return one elementwise operation as a chain if its result is larger than a block; else None.
 
-    The operation's temporaries then stay in the cache, and several threads share the blocks. A ufunc has no
-    temporaries, so more blocks are required. Returns None for any other kernel.
+    Its temporaries then stay in the cache, and threads share the blocks. A ufunc has no temporaries, so it needs more
+    blocks to be worth dividing.
     """
     (node,) = kernel.nodes
     operation, type_ = node.operation, node.type
@@ -144,10 +144,8 @@ def in_blocks(kernel: Kernel, operands: tuple[Expr, ...]) -> Kernel | None:
 
 
 def blocks(out: Array, max_bytes: int) -> list[Index]:
-    """Return the indices of blocks of ``out``, each of at most ``max_bytes`` bytes.
-
-    Blocks are cut along the axes that are outermost in memory.
-    """
+    """Return indices of blocks of ``out``, of at most ``max_bytes`` each, divided along the outermost axes in
+    memory."""
     parts = [[slice(None)] for _ in out.shape]
     nbytes = out.nbytes
     for axis in sorted(range(out.ndim), key=out.strides.__getitem__, reverse=True):
@@ -156,20 +154,20 @@ def blocks(out: Array, max_bytes: int) -> list[Index]:
             break
         rows = max(1, max_bytes * size // nbytes)
         parts[axis] = [slice(start, start + rows) for start in range(0, size, rows)]
-        # Bytes of a block so far; the next axis is divided only if a single row of this axis is still too large.
+        # Bytes of a block so far; the next axis is divided only if a row of this one is still too large.
         nbytes = nbytes // size * rows
     return [*itertools.product(*parts)]
 
 
 def _flattened(inputs: list[Array], out: Array) -> tuple[list[Array], Array] | None:
-    """Return operands and result as flat arrays; None unless every operand is dense like the result, or a scalar."""
+    """Return operands and result as flat arrays; None unless each operand is a scalar or dense like the result."""
     memory = out.transpose(sorted(range(out.ndim), key=out.strides.__getitem__, reverse=True))
     if not memory.flags.c_contiguous:
         return None
     flat = []
     for array in inputs:
         if array.ndim:
-            # Compare strides, because element i of an operand must correspond to element i of the result.
+            # Strides are compared, because elements must correspond by position in memory.
             if array.shape != out.shape or _strides_of(array) != _strides_of(out):
                 return None
             array = _as_row(array)
@@ -183,7 +181,6 @@ def _strides_of(array: Array) -> list[int]:
 
 
 def _as_row(array: Array) -> Array:
-    """Return the memory of a dense array as a flat array."""
     axes = sorted(range(array.ndim), key=array.strides.__getitem__, reverse=True)
     return array.transpose(axes).reshape(-1, copy=False)
 
@@ -208,17 +205,17 @@ class FixedView:
         return self.value
 
     def bound_steps(self) -> list[BoundStep]:
-        """Return an empty list: there is nothing to compute."""
+        """Return an empty list, because there is nothing to compute."""
         return []
 
 
 def fixed_view(runner: Runner, values: Values, source: Any) -> FixedView | None:
-    """Return the runner of a view of ``source``, which has a fixed address; None if its result is new in each run.
+    """Return the runner of a view of ``source``, which has a fixed address; None if the result is new in each run.
 
-    The result is new if the operation is a reshape of a parameter's value whose strides do not allow a view.
+    The result is new, for example, if the strides of a parameter do not allow a reshape to be a view.
     """
     if not isinstance(source, (tuple, np.ndarray)):  # a constant not computed yet, or a value on another device
         return None
     view = runner(values)
-    # All later runs would return a copy of this run's values.
+    # Later runs would return a copy of this run's values.
     return FixedView(view) if isinstance(source, tuple) or np.may_share_memory(view, source) else None

@@ -1,9 +1,8 @@
-"""Fused reductions: elementwise operations run block by block, and each block is reduced immediately.
+"""Fused reductions, which compute elementwise operations block by block and reduce each block immediately.
 
-This is the kernel of a reduction together with the operand that only the reduction reads. Blocks are whole rows if
-there are enough rows. Otherwise blocks are parts of rows, whose partial results are combined afterwards. Partial sums
-are combined in the order of NumPy's pairwise summation, so the result has the same bits for any division into blocks
-and any number of threads.
+Blocks are whole rows if there are enough rows, else parts of rows, whose partial results are combined afterwards.
+Partial sums are combined in the order of NumPy's pairwise summation, so the result has the same bits for any blocks and
+any number of threads.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ from explorer.run.kernels.runners import BoundStep, BoxRegisterFiles, Operands, 
 
 
 class FusedReduction(BlockedRunner):
-    """Reduction fused with the elementwise operations that only it reads; it runs over the blocks of the plan.
+    """Reduction fused with elementwise operations that only it reads, run over the plan's blocks.
 
-    Partial results of parts of rows are stored in ``scratch``.
+    ``scratch`` contains the partial results of parts of rows.
     """
 
     def __init__(
@@ -62,7 +61,7 @@ class FusedReduction(BlockedRunner):
                 self._partials = self._partials.reshape(-1, 1 << self._tiling.halvings)
         self._size = type_.size
         self._count = math.prod([self._tiling.shape[axis] for axis in self._tiling.axes])
-        # The rows of one tensor are divided in the same way, so boxes are computed once for all rows.
+        # All rows of a tensor are divided in the same way, so boxes are computed once.
         self._boxes_of: dict[tuple[int, int], tuple[list[Index], BoxRegisterFiles]] = {}
         """(start, stop) of a part of a row → boxes of the part, and their registers"""
 
@@ -70,7 +69,7 @@ class FusedReduction(BlockedRunner):
         """Compute the result from the table of values."""
         out = super().__call__(values)
         if self._partials is not None:
-            # For a mean, this divides by the number of elements of a whole row; the partial results are sums.
+            # For a mean, this divides the sums by the length of a whole row.
             self._operation.finalize(out, self._combined(self._partials).reshape(out.shape), self._count)
         return out
 
@@ -79,7 +78,7 @@ class FusedReduction(BlockedRunner):
         return super().bound_steps() if self._partials is None else None
 
     def _cut(self, inputs: list[Array], out: Array) -> list[Callable[[], None]]:
-        """Return one task per block: either of whole rows, each with its slice of the result, or of parts of rows."""
+        """Return one task per block: whole rows with their slice of the result, or parts of rows."""
         if self._tiling.halvings:
             return self._cut_runs(inputs)
         tiling, over, rank = self._tiling, self._steps.over, len(self._tiling.shape)
@@ -126,8 +125,7 @@ class FusedReduction(BlockedRunner):
             ]
             for part_index, (start, stop) in enumerate(run_parts):
                 target = targets[part_index : part_index + 1]
-                # Without broadcast operands, a part of a row is contiguous in memory; otherwise it is divided into
-                # boxes.
+                # With broadcast operands, a part of a row is not contiguous, so it is divided into boxes.
                 if len(flat) == len(row_inputs):
                     part_inputs = [array[start:stop] if array.ndim else array for array in flat]
                     tasks.append(
@@ -156,17 +154,17 @@ class FusedReduction(BlockedRunner):
         return cached
 
     def _combined(self, partials: Array) -> Array:
-        """Combine the partial results of parts of rows; halves are added in the order of NumPy's pairwise summation."""
+        """Combine partial results of parts of rows; halves are added as in NumPy's pairwise summation."""
         tiling, joins = self._tiling, self._operation.combine_ufunc
         assert joins is not None
-        # NumPy halves a long row repeatedly, and adds the sums of the halves. The same sums are added here, smallest
-        # parts first.
+        # NumPy halves a long row repeatedly and adds the sums of the halves. The same sums are added here, smallest
+        # first.
         for _ in range(tiling.halvings):
-            # Adjacent parts are the two halves of the last halving.
+            # Adjacent parts are halves of the same part.
             partials = joins(partials[:, 0::2], partials[:, 1::2])
         if tiling.halvings:
             partials = partials.reshape([1 if axis in tiling.run else tiling.shape[axis] for axis in tiling.order])
-        # There are more partial results than results: the parts along outer axes must still be combined.
+        # The parts along outer axes must still be combined.
         if partials.size > self._size:
             axes = tuple([position for position, axis in enumerate(tiling.order) if axis in tiling.axes])
             partials = joins.reduce(partials, axis=axes, keepdims=True, dtype=partials.dtype)
@@ -174,13 +172,13 @@ class FusedReduction(BlockedRunner):
 
 
 def _part(operation: Any, axes: tuple[int, ...], target: Array, x: Array) -> Array:
-    """Reduce the block ``x`` along ``axes`` into ``target``, the block's elements of the result."""
+    """Reduce the block ``x`` along ``axes`` into ``target``."""
     operation.partial_reduce(target, widened(x) if operation.accumulates else x, axes)
     return target
 
 
 def _as_run(array: Array, sizes: Shape, order: tuple[int, ...]) -> Array | None:
-    """Return a row as a contiguous array, or as a scalar; None if it is broadcast or has another order in memory."""
+    """Return a row as a contiguous array or a scalar; None if it is broadcast or has another order in memory."""
     if array.size == 1:
         return array.reshape(())
     if array.size != math.prod(sizes):

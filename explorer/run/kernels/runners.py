@@ -1,8 +1,7 @@
 """Runners: functions that run scheduled kernels. A runner reads operands from a table of values and returns its result.
 
-A program (run/execution/program.py) is a list of runners. Everything that does not depend on values is decided when a
-runner is built: the slots that it reads, whether it writes into planned memory, and its number of operands. Python
-calls take most of the time of a loop over small kernels, so a specialized function for each kernel saves time.
+A program (run/execution/program.py) is a list of runners. Python calls dominate a loop over small kernels, so each
+runner is specialized when it is built: for the slots that it reads, its memory, and its number of operands.
 """
 
 from __future__ import annotations
@@ -33,13 +32,11 @@ BoxRegisterFiles: TypeAlias = Callable[[], list[list[Array]]]
 _Step: TypeAlias = tuple[Callable[..., Any], list[int], int, Expr]
 """step of a kernel: its function, the slots that it reads, the slot that it writes, and its node"""
 BoundStep: TypeAlias = tuple[Callable[[], Any], Any, Expr | None]
-"""step with its arrays bound: its function, the array that must contain its result (None: it already does), and its
-node
-"""
+"""bound step: its function, the array to which its result must be copied (None: it is there already), and its node"""
 
 
 def copy_into(out: Any, result: Any) -> Any:
-    """Return ``out`` with the result, even if the kernel returned its result in other memory."""
+    """Return ``out`` with the result, copying it if the kernel returned other memory."""
     if result is out or result is None:
         return out
     if isinstance(out, tuple):
@@ -58,8 +55,7 @@ def single(
 ) -> Runner:
     """Build the runner of one operation.
 
-    ``out`` is planned memory; it is None for a view, or if each run allocates memory. ``fixed_memory``: operands have
-    the same addresses in every run.
+    ``out`` is planned memory, or None for a view or new memory. With ``fixed_memory``, operands have fixed addresses.
     """
     if isinstance(operation, Item):
         (source,), index = sources, operation.index
@@ -91,7 +87,7 @@ def single(
         result = kernel(out, values[first], values[second])
         return out if result is out else copy_into(out, result)
 
-    # Most kernels have one or two operands and planned memory; a function for this case builds no list in each run.
+    # Most kernels have one or two operands and planned memory; these functions build no list in each run.
     if out is None or len(sources) not in (1, 2):
         return run
     first, second = sources[0], sources[-1]
@@ -99,7 +95,7 @@ def single(
 
 
 class BoundOperation:
-    """Operation whose operands and result have the same addresses in all runs after the first."""
+    """Operation whose operands and result have fixed addresses after the first run."""
 
     def __init__(self, operation: Operation, sources: list[int], out: Any) -> None:
         self._operation, self._sources, self._out = operation, sources, out
@@ -107,7 +103,7 @@ class BoundOperation:
 
     def __call__(self, values: Values) -> Any:
         """Compute the result into its memory."""
-        # Bind at the first call, when the table contains the operands' arrays.
+        # Bound at the first call, when the table contains the operands.
         if self._call is None:
             self._call = self._operation.bind_kernel(self._out, *[values[source] for source in self._sources])
         result = self._call()
@@ -119,7 +115,7 @@ class BoundOperation:
 
 
 class ComputeOnce:
-    """Kernel whose result is the same in every run. It runs once, and its slot keeps the result."""
+    """Kernel that runs once, because its result is the same in every run; its slot keeps the result."""
 
     def __init__(self, runner: Runner, slot: int, drops: Sequence[int] = ()) -> None:
         self._runner: Runner | None = runner
@@ -131,7 +127,7 @@ class ComputeOnce:
         """Return the result; compute it at the first call."""
         if self._runner is not None:
             values[self._slot] = self._runner(values)
-            self._runner = None  # only now: a kernel that failed is tried again in the next run
+            self._runner = None  # only now, so that a failed kernel is tried again in the next run
             for slot in self.drops:
                 values[slot] = None
         return values[self._slot]
@@ -147,7 +143,7 @@ class ComputeOnce:
 
 
 def run_all(tasks: Sequence[Callable[[], None]], shared: bool) -> None:
-    """Run all tasks; with ``shared``, worker threads also run tasks."""
+    """Run all tasks, with ``shared`` also on worker threads."""
     if shared and len(tasks) > 1:
         share(tasks)
     else:
@@ -158,7 +154,7 @@ def run_all(tasks: Sequence[Callable[[], None]], shared: bool) -> None:
 class Steps:
     """Steps of a kernel over its blocks, with registers for values between steps.
 
-    ``last`` replaces the function of the last step. ``fixed_memory``: the returned functions run repeatedly on the same
+    ``last`` replaces the last step's function. With ``fixed_memory``, the returned functions run repeatedly on the same
     arrays.
     """
 
@@ -174,7 +170,7 @@ class Steps:
         self._fixed_memory = fixed_memory
         self.failed: Expr | None = None
         """the operation that raised an error in the last run"""
-        # A kernel also reads the operands of its product, although no step reads them.
+        # A kernel also reads the operands of its product, which no step reads.
         used = {operand.uid for step in blocks.steps for operand in operands(step)}
         self.reads = [read for read in reads if read.uid in used]
         index_of = {read.uid: index for index, read in enumerate(self.reads)}
@@ -193,20 +189,17 @@ class Steps:
             self._program[-1] = (last, *self._program[-1][1:])
 
     def bind(self, inputs: Sequence[Array], out: Array) -> Callable[[], None]:
-        """Return a function that computes ``out`` from ``inputs``, arrays that are broadcast to its shape."""
+        """Return a function that computes ``out`` from ``inputs``, which are broadcast to its shape."""
         if not self.registers:
             if self._fixed_memory:
                 return BoundBlock(self, [*inputs, out], list)
             return functools.partial(self._run, self._program, [*inputs, out])
-        # Registers have the result's memory layout, so NumPy joins the axes to a single loop over all elements.
+        # Registers have the result's memory layout, so NumPy runs a single loop over all elements.
         axes = (0,) if out.ndim == 1 else tuple(sorted(range(out.ndim), key=out.strides.__getitem__, reverse=True))
         return self.over(inputs, out, self.register_file(out.shape, axes))
 
     def over(self, inputs: Sequence[Array], out: Array, register_file: RegisterFile) -> Callable[[], None]:
-        """Return a function that computes ``out`` from ``inputs``.
-
-        The inputs are broadcast to the shape of the registers.
-        """
+        """Return a function that computes ``out`` from ``inputs``, which are broadcast to the registers' shape."""
         if self._fixed_memory:
             return BoundBlock(self, [*inputs, out], register_file)
         return functools.partial(self._run_in, [*inputs, out], register_file)
@@ -214,25 +207,19 @@ class Steps:
     def over_boxes(
         self, inputs: Sequence[Sequence[Array]], out: Array, register_files: BoxRegisterFiles
     ) -> Callable[[], None]:
-        """Return a function that computes ``out`` from contiguous elements that are divided into boxes.
-
-        ``inputs`` contains the input arrays of each box.
-        """
+        """Return a function that computes ``out`` from ``inputs``, which contains the input arrays of each box."""
         return functools.partial(self._run_in_boxes, inputs, out, register_files)
 
     def run(self, arrays: list[Array]) -> None:
-        """Compute the result; ``arrays`` contains the inputs, the result and the registers."""
+        """Compute the result; ``arrays`` are the inputs, the result and the registers."""
         self._run(self._program, arrays)
 
     def bound(self, arrays: list[Array]) -> list[BoundStep]:
-        """Return the steps as functions without arguments.
-
-        ``arrays`` contains the inputs, the result and the registers.
-        """
+        """Return the steps as functions without arguments; ``arrays`` are the inputs, the result and the registers."""
         bound: list[BoundStep] = []
         for kernel, sources, target, node in self._program:
             out, operands = arrays[target], [arrays[source] for source in sources]
-            # A kernel that a user registered for cpu has no bound form, so it is called with its arrays each time.
+            # A user's kernel for cpu has no bound form, so it is called with its arrays each time.
             is_builtin = kernel == node.operation.kernel
             call = (
                 node.operation.bind_kernel(out, *operands) if is_builtin else functools.partial(kernel, out, *operands)
@@ -241,7 +228,7 @@ class Steps:
         return bound
 
     def run_bound(self, bound: list[BoundStep]) -> None:
-        """Call bound steps in sequence. If a step fails, store its operation in ``failed``."""
+        """Call bound steps in sequence; if a step fails, store its operation in ``failed``."""
         step = bound[0]
         try:
             for step in bound:
@@ -257,15 +244,15 @@ class Steps:
         self._run(self._program, arrays + register_file())
 
     def _run_in_boxes(self, inputs: Sequence[Sequence[Array]], out: Array, register_files: BoxRegisterFiles) -> None:
-        # Elementwise steps run box by box. The reduction runs over all boxes together, so the order of its summation
-        # does not depend on the boxes.
+        # Elementwise steps run box by box, but the reduction runs over all boxes together, so its summation order does
+        # not depend on them.
         runs, *boxes = register_files()
         for box_inputs, registers in zip(inputs, boxes, strict=True):
             self._run(self._program[:-1], [*box_inputs, out, *registers])
         self._run(self._program[-1:], [*inputs[0], out, *runs])
 
     def _run(self, program: Sequence[_Step], arrays: list[Array]) -> None:
-        """Call the steps of a block in sequence. If a step fails, store its operation in ``failed``."""
+        """Call the steps of a block in sequence; if a step fails, store its operation in ``failed``."""
         step = program[0]
         try:
             for step in program:
@@ -284,10 +271,7 @@ class Steps:
             raise
 
     def register_file(self, shape: Shape, order: tuple[int, ...]) -> RegisterFile:
-        """Return a function that returns a thread's registers.
-
-        They have the result's memory order, which permits a single loop.
-        """
+        """Return a function that returns a thread's registers, in the result's memory order."""
         registers = self._register_files.get((shape, order))
         if registers is None:
             registers = self._register_files[shape, order] = self._allocate_registers(shape, order)
@@ -304,7 +288,7 @@ class Steps:
         )
 
     def box_register_files(self, shapes: Sequence[Shape], order: tuple[int, ...]) -> BoxRegisterFiles:
-        """Return a function that returns a thread's registers as contiguous memory, and the part of it for each box."""
+        """Return a function that returns a thread's registers as contiguous memory, and each box's part of it."""
         offsets = [*itertools.accumulate([math.prod(shape) for shape in shapes], initial=0)]
         inverse_order = np.argsort(order)
 
@@ -320,7 +304,7 @@ class Steps:
 
 
 class BoundBlock:
-    """Steps over a single block of arrays with fixed addresses, bound to the registers of the running thread."""
+    """Steps over a single block at fixed addresses, bound to the registers of the running thread."""
 
     def __init__(self, steps: Steps, arrays: list[Array], register_file: RegisterFile) -> None:
         self._steps, self._arrays, self._register_file = steps, arrays, register_file
@@ -333,7 +317,7 @@ class BoundBlock:
 
     def bound_steps(self) -> list[BoundStep]:
         """Return the steps, bound to the registers of this thread."""
-        # registers are views of the thread's scratch memory, and are replaced when that memory is replaced
+        # registers are views of the thread's scratch memory, and are replaced together with it
         if self._memory is not scratch_memory():
             self._bound = self._steps.bound(self._arrays + self._register_file())
             self._memory = scratch_memory()

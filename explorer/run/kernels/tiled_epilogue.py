@@ -1,8 +1,7 @@
-"""Tiled epilogues: elementwise operations that process each tile of a result while the tile is in the cache.
+"""Tiled epilogues: elementwise operations on each tile of a result while the tile is in the cache.
 
-This is the kernel of a matrix product, convolution or pooling, with or without elementwise operations after it (its
-epilogue). The operation provides its tiles (`tiles`). Each tile is small enough to stay in the cache until the epilogue
-has processed it.
+This is the kernel of a matrix product, convolution or pooling, with or without an epilogue. The operation divides its
+result into small tiles (`tiles`).
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ from explorer.run.runtime.thread_pool import worth_sharing
 
 
 class TiledEpilogue:
-    """Operation that is computed tile by tile, with elementwise operations on each tile while it is in the cache.
+    """Operation computed tile by tile, followed by elementwise operations on each tile.
 
-    ``fixed_memory``: operands have the same addresses in every run, so tiles are created only once. ``constant``: the
-    operand that the operation packs is the same in every run, so the packed copy is kept.
+    With ``fixed_memory``, operands have fixed addresses, so tiles are created only once. With ``constant``, the operand
+    that the operation packs never changes, so the packed copy is kept.
     """
 
     def __init__(
@@ -45,7 +44,7 @@ class TiledEpilogue:
         self._has_own_product = kernel.blocks is not None and not kernel.blocks.shares
         self.shared = worth_sharing(kernel)
         self._keeps_packed = constant
-        # Tasks contain the packed copy, so they can be kept only if the copy is kept too.
+        # Tasks contain the packed copy, so they can be kept only with it.
         varies = operation.packed_operand is not None and not constant
         self._fixed_memory = fixed_memory and out is not None and not self._has_own_product and not varies
         self._steps = None
@@ -80,7 +79,7 @@ class TiledEpilogue:
         return out
 
     def bound_steps(self) -> list[BoundStep] | None:
-        """Return the product and its epilogue as steps, if there is a single tile with a fixed address; else None."""
+        """Return the product and its epilogue as steps if there is a single tile at a fixed address; else None."""
         if len(self._tasks) != 1:
             return None
         (task,) = self._tasks
@@ -101,7 +100,7 @@ class TiledEpilogue:
             prepared = pack_for_tiles(operation, self._anchor.dtype, operands)
             if self._keeps_packed:
                 self._prepared = prepared
-        # If the result's memory is unsuitable for the intermediate product, the product has separate memory.
+        # The product has separate memory if the result's memory is unsuitable for it.
         product = allocate(self._anchor.tensor_type, self._last) if self._has_own_product else out
         tasks: list[Callable[[], None]] = []
         for index, compute in tiles_of(operation, product, prepared, operands):
@@ -114,7 +113,7 @@ class TiledEpilogue:
         return tasks
 
     def run(self, compute: Callable[[], None]) -> None:
-        """Compute a tile of the product; if this raises an error, store the product as the failed operation."""
+        """Compute a tile of the product; if this fails, store the product as the failed operation."""
         try:
             compute()
         except Exception:
@@ -138,7 +137,7 @@ class _FinishedTile:
 
 
 def _finishing(steps: Steps, inputs: list[Array], part: Array) -> list[Callable[[], None]]:
-    """Return the elementwise steps on a tile, block by block if they need registers."""
+    """Return the elementwise steps on a tile, in blocks if they need registers."""
     if not steps.registers or part.nbytes <= TILE_BYTES:
         return [steps.bind(inputs, part)]
     return [

@@ -1,8 +1,7 @@
-"""Gradient tables: which nodes compute the gradient of which node, traced through passes and inlining.
+"""Gradient tables: which nodes compute the gradient of which node, after all passes and inlining.
 
-A view selects these nodes when a user requests the gradient of a node. The scope of a gradient's nodes contains the uid
-of the forward node as it was recorded (grad/gradient_scopes.py). Inlining and batching may have replaced both since
-then, so the replacements are followed here.
+The scope of a gradient's nodes contains the uid of the forward node (grad/gradient_scopes.py). Inlining and batching
+may have replaced both nodes since they were recorded, so the replacements are followed here.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ def gradients(graph: PlanGraph, nodes: Sequence[Expr], ids: Mapping[int, int]) -
 
 
 def _with_operands(with_gradient: Iterable[int], nodes: Sequence[Expr], ids: Mapping[int, int]) -> set[int]:
-    """Return the nodes of a forward pass: nodes that have a gradient, and all their operands."""
+    """Return the nodes of a forward pass: those with a gradient, and all their operands."""
     reached = set(with_gradient)
     pending = list(reached)
     while pending:
@@ -79,17 +78,14 @@ class _Finder:
         return self._forward[id(scope)]
 
     def value(self, node: Expr) -> Expr:
-        """Return the node that computes a value in the end, after outputs of calls are resolved."""
+        """Return the node that finally computes a value, after outputs of calls are resolved."""
         node = self._graph.resolve(node)
         while isinstance(node.operation, Item):
             node = self._graph.resolve(node.operands[0])
         return node
 
     def _node_at(self, path: tuple[int, ...]) -> int:
-        """Return the id of the node that a path of uids leads to.
-
-        All uids but the last are calls. Each call or node is in the body that was inlined for the call before it.
-        """
+        """Return the node id for a path of uids: calls, each in the inlined body of the previous one, then a node."""
         if not path:
             return -1
         uid, *inner_uids = path
@@ -105,7 +101,7 @@ class _Finder:
         return self._ids.get(uid, -1)
 
     def _inlined_body(self, uid: int) -> tuple[Body, list[Expr]] | None:
-        """Return the body and the nodes that were inlined for a call, or for the call that replaced it."""
+        """Return the body and nodes inlined for a call, or for the call that replaced it."""
         visited = {uid}
         inlined = self._graph.notes(InlinedCalls)
         while uid not in inlined:
@@ -119,7 +115,6 @@ class _Finder:
         return inlined[uid]
 
     def _indices_in(self, body: Body) -> dict[int, int]:
-        """Return uid → index for the nodes of a body."""
         indices = self._indices.get(id(body))
         if indices is None:
             indices = self._indices[id(body)] = {node.uid: index for index, node in enumerate(own(body))}

@@ -1,6 +1,6 @@
-"""Interface table: inputs and outputs of a model, with their names in the model's file.
+"""Interface table: inputs and outputs of a model, with their names in its file.
 
-Labels of nodes do not contain these names: one value may be two outputs, and a leaf may be an input or a weight.
+Node labels do not suffice: one value may be two outputs, and a leaf may be an input or a weight.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class InterfaceValue(NamedTuple):
 
 
 def interface_rows(interface: Sequence[InterfaceValue], ids: Mapping[int, int]) -> list[InterfaceRow]:
-    """Return the rows of an interface; a value on which no recorded node depends has no row."""
+    """Return the rows of an interface; a value without a recorded node has no row."""
     return [
         InterfaceRow(value.direction, value.name, ids[value.node.uid]) for value in interface if value.node.uid in ids
     ]

@@ -1,7 +1,7 @@
 """Rows of nodes, and of their operations, types, scopes and source lines.
 
-Each object has one row, which is found by the object's identity. Ten thousand nodes of a repeated block therefore refer
-to a few rows of types and lines. Node ids are assigned here, in the order in which ``enter`` receives the nodes.
+Each object has one row, found by identity, so ten thousand nodes of a repeated block refer to a few rows of types and
+lines. Node ids are assigned in the order in which ``enter`` receives the nodes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _INTEGERS = re.compile(r"[-0-9, ()]+")
 
 
 class NodeRows:
-    """Rows of a recording that is being built, and the objects from which the rows were created."""
+    """Rows of a recording under construction, and the objects from which they were created."""
 
     def __init__(self) -> None:
         self.recording = Recording()
@@ -78,7 +78,7 @@ class NodeRows:
 
     def scope(self, scope: Box | None) -> int:
         """Return the row of a scope; add the row if it is new."""
-        # A loop up to the first known box, rather than recursion: nets have hundreds of nested boxes.
+        # Not recursive, because nets have hundreds of nested boxes.
         path = []
         while scope is not None and id(scope) not in self.scopes:
             path.append(scope)
@@ -97,7 +97,7 @@ class NodeRows:
         """Return the row of a node's source line, or −1."""
         if node.code is None:
             return -1
-        # Code objects and their positions live as long as their nodes, and the nodes live as long as this object.
+        # Code objects and their positions live as long as the nodes, which live as long as this object.
         key = (id(node.code), node.instruction)
         row = self.sources.get(key)
         if row is None:
@@ -119,7 +119,7 @@ class NodeRows:
         return row
 
     def add_callers(self) -> None:
-        """For each line at which several calls of its function recorded nodes, add the line of the call to the rows."""
+        """Add the line of the call to the rows of lines at which several calls of a function recorded nodes."""
         sources = self.recording.sources
         rows_of: dict[Source, list[int]] = {}
         for row, source in enumerate(sources):
@@ -131,10 +131,10 @@ class NodeRows:
                         sources[row] = replace(sources[row], caller_where=caller.where, caller_line=caller.line)
 
     def enter(self, rows: Sequence[tuple[Expr, int, int]]) -> None:
-        """Add a row for each (node, decision that produced it, graph); ids are assigned in this order."""
+        """Add a row for each (node, decision that produced it, graph), with ids in this order."""
         nodes, expressions = self.recording.nodes, [node for node, _, _ in rows]
         self.ids.update({node.uid: row for row, node in enumerate(expressions)})
-        # Each operation is inspected only once, even if it has many nodes.
+        # Each operation is inspected once, even if it has many nodes.
         operations = {id(node.operation): node.operation for node in expressions}
         row_of = {key: self._operation_row(operation) for key, operation in operations.items()}
         operation_rows = [row_of[id(node.operation)] for node in expressions]
@@ -179,7 +179,7 @@ class _OperationRow(NamedTuple):
 
 
 def _kinds(operation: Operation) -> tuple[Kind, Kind]:
-    """Return two kinds for the nodes of an operation: with operands, and without operands."""
+    """Return the kinds of an operation's nodes with operands, and without."""
     if isinstance(operation, Call):
         return "call", "call"
     if isinstance(operation, Item):
@@ -190,15 +190,15 @@ def _kinds(operation: Operation) -> tuple[Kind, Kind]:
 
 
 def attribute_text(value: Any) -> str:
-    """Return the value of an attribute as text. A long tuple becomes its first items, its length and a digest."""
+    """Return the value of an attribute as text; a long tuple is shortened to its first items, length and digest."""
     if isinstance(value, tuple):
-        # For integers and tuples of integers, repr gives the same text many times faster.
+        # For integers and tuples of integers, repr gives the same text, many times faster.
         text = repr(value) if set(map(type, value)) <= {int, tuple} else ""
         if not _INTEGERS.fullmatch(text):
             text = "(" + ", ".join(map(attribute_text, value)) + ("," if len(value) == 1 else "") + ")"
         if len(value) <= _MAX_ITEMS:
             return text
-        # A batch gathers hundreds of row ranges: too many to read, but a comparison must distinguish them.
+        # A batch gathers hundreds of row ranges, too many to read, but comparisons must distinguish them.
         digest = hashlib.blake2b(text.encode("utf-8", "backslashreplace"), digest_size=6).hexdigest()
         return f"({', '.join(map(attribute_text, value[:_LISTED_ITEMS]))}, … {len(value):,} in all, #{digest})"
     if isinstance(value, np.dtype):
@@ -238,10 +238,7 @@ def _hash_nodes(digest: Any, index_of: dict[int, int], nodes: Iterable[tuple[Exp
 
 
 def _structure(operation: Operation) -> str:
-    """Return an operation and its attributes as text without memory addresses.
-
-    A call includes the digest of its body.
-    """
+    """Return an operation and its attributes as text without memory addresses; a call includes its body's digest."""
     if type(operation) is Call:
         return f"call {operation.label}({_body_digest(operation.body)})"
     attributes = [

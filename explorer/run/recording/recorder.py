@@ -1,9 +1,8 @@
 """Recorder: converts a plan and its run to a recording, with rows for expressions and ids for uids.
 
-Only this package converts the engine's objects to plain data; views read only the recording and need no engine. Rows
-are created on request rather than during planning, since most evaluations need only the plan. Each row is created once.
-Nodes come first, because their ids are assigned then. Decisions follow after the schedule, because decisions about
-batches contain the measured times of the schedule's kernels.
+Views read only the recording and need no engine. Rows are created on request rather than during planning, since most
+evaluations need only the plan. Nodes come first, because this assigns their ids. Decisions follow the schedule, because
+decisions about batches contain measured kernel times.
 """
 
 from __future__ import annotations
@@ -67,8 +66,8 @@ def build(
 ) -> Recording:
     """Return the recording of a plan, with its run if there was one; ``values`` maps uids to summaries.
 
-    ``notes`` are the executor's notes, and ``interface`` describes the inputs and outputs of the planned model.
-    ``reused``: the run used a program that had already been planned for a graph of the same structure.
+    ``notes`` are the executor's notes, and ``interface`` describes the model's inputs and outputs. ``reused`` is
+    whether the run used a program planned earlier for a graph of the same structure.
     """
     tables, graph = NodeRows(), planned.graph
     recording, ids = tables.recording, tables.ids
@@ -92,7 +91,7 @@ def build(
 
 
 def build_recorded(graph: PlanGraph) -> Recording:
-    """Return the recording of a graph before any pass, with only its nodes and its first stage, for a quick drawing."""
+    """Return the recording of a graph before any pass, with only its nodes and first stage, for a quick drawing."""
     tables = NodeRows()
     _enter_graph(tables, graph)
     return tables.recording
@@ -109,7 +108,7 @@ def _enter_graph(tables: NodeRows, graph: PlanGraph) -> list[Expr]:
     recording.layers, recording.ports = layers(tables.boxes), ports(tables.boxes, ids)
     recording.operators = operators(tables.boxes)
     for decision, node in graph.removed:
-        # The first decision that removed the node counts, because the node no longer existed for later decisions.
+        # The first decision that removed a node counts, since the node did not exist any more for later decisions.
         if nodes.gone[ids[node.uid]] < 0:
             nodes.gone[ids[node.uid]] = decision
     rows = [(decision, ids[old.uid], ids[new.uid]) for decision, old, new in graph.substitutions]
@@ -131,9 +130,9 @@ def _batch_times(
     produced: Sequence[tuple[int, ...]],
     steps: Sequence[Step],
 ) -> dict[int, dict[str, Any]]:
-    """Return decision index → measured facts, for decisions about batches; the schedule must already be recorded."""
+    """Return decision index → measured facts, for decisions about batches; the schedule must be recorded already."""
     estimated = {index for index, decision in enumerate(graph.decisions) if "together_us" in decision.facts}
-    # A function's body replaces a mapped call, and its iterations are measured like the elements of a batch.
+    # The iterations of a body that replaces a mapped call are measured like the elements of a batch.
     groups = [
         replace(group, kind="batch", members=subjects[group.decision])
         if group.kind == "function" and group.decision in estimated
@@ -154,7 +153,7 @@ def _run_stage(run: Run, end: int, reused: bool, notes: Sequence[Note]) -> Stage
 
 
 def _rows(graph: PlanGraph) -> tuple[list[tuple[Expr, int, int]], list[Traced]]:
-    """Return the rows (node, decision that produced it, graph that contains it), and the bodies, each by id."""
+    """Return (node, decision that produced it, graph that contains it) rows, and the bodies, each by id."""
     bodies = _bodies([*graph.recorded, *[node for _, node in graph.added]])
     rows = [(node, -1, 0) for node in graph.recorded]
     visited = {node.uid for node in graph.recorded}
@@ -163,7 +162,7 @@ def _rows(graph: PlanGraph) -> tuple[list[tuple[Expr, int, int]], list[Traced]]:
             if node.uid not in visited:
                 visited.add(node.uid)
                 rows.append((node, -1, row))
-    # Ids increase in order of appearance: recorded nodes, nodes inside functions, then produced nodes by decision.
+    # Ids are in order of appearance: recorded nodes, nodes inside functions, then produced nodes by decision.
     rows.extend([(node, decision, 0) for decision, node in graph.added if node.uid not in visited])
     return rows, bodies
 
@@ -174,10 +173,7 @@ def expressions(planned: Plan) -> list[Expr]:
 
 
 def node_id(planned: Plan, expr: Expr) -> int:
-    """Return the node id of an expression in a plan's recording.
-
-    Raises OperandError if the recording does not contain it.
-    """
+    """Return an expression's node id in a plan's recording; raise OperandError if it is not there."""
     for index, node in enumerate(expressions(planned)):
         if node is expr:
             return index
@@ -207,7 +203,7 @@ def _enter_nodes(tables: NodeRows, graph: PlanGraph) -> list[Expr]:
 
 
 def _bodies(nodes: Iterable[Expr]) -> list[Traced]:
-    """Return the bodies of all calls, including nested calls, each once, in order of first use."""
+    """Return the bodies of all calls, including nested calls, without duplicates, in order of first use."""
     bodies: dict[int, Traced] = {}
     pending = list(nodes)
     while pending:
@@ -221,10 +217,7 @@ def _bodies(nodes: Iterable[Expr]) -> list[Traced]:
 
 
 def dimensions(recording: Recording, nodes: Sequence[Expr]) -> dict[int, DimensionNames]:
-    """Return node id → declared dimensions.
-
-    A node that replaced another node has the same value, and therefore the same declaration.
-    """
+    """Return node id → declared dimensions; a node that replaced another one has the same declaration."""
     names = {
         index: DimensionNames(*declared)
         for index, node in enumerate(nodes)
@@ -291,8 +284,8 @@ def _row(scope: int, operator: _Defined) -> FileOperator:
 def layers(boxes: Sequence[Scope | None]) -> list[LayerRow]:
     """Return a row for each layer; ``boxes`` contains the scope of each scope row.
 
-    Boxes inside a layer's box are recognised as its sublayers by name, because code that several layers share does not
-    know which layer runs it.
+    Boxes inside a layer's box are matched to its sublayers by name, because shared code does not know which layer runs
+    it.
     """
     layer_of: dict[int, Layer | None] = {}
     rows_of: dict[int, tuple[Layer, list[int]]] = {}
@@ -307,7 +300,7 @@ def layers(boxes: Sequence[Scope | None]) -> list[LayerRow]:
 
 
 def _layer(box: Scope | None, layer_of: dict[int, Layer | None]) -> Layer | None:
-    """Return the layer of a box, or None; ``layer_of`` caches the result for every box on its path."""
+    """Return the layer of a box, or None; ``layer_of`` caches results for every box on its path."""
     path = []
     while box is not None and id(box) not in layer_of:
         path.append(box)
@@ -344,14 +337,13 @@ def batch_timings(
 
     ``produced`` contains the nodes that each decision produced, and ``steps`` the measured kernels. In the facts,
     ``measured_us`` is the total time of the kernels that computed a batch, and ``kernels`` is their number.
-    ``computed_with`` lists the results of other batches that the same kernels computed. The elements of a batch were
-    not run separately, so ``separate_us`` remains an estimate.
+    ``computed_with`` lists results of other batches from the same kernels. ``separate_us`` remains an estimate, since
+    the elements did not run separately.
     """
     micros: dict[int, float] = {}
     for step in steps:
         micros[step.kernel] = micros.get(step.kernel, 0.0) + step.micros
-    # Fusion may join several batches in one kernel: its time counts for each batch, and the facts of the batches refer
-    # to each other.
+    # Fusion may join several batches into one kernel, whose time then counts for each of them.
     sharing: dict[int, list[int]] = {}
     for batch in batches:
         for kernel in batch.kernels:
@@ -378,10 +370,10 @@ def decision_rows(
     ids: Mapping[int, int],
     measured: Mapping[int, Mapping[str, Any]],
 ) -> list[Decision]:
-    """Build the row of each decision, and return the rows.
+    """Return the row of each decision.
 
-    ``subjects`` and ``produced`` contain the node ids for each decision. ``ids`` maps uids of expressions in the facts
-    to node ids. ``measured`` maps decision indices to the facts that a run adds.
+    ``subjects`` and ``produced`` contain node ids per decision, ``ids`` maps uids of expressions in the facts to node
+    ids, and ``measured`` maps decision indices to facts that a run adds.
     """
     return [
         Decision(
@@ -405,7 +397,7 @@ def decision_rows(
 
 
 def declined_edges(decisions: Sequence[PlanDecision], ids: Mapping[int, int]) -> list[tuple[int, int, int]]:
-    """Return (decision, operand, reader) for each value that is written because a decision declined to fuse it."""
+    """Return (decision, operand, reader) for each value written because a decision declined to fuse it."""
     return [
         (index, operand, reader)
         for index, decision in enumerate(decisions)

@@ -1,7 +1,7 @@
 """Rows of stages, schedules and runs.
 
-The counts of a stage describe the graph at its end, so the difference of two rows shows the effect of a pass. A
-user-defined pass gets these counts without any code for them.
+The counts of a stage describe the graph at its end, so the difference between two rows shows the effect of a pass, even
+a user-defined one.
 """
 
 from __future__ import annotations
@@ -32,10 +32,7 @@ def stage(stage: PlanStage, flops: Mapping[int, int], clusters: Sequence[NodeGro
 
 
 def _inside_kernels(clusters: Sequence[NodeGroup], position: int) -> set[int]:
-    """Return the uids of values that stay inside a kernel after ``position`` decisions.
-
-    These values are never written to memory.
-    """
+    """Return the uids of values that stay inside a kernel, and are never written, after ``position`` decisions."""
     kernels = [group for group in clusters if group.kind == "kernel" and group.decision < position]
     return {node.uid for kernel in kernels for node in kernel.members[:-1]}
 
@@ -77,7 +74,7 @@ def schedule(planned: Plan, ids: Mapping[int, int]) -> Schedule:
 
 
 def measured(planned: Plan, executor: str, timing: Timing) -> Run:
-    """Return the row of a run: its steps, in the order in which they started."""
+    """Return the row of a run, with its steps in the order of their starts."""
     placements = planned.schedule.placements
     if not placements:
         return Run(executor, (), 0.0)

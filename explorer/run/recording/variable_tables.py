@@ -1,9 +1,8 @@
-"""Variable tables: names of the user's variables to which values were assigned, ``h`` in ``h = ex.tanh(w @ x)``.
+"""Variable tables: names of the user's variables for values, such as ``h`` in ``h = ex.tanh(w @ x)``.
 
-A name is used only if the source is unambiguous. There are three cases for the right-hand side, or for an item of it in
-``a, b = x + 1, x + 2``. It is one operator, one index, or one call of a function or layer with a single result. Or it
-calls a traced function that returns a tuple (``q, k = heads(x)``). Or it calls a user's function with the same name as
-the function whose ``return`` recorded the node.
+A name is used only if the source is unambiguous. The right-hand side, or an item of it in ``a, b = x + 1, x + 2``, must
+be one operator, one index, or one call: of a function or layer with a single result, of a traced function that returns
+a tuple (``q, k = heads(x)``), or of the user's function whose ``return`` recorded the node.
 """
 
 from __future__ import annotations
@@ -29,10 +28,7 @@ _LATE = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
 
 
 def variables(recording: Recording, nodes: Sequence[Expr]) -> dict[int, str]:
-    """Return node id → variable to which the node's value was assigned.
-
-    A node that replaced another node has its variable.
-    """
+    """Return node id → variable to which its value was assigned; a node that replaced another one has its variable."""
     expressions: dict[tuple[object, ...], list[int]] = {}
     """source expression → nodes that it recorded, each time it ran"""
     for node_id, node in enumerate(nodes):
@@ -64,13 +60,13 @@ def _calls(code: CodeType | CalledCode) -> tuple[tuple[CodeType, int], ...]:
 
 
 def _name(value: WholeValue, code: CodeType | CalledCode) -> str:
-    """Return the variable to which a value is assigned, even if functions return the value first."""
+    """Return the variable to which a value is assigned, even if functions return it first."""
     callee = function_code(code)
     for caller, instruction in _calls(code):
         if value.variable:
             break
         call = whole_value(caller, instruction)
-        # If the caller calls another name, its use of the value is unknown: for example, a library called the function.
+        # If the caller calls another name, such as a library's function, its use of the value is unknown.
         if call is None or call.callee != callee.co_name or callee.co_flags & _LATE:
             return ""
         value, callee = call, caller
@@ -78,10 +74,10 @@ def _name(value: WholeValue, code: CodeType | CalledCode) -> str:
 
 
 def _results(value: WholeValue, node_ids: Sequence[int], nodes: Sequence[Expr]) -> Sequence[int]:
-    """Return those of the nodes recorded by a source expression, in order, that are its value.
+    """Return the nodes, of those recorded by a source expression, that are its value.
 
-    An operation records one node each time it runs. For a function of several operations, the value is the last node,
-    unless the function has several results.
+    An operation records one node each time it runs. A function of several operations has the last node as its value,
+    unless it has several results.
     """
     members = [nodes[node_id] for node_id in node_ids]
     last = members[-1]
@@ -103,11 +99,9 @@ def _results(value: WholeValue, node_ids: Sequence[int], nodes: Sequence[Expr]) 
 
 
 def _is_layer_call(value: WholeValue, bodies: Sequence[Body]) -> bool:
-    """Return whether the value is the only call of a layer with one output.
+    """Return whether the value is the only call of a layer with one output: ``h = layer(x)``.
 
-    This is true for ``h = layer(x)``, and false for ``list(map(layer, xs))``.
-
-    The called variable may have any name, unless it is a function that may itself call a layer.
+    The called variable may have any name, unless it is a function, which may itself call a layer.
     """
     if len(bodies) != 1 or value.callee in functions or hasattr(builtins, value.callee):
         return False
@@ -116,7 +110,7 @@ def _is_layer_call(value: WholeValue, bodies: Sequence[Body]) -> bool:
 
 
 def _parts(value: WholeValue, node_ids: Sequence[int], nodes: Sequence[Expr]) -> Iterator[tuple[int, str]]:
-    """Yield (node id, variable) for the outputs of a call that returns a tuple: ``q, k = heads(x)``."""
+    """Yield (node id, variable) for the outputs of a call that returns a tuple."""
     members = [nodes[node_id] for node_id in node_ids]
     calls = [node.operation for node in members if isinstance(node.operation, Call)]
     items = [(node_id, node.operation) for node_id, node in zip(node_ids, members, strict=True)]
@@ -128,7 +122,7 @@ def _parts(value: WholeValue, node_ids: Sequence[int], nodes: Sequence[Expr]) ->
 
 
 def _last(node_ids: Sequence[int], members: Sequence[Expr]) -> Sequence[int]:
-    """Return the last node, if each other node of the function is read by a node of the function."""
+    """Return the last node if the function reads each of its other nodes itself."""
     read_uids = {operand.uid for node in members for operand in node.operands}
     return node_ids[-1:] if all(node.uid in read_uids for node in members[:-1]) else ()
 
@@ -153,7 +147,7 @@ def source_texts(recorded: Mapping[str, set[int]]) -> list[SourceText]:
             functions = _functions("".join(lines))
             line_numbers &= {line for recorded_line in recorded_lines for line in _around(functions, recorded_line)}
         size = sum(len(lines[line - 1]) for line in line_numbers)
-        # Omit the function entirely, since half a function would mislead. A later, smaller function may still fit.
+        # Half a function would mislead, so it is omitted; a later, smaller function may still fit.
         if not line_numbers or size > budget_left:
             continue
         budget_left -= size
@@ -163,7 +157,7 @@ def source_texts(recorded: Mapping[str, set[int]]) -> list[SourceText]:
 
 
 def _around(functions: list[tuple[int, int]], line: int) -> Iterator[int]:
-    """Yield the lines of the innermost function that contains ``line``; outside functions, a few lines around it."""
+    """Yield the lines of the innermost function around ``line``; outside functions, a few lines around it."""
     enclosing = [(last - first, first, last) for first, last in functions if first <= line <= last]
     _, first, last = min(enclosing, default=(0, line - _AROUND, line + _AROUND))
     yield from range(first, last + 1)

@@ -1,8 +1,8 @@
 """Runners on devices other than cpu, and copies between devices.
 
-A kernel on such a device is a function of a user or a library that starts work, and returns before the work is done.
-For this reason, results on other devices are never stored in the cpu's arena, and times are right only if a runner
-waits (`FinishAfter`). Memory is freed as soon as the last kernel that reads it has been started.
+A kernel on such a device starts work and returns before the work is done, so times are correct only if a runner waits
+(`FinishAfter`). Results are not stored in the cpu's arena; their memory is freed as soon as their last reader has been
+started.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Runner: TypeAlias = Callable[[list[Any]], Any]
 
 
 def device_copy(source: int, origin: Device, type_: TensorType, out: Any) -> Runner:
-    """Return a runner that copies a value from one device to another, with the method of the device ``origin``."""
+    """Return a runner that copies a value to another device, with the method of the device ``origin``."""
 
     def run(values: list[Any]) -> Any:
         memory = allocate(type_) if out is None else out
@@ -35,10 +35,7 @@ def device_copy(source: int, origin: Device, type_: TensorType, out: Any) -> Run
 def run_on_device(
     operation: Operation, kernel: Callable[..., Any], sources: list[int], type_: AnyType, out: Any = None
 ) -> Runner:
-    """Return a runner for an operation on another device; its kernel fills the given memory or returns new memory.
-
-    If memory ``out`` is given, it contains the result after each run.
-    """
+    """Return a runner for an operation on another device, whose result is in ``out`` or in new memory."""
     parts = type_.parts if isinstance(type_, TupleType) else (type_,)
     shapes = [part.shape for part in parts]
     device = type_.device
@@ -55,7 +52,7 @@ def run_on_device(
 
 
 def kept_in(out: Any, result: Any, device: Device) -> Any:
-    """Return ``out``, the memory assigned to a result; copy the result into it if the kernel returned other memory."""
+    """Return ``out``, copying the result into it if the kernel returned other memory."""
     if result is not out:
         with device.switch_to_device():
             device.copy(result, out, device)
@@ -63,9 +60,9 @@ def kept_in(out: Any, result: Any, device: Device) -> Any:
 
 
 def check_shapes(operation: Operation, device: Device, results: Sequence[Any], shapes: list[Shape]) -> None:
-    """Raise DeclarationError if a kernel's results have other shapes than the operation infers.
+    """Raise DeclarationError if a kernel's results do not have the shapes that the operation infers.
 
-    This is checked in every run, since device kernels are user code and may allocate their results.
+    Every run is checked, since device kernels are user code and may allocate their results.
     """
     result_shapes = [tuple(part.shape) for part in results]
     if result_shapes != shapes:
@@ -77,7 +74,7 @@ def check_shapes(operation: Operation, device: Device, results: Sequence[Any], s
 
 
 class FreeAfter:
-    """Kernel that releases values on other devices after the last kernel that reads them."""
+    """Kernel after which values on other devices are released, because it is their last reader."""
 
     def __init__(self, runner: Runner, slots: Sequence[int]) -> None:
         self._runner = runner
@@ -99,9 +96,9 @@ class FreeAfter:
 def freeing(
     runners: Sequence[tuple[Runner, int]], schedule: Schedule, slots: dict[int, int]
 ) -> list[tuple[Runner, int]]:
-    """Return the runners of a schedule; they release values on other devices after the last kernel that reads them.
+    """Return a schedule's runners, which release values on other devices after their last reader.
 
-    These values are not in an arena whose memory is reused. ``slots`` maps uids to slots.
+    ``slots`` maps uids to slots.
     """
     owned: dict[int, list[int]] = {}
     """uid of a memory owner on another device → slots that refer to the owner's memory"""
@@ -113,15 +110,14 @@ def freeing(
             viewed = kernel.reads[0].uid if kernel.is_view and kernel.reads else result.uid
             owner[result.uid] = owner.get(viewed, viewed)
             owned.setdefault(owner[result.uid], []).append(slots[result.uid])
-        # All slots that refer to the memory, including views: a single remaining slot would keep the whole memory
-        # alive.
+        # All slots that refer to the memory, because a single remaining view would keep it alive.
         drops = [drop for node in placement.frees for drop in owned.pop(node.uid, ()) if node is not result]
         freed.append((FreeAfter(runner, drops) if drops else runner, slot))
     return freed
 
 
 class FinishAfter:
-    """Kernel that ends only when its device has finished the work, so its measured time is right."""
+    """Kernel that ends only when its device has finished, so its measured time is correct."""
 
     def __init__(self, runner: Runner, device: Device) -> None:
         self._runner, self._device = runner, device
@@ -140,7 +136,7 @@ class FinishAfter:
 
 
 def finishing(runners: Sequence[tuple[Runner, int]], schedule: Schedule) -> list[tuple[Runner, int]]:
-    """Return the runners of a schedule, in which runners on devices other than cpu wait for their device."""
+    """Return a schedule's runners; those on devices other than cpu wait for their device."""
     devices = [kernel.result.type.device for kernel in schedule.kernels]
     return [
         (runner if device is cpu else FinishAfter(runner, device), slot)

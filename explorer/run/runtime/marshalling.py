@@ -1,7 +1,6 @@
 """Conversion of values at the start and end of a run: parameters to their dtypes, results to read-only host arrays.
 
-Programs and plans use this module. Inside a run, values are used unchanged, because each check and each copy happens
-only once, at the start or end of the run.
+Inside a run, values are neither checked nor copied.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ from explorer.core.types.tensor_type import Array
 def parameter_value(parameter: Expr, value: Any) -> Any:
     """Return the value of a parameter in the parameter's dtype.
 
-    A tensor with the parameter's own type and device is returned unchanged; other values come from NumPy's memory.
-    Raises OperandError if the shape or the kind of number differs.
+    A tensor with the parameter's type and device is returned unchanged; other values become arrays. Raises OperandError
+    if the shape or the kind of number differs.
     """
     type_ = parameter.tensor_type
     if isinstance(value, Tensor) and value.type is type_ and type_.device is not cpu:
@@ -36,7 +35,7 @@ def parameter_value(parameter: Expr, value: Any) -> Any:
             rule="a value must have its parameter's shape, and a dtype that converts to the parameter's",
             fix=f"pass an array of shape {type_.shape}, for instance value.astype('{type_.dtype.name}')",
         )
-    # There is no copy if the dtype matches, as in most runs.
+    # no copy if the dtype matches, as in most runs
     converted = array.astype(type_.dtype, copy=False)
     return converted if type_.device is cpu else type_.device.put(converted)
 
@@ -67,28 +66,28 @@ _SMALL = 1 << 16
 
 
 def sealed(value: Array) -> Array:
-    """Return a view of an array's memory that cannot be made writable, and whose views cannot be made writable either.
+    """Return a view of an array's memory that cannot be made writable, and neither can its views.
 
-    Clearing the flag is not enough: a view can be made writable again if the array that owns the memory is writable. A
-    view of a read-only buffer cannot be made writable. The memory can still be written through the array that owns it,
-    to which the buffer refers (``result.base.base.obj``). This corrupts recalled values.
+    Clearing the flag is not enough, because a view can be made writable again if the array that owns the memory is
+    writable; a view of a read-only buffer cannot. The memory can still be written through its owner,
+    ``result.base.base.obj``, which corrupts recalled values.
     """
     plain = _is_plain(value)
     # The buffer protocol does not support other dtypes.
     supported: Any = value if plain else value.view(f"V{value.itemsize}")
     read_only: Array = np.asarray(memoryview(supported).toreadonly())
-    # Take a view of the array, so the view's base is the array and not the memoryview.
+    # Viewed again, so the base is the array and not the memoryview.
     return read_only.view() if plain else read_only.view(value.dtype)
 
 
 def sealed_copy(value: Array) -> Array:
     """Return a copy of an array that cannot be made writable."""
-    # A copy in an immutable Python object needs no sealing. For a large array, NumPy allocates all pages at once.
+    # A copy in an immutable bytes object needs no sealing. For a large array, NumPy allocates all pages at once.
     if 0 < value.nbytes <= _SMALL and value.flags.c_contiguous and _is_plain(value):
         return np.frombuffer(value.tobytes(), value.dtype).reshape(value.shape)
     return sealed(np.array(value))
 
 
 def _is_plain(value: Array) -> bool:
-    # isbuiltin is 2 for dtypes of other packages, one of which (float8_e5m2) reports a floating kind
+    # isbuiltin is 2 for dtypes of other packages, even if they report a floating kind (float8_e5m2)
     return value.dtype.kind in _NUMBERS and value.dtype.isbuiltin == 1

@@ -1,7 +1,7 @@
 """Memory of a schedule: one arena on the cpu, and views of it; results on other devices are allocated separately.
 
-The plan contains the offset of each value; here arrays are created at these offsets, once per program. Memory is not
-cleared, because a kernel writes its whole result before anything reads it.
+Arrays are created once per program, at the plan's offsets. Memory is not cleared, because a kernel writes its whole
+result before anything reads it.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from explorer.record.reasons import bytes_text
 
 
 def allocate(type_: TensorType | TupleType, channels_last: bool = False) -> Any:
-    """Allocate memory for a result on its device, and return it as an array, or as a tuple of arrays."""
+    """Allocate memory for a result on its device, as an array or a tuple of arrays."""
     if isinstance(type_, TupleType):
         return tuple([part.device.empty(part.shape, part.dtype) for part in type_.parts])
     if not channels_last:
         return type_.device.empty(type_.shape, type_.dtype)
     n, c, h, w = type_.shape
-    # The shape remains (N, C, H, W); only the strides show that the channels of a pixel are adjacent.
+    # The shape remains (N, C, H, W), but the channels of a pixel are adjacent in memory.
     return np.empty((n, h, w, c), type_.dtype).transpose(0, 3, 1, 2)
 
 
 def placed(type_: TensorType | TupleType, block: Array, channels_last: bool = False) -> Any:
-    """Return memory for a result inside a block. Several outputs are consecutive, and each is aligned."""
+    """Return memory for a result inside a block; several outputs are consecutive, each aligned."""
     if isinstance(type_, TensorType):
         if channels_last:
             n, c, h, w = type_.shape
@@ -45,11 +45,11 @@ def placed(type_: TensorType | TupleType, block: Array, channels_last: bool = Fa
 
 
 def grant(schedule: Schedule) -> None:
-    """Raise BudgetError if the peak memory of a schedule exceeds the budget.
+    """Raise BudgetError, which names the largest value, if a schedule's peak memory exceeds the budget.
 
-    This is checked before anything is allocated or read for the schedule. The error names the largest value.
+    It is called before anything is allocated or read for the schedule.
     """
-    # Leaves count too, since arrays of a file are read when the run starts.
+    # Leaves count too, since arrays in a file are read when the run starts.
     tensors = [leaf for leaf in schedule.leaves if isinstance(leaf, Tensor)]
     required = schedule.peak + sum([leaf.type.nbytes for leaf in tensors])
     if required <= budget.memory:
@@ -65,17 +65,14 @@ def grant(schedule: Schedule) -> None:
 class Memory:
     """Arena of the size that a schedule needs, or a slice of another schedule's scratch memory.
 
-    Raises RunError, which names the largest result, if the device does not have enough memory.
+    Raises RunError, which names the largest result, if there is not enough memory.
     """
 
     def __init__(self, schedule: Schedule, within: Array | None = None) -> None:
         self.arena: Array = _allocated(schedule) if within is None else within
 
     def result(self, kernel: Kernel, placement: Placement) -> Any:
-        """Return memory for a kernel's result: an array or a tuple.
-
-        Returns None for a view, or if the kernel allocates its result.
-        """
+        """Return memory for a kernel's result, an array or a tuple; None for a view or if the kernel allocates it."""
         if placement.offset < 0:
             return None
         return placed(kernel.result.type, self.arena[placement.offset :], kernel.channels_last)

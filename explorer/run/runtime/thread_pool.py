@@ -1,9 +1,8 @@
 """Worker threads that share the tiles of a kernel, each with one BLAS thread.
 
-Executors and tiled kernels use this module. If BLAS divides the product of a gathered tile between its own threads,
-these threads must read the tile from the cache of another core, the core that gathered it. If one thread both gathers
-and multiplies a tile, this takes half the time. There are as many workers as BLAS threads, so ``OPENBLAS_NUM_THREADS``,
-``OMP_NUM_THREADS`` and threadpoolctl control both. ``concurrent.futures`` would be shorter, but an interrupt inside it
+If one thread both gathers and multiplies a tile, this takes half the time of a product on BLAS's own threads, which
+would read the tile from another core's cache. There are as many workers as BLAS threads, so ``OPENBLAS_NUM_THREADS``,
+``OMP_NUM_THREADS`` and threadpoolctl control both. ``concurrent.futures`` is not used, because an interrupt inside it
 can leave a lock acquired forever.
 """
 
@@ -40,16 +39,13 @@ def worth_sharing(kernel: Kernel) -> bool:
 
 
 def has_small_products(kernels: Sequence[Kernel]) -> bool:
-    """Return whether kernels compute matrix products, each of which is too small for several threads."""
+    """Return whether kernels compute matrix products that are each too small for several threads."""
     flops = [_product_flops(kernel) for kernel in kernels if not kernel.constant]
     return 0 < max(flops, default=0) < _PRODUCT
 
 
 def _product_flops(kernel: Kernel) -> int:
-    """Return the number of operations of a kernel that sums products of operands, or of one step of a recurrence.
-
-    Returns 0 for other kernels.
-    """
+    """Return the operations of a kernel that sums products, or of one step of a recurrence; 0 for other kernels."""
     for node in kernel.nodes:
         operation = node.operation
         if isinstance(operation, Recurrence):
@@ -60,11 +56,10 @@ def _product_flops(kernel: Kernel) -> int:
 
 
 class _Blas(AbstractContextManager[None]):
-    """Number of threads of NumPy's BLAS: one thread inside ``with``, and the previous number afterwards.
+    """Number of threads of NumPy's BLAS: one inside ``with``, and the previous number afterwards.
 
-    The number applies to the whole process. The thread that enters first sets and restores it, and other threads inside
-    ``with`` share this setting. After an interrupt at any point, the number is restored, or the next ``with`` restores
-    it.
+    The number applies to the whole process; the thread that enters first sets and restores it. After an interrupt at
+    any point, this ``with`` or the next one restores the number.
     """
 
     def __init__(self) -> None:
@@ -74,12 +69,12 @@ class _Blas(AbstractContextManager[None]):
         self._libraries = self._controller.lib_controllers
         self._previous: list[int] = []
         self._owner: int | None = None
-        # The lock is held for a few statements, without tiles or other locks of explorer, so there is no lock order.
+        # The lock is held briefly and no other lock is acquired meanwhile, so there is no lock order.
         self._lock = threading.Lock()
 
     @property
     def threads(self) -> int:
-        """Number of BLAS threads, or the number of processors if BLAS does not report its threads."""
+        """Number of BLAS threads, or of processors if BLAS does not report it."""
         with self._lock:
             counts = self._counts() if self._owner is None else self._previous
         return max(counts) if counts else len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
@@ -93,7 +88,8 @@ class _Blas(AbstractContextManager[None]):
         return [library.num_threads or 1 for library in self._libraries]
 
     def _limits(self) -> bool:
-        """Return whether BLAS had several threads; setting the limit again takes as long as a dozen small kernels."""
+        """Return whether BLAS has several threads; limiting a single thread would cost as much as a dozen small
+        kernels."""
         return max(self._previous, default=1) > 1
 
     def __enter__(self) -> None:
@@ -140,7 +136,7 @@ class SharedWork(Protocol):
     """Work with which idle threads can help."""
 
     def help(self) -> object:
-        """Do the part of the work that is ready. Raise no error on a thread that is not interrupted."""
+        """Do the part of the work that is ready; raise no error on a helper thread."""
 
 
 class TileBatch:
@@ -169,12 +165,12 @@ class TileBatch:
                 raise
 
     def help(self) -> BaseException | None:
-        """Run ``work`` on a helper thread; store a failure for the owner of the job, and return the failure."""
+        """Run ``work`` on a helper thread; store a failure for the job's owner, and return it."""
         helper = object()
         failure: BaseException | None = None
         try:
-            # A dict instead of a lock and a counter: one bytecode instruction registers the helper, and no interrupt
-            # can split it.
+            # A dict, not a lock and a counter, because no interrupt can split the one instruction that registers the
+            # helper.
             self.begun[helper] = None
             with np.errstate(all="ignore"):  # as on the calling thread
                 self.work()
@@ -182,7 +178,7 @@ class TileBatch:
             failure = error
         while True:
             try:
-                # The owner does not wait for a helper if an interrupt occurred before the helper was registered.
+                # After an interrupt before the registration, the owner does not wait for this helper.
                 if helper in self.begun:
                     self.ended[helper] = failure
                 self.wake.put(None)
@@ -192,7 +188,7 @@ class TileBatch:
 
 
 class TileQueue(Protocol):
-    """Threads of one run. Threads without a task help with the jobs of the run."""
+    """Threads of one run, which help with its jobs when they have no task."""
 
     def submit(self, job: TileBatch, helpers: int) -> None:
         """Ask up to ``helpers`` threads to help with ``job``."""
@@ -216,8 +212,8 @@ thread_state = _ThreadState()
 class _Pool:
     """Worker threads that help with jobs.
 
-    The pool only uses the simplest queues and threads: an interrupt inside ``threading`` or ``concurrent.futures``,
-    which are written in Python, can leave a lock acquired forever.
+    It only uses queues and threads implemented in C: an interrupt inside ``threading`` or ``concurrent.futures``, which
+    are written in Python, can leave a lock acquired forever.
     """
 
     def __init__(self) -> None:
@@ -230,7 +226,7 @@ class _Pool:
             while self._threads < helpers:
                 _thread.start_new_thread(self._serve, (self._threads + 1,))
                 self._threads += 1
-        # One queue entry per thread that may help. A thread that wakes too late finds no task, and sleeps again.
+        # One queue entry per thread that may help; a thread that wakes too late finds no task and sleeps again.
         for _ in range(min(helpers, self._threads)):
             self._jobs.put(job)
 
@@ -256,15 +252,12 @@ def wake(work: SharedWork, helpers: int) -> None:
 
 
 def single_threaded_products() -> AbstractContextManager[None]:
-    """Limit BLAS to one thread inside ``with``.
-
-    Its own threads would wait actively between products and slow down the workers.
-    """
+    """Limit BLAS to one thread inside ``with``, since its idle threads would slow down the workers."""
     return _blas()
 
 
 def share(tasks: Sequence[Callable[[], None]]) -> None:
-    """Run all tasks on this thread and on workers. The first failure stops the remaining tasks and is raised.
+    """Run all tasks on this thread and on workers; the first failure stops the remaining tasks and is raised.
 
     The function returns, or raises, only when no task is running.
     """

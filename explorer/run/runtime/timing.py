@@ -1,7 +1,6 @@
 """Timing: start and end of each kernel of a run, and its thread.
 
-Executors measure times in every run, with one or two clock readings per kernel. A run need not be repeated if its times
-are needed later.
+Executors measure every run, with one or two clock readings per kernel, so no run is repeated just for its times.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from typing import NamedTuple
 
 
 class Note(NamedTuple):
-    """Remark of an executor about a run, which is shown with the times of the kernels."""
+    """Remark of an executor about a run, shown with the kernel times."""
 
     text: str
     """the remark as a sentence"""
@@ -23,9 +22,7 @@ class Timing(NamedTuple):
     began: list[int]
     ended: list[int]
     threads: list[int]
-    """thread of each kernel: 0 is the calling thread, others are workers; empty if the calling thread ran all
-    kernels
-    """
+    """thread of each kernel: 0 is the calling thread; empty if it ran all kernels"""
     warm: bool = False
     """whether the program had already run before"""
     watched: bool = False
@@ -33,9 +30,7 @@ class Timing(NamedTuple):
     notes: tuple[Note, ...] = ()
     """remarks that are shown with the stage of the run"""
     of_work: bool = True
-    """whether kernels ended when their work was finished; on a GPU, they end when the work is started, unless the run
-    waits for each kernel
-    """
+    """whether times include the kernels' work; on a GPU, only if the run waits for each kernel"""
 
     @property
     def nanoseconds(self) -> int:

@@ -1,9 +1,8 @@
-"""Distributed runs: the pieces of a program run on Dask workers and locally, and the run continues if workers are lost.
+"""Distributed runs: the pieces of a program run on Dask workers and locally, even if workers are lost.
 
-A piece is a group of kernels, and depends only on the values that it reads. So everything that is lost with a worker
-can be computed again. Dask does this if the values that the piece read are still on another worker; otherwise, all
-pieces run again. The values of the program's parameters stay in this process until the run has ended. If the scheduler
-is lost, only the run is lost.
+A piece is a group of kernels that depends only on the values it reads, so everything lost with a worker can be computed
+again. Dask does this if the piece's operands are still on another worker; otherwise, all pieces run again. Parameters
+stay in this process until the run has ended, so losing the scheduler only loses the run.
 """
 
 from __future__ import annotations
@@ -39,13 +38,11 @@ _TICK = 0.25
 _SMALL = 1 << 14
 """maximum number of bytes of a leaf that is sent separately to each piece that reads it"""
 _INLINE = 1 << 18
-"""maximum number of bytes of values inside the message that starts a piece; this saves a message through the
-scheduler
-"""
+"""maximum bytes of values in the message that starts a piece, which saves a message through the scheduler"""
 
 
 class Spread:
-    """Program that has been sent to workers; a run continues if some workers are lost."""
+    """Program that was sent to workers; a run continues if some workers are lost."""
 
     def __init__(self, planned: Plan, workers: Workers) -> None:
         self.workers = workers
@@ -70,7 +67,7 @@ class Spread:
         return self._distributions[key]
 
     def run(self, program: Program, names: list[str]) -> Timing:
-        """Run all pieces of a program on the workers called ``names``, or on the remaining workers if some are lost.
+        """Run all pieces of a program on the workers ``names``, or on the remaining ones if some are lost.
 
         Raises RunError if a kernel fails or the scheduler is lost.
         """
@@ -81,7 +78,7 @@ class Spread:
         for _ in range(_ATTEMPTS):
             attempt = _Attempt(home, workers, names, leaves, self._resident)
             sent = self.distribution(workers.network(names)).pieces
-            # If too few workers remain, nothing is sent, because messages would take more time than they save.
+            # If too few workers remain, messages would take more time than they save.
             pieces = sent or all_at_home(self._planned)
             try:
                 if sent and self._replica is None:
@@ -169,10 +166,7 @@ class _Attempt:
         return self._timing(pieces, began)
 
     def _send_leaves(self, pieces: tuple[Piece, ...]) -> dict[int, Any]:
-        """Send tensors, and values that several workers read, unless the workers already have them.
-
-        Returns uid → future.
-        """
+        """Send tensors, and values that several workers read, unless they were sent before; return uid → future."""
         lanes: dict[int, set[int]] = {}
         for piece in pieces:
             if piece.lane != HOME:
@@ -224,10 +218,10 @@ class _Attempt:
             replica,
             piece,
             sources,
-            # Dask treats results with equal keys as equal, so each run uses different keys.
+            # Dask treats results with equal keys as equal, so each run uses new keys.
             key=f"explorer-piece-{index}-{run_name}",
             workers=[self._name(piece.lane)],
-            # The given worker is only preferred: if it dies, Dask runs the piece on another worker.
+            # The worker is only preferred: if it dies, Dask runs the piece on another one.
             allow_other_workers=True,
             pure=False,
         )
@@ -242,7 +236,7 @@ class _Attempt:
             outcomes = self._workers.client.gather([self._futures[index] for index in indices])
         except self._workers.losses():
             raise
-        except Exception as error:  # pieces return the failures of their kernels, so this is a different error
+        except Exception as error:  # pieces return kernel failures, so this is a different error
             raise RunError(
                 f"a worker that could not run its piece: {type(error).__name__}: {error}",
                 rule="workers must have the packages and modules that the program's operations come from",
@@ -267,10 +261,8 @@ class _Attempt:
             self._follow(Progress("running", "on workers", done, len(self._kernels)))
 
     def _timing(self, pieces: tuple[Piece, ...], began: int) -> Timing:
-        """Return the times of all kernels by this process's clock.
-
-        Views that workers created get the start time of the run.
-        """
+        """Return the times of all kernels by this process's clock; views created by workers get the run's start
+        time."""
         offset, end = perf_counter_ns() - time_ns(), time_ns()
         timing = self._home.program.blank_timing()
         for index in range(len(timing.began)):
@@ -280,7 +272,7 @@ class _Attempt:
             outcome = self._outcomes[index_of_piece]
             for index, start, stop in zip(piece.kernels, outcome.began, outcome.ended, strict=True):
                 timing.threads[index] = HOME if piece.lane == HOME else lanes.get(outcome.worker, piece.lane)
-                # The clocks of other machines may differ from the clock of this process.
+                # The clocks of other machines may differ.
                 timing.began[index] = min(max(start, began), end) + offset
                 timing.ended[index] = min(max(stop, began), end) + offset
         return timing
@@ -320,7 +312,7 @@ _PARTS = 4
 
 
 class Distribution(NamedTuple):
-    """Pieces, in an order in which they can start; no pieces if all kernels run in this process."""
+    """Pieces, in an order in which they can start; none if all kernels run in this process."""
 
     pieces: tuple[Piece, ...]
     reason: str
@@ -328,7 +320,7 @@ class Distribution(NamedTuple):
 
 
 def distribute(planned: Plan, network: Network, always: bool = False) -> Distribution:
-    """Distribute a plan over the workers of ``network``. With ``always``, calls are sent to workers at any cost."""
+    """Distribute a plan over the workers of ``network``; with ``always``, send calls to workers at any cost."""
     schedule = planned.schedule
     work = chain_tasks(
         schedule, at_home=lambda kernel: _at_home(kernel, network, always), away=lambda kernel: _away(kernel, always)
@@ -362,9 +354,9 @@ def _at_home(kernel: Kernel, network: Network, always: bool) -> bool:
 
 
 def _away(kernel: Kernel, always: bool) -> bool:
-    """Return whether a kernel may run on a worker; kernels with effects, or with device memory, run in this process.
+    """Return whether a kernel may run on a worker; kernels with effects or device memory run in this process.
 
-    With ``always``, only calls may run on workers, and views of their results that are smaller than the results.
+    With ``always``, only calls, and smaller views of their results, may run on workers.
     """
     values = (*kernel.nodes, *kernel.reads)
     is_sent = all(node.operation.pure for node in kernel.nodes) and all(value.type.device is cpu for value in values)
@@ -376,7 +368,7 @@ def _is_call(kernel: Kernel) -> bool:
 
 
 def _pieces(planned: Plan, work: ChainTasks, assignment: Assignment) -> list[Piece]:
-    """Join tasks to pieces: a piece consists of tasks of one lane, and waits for other lanes only when it starts."""
+    """Join tasks of one lane into pieces, which wait for other lanes only when they start."""
     producer = {value: number for number, task in enumerate(work.tasks) for value in task.outputs}
     piece_of: dict[int, int] = {}
     """task → piece"""
@@ -390,7 +382,6 @@ def _pieces(planned: Plan, work: ChainTasks, assignment: Assignment) -> list[Pie
         lane = assignment.lanes[number]
         producer_pieces = {piece_of[producer[value]] for value in work.tasks[number].reads if value in producer}
         remote = {piece for piece in producer_pieces if assignment.lanes[tasks[piece][0]] != lane}
-        # A piece can wait for a piece of another lane only when it starts.
         if lane not in open_piece or not remote <= waited_for.setdefault(lane, set()):
             open_piece[lane] = len(tasks)
             tasks.append([])
@@ -417,10 +408,7 @@ def _pieces(planned: Plan, work: ChainTasks, assignment: Assignment) -> list[Pie
 
 
 def _with_wholes(reads: set[int], planned: Plan) -> set[int]:
-    """Return ``reads``, in which whole tensors may replace their parts.
-
-    A part is replaced if there are many parts, or if the tensor is not larger than its parts.
-    """
+    """Return ``reads`` with whole tensors instead of their parts, if the parts are many or not smaller together."""
     parts: dict[int, list[Expr]] = {}
     """uid of a tensor → parts of it that are read"""
     for leaf in planned.schedule.leaves:
@@ -435,11 +423,9 @@ def _with_wholes(reads: set[int], planned: Plan) -> set[int]:
 
 
 def _values_of_leaves(planned: Plan) -> dict[int, set[int]]:
-    """Return, for each leaf, the leaves that are sent for it, by uid.
+    """Return, by uid, the leaves sent for each leaf: itself, or the leaves of which it is a view.
 
-    These are the leaf itself, or the leaves of which it is a view.
-
-    Constants are computed wherever they are read, so they are replaced by the values from which they are computed.
+    A constant is computed wherever it is read, so the values from which it is computed are sent.
     """
     values: dict[int, set[int]] = {}
     schedule, sent = planned.schedule, {leaf.uid for leaf in sent_leaves(planned)}

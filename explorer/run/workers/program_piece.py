@@ -1,9 +1,8 @@
-"""Pieces of a program: some of its kernels, which run together on one worker, with values from other processes.
+"""Pieces of a program: kernels that run together on one worker, with values from other processes.
 
-Every worker has the whole program with its own memory, and runs the kernels of its pieces in planned order. Memory is
-planned for that order. A value from another process is stored in its planned memory when the first kernel that reads it
-starts. This memory is free at that time, and keeps the value until the last kernel that reads it has ended
-(plan/passes/buffers.py).
+Every worker has the whole program and its memory, and runs the kernels of its pieces in planned order. A value from
+another process is stored in its planned memory when its first reader starts. In planned order, this memory is free
+then, and keeps the value until its last reader has ended (plan/passes/buffers.py).
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from explorer.run.workers.serialization import receive
 
 
 class Piece(NamedTuple):
-    """Kernels that one lane, a process, runs together."""
+    """Kernels that one lane (a process) runs together."""
 
     lane: int
     """0 for the calling process; other numbers are workers"""
@@ -42,7 +41,7 @@ class Piece(NamedTuple):
 
 
 class Values(dict[int, Any]):
-    """Values that are sent between processes, keyed by uid; on arrival they are aligned in memory, as BLAS requires."""
+    """Values sent between processes, keyed by uid; on arrival they are aligned, as BLAS requires."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _aligned, (dict(self),)
@@ -75,9 +74,9 @@ class PieceRunner:
         self._constants = [index for index, kernel in enumerate(schedule.kernels) if kernel.constant]
 
     def run(self, piece: Piece, sources: Iterable[Mapping[int, Any]], worker: str = "") -> Outcome:
-        """Run the kernels of a piece and return its outcome, which includes a failure instead of raising it.
+        """Run the kernels of a piece; return its outcome, which includes a failure instead of raising it.
 
-        ``sources`` are mappings from uids to the values that the piece reads.
+        ``sources`` map uids to the values that the piece reads.
         """
         program, kernels = self.program, self.program.planned.schedule.kernels
         received = {uid: value for source in sources for uid, value in source.items()}
@@ -105,14 +104,14 @@ class PieceRunner:
                         # Copy at once, because the next kernel may be planned into this memory.
                         outcome.values[uid] = _copied(program.values[program.slots[uid]])
         except Exception as error:
-            # Return the failure: the outcome then includes the kernel's index, and the user's process raises the error.
+            # Returned with the kernel's index, so the user's process can raise the error.
             return outcome._replace(values=Values(), failure=(index, error))
         finally:
             program.forget()
         return outcome
 
     def store(self, uid: int, value: Any) -> None:
-        """Store a value that another process computed. If runners expect it in planned memory, copy it there."""
+        """Store a value computed by another process; copy it if runners expect it in planned memory."""
         program, slot = self.program, self.program.slots[uid]
         memory = program.values[slot]
         if memory is value:
@@ -128,7 +127,7 @@ class PieceRunner:
         program.values[slot] = value
 
     def _fetch(self, uid: int, received: Mapping[int, Any], available: set[int]) -> None:
-        """Make an operand available: take it from ``received``, or compute it again from available operands."""
+        """Make an operand available, from ``received`` or by computing it again from available operands."""
         pending = [uid]
         while pending:
             uid = pending[-1]
@@ -162,10 +161,7 @@ class PieceRunner:
 
 
 class Replica:
-    """Program on a worker, created from its bytes for the first piece.
-
-    A copy on another worker starts from the bytes.
-    """
+    """Program on a worker, created from its bytes for the first piece; pickled as these bytes."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -196,7 +192,7 @@ def _aligned(values: dict[int, Any]) -> Values:
 
 
 def has_value(leaf: Expr) -> bool:
-    """Return whether a leaf is a tensor or a parameter, instead of a constant or a view that the program describes."""
+    """Return whether a leaf is a tensor or a parameter, not a constant or a view that the program describes."""
     return isinstance(leaf, Tensor) or isinstance(leaf.operation, Parameter)
 
 

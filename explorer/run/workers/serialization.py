@@ -1,9 +1,9 @@
-"""Serialized programs: a finished plan is written here and read on a worker, which does not plan again.
+"""Serialized programs: finished plans, which workers read and need not plan again.
 
-Expressions cannot be pickled, since a copy would have another identity. This module writes the whole graph of a plan
-with its uids, which are valid only inside that plan, but without the values of its tensors. Each expression is written
-as an index. After the indices, each expression has one row with the indices of its operands. So deep graphs need no
-recursion, and cycles between bodies and calls are possible.
+Expressions cannot be pickled, since a copy would have another identity. This module writes the graph of a plan with its
+uids, which are valid only inside that plan, but without the tensors' values. Expressions are written as indices,
+followed by one row per expression with the indices of its operands, so deep graphs need no recursion and cycles between
+bodies and calls are possible.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from explorer.plan.schedule.schedule import Schedule
 
 @dataclass(slots=True)
 class ShippedGraph:
-    """Graph of a plan that was read, with only the parts that are needed to run the plan."""
+    """Graph of a plan that was read, with only the parts needed to run it."""
 
     inputs: dict[int, tuple[Expr, ...]]
     constancy: dict[int, bool] = field(default_factory=dict)
@@ -39,14 +39,11 @@ class ShippedGraph:
 
 
 def ship(planned: Plan) -> bytes:
-    """Return a plan as bytes.
-
-    Raises PicklingError, TypeError or AttributeError for attributes that cannot be pickled.
-    """
+    """Return a plan as bytes; raise PicklingError, TypeError or AttributeError if an attribute cannot be pickled."""
     import cloudpickle
 
     class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # its base has no types
-        """Pickler that writes expressions as indices, and only those parts of graphs and bodies that a run needs."""
+        """Pickler that writes expressions as indices, and only the parts of graphs and bodies that a run needs."""
 
         def __init__(self, file: io.BytesIO) -> None:
             super().__init__(file, protocol=5)
@@ -81,17 +78,14 @@ def ship(planned: Plan) -> bytes:
 
 
 def receive(data: bytes) -> Plan:
-    """Return the plan that ``ship`` wrote in a process of the same user; the bytes are trusted, as with Dask.
+    """Return a plan written by ``ship`` in a process of the same user; the bytes are trusted, as with Dask.
 
-    The tensors of the plan are zero, because their values arrive with the pieces that read them.
+    The plan's tensors are zero, because their values arrive with the pieces that read them.
     """
     nodes: list[Expr] = []
 
     class Unpickler(pickle.Unpickler):
-        """Unpickler that converts indices to expressions.
-
-        Each is created at its first reference and completed later.
-        """
+        """Unpickler that converts indices to expressions, created at their first reference and completed later."""
 
         def persistent_load(self, key: tuple[int, bool]) -> Expr:
             index, is_tensor = key
@@ -106,14 +100,13 @@ def receive(data: bytes) -> Plan:
         node.scope, node.code, node.instruction = None, None, 0
         if isinstance(node, Tensor):
             node.name = label
-            # A single zero is broadcast to the shape. A worker allocates no memory for it, since the pieces contain the
-            # values.
+            # A broadcast zero takes no memory; the pieces contain the values.
             node.storage = Storage(np.broadcast_to(np.zeros((), node.dtype), node.shape).view())
     return cast(Plan, planned)
 
 
 def _running_part(planned: Plan) -> ShippedGraph:
-    """Return a graph with the current operands and the constants among all nodes of a schedule."""
+    """Return a graph with only the current operands and constants of a schedule's nodes."""
     schedule, graph = planned.schedule, planned.graph
     nodes = [*schedule.leaves, *[node for kernel in schedule.kernels for node in kernel.nodes]]
     inputs = {node.uid: graph.inputs[node.uid] for node in nodes}

@@ -1,7 +1,7 @@
-"""Dask workers on which plans run: processes of this machine, or of a cluster at a given address.
+"""Dask workers on which plans run: processes on this machine, or a cluster at a given address.
 
-Workers are opened explicitly, in a block or for a session. A plan never opens them, because starting processes takes
-seconds. Dask handles the messages, retries and the cluster; distributed_run.py decides which kernels run where.
+Workers are opened explicitly, because starting processes takes seconds. Dask handles messages, retries and the cluster;
+distributed_run.py decides which kernels run where.
 """
 
 from __future__ import annotations
@@ -29,11 +29,10 @@ _START = 60.0
 class Workers:
     """Workers that ``executor="dask"`` and ``ex.parallelize`` use while they are open.
 
-    If a number is given, that many processes are started on this machine; they accept no other connections. If an
-    address is given, it is the address of the scheduler of a Dask cluster, whose workers must have explorer installed.
-    ``bandwidth`` (MB/s), ``latency`` and ``overhead`` (µs) are the costs with which work is distributed; the defaults
-    are for processes on one machine. Plans that are made while workers are open divide calls of ``ex.map`` between them
-    if this saves time.
+    ``workers`` is a number of processes to start on this machine, which accept no other connections, or the address of
+    a Dask scheduler, whose workers must have explorer installed. Work is distributed according to ``bandwidth`` (MB/s),
+    ``latency`` and ``overhead`` (µs); the defaults are for processes on one machine. Plans made while workers are open
+    divide calls of ``ex.map`` between them if this saves time.
 
     >>> with ex.Workers(1, processes=False) as workers:
     ...     len(workers), float(ex.evaluate(ex.tensor(2.0) * 3.0, executor="dask"))
@@ -81,7 +80,7 @@ class Workers:
         """addresses of workers that were lost while they had work"""
         self.address: str = self.client.scheduler.address
         renew_in_children(self)
-        # Last, when nothing can fail any more, because plans use every entry of this list.
+        # Last, because plans use every entry of this list, and nothing can fail any more.
         self._open.append(self)
 
     def renew(self) -> None:
@@ -102,7 +101,7 @@ class Workers:
         return sorted(self.client.scheduler_info(n_workers=-1)["workers"])
 
     def network(self, names: list[str]) -> Network:
-        """Return the network of the workers called ``names``, with the costs of its connections."""
+        """Return the network of the workers ``names``, with the costs of its connections."""
         return Network(len(names), *self.prices)
 
     @property
@@ -120,7 +119,7 @@ class Workers:
             ) from cause
 
     def losses(self) -> tuple[type[BaseException], ...]:
-        """Return the classes of the errors with which Dask reports that workers, or the scheduler, are lost."""
+        """Return the error classes with which Dask reports lost workers or a lost scheduler."""
         distributed = _distributed()
         errors = distributed.client.FutureCancelledError, distributed.scheduler.KilledWorker
         return (*errors, distributed.CancelledError, distributed.comm.CommClosedError, OSError, TimeoutError)
@@ -131,7 +130,7 @@ class Workers:
         self.lost += [name for name in names if name not in current]
 
     def ready(self) -> list[str]:
-        """Return the names of the workers. If there are none, wait for one, since Dask replaces a worker that died.
+        """Return the workers' names; if there are none, wait for one, since Dask replaces workers that died.
 
         Raises RunError if the scheduler does not answer, or no worker appears.
         """
@@ -155,7 +154,7 @@ class Workers:
         ) from cause
 
     def wait_for(self, futures: list[Any], tick: float, report: Callable[[], None]) -> None:
-        """Wait until futures have ended; raise one of ``losses()`` if the scheduler is lost for long.
+        """Wait until futures have ended; raise one of ``losses()`` if the scheduler stays lost.
 
         ``report`` is called every ``tick`` seconds.
         """
@@ -184,12 +183,12 @@ class Workers:
         return futures
 
     def close(self) -> None:
-        """Close the connection, and end the processes that were started for it."""
+        """Close the connection, and end the processes started for it."""
         if self in self._open:
             self._open.remove(self)
         self.client.close(timeout=PATIENCE)
         if self._cluster is not None:
-            # Wait for a process that Dask is just starting as a replacement, then end it.
+            # Dask may just be starting a replacement, which must be ended too.
             self._cluster.close(timeout=_START)
 
     def __enter__(self) -> Self:
@@ -217,10 +216,7 @@ def current() -> Workers:
 
 
 def open_network() -> Network | None:
-    """Return the current network of the workers that were opened last.
-
-    Returns None if no workers are open, or if the scheduler does not answer.
-    """
+    """Return the network of the workers opened last; None if there are none or the scheduler does not answer."""
     if not Workers._open or Workers._open[-1].is_lost:
         return None
     workers = Workers._open[-1]
@@ -233,8 +229,7 @@ def open_network() -> Network | None:
 def _local_cluster(distributed: Any, count: int, processes: bool) -> Any:
     """Start workers on this machine; raise RunError if their processes do not start.
 
-    Each process imports the user's script again, so a script that opens workers at its top level opens them in each
-    process.
+    Each process imports the user's script, so workers opened at its top level would be opened again in each process.
     """
     description = f"{counted_text(count, 'process')} of ex.Workers({count})"
     rule = "a script must open workers below its main guard, because each worker's process imports the script again"

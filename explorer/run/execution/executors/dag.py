@@ -1,8 +1,8 @@
-"""Execution of independent kernels in parallel, on as many threads as BLAS uses.
+"""Parallel execution of independent kernels, on as many threads as BLAS uses.
 
-The planner reserves memory for as many concurrent kernels as an executor has lanes. This executor starts a chain of
-kernels as soon as possible (kernel_dependencies.py, task_scheduler.py). All executors, also ``simple``, distribute the
-blocks of a single large kernel over threads, so this executor is for graphs with many independent kernels.
+The planner reserves memory for as many concurrent kernels as an executor has lanes. This executor starts chains of
+kernels as soon as possible (kernel_dependencies.py, task_scheduler.py). All executors distribute the blocks of large
+kernels over threads, so this one is for graphs with many independent kernels.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from explorer.run.runtime.timing import Timing
 def run_dag(program: Program, watch: Observer | None = None) -> Timing:
     """Run execution chains as soon as their operands and memory are available; ready chains start in planned order.
 
-    The values equal the values of ``run_simple``, which runs instead if there is one thread or fewer than two chains
-    are worth a thread. Idle threads compute parts of other threads' kernels; each matrix product uses one BLAS thread.
-    After a failure, running kernels finish and no other kernels start. The failure that comes first in the schedule is
-    raised as RunError. After an interrupt, the program can run again. An observer is called on the calling thread.
+    The values equal those of ``run_simple``, which runs instead if there is one thread or fewer than two chains are
+    worth a thread. Idle threads help with other threads' kernels; each matrix product uses one BLAS thread. After a
+    failure, running kernels finish, no others start, and the failure that is first in the schedule is raised as
+    RunError. After an interrupt, the program can run again. Observers are called on the calling thread.
     """
     count = threads()
     if count < 2 or not worth_threads(program.planned.schedule) or sum(program.chains.tasks.large) < 2:
@@ -39,10 +39,8 @@ def run_dag(program: Program, watch: Observer | None = None) -> Timing:
 def run_chains(
     program: Program, watch: Observer | None, tasks: Tasks, count: int, streams: list[int] | None = None
 ) -> Timing:
-    """Run the chains of a program on ``count`` threads, in any order that ``tasks`` allows.
-
-    ``streams`` contains the index of the stream of each chain.
-    """
+    """Run a program's chains on ``count`` threads, in any order ``tasks`` allows; ``streams`` holds each chain's
+    stream."""
     run = ChainRun(program, watch, current_callback(), streams)
     scheduler = run.scheduler = TaskScheduler(tasks, run.chain, count, None if run.follow is None else run.tell)
     try:
@@ -55,7 +53,8 @@ def run_chains(
 
 
 class ChainRun:
-    """Run of a program, with its times. Steps are shown in the stream of their chain, if any, else in their thread."""
+    """Run of a program, with its times; steps are shown in their chain's stream, if there is one, else in their
+    thread."""
 
     scheduler: TaskScheduler
 
@@ -94,8 +93,8 @@ class ChainRun:
 def run_async(program: Program, watch: Observer | None = None) -> Timing:
     """Run execution chains on as many streams as BLAS uses threads, each in an order assigned before the run.
 
-    The values equal the values of ``run_simple``, which runs instead if fewer than two chains are worth a thread. Steps
-    of the recording name their stream instead of a thread.
+    The values equal those of ``run_simple``, which runs instead if fewer than two chains are worth a thread. Recorded
+    steps name their stream instead of a thread.
     """
     count = threads()
     if count < 2 or not worth_threads(program.planned.schedule) or sum(program.chains.tasks.large) < 2:
@@ -105,10 +104,7 @@ def run_async(program: Program, watch: Observer | None = None) -> Timing:
 
 
 def assigned(program: Program, count: int) -> tuple[list[int], Tasks]:
-    """Return the stream of each chain, and the dependencies of the chains.
-
-    A chain also depends on the previous chain in the same stream.
-    """
+    """Return each chain's stream, and the dependencies of the chains, including their order in each stream."""
     chains, kernels = program.chains, program.planned.schedule.kernels
     needs, users = [*chains.tasks.needs], [[*chain_users] for chain_users in chains.tasks.users]
     dependencies: list[list[int]] = [[] for _ in needs]

@@ -1,7 +1,7 @@
-"""Execution of chains of kernels on Dask workers, if that saves time.
+"""Execution of kernel chains on Dask workers, if that saves time.
 
-Before each run it is decided whether work is sent, since workers may start and end at any time. Data that was sent
-stays on the workers (`Spread`), keyed by program, so later runs send only changes.
+Each run decides whether to send work, since workers may start and end at any time. Sent data stays on the workers
+(`Spread`), keyed by program, so later runs send only changes.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _spreads: WeakKeyDictionary[Program, Spread] = WeakKeyDictionary()
 def run_dask(program: Program, watch: Observer | None = None) -> Timing:
     """Run chains on Dask workers (``ex.Workers``) if they save more time than the messages take, otherwise locally.
 
-    Steps of the recording name their worker instead of a thread; worker 0 stands for kernels that ran locally. The
-    stage of the run reports why work was sent or not, how many bytes were sent, and which workers were lost.
+    Recorded steps name their worker instead of a thread; worker 0 is this process. The run's stage reports why work was
+    sent or not, how many bytes were sent, and which workers were lost.
     """
     return run_spread(program, watch, current())
 

@@ -1,7 +1,7 @@
 """Table of executors, to which users can add their own.
 
-EvalPlan and Net look up executors by name. A user's executor is a function rather than a subclass, since it needs only
-the program. Every run of a user's executor is checked: each kernel must have run once, with its times.
+EvalPlan and Net look up executors by name. Every run of a user-defined executor is checked: each kernel must have run
+once, with its times.
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ class Executor(Protocol):
 
 
 class RegisteredExecutor(NamedTuple):
-    """Executor, and the number of concurrent kernels for which memory is planned unless a plan overrides it."""
+    """Executor, and the default number of concurrent kernels for which memory is planned."""
 
     function: Executor
     lanes: int
 
     def run(self, program: Program, observer: Observer | None) -> Timing:
-        """Run a program. Floating-point events (division by zero, overflow, NaN) give no warnings."""
+        """Run a program without warnings about floating-point events (division by zero, overflow, NaN)."""
         with np.errstate(all="ignore"):
             return self.function(program, observer)
 
@@ -86,9 +86,9 @@ EXECUTORS: Registry[str, RegisteredExecutor] = Registry(
 
 
 def run_program(name: str, program: Program, observer: Observer | None, wait: bool) -> Timing:
-    """Run a program with the executor ``name``. With ``wait``, a kernel ends when its device has finished the work.
+    """Run a program with the executor ``name``; with ``wait``, a kernel ends when its device has finished.
 
-    An interrupt is raised as an interrupt, even if a kernel turned it into another error.
+    An interrupt is raised as such, even if a kernel turned it into another error.
     """
     program.wait_for_devices(wait)
     handled = sys.exc_info()[1]
@@ -114,9 +114,8 @@ def executors() -> dict[str, str]:
 def register_executor(name: str, run: Executor, *, lanes: int = 1, replace: bool = False) -> None:
     """Register an executor: ``ex.EvalPlan(executor=name)`` then calls ``run(program, observer)``; see ``ex.Executor``.
 
-    ``lanes`` is the number of kernels that may run in parallel; the planner assigns separate memory to that many
-    kernels. Raises DeclarationError for a name that is already used, unless ``replace`` is True, and for an object that
-    is not callable.
+    ``lanes`` is the maximum number of concurrent kernels, which get separate memory. Raises DeclarationError for an
+    existing name, unless ``replace`` is True, and for an object that is not callable.
 
     >>> def in_planned_order(program, observer):
     ...     timing = program.blank_timing()

@@ -1,7 +1,7 @@
 """Execution of kernels in sequence, in the order of the schedule.
 
-This executor is the default, and the reference for all other executors. Its loop calls runners and stores their
-results. After two runs on one thread, a list of bound calls (``BoundRun`` in program.py) replaces even that loop.
+This executor is the default, and the reference for all others. Its loop calls runners and stores their results. After
+two runs on one thread, a list of bound calls (``BoundRun`` in program.py) replaces the loop.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def run_simple(program: Program, watch: Observer | None = None) -> Timing:
     except BaseException:
         program.forget()
         raise
-    # A kernel starts when the previous kernel ends, so one clock reading serves as both times.
+    # A kernel starts when the previous one ends, so one clock reading gives both times.
     return Timing(times[:-1], times[1:], [])
 
 
@@ -64,7 +64,7 @@ def _run(program: Program, times: list[int]) -> None:
 
 
 def _run_observed(program: Program, times: list[int], watch: Observer | None, follow: ProgressCallback | None) -> None:
-    """Run all kernels with an observer and a progress callback, whose time is not included in the kernels' times."""
+    """Run all kernels with an observer and a progress callback, neither of which counts in the kernels' times."""
     values, kernels = program.values, program.planned.schedule.kernels
     excluded = 0
     times.append(perf_counter_ns())
