@@ -1,7 +1,7 @@
 """Entry point of the command line, which parses arguments, prints errors and returns the exit status.
 
-Errors of the library are printed as a message with the fix, without a traceback. Each command is a module that defines
-HELP, DESCRIPTION, arguments and execute.
+Errors of the library are printed without a traceback. Each command is a module that defines HELP, DESCRIPTION,
+arguments and execute.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _OPTION = re.compile(r"--[a-z-]+")
 
 
 class _Parser(argparse.ArgumentParser):
-    """Argument parser without coloured messages, whose colour codes would be shown as escapes."""
+    """Argument parser without colours, whose codes would be shown as escapes."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -76,9 +76,9 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _spelled_out(arguments: list[str]) -> list[str]:
-    """Return the arguments; if they are only a FILE, insert the command that opens the page of the file."""
+    """Return the arguments; a single FILE is preceded by the command that opens its page."""
     first = arguments[0] if arguments else "-"
-    is_named = first.startswith("-") or first in COMMANDS  # also if a file or folder has the name of a command
+    is_named = first.startswith("-") or first in COMMANDS  # even if a file has the name of a command
     is_file = not is_named and (Path(first).suffix or Path(first).exists())
     return ["show", "--open", *arguments] if is_file else arguments
 
@@ -95,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with terminal() as errors, raised() as interrupts:
             return _run(_spelled_out(own_arguments), forwarded, errors, interrupts)
-    except KeyboardInterrupt:  # raised before the interrupt handler is set, or after it is removed
+    except KeyboardInterrupt:  # outside the interrupt handler
         print(LINE, end="", file=sys.stderr)
         return STATUS
 
@@ -115,7 +115,7 @@ def _parsed(own_arguments: Sequence[str], forwarded: Sequence[str]) -> argparse.
 
 
 def _suggestion(word: str, known: Iterable[str]) -> str:
-    """Return a similar known name as a question in parentheses, or "" if there is none."""
+    """Return a similar known name as a question in parentheses, or ""."""
     similar = get_close_matches(word.partition("=")[0], known, 1)
     return f" (did you mean {similar[0]}?)" if similar else ""
 

@@ -1,1 +1,1 @@
-"""JupyterLab extension, which shows model files, and views in notebooks without a kernel; the wheel contains it."""
+"""JupyterLab extension, which shows model files, and views without a kernel."""

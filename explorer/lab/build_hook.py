@@ -1,9 +1,7 @@
-"""Build hook that adds the JupyterLab extension, with this version's front end, to the wheel.
+"""Build hook that adds the JupyterLab extension, including the front end, to the wheel.
 
-The wheel also enables the Jupyter server extension (server_extension.py), which opens model files in JupyterLab.
-
-JupyterLab loads extensions from files, so the wheel contains the bundled front end. The path of the front end contains
-a digest, because browsers cache such files. Generated files are not committed.
+The wheel also enables the Jupyter server extension (server_extension.py), which opens model files in JupyterLab. The
+path of the front end contains a digest, because browsers cache such files. Generated files are not committed.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ ENABLED = {"ServerApp": {"jpserver_extensions": {"explorer.lab.server_extension"
 
 
 def front_end(package: Path) -> tuple[str, str]:
-    """Return the front end's script and style sheet; the package is not imported, because that requires NumPy."""
+    """Return the front end's script and style sheet, without importing the package, which requires NumPy."""
     placeholder = types.ModuleType("explorer")
     placeholder.__path__ = [str(package)]
     loaded = {name: module for name, module in sys.modules.items() if name.partition(".")[0] == "explorer"}
@@ -93,5 +91,5 @@ class LabExtension(BuildHookInterface[Any]):
         build_data["shared_data"][str(configuration)] = SERVER
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
-        """Remove the files, which are now in the wheel."""
+        """Remove the files that are now in the wheel."""
         shutil.rmtree(self.folder)

@@ -41,7 +41,7 @@ _PROGRESS_DELAY = 0.3
 
 
 def result_of(path: Path, node: int | None) -> Message:
-    """Return the payload of a model file or a recording; if ``node`` is given, return the value of this leaf."""
+    """Return the payload of a model file or a recording, or the value of the leaf ``node`` if it is given."""
     recording = stored_recording(path)
     if recording is not None:
         return _view(recording) if node is None else _value(None, "")
@@ -54,7 +54,7 @@ def result_of(path: Path, node: int | None) -> Message:
 
 
 def _view(recording: Recording) -> Message:
-    """Return the payload of a recording with two layouts: downwards, and to the right."""
+    """Return the payload of a recording, laid out downwards and to the right."""
     with gc_paused():
         drawing = draw(recording)
         view = payload(recording, position=0, drawing=drawing)
@@ -67,7 +67,7 @@ def _value(summary: Summary | None, problem: str) -> Message:
 
 
 def problem(error: Exception, memory: int = 0) -> Message:
-    """Return an error as a dict with given, rule and fix; ``memory`` is the memory limit of the process in bytes."""
+    """Return an error as a dict with given, rule and fix; ``memory`` is the process's limit in bytes."""
     if memory and _is_out_of_memory(error):
         parts = (
             f"reading the file takes more than {size_text(memory)}",
@@ -97,10 +97,7 @@ def _is_out_of_memory(error: BaseException | None) -> bool:
 
 
 def _limit(memory: int) -> None:
-    """Limit the data segment of this process if the system supports it.
-
-    The address space is not limited, because much of it is unused.
-    """
+    """Limit this process's data segment, if possible; most of its address space is unused, so that is not limited."""
     try:
         import resource
     except ImportError:  # Windows
@@ -116,7 +113,7 @@ def respond(request: Message, send: Callable[[Message], None]) -> None:
         send({"progress": {**asdict(state), "what": visible(state.what)}})
 
     try:
-        os.chdir(request["root"])  # so that errors name files as JupyterLab does
+        os.chdir(request["root"])  # so errors name files as JupyterLab does
         with delayed(lambda: nullcontext(report), after=_PROGRESS_DELAY) as callback, progress(callback):
             result = result_of(Path(request["path"]), request["node"])
     except Exception as error:
@@ -126,7 +123,7 @@ def respond(request: Message, send: Callable[[Message], None]) -> None:
 
 def main() -> None:
     """Respond to the request on standard input, and exit when the server does."""
-    # Output of libraries is redirected to standard error, because standard output contains the response.
+    # Libraries print to standard error, because standard output contains the response.
     output = os.dup(1)
     os.dup2(2, 1)
 
@@ -145,7 +142,7 @@ def main() -> None:
 
 
 def _line() -> bytes:
-    """Return the line on standard input; empty if the server exited before writing a line."""
+    """Return the line on standard input; empty if the server exited first."""
     parts: list[bytes] = []
     while part := os.read(0, 65536):
         parts.append(part)
@@ -155,7 +152,7 @@ def _line() -> bytes:
 
 
 def _exit_with_the_server() -> None:
-    """Wait until standard input is closed, which happens however the server ends, and exit."""
+    """Wait until standard input is closed, which happens however the server ends; then exit."""
     while os.read(0, 65536):
         pass
     os._exit(1)

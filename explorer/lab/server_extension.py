@@ -1,12 +1,10 @@
 """Jupyter server extension, which plans model files opened in JupyterLab and sends their views.
 
-The Jupyter server imports this module whenever explorer is installed, so it imports no other part of the package. A
-separate process reads each file (model_worker.py). Its memory, and the time for reading and sending, are limited, so
-the server remains responsive for any file and any client.
+The Jupyter server imports this module whenever explorer is installed, so it imports no other part of the package. Each
+file is read by a separate process (model_worker.py) with limited memory and time, so the server remains responsive.
 
-Only files that Jupyter's file browser shows are served. They must be below its folder after resolving symbolic links,
-not hidden (unless hidden files are shown), and of a type in document_types.json. Requests from pages of other sites are
-rejected.
+Only files that Jupyter's file browser shows are served: below its folder after resolving symbolic links, not hidden
+(unless hidden files are shown), and of a type in document_types.json. Requests from other sites are rejected.
 """
 
 from __future__ import annotations
@@ -75,7 +73,7 @@ class ExplorerFiles(LoggingConfigurable):
         self._closing: asyncio.Task[None] | None = None
 
     async def read(self, request: dict[str, Any], send: Send) -> None:
-        """Send the response to a request; if its process fails or takes too long, send a problem.
+        """Send the response to a request, or a problem if its process fails or takes too long.
 
         Raise TimeoutError if the client does not read the problem.
         """
@@ -99,7 +97,7 @@ class ExplorerFiles(LoggingConfigurable):
                 "fix": "explorer show FILE in a terminal shows where it fails",
             }
         async with asyncio.timeout(_EXIT_SECONDS):
-            # The first newline ends an incomplete line of the process, so that the problem is the last line.
+            # The first newline ends an incomplete line of the process.
             await send(b"\n" + json.dumps({"problem": problem}).encode() + b"\n")
 
     async def _forward(self, request: dict[str, Any], send: Send) -> int:
@@ -119,13 +117,13 @@ class ExplorerFiles(LoggingConfigurable):
                 status = await process.wait()
             finally:
                 await self._end(process)
-            # If an idle process was killed while it waited, the file is read again by a new one.
+            # If the idle process was killed while it waited, a new one reads the file.
             if status == 0 or is_fresh or is_sent:
                 return status
             process = None
 
     def _take_idle(self) -> Process | None:
-        """Return the idle process, which waits for a file, or None if there is none."""
+        """Return the idle process, which waits for a file, or None."""
         process, self._idle = self._idle, None
         if self._drop is not None:
             self._drop.cancel()
@@ -140,7 +138,7 @@ class ExplorerFiles(LoggingConfigurable):
         """Start an idle process, which imports the package and waits for the next file."""
         if self._idle is not None or self._is_preparing:
             return
-        # Set before the await, since otherwise each of several concurrent requests would start a process.
+        # Set before the await, since otherwise each concurrent request would start a process.
         self._is_preparing = True
         try:
             self._idle = await self._start()
@@ -149,7 +147,7 @@ class ExplorerFiles(LoggingConfigurable):
         self._drop = asyncio.get_running_loop().call_later(_IDLE_SECONDS, self.close)
 
     async def _start(self) -> Process:
-        # In a new session, so that Ctrl-C in the server's terminal does not interrupt the process.
+        # In a new session, so Ctrl-C in the server's terminal does not interrupt it.
         return await asyncio.create_subprocess_exec(*self._worker, stdin=PIPE, stdout=PIPE, start_new_session=True)
 
     def close(self) -> None:
@@ -166,11 +164,11 @@ class ExplorerFiles(LoggingConfigurable):
             await self._closing
 
     async def _end(self, process: Process) -> None:
-        """Kill a process and wait for its exit, for a limited time."""
+        """Kill a process and wait a limited time for its exit."""
         if process.returncode is None:
             process.kill()
         try:
-            # communicate() also reads the remaining output, without which asyncio does not detect the exit.
+            # communicate() reads the remaining output, without which asyncio does not detect the exit.
             await asyncio.wait_for(process.communicate(), _EXIT_SECONDS)
         except TimeoutError:
             self.log.warning(
@@ -209,7 +207,7 @@ def checked_path(path: str, root: str, *, hidden: bool) -> str:
 class ModelHandler(APIHandler):
     """Handler of ``GET /explorer/view/PATH``, with ``?node=ID`` for a leaf's value.
 
-    The response is lines of JSON, described in model_worker.py; the last line is the result.
+    The response consists of JSON lines, described in model_worker.py; the last line is the result.
     """
 
     auth_resource = "contents"
@@ -223,7 +221,7 @@ class ModelHandler(APIHandler):
     @authorized
     async def get(self, path: str) -> None:
         """Send the view of a file."""
-        # A page of another site may send the user's cookies, but neither this server's XSRF token nor its referrer.
+        # Another site's page may send the user's cookies, but not this server's XSRF token or referrer.
         self.check_xsrf_cookie()
         try:
             request = self._request(path)

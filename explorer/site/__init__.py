@@ -1,1 +1,1 @@
-"""Sites of notebooks: static pages whose views step without a kernel and without a network."""
+"""Sites of notebooks: static pages whose views work without a kernel or a network."""

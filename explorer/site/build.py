@@ -26,9 +26,9 @@ _HREF = re.compile(r'(<a\b[^>]*\bhref=")([^"]*)"')
 
 
 def build_site(notebooks: Sequence[Path], folder: Path, title: str) -> list[Chapter]:
-    """Write a page for each notebook, in this order, an index and a glossary; return the chapters.
+    """Write a page for each notebook, in order, an index and a glossary; return the chapters.
 
-    Raise FileError before anything is written if a file is not a notebook, or if two notebooks have the same name.
+    Before writing anything, raise FileError if a file is not a notebook, or if two have the same name.
     """
     paths: dict[str, Path] = {}
     for path in notebooks:
@@ -89,7 +89,7 @@ def _index_page(chapters: Sequence[Chapter], title: str) -> str:
 
 
 def _glossary_page(title: str) -> str:
-    """Return the page of terms, to which links in the chapters lead."""
+    """Return the page of terms, to which chapters link."""
     rows = [
         part
         for term, text in GLOSSARY.items()
@@ -101,8 +101,7 @@ def _glossary_page(title: str) -> str:
 
 
 def _relinked(body: Markup, chapters: Sequence[Chapter]) -> Markup:
-    """Return the body with links to pages of the site in place of links to notebooks, the course list and the
-    glossary."""
+    """Return the body with links to notebooks, the course list and the glossary replaced by links to pages."""
     targets = {f"{chapter.name}.ipynb": _address(chapter) for chapter in chapters}
     targets |= {"glossary.md": f"{_TERMS}.html", "course.md": f"{_INDEX}.html"}
 
@@ -135,7 +134,7 @@ def _contents(chapter: Chapter, chapters: Sequence[Chapter], title: str) -> Mark
 
 
 def _numbered(chapter: Chapter) -> list[Markup | str]:
-    """Return the number of a chapter, if it has one, and its title."""
+    """Return a chapter's number, if it has one, and title."""
     return [element("b", chapter.number), " ", chapter.title] if chapter.number else [chapter.title]
 
 

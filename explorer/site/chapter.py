@@ -1,4 +1,4 @@
-"""Chapters of a site, which are read from notebooks; nbconvert converts cells to HTML, and stored views are added."""
+"""Chapters of a site, read from notebooks: nbconvert converts cells to HTML, and stored views are added."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Chapter:
 def read_chapter(path: Path) -> Chapter:
     """Read a notebook with its saved outputs, without running a cell.
 
-    Raise FileError for a file that is not a notebook, ExplorerError if nbconvert is not installed.
+    Raise FileError if it is not a notebook, and ExplorerError if nbconvert is not installed.
     """
     notebook = _notebook(path)
     marker = secrets.token_hex(16)
@@ -114,14 +114,14 @@ def _notebook(path: Path) -> NotebookNode:
             rule="a notebook must be JSON in Jupyter's format",
             fix="open it in JupyterLab and save it, which converts older formats",
         ) from error
-    notebook.metadata.pop("widgets", None)  # pages show no widgets, and nbconvert fails for some of them
+    notebook.metadata.pop("widgets", None)  # pages show no widgets, and nbconvert fails for some
     return notebook
 
 
 def _extract_views(notebook: NotebookNode, marker: str) -> list[Markup]:
-    """Replace each output that contains a view by a marker with an index; return the figures of the views.
+    """Replace each output that contains a view by a marker with an index; return the views' figures.
 
-    In other HTML, SVG elements are replaced by images, which cannot load or run anything.
+    Elsewhere, SVG elements are replaced by images, which cannot load or run anything.
     """
     figures: list[Markup] = []
     for cell in notebook.cells:
@@ -131,7 +131,7 @@ def _extract_views(notebook: NotebookNode, marker: str) -> list[Markup]:
                 output["data"] = {"text/html": f"{marker}{len(figures)}-"}
                 figures.append(_figure(len(figures), data))
             elif "data" in output:
-                data.setdefault("text/plain", "")  # in case the output has no other type that can be shown
+                data.setdefault("text/plain", "")  # in case no other type can be shown
                 if "text/html" in data:
                     data["text/html"] = _with_images(data["text/html"])
     return figures
@@ -148,8 +148,7 @@ def _with_images(html: str) -> str:
 
 
 def _figure(number: int, data: Mapping[str, Any]) -> Markup:
-    """Return the figure of a view, which contains the view's data, and an image that is shown until the view is
-    drawn."""
+    """Return a view's figure, with its data and an image that is shown until the view is drawn."""
     options = restored(data[MIME]).get("options")
     height = options.get("height") if isinstance(options, dict) else None
     if type(height) is not int:
@@ -206,7 +205,7 @@ def _exporter() -> HTMLExporter:
     def markdown(context: Any, source: str) -> str:
         attachments = context.get("cell", {}).get("attachments", {})
         renderer = Renderer(escape=False, anchor_link_text="¶", attachments=attachments)
-        # The patterns of formulas search to the end of the cell for each opening delimiter, which may be slow.
+        # The patterns search to the end of the cell for each opening delimiter, which may be slow.
         if sum(map(source.count, ("\\\\[", "\\\\(", "\\begin{"))) > _MAX_FORMULAS:
             return str(MarkdownWithMath(renderer, BlockParser(), InlineParser()).render(source))
         return str(MarkdownWithMath(renderer).render(source))
@@ -224,7 +223,7 @@ def _exporter() -> HTMLExporter:
 
 
 class _Outline(HTMLParser):
-    """Parser that collects the headings of a page, without anchor links, and the summary and goal before any code."""
+    """Parser that collects a page's headings, without anchor links, and the summary and goal before any code."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 """Sanitizer of a page's body, which keeps only harmless markup and embeds images.
 
-A content security policy does not cover ``<meta http-equiv="refresh">`` and form targets, so only the tags and
-attributes listed here are kept. bleach, a dependency of nbconvert, removes all others.
+Only the tags and attributes listed here are kept, because a content security policy does not cover ``<meta
+http-equiv="refresh">`` and form targets. bleach, a dependency of nbconvert, removes all others.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def clean_body(body: str, folder: Path, figures: Sequence[str], marker: str) -> 
             deep.append(tag)
     for tag in deep:
         tag.replace_with(_problem(soup, f"elements nested more than {_MAX_DEPTH} deep are not shown"))
-    # The data of images and figures, which is large and trusted, is inserted after cleaning.
+    # Images and figures, which are large and trusted, are inserted after cleaning.
     sources: list[str] = []
     own, left = secrets.token_hex(16), MAX_IMAGE_BYTES
     for tag in soup("img"):
@@ -76,7 +76,7 @@ def clean_body(body: str, folder: Path, figures: Sequence[str], marker: str) -> 
             try:
                 data, kind = _image(source, folder.resolve(), left)
             except FileError as error:
-                # The message omits the path, which would reveal folders of the author's machine.
+                # The message omits the path, which would reveal folders on the author's machine.
                 given = error.given.removeprefix(f"{visible(error.path)}: ")
                 tag.replace_with(_problem(soup, f"image {source[:200]!r} is not shown: {given}"))
                 continue
@@ -108,8 +108,7 @@ def _problem(soup: BeautifulSoup, text: str) -> Tag:
 
 
 def _image(source: str, folder: Path, left: int) -> tuple[bytes, str]:
-    """Return the content and media type of an image; raise FileError if it is not a visible image file below
-    ``folder``."""
+    """Return an image's content and media type; raise FileError unless it is a visible image below ``folder``."""
     try:
         parts = urlsplit(source)
     except ValueError as error:

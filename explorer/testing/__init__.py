@@ -1,9 +1,9 @@
-"""Assertions about plans, which test that a program is still fused, merged and batched.
+"""Assertions about plans: whether a program is still fused, merged and batched.
 
     ex.testing.assert_fused(plan, "add", "tanh")
     ex.testing.assert_same_plan(plan, "model.plan.json")
 
-A failure shows the declined decisions about these operations, the costliest first. pytest is not required.
+A failure shows the declined decisions about these operations, costliest first. pytest is not required.
 """
 
 from explorer.testing.assertions import assert_batched, assert_fused, assert_merged, assert_peak

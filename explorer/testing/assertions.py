@@ -1,6 +1,6 @@
-"""Assertions on plans about fusion, merging, batching and peak memory; failures show declined decisions.
+"""Assertions about a plan's fusion, merging, batching and peak memory.
 
-Arguments are expressions or names in the program, so tests remain valid when kernels are renumbered.
+Arguments are expressions or names in the program, so tests remain valid when kernel numbers change.
 """
 
 from __future__ import annotations
@@ -29,11 +29,10 @@ _KERNELS = 4
 
 
 def assert_fused(plan: AnyPlan, *what: Subject) -> None:
-    """Assert that one kernel computes all of these operations.
+    """Assert that a single kernel computes all of these operations.
 
-    Each argument is an expression or the name of operations (``"tanh"``, ``"block / tanh"``), a layer, a scope or an
-    operator of a file. A name refers to all operations with that name. Raises OperandError if the arguments refer to a
-    single operation.
+    Each argument is an expression, or the name of operations (``"tanh"``, ``"block / tanh"``), a layer, a scope or an
+    operator of a file. A name refers to all operations with that name. Raises OperandError for a single operation.
 
     >>> x = ex.tensor([1.0, 2.0])
     >>> plan = ex.EvalPlan()
@@ -49,7 +48,7 @@ def assert_fused(plan: AnyPlan, *what: Subject) -> None:
             fix='name the other operations too: assert_fused(plan, "add", "tanh")',
         )
     kernels, accounts = schedule_of(subject.recording), subject.recording.provenance.nodes
-    # nodes of a layer or operator that need no kernel, such as a reshaped weight, are ignored
+    # nodes that need no kernel, such as a reshaped weight, are ignored
     computed = [
         {node: set(accounts[node].kernels) for node in nodes if accounts[node].kernels} for nodes in subject.nodes
     ]
@@ -78,8 +77,8 @@ def assert_fused(plan: AnyPlan, *what: Subject) -> None:
 def assert_merged(plan: AnyPlan, *what: Subject) -> None:
     """Assert that these expressions are computed once, as one node.
 
-    If names refer to several operations, such as two scopes, the operations are compared in order. A single name refers
-    to all operations with that name, which must be one node.
+    Names that each refer to several operations, such as two scopes, are compared operation by operation. A single name
+    refers to all operations with that name, which must be one node.
 
     >>> x = ex.tensor([1.0, 2.0])
     >>> first, second = ex.exp(x), ex.exp(x)
@@ -107,7 +106,7 @@ def assert_merged(plan: AnyPlan, *what: Subject) -> None:
 
 
 def assert_batched(plan: AnyPlan, *what: Subject) -> None:
-    """Assert that the given operations or calls are rows of the same batch.
+    """Assert that the given operations or calls are rows of one batch.
 
     A single name refers to all operations or calls with that name.
 
@@ -141,10 +140,10 @@ def assert_batched(plan: AnyPlan, *what: Subject) -> None:
 
 @named
 def assert_peak(plan: AnyPlan, *, at_most: int | str) -> None:
-    """Assert that a run allocates at most ``at_most`` of memory: a number of bytes, or text such as ``"1MB"``.
+    """Assert that a run allocates at most ``at_most`` of memory: a number of bytes, or a string such as ``"1MB"``.
 
-    The planned peak memory is compared. It includes the arena, the requested results and working memory, but no arrays
-    of the program, such as weights.
+    The planned peak memory includes the arena, requested results and working memory, but not the program's own arrays,
+    such as weights.
 
     >>> plan = ex.EvalPlan()
     >>> handle = plan.register(ex.tanh(ex.tensor(np.ones(256, np.float32))))
@@ -180,7 +179,7 @@ def _size(at_most: int | str) -> int:
 
 
 def _rows_of(subject: Subjects) -> list[tuple[int, ...]]:
-    """Return a tuple of the first operations of all arguments, a tuple of their second operations, and so on."""
+    """Return a tuple of all arguments' first operations, a tuple of their second operations, and so on."""
     counts = [len(nodes) for nodes in subject.nodes]
     if len(set(counts)) > 1:
         names = [
@@ -196,7 +195,7 @@ def _rows_of(subject: Subjects) -> list[tuple[int, ...]]:
 
 
 def _ambiguous_names(subject: Subjects) -> list[str]:
-    """Return a line for each name of several operations, because the user may have meant one of them."""
+    """Return a line for each name of several operations, since the user may have meant only one."""
     recording = subject.recording
     lines = []
     for name, nodes in zip(subject.names, subject.nodes, strict=True):
@@ -208,7 +207,7 @@ def _ambiguous_names(subject: Subjects) -> list[str]:
 
 
 def _fail(subject: Subjects, claim: str, stage: str, state: list[str], named: str = "") -> None:
-    """Raise an AssertionError; ``named`` replaces the names of the subject if they are ambiguous."""
+    """Raise an AssertionError; ``named``, if given, replaces ambiguous names of the subject."""
     __tracebackhide__ = True
     raise AssertionError(
         "\n".join([f"{named or subject} {claim}", *declined_lines(subject, stage), "instead:", *state])

@@ -1,8 +1,8 @@
 """Plan files, which store the decisions of a plan for comparison with later plans.
 
-A file contains the codes and facts of decisions, but no sentences, line numbers, times or node numbers. It therefore
-does not depend on wording, on edits elsewhere, or on the machine. ``assert_same_plan`` and ``explorer check --plan``
-compare plans with it, and rewrite it on request.
+A file contains codes and facts of decisions, but no sentences, line numbers, times or node numbers, so it does not
+depend on wording, on edits elsewhere, or on the machine. ``assert_same_plan`` and ``explorer check --plan`` compare
+plans with it, and rewrite it on request.
 """
 
 from __future__ import annotations
@@ -59,14 +59,13 @@ def assert_same_plan(plan: AnyPlan, path: str | os.PathLike[str], *, update: boo
 
 
 def _is_updated() -> bool:
-    """Return whether the pytest plugin, if it is loaded, was called with the option to rewrite files."""
+    """Return whether the pytest plugin was called with the option to rewrite files."""
     plugin = sys.modules.get("explorer.pytest_plugin")
     return plugin is not None and plugin.update()
 
 
 def plan_text(recording: Recording) -> str:
-    """Return the content of a plan file: JSON with one line per decision and kernel; consecutive equal decisions are
-    merged."""
+    """Return the content of a plan file: JSON with one line per kernel and per run of equal decisions."""
     tables: dict[str, list[Any]] = {"decisions": _merged_rows(_rows(recording)), "kernels": _kernels(recording)}
     rows = [
         f" {json.dumps(name)}: [\n" + ",\n".join(f"  {json.dumps(row, ensure_ascii=False)}" for row in table) + "\n ]"
@@ -78,11 +77,11 @@ def plan_text(recording: Recording) -> str:
 
 
 def write_plan(recording: Recording, path: str | os.PathLike[str]) -> None:
-    """Write a plan file unless its content is unchanged; raise FileError if the file is not a plan file."""
+    """Write a plan file unless it is unchanged; raise FileError if the existing file is not a plan file."""
     schedule_of(recording)
     text = plan_text(recording)
     before = content(path) if os.path.exists(path) else b""
-    # not parsed, so that a file with merge conflicts can be fixed by rewriting it
+    # not parsed, so a file with merge conflicts can be rewritten
     if before.strip() and b'"explorer_plan"' not in before:
         raise FileError(
             "this is not a plan file, and would be overwritten", path=os.fspath(path),
@@ -93,7 +92,7 @@ def write_plan(recording: Recording, path: str | os.PathLike[str]) -> None:
 
 
 def plan_changes(recording: Recording, path: str | os.PathLike[str]) -> list[str]:
-    """Return the differences between the plan in a file and a current plan, one per line; empty if they are equal."""
+    """Return the differences between the plan in a file and a current plan, one per line."""
     schedule_of(recording)
     kept = _read(path)
     before = [_as_decision(row) for row in kept["decisions"] for _ in range(row.get("times", 1))]
@@ -126,7 +125,7 @@ def _rows(recording: Recording) -> list[dict[str, Any]]:
 
 
 def _facts(recording: Recording, decision: Decision) -> dict[str, Any]:
-    """Return a decision's facts without estimated and measured times; labels replace nodes."""
+    """Return a decision's facts without times, and with labels in place of nodes."""
 
     def plain(value: Any) -> Any:
         if isinstance(value, dict):
@@ -146,7 +145,7 @@ def _kernels(recording: Recording) -> list[str]:
 
 
 def _as_decision(row: dict[str, Any]) -> Stated:
-    """Return a row of a file as a decision; two decisions are equal if their lines, codes and facts are equal."""
+    """Return a file's row as a decision, which is equal to another if line, code and facts are equal."""
     exact = json.dumps(row["facts"], ensure_ascii=False, sort_keys=True)
     line = DecisionLine(row["stage"], MARKS[row["verdict"]], row["place"], row["rule"], exact, row["code"])
     facts = {_UNIT.sub("", name).replace("_", " "): _value_text(name, value) for name, value in row["facts"].items()}
@@ -154,7 +153,7 @@ def _as_decision(row: dict[str, Any]) -> Stated:
 
 
 def _value_text(name: str, value: Any) -> str:
-    """Return a fact's value as it is displayed elsewhere; a file may contain any JSON value."""
+    """Return a fact's value as displayed elsewhere; a file may contain any JSON value."""
     values = value if isinstance(value, list) else [value]
     if values and all(isinstance(item, str) for item in values):
         return fact_text("", value, str)

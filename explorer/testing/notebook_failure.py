@@ -1,4 +1,4 @@
-"""Report of a failed notebook cell, which lists the decisions that differ from the stored outputs."""
+"""Report of a failed notebook cell, with the decisions that differ from the stored outputs."""
 
 from __future__ import annotations
 
@@ -24,10 +24,9 @@ def failure_text(
     computed: Mapping[str, Sequence[Any]],
     reported: MutableMapping[tuple[str, ...], int] | None = None,
 ) -> str:
-    """Return the report of the code cell with index ``cell``; outputs are keyed by MIME type or stream name.
+    """Return the report of code cell ``cell``; outputs are keyed by MIME type or stream name.
 
-    ``reported`` maps the differences of earlier cells to cell numbers; equal differences are listed only in the first
-    report.
+    ``reported`` maps differences already listed for earlier cells to the cells' numbers.
     """
     text_differences, others = [], []
     for key in dict.fromkeys([*stored, *computed]):
@@ -49,5 +48,5 @@ def failure_text(
         others.insert(0, "all decisions are the same as in the stored outputs")
     lines = [f"Cell {cell}: the outputs differ from those stored in the notebook", indent(source.rstrip(), "  > "), ""]
     lines = [line for part in (*lines, *changes) for line in part.split("\n")]
-    # notebooks are untrusted, so escape control characters in their source, outputs and MIME types
+    # notebooks are untrusted, so control characters are escaped
     return "\n".join(map(visible, [*lines, *dict.fromkeys(others), "", _FIX]))

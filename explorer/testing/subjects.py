@@ -1,6 +1,6 @@
-"""Nodes to which the arguments of assertions refer, and declined decisions about these nodes.
+"""Nodes to which an assertion's arguments refer, and declined decisions about them.
 
-Nodes are looked up in the recording, which contains all nodes of the program. The planned graph may lack some of them.
+Nodes are looked up in the recording, since the planned graph may lack some of them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _DECLINED = 8
 
 
 class Subjects(NamedTuple):
-    """Recorded nodes for each argument of an assertion, in the order of recording."""
+    """Recorded nodes for each argument of an assertion, in recording order."""
 
     recording: Recording
     names: tuple[str, ...]
@@ -91,8 +91,7 @@ def subjects(plan: AnyPlan, what: Iterable[Subject]) -> Subjects:
 
 
 def operations(plan: AnyPlan, what: Iterable[Subject]) -> Subjects:
-    """Return the nodes of expressions and names; raise OperandError for values that are not computed, such as
-    tensors."""
+    """Return the nodes of expressions and names; raise OperandError for values, like tensors, that are not computed."""
     subject = subjects(plan, what)
     for name, nodes in zip(subject.names, subject.nodes, strict=True):
         if any(subject.recording.nodes.kind[node] in _UNCOMPUTED for node in nodes):
@@ -105,11 +104,10 @@ def operations(plan: AnyPlan, what: Iterable[Subject]) -> Subjects:
 
 
 def _nodes_named(recording: Recording, name: str) -> tuple[int, ...]:
-    """Return the recorded operations whose path contains ``name``; a path consists of the scopes and the operation's
-    name.
+    """Return the recorded operations whose path, scopes and operation name, contains ``name``.
 
-    If ``name`` is the full path of a scope, only this scope matches. For example, if there is a scope ``relu1``, the
-    name does not match ``residual / relu1``.
+    The full path of a scope matches only this scope: if there is a scope ``relu1``, its name does not match ``residual
+    / relu1``.
     """
     nodes = recording.nodes
     name_parts = tuple(part.strip() for part in name.split(" / "))
@@ -142,9 +140,9 @@ def _contains(path: tuple[str, ...], part: tuple[str, ...]) -> bool:
 
 
 def declined_lines(subjects: Subjects, stage: str) -> list[str]:
-    """Return a line with the cost for each declined decision of ``stage`` about the subjects, the costliest first.
+    """Return a line with the cost of each declined decision of ``stage`` about the subjects, costliest first.
 
-    If some decisions are about all arguments, only these decisions are returned.
+    If some decisions are about all arguments, only these are returned.
     """
     recording = subjects.recording
     if not any(row.name.removesuffix(" again") == stage for row in recording.stages):

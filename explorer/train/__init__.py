@@ -1,6 +1,6 @@
-"""Training: modules of layers, a loss and an optimizer; datasets and their loaders; learning-rate policies.
+"""Training: modules with layers, a loss and an optimizer; datasets and loaders; learning-rate policies.
 
-The names below are the complete public interface. Training modules are optional: a custom loop needs only ``ex.grad``.
+Modules are optional: a custom loop needs only ``ex.grad``.
 """
 
 from typing import TYPE_CHECKING

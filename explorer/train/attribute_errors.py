@@ -1,4 +1,4 @@
-"""Errors for attributes: hints for names that users of torch and Keras try first, and errors for fixed settings."""
+"""Attribute errors: hints for names known from torch and Keras, and errors for fixed settings."""
 
 from __future__ import annotations
 
@@ -73,5 +73,5 @@ def hint(name: str, instead: Mapping[str, str]) -> str:
 
 
 def refuse_setting(owner: Any, name: str, value: Any, rule: str, fix: str) -> NoReturn:
-    """Raise StateError for a setting of an object whose steps were already planned with the previous value."""
+    """Raise StateError for changing a setting with which steps were already planned."""
     raise StateError(f"{name} of {owner!r} set to {reprlib.repr(value)}", rule=rule, fix=fix)

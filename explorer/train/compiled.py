@@ -1,8 +1,7 @@
 """Compiled expressions, which are planned once and run for any values of their parameters.
 
 Training steps, nodes and predictions of a module are compiled expressions. Unlike `EvalPlan`, they record nothing and
-use no result cache, because a step may take only a few µs. Memory is allocated once, at fixed addresses, and the values
-of operands are copied there.
+use no result cache, because a step may take only a few µs. Memory is allocated once, and operands are copied there.
 """
 
 from __future__ import annotations
@@ -26,20 +25,19 @@ SIMPLE = EXECUTORS["simple"]
 
 
 def parameter(type_: AnyType, title: str) -> Expr:
-    """Record an operand called ``title``; its value is passed to each run."""
+    """Record an operand called ``title``, whose value is passed to each run."""
     return Parameter(type_, title)()
 
 
 class Compiled:
     """Program that computes expressions from parameters; calling it with arrays returns the values of the expressions.
 
-    Operands on a device other than cpu may be NumPy arrays or arrays of the device; results there are arrays of the
-    device. ``memory`` contains the arrays of parameters that are stored elsewhere. The values of all other parameters
-    are passed to each call, in order.
+    Operands on another device may be NumPy arrays or arrays of the device; results there are arrays of the device.
+    ``memory`` contains the arrays of some parameters. The values of all others are passed to each call, in order.
 
-    ``updates`` maps parameters in ``memory`` to their new values. A call computes the new values, and ``update`` makes
-    them current. An old value is overwritten only after everything that reads it has run. ``spares`` is memory for new
-    values that cannot overwrite the old values; several programs share it.
+    ``updates`` maps parameters in ``memory`` to their new values, which a call computes and ``update`` makes current.
+    An old value is overwritten only after its last reader has run. ``spares`` is memory for new values that cannot
+    overwrite the old ones; several programs share it.
     """
 
     def __init__(
@@ -65,10 +63,7 @@ class Compiled:
             self._program = Program(planned, binding)
 
     def __call__(self, *arrays: Any) -> list[Any]:
-        """Run the program.
-
-        Results outside ``memory`` are read-only. No parameter changes before ``update`` is called.
-        """
+        """Run the program; results outside ``memory`` are read-only, and no parameter changes until ``update``."""
         self._program.put(arrays)
         self._executor.run(self._program, None)
         return self._program.take()
@@ -78,8 +73,5 @@ class Compiled:
         return [on_host(type_, result) for type_, result in zip(self.types, self(*arrays), strict=True)]
 
     def update(self) -> None:
-        """Make the new values of the last call current.
-
-        Raises RunError if memory runs out; nothing else can fail.
-        """
+        """Make the last call's new values current; raise RunError if memory runs out, the only possible failure."""
         self._program.update()

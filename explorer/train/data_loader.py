@@ -1,8 +1,7 @@
-"""Datasets and data loaders, which return the user's samples in batches. They do not depend on modules.
+"""Datasets of samples, and data loaders, which return them in batches. They do not depend on modules.
 
-Positions and orders are given by integers. The order of an epoch depends only on the seed and the index of the epoch.
-Training that was stopped therefore continues with the same batches, and a checkpoint (formats/checkpoint.py) needs no
-list of samples.
+The order of an epoch depends only on the seed and the index of the epoch. Resumed training therefore continues with the
+same batches, and a checkpoint (formats/checkpoint.py) needs no list of samples.
 """
 
 from __future__ import annotations
@@ -25,21 +24,21 @@ Sample = Sequence[Any]
 
 @runtime_checkable
 class Dataset(Protocol):
-    """Samples of a user: their number, a method that returns a sample, and a method that releases a sample."""
+    """Protocol of datasets: their length, a method that returns a sample, and a method that releases it."""
 
     def __len__(self) -> int:
         """Return the number of samples."""
 
     def get(self, index: int, /) -> Sample:
-        """Return the sample with this index: a tuple of arrays or numbers, such as ``(image, label)``."""
+        """Return the sample with this index as a tuple of arrays or numbers, such as ``(image, label)``."""
 
     def free(self, sample: Any, /) -> None:
-        """Release a sample. This method is called exactly once for each sample that ``get`` returned."""
+        """Release a sample; called exactly once for each sample that ``get`` returned."""
 
 
 @runtime_checkable
 class Resumable(Protocol):
-    """Loader that returns its position as plain data, from which an equal loader can continue."""
+    """Loader whose position is plain data, from which an equal loader can continue."""
 
     def state(self) -> dict[str, Any]:
         """Return the position as numbers and strings."""
@@ -52,7 +51,7 @@ class Resumable(Protocol):
 
 
 class ArrayDataset:
-    """Dataset of arrays whose first axes are samples: ``ArrayDataset(images, labels)``."""
+    """Dataset whose samples are the rows of arrays: ``ArrayDataset(images, labels)``."""
 
     def __init__(self, *arrays: Any) -> None:
         self.arrays = tuple([_array(array) for array in arrays])
@@ -85,12 +84,11 @@ class ArrayDataset:
 
 @named_methods
 class DataLoader:
-    """Batches of a dataset; iteration returns tuples of arrays, one stacked array for each part of a sample.
+    """Batches of a dataset; iteration returns tuples of arrays, one for each part of a sample, stacked.
 
-    Each pass over the loader is an epoch. With ``shuffle``, the order of an epoch depends only on ``seed`` and the
-    index of the epoch. ``drop_last`` omits a last batch that is not full. A sample is released once its batch is
-    stacked, even if another sample of the batch cannot be read. ``state`` returns the position, and after
-    ``load_state`` the next pass continues from that position.
+    Each pass over the loader is an epoch. With ``shuffle``, its order depends only on ``seed`` and the epoch's index.
+    ``drop_last`` omits an incomplete last batch. A sample is released once its batch is stacked, even if another sample
+    of the batch cannot be read. ``state`` returns the position, and after ``load_state`` the next pass continues there.
 
     >>> loader = ex.train.DataLoader(ex.train.ArrayDataset(np.arange(5)), batch_size=2)
     >>> [batch[0].tolist() for batch in loader]
@@ -130,20 +128,19 @@ class DataLoader:
         return samples // self.batch_size if self.drop_last else math.ceil(samples / self.batch_size)
 
     def order(self, epoch: int) -> Array:
-        """Return the indices of the samples in the order of ``epoch``, which is counted from 0."""
+        """Return the sample indices in the order of ``epoch``, counted from 0."""
         count = len(self.dataset)
-        # The random generator is seeded by seed and epoch: the order of epoch 7 does not depend on where training
-        # started.
+        # Seeded by seed and epoch, so the order of epoch 7 does not depend on where training started.
         return np.random.default_rng([self.seed, epoch]).permutation(count) if self.shuffle else np.arange(count)
 
     def __iter__(self) -> Iterator[tuple[Array, ...]]:
-        # Not a generator: the epoch is counted when the pass starts, and a new pass never continues an old one.
+        # Not a generator, because the epoch is counted when the pass starts, and a new pass never continues an old one.
         self._pass = Pass(self, self.order(self.epoch), self._first)
         self._first, self.epoch = 0, self.epoch + 1
         return self._pass
 
     def state(self) -> dict[str, Any]:
-        """Return the position, as epoch and batch, and all settings that determine the order of the samples.
+        """Return the position (epoch and batch), and all settings that determine the order of samples.
 
         >>> loader = ex.train.DataLoader(ex.train.ArrayDataset(np.arange(5)), batch_size=2)
         >>> batches = iter(loader)
@@ -158,10 +155,8 @@ class DataLoader:
         return {"epoch": epoch, "batch": 0 if is_complete else delivered, **self._settings()}
 
     def check_state(self, state: Mapping[str, Any]) -> None:
-        """Raise OperandError unless ``state`` comes from ``state()``.
-
-        A position inside an epoch must also belong to the same order of samples.
-        """
+        """Raise OperandError unless ``state()`` returned ``state`` and, inside an epoch, for the same order of
+        samples."""
         check_type(state, "state", Mapping, "a mapping, as state() returns it", "loader.load_state(other.state())")
         epoch, batch = state.get("epoch"), state.get("batch")
         for name, expected in self._settings().items():
@@ -180,15 +175,12 @@ class DataLoader:
             )
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Set the position, returned by ``state()``, from which the next pass continues.
-
-        Raises OperandError if it is invalid.
-        """
+        """Let the next pass continue at a position from ``state()``; raise OperandError if it is invalid."""
         self.check_state(state)
         self.epoch, self._first, self._pass = state["epoch"], state["batch"], None
 
     def _settings(self) -> dict[str, Any]:
-        """Return all settings on which the batches of an epoch depend, but not the samples."""
+        """Return all settings on which the batches of an epoch depend."""
         return {
             "samples": len(self.dataset),
             "batch_size": self.batch_size,
@@ -202,7 +194,7 @@ class DataLoader:
         return f"<loader of {counted_text(len(self.dataset), 'sample')}: {settings}>"
 
     def load(self, indices: Array) -> tuple[Array, ...]:
-        """Return the samples ``indices`` as a batch; all samples are released, even if one of them cannot be read."""
+        """Return the samples ``indices`` as a batch; release all samples, even if one cannot be read."""
         gather: Callable[[Array], tuple[Array, ...]] | None = getattr(self.dataset, "batch", None)
         if gather is not None:
             return gather(indices)
@@ -210,8 +202,7 @@ class DataLoader:
         with ExitStack() as release:
             for index in indices:
                 samples.append(self.dataset.get(int(index)))
-                # Register each sample as soon as it is returned: the stack releases it once, even if the next ``get``
-                # fails.
+                # Registered immediately, so the stack releases the sample even if the next ``get`` fails.
                 release.callback(self.dataset.free, samples[-1])
             return _stacked(samples)
 
@@ -234,7 +225,7 @@ class Pass:
             raise StopIteration
         start = self.delivered * self._loader.batch_size
         batch = self._loader.load(self._order[start : start + self._loader.batch_size])
-        # Only once the batch exists, since a batch with unreadable samples does not count as returned.
+        # Only now, since a batch with unreadable samples does not count as delivered.
         self.delivered += 1
         return batch
 

@@ -1,10 +1,10 @@
 """Module: a loss, an optimizer and layers, trained together (CDNN: Module).
 
 A module is built in this order: loss and optimizer, layers one by one, then ``attach``. There are two ways to train it.
-``forward``, ``backward`` and ``step`` compute separately, node by node, and the values of each can be inspected.
-``train_on`` does all three in one plan, a `TrainingStep`, which every step reuses; ``fit`` calls it for each batch of a
-loader. If a whole step is recorded, the planner sees the forward and the backward pass together. Shared values are then
-computed once, activations share one arena, and updates overwrite the old values (plan/passes/update_in_place.py).
+``forward``, ``backward`` and ``step`` compute node by node, and each node's values can be inspected. ``train_on`` does
+all three in one plan, a `TrainingStep`, which every step reuses; ``fit`` calls it for each batch of a loader. In such a
+plan, shared values are computed once, activations share one arena, and updates overwrite the old values
+(plan/passes/update_in_place.py).
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _FIXED = {
 
 
 class ScaledWeights(Filler):
-    """Default filler of a module: zeros for biases (fewer than two axes), and Glorot initialization for weights."""
+    """Default filler: zeros for biases (fewer than two axes), and Glorot initialization for weights."""
 
     def draw(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Any:
         """Draw an array with the given shape."""
@@ -75,7 +75,7 @@ class ScaledWeights(Filler):
 
 
 class StepGradients(NamedTuple):
-    """Expressions of a step before the parameters are updated."""
+    """Expressions of a step before the update."""
 
     output: Expr
     loss: Expr
@@ -86,8 +86,7 @@ class StepGradients(NamedTuple):
 class TrainingStep:
     """Expressions of one training step of a module, for one type of input and label.
 
-    ``roots`` are the output, the loss, the new parameters and the new state of the optimizer. They are recorded once,
-    and run in any number of steps.
+    ``roots`` are the output, the loss, the new parameters and the optimizer's new state, recorded once for all steps.
     """
 
     options: ClassVar[Mapping[str, Any]] = {}
@@ -96,8 +95,7 @@ class TrainingStep:
     def __init__(self, module: Module, input_type: TensorType, label_type: TensorType) -> None:
         self._module = module
         self._optimizer = optimizer = module.require_optimizer()
-        # A step is recorded once, far from the line that runs it. Only its layers have lines: the lines where they were
-        # added.
+        # A step is recorded far from the line that runs it, so its layers have the lines where they were added.
         with recording_at(None, None):
             self._value, self._label = parameter(input_type, "input"), parameter(label_type, "label")
             operands = self.parameter_operands(module)
@@ -116,10 +114,7 @@ class TrainingStep:
         self._compiled: Compiled | None = None
 
     def parameter_operands(self, module: Module) -> dict[str, Expr]:
-        """Record an operand for each parameter, inside the box of the first layer that uses it.
-
-        Return the operands by name.
-        """
+        """Record and return an operand for each parameter, by name, in the box of the first layer that uses it."""
         operands: dict[str, Expr] = {}
         for node in module.nodes.values():
             operands = {**node.operands(), **operands}
@@ -133,7 +128,7 @@ class TrainingStep:
         trained: Mapping[str, Expr],
         training: Training | None,
     ) -> StepGradients:
-        """Record the output, the loss, and the gradients of the loss with respect to the ``trained`` parameters."""
+        """Record the output, the loss, and the loss's gradients with respect to ``trained`` parameters."""
         output = self._module.record(value, operands, training)
         with scope("loss"):
             loss = self._module.record_loss(output, label)
@@ -156,20 +151,17 @@ class TrainingStep:
         return Compiled(self.roots[:2], operands, memory, executor, options, self.updates, spares)
 
     def execution(self) -> tuple[RegisteredExecutor, Options]:
-        """Return the executor of the step, and the options of the step's plan."""
+        """Return the step's executor and plan options."""
         executor = EXECUTORS[self._module.executor]
         return executor, Options(**{"lanes": executor.lanes, **self.options})
 
     def check(self, value: Any, label: Any, output: Any, loss: Array) -> None:
-        """Raise OperandError if the loss of a step is invalid; in this case, nothing is updated."""
+        """Raise OperandError if the loss of a step is invalid; nothing is updated then."""
         if isinstance(output, np.ndarray):
             self._module.require_loss().check_output(output)
 
     def __call__(self, value: Any, label: Any) -> tuple[Any, float]:
-        """Run the step, which updates the parameters.
-
-        Return the output on its device, and the loss before the update.
-        """
+        """Run the step, updating the parameters; return the output on its device, and the loss before the update."""
         self._optimizer.begin()
         if self._compiled is None:
             operands = [self._value, self._label, *self._frozen.values()]
@@ -179,19 +171,19 @@ class TrainingStep:
             value, label, *[elements_on(parameter_, device) for parameter_ in self._frozen_parameters()]
         )
         loss = on_host(self._loss_type, loss)
-        # Check between the run and the update, so an invalid loss changes no parameter.
+        # Checked before the update, so an invalid loss changes no parameter.
         self.check(value, label, output, loss)
         self._optimizer.commit(self._compiled)
         return output, float(loss)
 
     def operands(self, value: Array, label: Array) -> dict[Expr, Array]:
-        """Return the current values of all operands, for the given input and label."""
+        """Return the current values of all operands, for an input and a label."""
         self._optimizer.begin()
         frozen = {
             node: parameter_.array
             for node, parameter_ in zip(self._frozen.values(), self._frozen_parameters(), strict=True)
         }
-        # Copy the values, because a displayed plan must keep the current values while training continues.
+        # Copies, because a displayed plan must keep these values while training continues.
         in_memory = {
             node: on_host(node.tensor_type, array).copy()
             for node, array in self._memory.items()
@@ -207,10 +199,8 @@ class TrainingStep:
 class Module:
     """Layers, a loss and an optimizer that are trained together.
 
-    All numbers have ``dtype``: "float32", or "float64" as in CDNN.
-
-    ``samples`` is the axis of samples in inputs and labels: "first" or "last". ``to_device("cuda")`` moves the module
-    to a GPU.
+    Numbers have ``dtype``, "float32" or "float64" (as in CDNN), and samples are along the "first" or "last" axis of
+    inputs and labels. ``to_device("cuda")`` moves the module to a GPU.
 
     >>> module = ex.train.Module("line", loss=ex.train.MeanSquaredError(), optimizer=ex.train.SGD(0.1))
     >>> module.add_node(ex.train.Linear("slope", 1, 1))
@@ -262,14 +252,14 @@ class Module:
         renew_in_children(self)
 
     def renew(self) -> None:
-        """Drop all plans in a forked process, since a thread of the parent may have been running one of them."""
+        """Drop all plans in a forked process, since a thread of the parent may have been running one."""
         self._steps, self._predictions = {}, {}
         self._lock = threading.Lock()
 
     # -- building --------------------------------------------------------------------------------------------------
 
     def set_loss(self, loss: Loss) -> None:
-        """Set the loss; this is possible before the first node is added."""
+        """Set the loss, before the first node is added."""
         self._check_open("set_loss")
         self._check_before_nodes("loss")
         if not isinstance(loss, Loss) or loss.reduction == "none":
@@ -283,7 +273,7 @@ class Module:
         self.loss = loss
 
     def set_optimizer(self, optimizer: Optimizer) -> None:
-        """Set the optimizer; this is possible before the first node is added."""
+        """Set the optimizer, before the first node is added."""
         self._check_open("set_optimizer")
         self._check_before_nodes("optimizer")
         if not isinstance(optimizer, Optimizer):
@@ -298,8 +288,8 @@ class Module:
     def add_node(self, layer: Layer | Callable[[Expr], Expr], name: str = "") -> Node:
         """Add a layer, or a function of one expression (``ex.relu``), and return its node.
 
-        Raises StateError if there is no loss or no optimizer, or after ``attach``. Raises DeclarationError if the name
-        is used twice.
+        Raises StateError without a loss or an optimizer, or after ``attach``, and DeclarationError for a duplicate
+        name.
         """
         self._check_open("add_node")
         missing = [part for part in ("loss", "optimizer") if getattr(self, part) is None]
@@ -344,9 +334,8 @@ class Module:
     def to_device(self, device: Device | str) -> Self:
         """Move the parameters and the optimizer's state to ``device``, a device or its name; return the module.
 
-        Forward, loss, gradients and updates then run on that device, and batches are copied to it. This method may be
-        called before ``attach``, and at any time between steps. Returned arrays are still NumPy arrays. Raises
-        UnknownNameError for an unknown device name.
+        Training and inference then run on that device, and batches are copied to it; results are still NumPy arrays.
+        The method may be called at any time between steps. Raises UnknownNameError for an unknown device name.
 
         >>> module = ex.train.Module("line", loss=ex.train.MeanSquaredError(), optimizer=ex.train.SGD(0.1))
         >>> module.add_node(ex.train.Linear("slope", 1, 1))
@@ -360,20 +349,20 @@ class Module:
         return self
 
     def _place(self, device: Device) -> None:
-        """Move the nodes to ``device``, then the optimizer's state; plans for the old device are dropped."""
+        """Move the nodes and the optimizer's state to ``device``; drop plans for the old device."""
         with self._lock:
             for node in self.nodes.values():
                 node.to_device(device)
             if self._attached:
-                # The optimizer's state, such as Adam's moments, must be on the same device as the parameters.
+                # The optimizer's state must be on the parameters' device.
                 self.require_optimizer().follow()
             self._steps, self._predictions, self._outputs, self._last, self._pending = {}, {}, {}, None, ""
 
     def attach(self, initializer: Initializer | None = None, seed: int = 0) -> None:
         """Initialize the parameters, and attach the optimizer to them.
 
-        By default, weights are initialized by Glorot's rule with ``seed``, and biases with zeros. Layers that are
-        already initialized keep their values.
+        By default, weights are initialized by Glorot's rule with ``seed``, and biases with zeros. Initialized layers
+        keep their values.
         """
         self._check_open("attach")
         if self._attached or not self.nodes:
@@ -400,7 +389,7 @@ class Module:
         if self._device is None:
             self._device = common_device(self.name, owners)
         self._place(self._device)
-        # A parameter that two nodes share is trained if one of the nodes trains it.
+        # A shared parameter is trained if one of its nodes trains it.
         trained = {name for node in self.nodes.values() for name in node.updates()}
         optimizer = self.require_optimizer()
         replaced = {name: parameter_ for node in self.nodes.values() for name, parameter_ in node.replaced.items()}
@@ -425,7 +414,7 @@ class Module:
         return next(name for name in candidates if name not in self.nodes)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        # These attributes are set once, and are reset to None when the module is closed.
+        # Set once, and reset to None when the module is closed.
         if name in _FIXED and value is not None and vars(self).get(name) is not None:
             rule = f"the {name} of a module is set once: steps are planned with it, and the optimizer has state for it"
             refuse_setting(self, name, value, rule, _FIXED[name])
@@ -468,7 +457,7 @@ class Module:
 
     @property
     def parameters(self) -> dict[str, Parameter]:
-        """All parameters by name, in the order of the nodes."""
+        """All parameters by name, in node order."""
         return {name: parameter_ for node in self.nodes.values() for name, parameter_ in node.parameters.items()}
 
     def record(
@@ -476,7 +465,7 @@ class Module:
     ) -> Expr:
         """Record the output for the expression ``value``, in training or in inference.
 
-        ``parameters`` are the values of the parameters by name; None uses the module's own parameters.
+        ``parameters`` are parameter values by name, by default the module's own.
         """
         operands = (
             {name: parameter_.value for name, parameter_ in self.parameters.items()}
@@ -498,7 +487,7 @@ class Module:
         return self.require_loss().checked(*self._rows(output, label))
 
     def record_shard(self, output: Expr, label: Expr, share: float) -> ShardLoss:
-        """Record the contribution of a shard to the batch loss; ``share`` is the shard's fraction of the samples."""
+        """Record a shard's contribution to the batch loss; ``share`` is its fraction of the samples."""
         return self.require_loss().shard(*self._rows(output, label), share)
 
     def _rows(self, output: Expr, label: Expr) -> tuple[Expr, Expr]:
@@ -569,7 +558,7 @@ class Module:
             )
 
     def _check_count(self, shape: tuple[int, ...]) -> None:
-        """Raise OperandError for a batch without samples, because its loss is undefined."""
+        """Raise OperandError for a batch without samples, whose loss is undefined."""
         if shape and not shape[-1 if self.samples == "last" else 0]:
             raise OperandError(
                 f"a batch of the shape {shape} to train the module {self.name!r}",
@@ -587,31 +576,29 @@ class Module:
     # -- forward, backward, step -----------------------------------------------------------------------------------
 
     def forward(self, value: Any) -> Array:
-        """Compute the output as in a training step, node by node.
+        """Compute the output as in a training step, node by node; each node keeps its input and output until the next
+        call.
 
-        Each node keeps its input and output until the next call.
-
-        Dropout drops elements, and BatchNorm uses the statistics of this batch; ``predict`` computes the output in
-        inference. Like ``train_on``, this method raises OperandError for an input whose output does not have the
-        module's dtype.
+        Unlike in ``predict``, Dropout drops elements, and BatchNorm uses the batch's statistics. Raises OperandError
+        for an input whose output does not have the module's dtype.
         """
         self._check_ready("forward")
         self._check_forward(value)
         for node in self.nodes.values():
-            # Only this module uses the result of a node, so the result is passed on without a copy.
+            # Only this module uses the result of a node, so it is passed on without a copy.
             value = node.forward(value)
         output: Array = value
         self._last, self._pending = (TensorType(output.shape, output.dtype), output), "backward"
         return output
 
     def _check_forward(self, value: Any) -> None:
-        """Raise OperandError for an input that a training step rejects; each input type is checked only once."""
+        """Raise OperandError for an input that a training step rejects, once per input type."""
         type_ = self._input(value).type
         for parameter_ in self.parameters.values():
             elements_on(parameter_, self.device)
         if type_ not in self._outputs:
             operands = {name: parameter(parameter_.type, name) for name, parameter_ in self.parameters.items()}
-            # Check in training mode, which may reject inputs that inference accepts, and before a node takes over the
+            # Checked as in training, which may reject inputs that inference accepts, before a node takes over the
             # input.
             training = Training(step_operand(self.device), self.samples)
             _store(self._outputs, type_, self.record(parameter(type_, "input"), operands, training).tensor_type)
@@ -619,8 +606,7 @@ class Module:
     def backward(self, label: Any) -> float:
         """Compute the gradients of all parameters for ``label``; return the loss.
 
-        Parameters do not change, except the statistics of BatchNorm layers. Raises StateError unless ``forward`` was
-        called before.
+        Only the statistics of BatchNorm layers change. Raises StateError unless ``forward`` was called before.
         """
         self._check_ready("backward")
         if self.last_output is None or self._pending != "backward":
@@ -657,7 +643,7 @@ class Module:
 
     @property
     def gradients(self) -> dict[str, Array]:
-        """Gradients of the last ``backward`` by parameter name; the gradients of a shared parameter are summed."""
+        """Gradients of the last ``backward`` by parameter name, summed over the nodes that share a parameter."""
         total: dict[str, Array] = {}
         for node in self.nodes.values():
             for name, gradient in (node.gradients or {}).items():
@@ -669,7 +655,7 @@ class Module:
     def train_on(self, value: Any, label: Any) -> float:
         """Run one training step (forward, backward and update) in a single plan; return the loss before the update.
 
-        The plan is built in the first step for each type of input, and then reused.
+        The plan is built in the first step for each input type, and then reused.
         """
         self._check_ready("train_on")
         batch, label = self._input(value), self._label(label)
@@ -690,13 +676,13 @@ class Module:
         every: int = 1,
         every_batches: int | None = None,
     ) -> list[Epoch]:
-        """Train for ``epochs`` epochs on all batches of a loader, each (input, label); return an entry for each epoch.
+        """Train for ``epochs`` epochs on all (input, label) batches of a loader; return an entry for each epoch.
 
-        If ``checkpoint`` is given, the module and the position of the loader are saved to this file: after every
-        ``every`` epochs, after every ``every_batches`` batches of an epoch, at the end, and when an interrupt or an
-        error stops training. After ``restore(checkpoint, loader)``, training continues bit for bit from the saved
-        state. The entry of an epoch that was resumed counts only the remaining batches. A notebook shows a progress
-        bar. ``ex.progress`` reports each batch, and can cancel training, which keeps all completed steps.
+        If ``checkpoint`` is given, the module and the loader's position are saved to this file: after every ``every``
+        epochs, after every ``every_batches`` batches of an epoch, at the end, and when an interrupt or an error stops
+        training. After ``restore(checkpoint, loader)``, training continues bit for bit from the saved state; the entry
+        of the resumed epoch counts only its remaining batches. A notebook shows a progress bar. ``ex.progress`` reports
+        each batch, and can cancel training, which keeps all completed steps.
         """
         self._check_ready("fit")
         if not isinstance(loader, Iterable) or isinstance(loader, (np.ndarray, Tensor)):
@@ -709,7 +695,7 @@ class Module:
         if every_batches is not None:
             every_batches = check_integer(every_batches, "every_batches", "every_batches=100", 1)
         if checkpoint is not None:
-            # Check now, and not after an epoch that may take an hour.
+            # Checked now, because an epoch may take an hour.
             hooks.check_training_file(checkpoint)
         history = []
         resumable = loader if isinstance(loader, Resumable) else None
@@ -720,15 +706,14 @@ class Module:
         return history
 
     def predict(self, value: Any) -> Array:
-        """Compute the output in inference, in a single plan; nothing is stored, and a training loop is not affected."""
+        """Compute the output in inference, in a single plan, without storing anything for training."""
         self._check_ready("predict")
         array, type_ = self._input(value)
         with self._lock:
             elements = [elements_on(parameter_, self.device) for parameter_ in self.parameters.values()]
             if type_ not in self._predictions:
                 input_ = parameter(type_, "input")
-                # Parameters are operands and not constants, because a plan must stay valid when a step changes the
-                # parameters.
+                # Parameters are operands, not constants, so the plan stays valid when a step changes them.
                 operands = {name: parameter(parameter_.type, name) for name, parameter_ in self.parameters.items()}
                 output = self.record(input_, operands)
                 plan = Compiled([output], [input_, *operands.values()], None, EXECUTORS[self.executor])
@@ -737,7 +722,7 @@ class Module:
         return result
 
     def _step(self, input_type: TensorType, label_type: TensorType) -> TrainingStep:
-        # If another rate was assigned in the meantime, a new step is needed.
+        # A different rate needs a new step.
         key = input_type, label_type, self.require_optimizer().rate
         if key not in self._steps:
             for parameter_ in self.parameters.values():
@@ -746,20 +731,14 @@ class Module:
         return self._steps[key]
 
     def set_step(self, factory: Callable[[Module, TensorType, TensorType], TrainingStep]) -> None:
-        """Make ``train_on`` and ``fit`` use the steps that ``factory`` creates, as in ``ex.parallelize``.
-
-        Existing plans are dropped.
-        """
+        """Make ``train_on`` and ``fit`` use the steps of ``factory``, as in ``ex.parallelize``; drop existing plans."""
         with self._lock:
             self._step_factory, self._steps = factory, {}
 
     # -- views ---------------------------------------------------------------------------------------------------
 
     def plan(self, value: Any, label: Any, **options: Any) -> EvalPlan:
-        """Return a prepared plan of one training step: output, loss, new parameters and new state.
-
-        Nothing is updated.
-        """
+        """Return a prepared plan of a training step: output, loss, new parameters and state. Nothing is updated."""
         self._check_ready("plan")
         batch, label = self._input(value), self._label(label)
         step = self._step(batch.type, label.type)
@@ -772,7 +751,7 @@ class Module:
         return plan.bind(step.operands(batch.array, label.array))
 
     def explore(self, value: Any, label: Any, **options: Any) -> View:
-        """Return a view of one training step with its values. Nothing is updated."""
+        """Return a view of a training step with its values; nothing is updated."""
         hooks.check_view(**options)
         with hooks.preview(**options):
             plan = self.plan(value, label, record="values")
@@ -781,9 +760,7 @@ class Module:
     # -- files ---------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str], loader: Any = None) -> None:
-        """Write weights, optimizer state and step count to a file ``x.npz``.
-
-        If ``loader`` is given, its position is also written.
+        """Write weights, optimizer state, step count and, if given, the loader's position to a file ``x.npz``.
 
         The file is replaced atomically, so a reader sees the last complete version.
         """
@@ -794,9 +771,8 @@ class Module:
         """Read a file from ``save`` into an attached module with the same layers, loss, update rule and settings.
 
         Everything is checked before anything is assigned. If the loader is also restored, training continues bit for
-        bit as without the interruption. Settings are the learning rate, and the options of optimizer, groups and loss.
-        If they differ, ``own_settings=True`` continues with this module's settings. Raises FileError for a file that
-        does not fit.
+        bit. Settings are the learning rate, and the options of optimizer, groups and loss; ``own_settings=True`` allows
+        other settings and keeps this module's. Raises FileError for an unsuitable file.
         """
         self._check_ready("restore")
         check_type(own_settings, "own_settings", bool, "True or False", "own_settings=True")
@@ -804,10 +780,10 @@ class Module:
         self._pending = ""
 
     def close(self) -> None:
-        """Release loss, optimizer, nodes and the last output; the module cannot be used afterwards."""
+        """Release loss, optimizer, nodes and the last output; the module can then no longer be used."""
         for node in self.nodes.values():
             node.release()
-        # The loss and the optimizer may then belong to another module.
+        # The loss and the optimizer may now belong to another module.
         if self.loss is not None:
             self.loss.owner = ""
         if self.optimizer is not None:
@@ -826,7 +802,7 @@ class Module:
 
 
 class Epoch(NamedTuple):
-    """Result of an epoch: its number, the mean loss of its batches, and the number of samples."""
+    """Result of an epoch: its number, the mean loss of its batches, and its number of samples."""
 
     epoch: int
     loss: float
@@ -856,7 +832,7 @@ def train_epoch(
     checkpoint: str | os.PathLike[str] | None,
     every_batches: int | None,
 ) -> Epoch:
-    """Run a step for each batch. If training is stopped, count the batches with completed steps, and save the state.
+    """Run a step for each batch; if training stops, count the batches with completed steps and save the state.
 
     Raises OperandError for a batch that is not a pair of input and label, and for an epoch without batches.
     """
@@ -872,12 +848,12 @@ def train_epoch(
                     rule="a batch must be a pair, input and label",
                     fix="DataLoader(ArrayDataset(images, labels))",
                 )
-            # Report before the step: if a callback cancels, all counted batches have been trained.
+            # Reported before the step, so all counted batches are trained if a callback cancels.
             if (report := current_callback()) is not None:
                 report(Progress("training", f"epoch {epoch}", (epoch - 1) * batches + index, epochs * batches))
             loss = module.train_on(*batch)
             count = np.shape(batch[0])[-1 if module.samples == "last" else 0]
-            # Weighted by the number of samples, since the last batch may be smaller.
+            # Weighted, since the last batch may be smaller.
             total += loss * count
             samples += count
             if checkpoint is not None and every_batches is not None and (index + 1) % every_batches == 0:
@@ -885,9 +861,9 @@ def train_epoch(
     except BaseException:
         new_steps = optimizer.iteration - steps
         if isinstance(batches_of_epoch, Pass):
-            # A loaded batch whose step was not completed does not count, so training continues with this batch.
+            # A batch whose step was not completed does not count, so training continues with it.
             batches_of_epoch.delivered = batches_of_epoch.first + new_steps
-        # If no step was run, the file is kept, since it may contain more training than this module.
+        # Without a step, the file is kept, since it may contain more training than this module.
         if checkpoint is not None and new_steps:
             module.save(checkpoint, resumable)
         raise
@@ -901,7 +877,7 @@ def train_epoch(
 
 
 def _store(table: dict[Any, Any], key: Any, value: Any) -> None:
-    """Add a value to a table and drop the oldest value, since batches of varying lengths would exhaust memory."""
+    """Add a value to a table and drop the oldest, since batches of varying lengths would exhaust memory."""
     table[key] = value
     if len(table) > MAX_PLANS:
         del table[next(iter(table))]

@@ -1,7 +1,7 @@
-"""Device of a module, for its parameters and for the batches that are passed to it.
+"""Device of a module's parameters and of the batches that are passed to it.
 
-A batch is copied only when it enters a step. Inside the step, all operands are on one device, as the types of the
-recorded program require. Results are returned as NumPy arrays.
+A batch is copied only when it enters a step, so all operands of the step are on one device. Results are returned as
+NumPy arrays.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from explorer.layers.framework.parameters import Parameter
 
 
 class Batch(NamedTuple):
-    """Input or label of a step: an array of NumPy or of the module's device, and its type on that device."""
+    """Input or label of a step: an array of NumPy or of the module's device, with its type there."""
 
     values: Any
     type: TensorType
@@ -32,15 +32,12 @@ class Batch(NamedTuple):
 
 
 def batch_on(device: Device, value: Any, dtype_for: Callable[[np.dtype[Any]], np.dtype[Any]]) -> Batch:
-    """Return samples as a batch on ``device``; a tensor on the device stays there.
-
-    ``dtype_for`` maps the dtype of the samples to the dtype of the batch.
-    """
+    """Return samples as a batch on ``device``, with the dtype ``dtype_for(dtype)``; a tensor there is not copied."""
     if isinstance(value, Tensor):
         if value.device is device is not cpu and dtype_for(value.dtype) == value.dtype:
             return Batch(value.storage.array, value.tensor_type)
         value = value.array
-    # Device kernels read one block of memory, and a plan is built for row-major operands.
+    # Device kernels read one block of memory, and plans are built for row-major operands.
     array = np.ascontiguousarray(samples_of(value))
     array = array.astype(dtype_for(array.dtype), copy=False)
     return Batch(array, TensorType(array.shape, array.dtype, device))
@@ -65,7 +62,7 @@ def samples_of(value: Any) -> Array:
 
 
 def common_device(module: str, parameters: Mapping[str, Parameter]) -> Device:
-    """Return the device of all parameters of a module; raise DeclarationError if they are on several devices."""
+    """Return the device of all parameters of a module; raise DeclarationError if there are several."""
     device_of = {name: parameter.device for name, parameter in parameters.items()}
     first = next(iter(device_of), "")
     other = next((name for name, device in device_of.items() if device is not device_of[first]), "")
@@ -80,10 +77,7 @@ def common_device(module: str, parameters: Mapping[str, Parameter]) -> Device:
 
 
 def elements_on(parameter: Parameter, device: Device) -> Any:
-    """Return the elements of a parameter as an array on ``device``, the device of the module.
-
-    Raises StateError if they are on another device.
-    """
+    """Return a parameter's elements as an array; raise StateError if they are not on the module's ``device``."""
     if parameter.device is not device:
         raise StateError(
             f"the parameter {parameter.name!r} on {parameter.device.name}, in a module on {device.name}",

@@ -1,8 +1,7 @@
-"""Nodes of a module: a layer with the values that it keeps between forward and backward (CDNN: Layer).
+"""Nodes of a module: layers with the values that they keep between forward and backward (CDNN: Layer).
 
 A node computes immediately, whereas a layer only records. Until the next forward, the node keeps the last input, which
-it takes over from the caller, and a copy of the last output. A whole training step does not use these values
-(module.py).
+it takes over from the caller, and a copy of the last output. Planned training steps do not use them (module.py).
 """
 
 from __future__ import annotations
@@ -39,12 +38,12 @@ _owned: WeakValueDictionary[int, Tensor] = WeakValueDictionary()
 
 
 class Apply(Layer):
-    """Layer that applies a function of one expression, and has no parameters."""
+    """Layer without parameters that applies a function of one expression."""
 
     applied: Callable[[Expr], Expr]
 
     def forward(self, input: Expr) -> Expr:
-        """Record the function's result; raise DeclarationError unless it is a single expression."""
+        """Record the function's result; raise DeclarationError unless it is one expression."""
         result = self.applied(input)
         if not isinstance(result, Expr):
             raise DeclarationError(
@@ -109,7 +108,7 @@ class Node:
         return {parameter_.name: parameter_ for parameter_ in self.layer.parameters().values()}
 
     def record(self, value: Expr, parameters: Mapping[str, Expr], training: Training | None = None) -> Expr:
-        """Record the output of the layer from its input and its parameters by name, in training or in inference."""
+        """Record the layer's output from its input and its parameters by name, in training or in inference."""
         layer = self.layer
         by_path = {path: parameters[parameter_.name] for path, parameter_ in layer.parameters().items()}
         with recording_at(state.scope, *self._origin), self._box(by_path.values()):
@@ -123,23 +122,19 @@ class Node:
             return layer.call({layer.inputs[0]: value}, by_path)[layer.outputs[0]]
 
     def operands(self) -> dict[str, Expr]:
-        """Record an operand for each parameter inside the layer's box; return the operands by name."""
+        """Record an operand for each parameter in the layer's box; return the operands by name."""
         with scope(self.layer.name, "layer", self.type, self.layer):
             return {name: parameter(parameter_.type, name) for name, parameter_ in self.parameters.items()}
 
     def _box(self, parameters: Iterable[Expr]) -> AbstractContextManager[object]:
-        """Return the context of the layer's box: the box in which its parameters were recorded, or a new box."""
+        """Return the context of the layer's box: the box of its parameters, or a new box."""
         for box in (operand.scope for operand in parameters):
             if box is not None and box.payload is self.layer and box.parent is state.scope:
                 return recording_at(box, *self._origin)
         return scope(self.layer.name, "layer", self.type, self.layer)
 
     def updates(self) -> set[str]:
-        """Return the names of the parameters that training changes.
-
-        These are all parameters, except parameters with the policy PNoUpdate and parameters that the optimizer has
-        frozen.
-        """
+        """Return the names of the trained parameters: all but those with the policy PNoUpdate and frozen ones."""
         return {
             source.held.name
             for source in self.layer.sources()
@@ -148,16 +143,16 @@ class Node:
 
     @property
     def replaced(self) -> dict[str, Parameter]:
-        """Parameters that a training step replaces by new statistics, by name."""
+        """Parameters, by name, that a training step replaces by new statistics."""
         if not isinstance(self.layer, TrainingLayer):
             return {}
         parameters = self.layer.parameters()
         return {parameters[path].name: parameters[path] for path in self.layer.replaced}
 
     def attach(self, frozen: Iterable[str], steps: Callable[[], int]) -> None:
-        """Compute no gradients of ``frozen`` parameters from now on; ``steps`` returns the number of completed steps.
+        """From now on, compute no gradients of ``frozen`` parameters; ``steps`` returns the number of completed steps.
 
-        Values that are kept from the last run are released.
+        Values of the last run are released.
         """
         self._frozen, self._steps = frozenset(frozen), steps
         self.release()
@@ -165,10 +160,9 @@ class Node:
     # -- forward and backward --------------------------------------------------------------------------------------
 
     def forward(self, value: Any) -> Array:
-        """Compute the output. An input tensor is taken over, and the previous input and output are released.
+        """Compute the output; an input tensor is taken over, and the previous input and output are released.
 
-        Raises OperandError if samples have another size, and StateError for a tensor that a node has already taken
-        over.
+        Raises OperandError for samples of a wrong size, and StateError for a tensor that was already taken over.
         """
         tensor_ = self.take_over(value)
         size = self._size(tensor_.tensor_type)
@@ -186,17 +180,15 @@ class Node:
         self.statistics = dict(zip(self.replaced, map(np.array, statistics), strict=True))
         self.input_size, self.output_size = size, self._size(TensorType(output.shape, output.dtype))
         if isinstance(value, Tensor):
-            # Only after the run, because a tensor may be passed again if its forward failed.
+            # Only now, because a tensor may be passed again if its forward failed.
             _owned[value.uid] = value
         # A copy, since the next run overwrites the program's memory.
         self.last_input, self.last_output = tensor_, np.array(output)
         return self.last_output
 
     def backward(self, gradient: Any) -> Array:
-        """Compute the gradient of the last input from the gradient of the last output.
-
-        This also sets the gradients of the parameters.
-        """
+        """Compute the gradients of the last input and of the parameters from the last output's gradient; return the
+        former."""
         if self.last_input is None or self.last_output is None:
             raise StateError(
                 f"backward of the node {self.name!r}, without a forward",
@@ -220,10 +212,7 @@ class Node:
         return result
 
     def take_over(self, value: Any) -> Tensor:
-        """Return an input as a contiguous tensor with the module's dtype.
-
-        Arrays are copied, and tensors are taken over.
-        """
+        """Return an input as a contiguous tensor of the module's dtype; arrays are copied, tensors taken over."""
         if isinstance(value, Tensor):
             if value.uid in _owned:
                 raise StateError(
@@ -239,10 +228,7 @@ class Node:
         return tensor(array, self._dtype if array.dtype.kind == "f" else None, name=name, device=self._device)
 
     def to_device(self, device: Device) -> None:
-        """Move the parameters to ``device``, on which the node computes from now on.
-
-        Values of the last run are released.
-        """
+        """Move the parameters and the computation to ``device``; values of the last run are released."""
         self.release()
         self._device = device
         if all(getattr(source, "held", True) is not None for source in self.layer.sources()):
@@ -256,7 +242,7 @@ class Node:
         return math.prod(type_.shape[:-1] if self._samples == "last" else type_.shape[1:])
 
     def _compiled(self, type_: TensorType) -> tuple[Compiled, Compiled]:
-        """Return the programs of forward and backward for an input of type ``type_``."""
+        """Return the programs of forward and backward for an input type."""
         if type_ not in self._programs:
             value = parameter(type_, self.layer.inputs[0])
             operands = {name: parameter(parameter_.type, name) for name, parameter_ in self.parameters.items()}
@@ -287,6 +273,6 @@ class Node:
 
 
 def _is_trained(source: ParamSource) -> bool:
-    """Return whether a module trains the parameter of a source, which it does by default, unlike a separate layer."""
+    """Return whether a module trains a source's parameter, which is the default in a module."""
     policy = source.policies.given.get(GradPolicy.update)
     return policy is None or bool(policy.value)

@@ -1,10 +1,9 @@
 """Training on several workers: shards of a batch, summed gradients, one update (Caffe2: Parallelize).
 
-A step has the phases of Caffe2, and each phase is a box of the recording. In the input phase, a batch is split into
-shards. Forward and gradients of each shard are a single call, which one worker runs. In the all-reduce phase, workers
-add gradients pairwise. The update is local: it runs in this process, which has the only copy of the parameters and of
-the optimizer's state. So if a worker or the scheduler is lost, no state is lost: the weights are the weights of the
-last complete step, and can be saved or trained further.
+A step has the phases of Caffe2, each a box of the recording. First, a batch is split into shards. The forward and
+backward pass of each shard is a single call, which one worker runs. In the all-reduce phase, workers add gradients
+pairwise. The update runs in this process, which has the only copy of the parameters and the optimizer's state. So if a
+worker or the scheduler is lost, the weights of the last complete step remain, and can be saved or trained further.
 """
 
 from __future__ import annotations
@@ -63,11 +62,11 @@ class Parallel:
 
     @property
     def lost(self) -> list[str]:
-        """Addresses of the workers that were lost during training."""
+        """Addresses of workers that were lost during training."""
         return self.workers.lost[self._lost_before :]
 
     def close(self) -> None:
-        """Train the module locally again, and end the workers if they were started for this training."""
+        """Train the module locally again, and end workers that were started for this training."""
         self.module.set_step(TrainingStep)
         self.workers.always = self._previous_always
         if self._owned:
@@ -90,17 +89,15 @@ def parallelize(
 ) -> Parallel:
     """Train a module on several workers.
 
-    ``train_on`` and ``fit`` distribute each batch, until the returned object is closed.
+    ``train_on`` and ``fit`` distribute each batch until the returned object is closed. ``workers`` is a number of
+    processes on this machine, the address of a Dask scheduler, or open ``ex.Workers``; ``settings`` are options of
+    ``ex.Workers``. Each batch is split into ``shards`` parts, by default one per worker. The weights depend bitwise on
+    ``shards``, but not on the number of workers. If workers are lost, the others take over.
 
-    ``workers`` is a number of processes on this machine, the address of a Dask scheduler, or open ``ex.Workers``;
-    ``settings`` are options of ``ex.Workers``. Each batch is split into ``shards`` parts, by default one per worker. If
-    ``shards`` is equal, the weights are bitwise equal for any number of workers. If workers are lost, the remaining
-    workers take over the work.
-
-    The batch loss must be the mean or the sum of its samples' losses, as in ``ex.train``, including losses with weights
-    and ignored samples. The first step for each batch type checks this. Raises StateError for a module that is not
-    attached or has another kind of loss, OperandError if there are fewer samples than shards, and RunError if the
-    scheduler stops; the module then has the weights of the last complete step.
+    The batch loss must be the (weighted) mean or sum of its samples' losses, as in ``ex.train``; the first step for
+    each batch type checks this. Raises StateError for a module that is not attached or has another kind of loss,
+    OperandError if there are fewer samples than shards, and RunError if the scheduler stops; the module then has the
+    weights of the last complete step.
     """
     check_type(module, "module", Module, "a module", 'ex.train.Module("digits", …)')
     if not module.is_attached:
@@ -146,10 +143,8 @@ class ParallelStep(TrainingStep):
         super().__init__(module, *types)
 
     def parameter_operands(self, module: Module) -> dict[str, Expr]:
-        """Record an operand for each parameter, by name, outside all boxes.
-
-        This is necessary because each shard records the layers again.
-        """
+        """Record an operand for each parameter, by name, outside all boxes, because each shard records the layers
+        again."""
         return {name: parameter(parameter_.type, name) for name, parameter_ in module.parameters.items()}
 
     def gradients(
@@ -178,8 +173,7 @@ class ParallelStep(TrainingStep):
         """
         step = [] if training is None else [training.step]
         add_shards = Function(_sum, _SUM)
-        # Sizes differ by at most one. They depend only on the batch and not on the workers, and so do the bits of the
-        # weights.
+        # Sizes differ by at most one, and like the weights' bits depend on the batch, but not on the workers.
         bounds = [samples * index // count for index in range(count + 1)]
         sums: list[tuple[Expr, ...]] = []
         outputs: list[Expr] = []
@@ -194,17 +188,15 @@ class ParallelStep(TrainingStep):
             outputs.append(output)
             sums.append(tuple(shard_results))
         with scope("all-reduce"):
-            # Add neighbours in order: the tree of additions, and therefore the rounding, is the same for any number of
-            # workers.
+            # Neighbours are added in order, so the rounding is the same for any number of workers.
             while len(sums) > 2:
                 pairs = zip(sums[::2], sums[1::2], strict=False)
                 odd = [sums[-1]] if len(sums) % 2 else []
                 sums = [*[tuple(add_shards(*left, *right)) for left, right in pairs], *odd]
-            # The last addition runs in this process and not on a worker, because its result is needed in this process
-            # anyway.
+            # The last addition runs in this process, because its result is needed here.
             loss, *gradients = sums[0] if len(sums) == 1 else [x + y for x, y in zip(*sums, strict=True)]
             if len(gradients) > len(trained):
-                # Only here is the weight of the whole batch known, by which a mean is divided.
+                # Only here is the weight of the whole batch known, by which a mean must be divided.
                 *gradients, weight = gradients
                 loss, *gradients = [total / weight for total in (loss, *gradients)]
         with scope("output"):
@@ -212,7 +204,7 @@ class ParallelStep(TrainingStep):
         return StepGradients(output, loss, gradients)
 
     def execution(self) -> tuple[RegisteredExecutor, Options]:
-        """Return an executor that uses the workers, and the options of the plan."""
+        """Return an executor that uses the workers, and the plan's options."""
         return RegisteredExecutor(partial(_run_on_workers, self._parallel.workers), 1), Options(**self.options)
 
     def check(self, value: Any, label: Any, output: Any, loss: Array) -> None:
@@ -232,8 +224,8 @@ class ParallelStep(TrainingStep):
         expected, largest = program(
             value, label, *[parameter_.array for parameter_ in module.parameters.values()], iteration
         )
-        # Compare in units of rounding instead of a relative difference: a weighted mean differs from the mean of its
-        # shards by one part in a thousand, and so do the trained weights.
+        # In units of rounding, because a weighted mean may differ from the mean of its shards by only one part in a
+        # thousand.
         rounding = np.finfo(module.dtype).eps
         samples = len(label) if module.samples == "first" else label.shape[-1]
         terms = samples if module.require_loss().reduction == "sum" else 1
@@ -258,7 +250,7 @@ def _samples(value: Expr, first: int, last: int, axis: int) -> Expr:
 
 
 def _gradients(module: Module, names: list[str], trained: list[str], shard: Part) -> Any:
-    """Return the function of a shard, which computes the output, the shard's loss, its gradients, and its weight."""
+    """Return the function of a shard, which computes its output, loss, gradients and weight."""
 
     fraction = (shard.last - shard.first) / shard.whole
 

@@ -1,7 +1,6 @@
-"""``explorer check``: list all problems that prevent a model from running, and differences from a kept plan.
+"""``explorer check``: list all problems that prevent a model from running, and differences from a stored plan.
 
-The command is intended for scripts that build models. It computes nothing, lists all problems, and sets the exit
-status.
+The command is intended for scripts that build models. It computes nothing, and sets the exit status.
 """
 
 from __future__ import annotations
@@ -81,12 +80,12 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _first(names: Sequence[str]) -> str:
-    """Return the first names as a string, with the number of omitted names."""
+    """Return the first names, and the number of omitted names, as a string."""
     return ", ".join(names[:_LISTED]) + f" and {len(names) - _LISTED:,} more" * (len(names) > _LISTED)
 
 
 def _ends(operands: Mapping[str, BlobDefinition]) -> str:
-    """Return operands with the shapes declared in the file, such as ``x batch×seq×64``."""
+    """Return operands with their declared shapes, such as ``x batch×seq×64``."""
     from explorer.net.definition.declared_types import symbolic_text
 
     labels = [
@@ -96,7 +95,7 @@ def _ends(operands: Mapping[str, BlobDefinition]) -> str:
 
 
 def _differs(net: Net, path: Path, update: bool) -> bool:
-    """Compare the plan of a model with the plan in a file, or update the file; return whether they differ."""
+    """Compare a model's plan with the plan in a file, or update the file; return whether they differ."""
     from explorer.testing.kept_plan import plan_changes, write_plan
 
     recording = net.preview_plan().recording

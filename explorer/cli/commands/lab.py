@@ -1,4 +1,4 @@
-"""``explorer lab``: start JupyterLab with the notebooks, or with a notebook for a model file."""
+"""``explorer lab``: start JupyterLab with explorer's notebooks, or with a notebook for a model file."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ def execute(options: argparse.Namespace) -> int:
             rule="JupyterLab must be installed for explorer lab",
             fix='install it: python -m pip install "explorer-graphs[lab]"',
         )
-    # -P removes this folder from the import path, so that a file jupyterlab.py in it is not run
+    # -P removes this folder from the import path, so a file jupyterlab.py in it is not run
     command = [sys.executable, "-P", "-m", "jupyterlab", *["--no-browser"] * options.no_browser]
-    # as root, the usual user of a container, JupyterLab starts only with an explicit option
+    # root, the usual user of a container, needs an explicit option
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         command.append("--allow-root")
     if options.file is None:
         checkout = Path(__file__).parents[3]
         if any((checkout / "notebooks").glob("*.ipynb")):
-            # The models of the notebooks are next to their folder, and can be opened there with a double click.
+            # The parent folder also contains the notebooks' models, which a double click opens.
             command += [f"--notebook-dir={checkout}", "--FileContentsManager.preferred_dir=notebooks"]
         else:
             command.append(f"--notebook-dir={Path.cwd()}")
@@ -62,8 +62,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def notebook_for(file: Path) -> Path:
-    """Return the path of the notebook for a model file, in the current folder; create the notebook if it does not
-    exist."""
+    """Return the notebook for a model file in the current folder, creating it if necessary."""
     from explorer.formats import open
 
     net = open(file)
@@ -99,7 +98,7 @@ model was made for, from a file (`np.load("x.npz")["images"]`) or a picture."""
 
 
 def _next_steps(where: str, net: Net) -> str:
-    """Return the reader's next steps, for a model that runs or for one that does not."""
+    """Return the reader's next steps, which depend on whether the model runs."""
     operators = [operator for operator in net.definition.operators if operator.inputs and operator.outputs]
     steps = [
         "Press the play button of the view, or `.`, to step through the plan. The panel gives the reasons; `?` lists"

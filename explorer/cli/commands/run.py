@@ -132,7 +132,7 @@ def _shape(value: Any) -> Any:
 
 
 def _reference(net: Net, text: str) -> Any:
-    """Return the reference of ``--compare``: the name of a runtime, a dict of arrays, or a net."""
+    """Return the reference of ``--compare``: a runtime's name, a dict of arrays, or a net."""
     from explorer.cli.support.array_files import file_of, read
     from explorer.formats import open
     from explorer.formats.onnx.reference_values import RUNTIMES, check_runtime
@@ -152,7 +152,7 @@ def _reference(net: Net, text: str) -> Any:
 
 
 def _described(array: Any) -> str:
-    """Return the dtype and shape of an output, with its first strings or the range of its numbers."""
+    """Return an output's dtype and shape, with its first strings or the range of its numbers."""
     from explorer.core.types.custom_dtypes import dtype_name, is_text
     from explorer.record.escape import visible
 

@@ -1,4 +1,4 @@
-"""``explorer show``: a model's graph and plan as a page, a picture, text or data."""
+"""``explorer show``: a model's graph and plan as a page, an image, text or data."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def depth(text: str) -> int:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Write a page, picture, text or recording of a model or recording."""
+    """Write a model or recording as a page, an image, text or a recording."""
     memory_option.grant(options)
     from explorer.formats import open
     from explorer.formats.common.declared_weights import AbsentWeights
@@ -119,7 +119,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _cannot_run(net: Net) -> list[str]:
-    """Return a line for each unknown type, and for the first of the other operators that cannot run."""
+    """Return a line for each unknown type, and for the first other operator that cannot run."""
     unknown = net.unknown()
     types = {each.type for each in unknown}
     misfits = [error for name, error in net.problems().items() if net[name].type not in types]
@@ -129,7 +129,7 @@ def _cannot_run(net: Net) -> list[str]:
 
 
 def _refuse_options(options: argparse.Namespace) -> None:
-    """Raise FileError for options that need a model, if the file is a recording."""
+    """Raise FileError for options that need a model if the file is a recording."""
     refused = [f"--{name}" for name in ("input", "shape", "weights") if getattr(options, name)]
     if refused:
         raise FileError(
@@ -143,7 +143,7 @@ def _refuse_options(options: argparse.Namespace) -> None:
 def _write(
     recording: Recording, output: Path, options: argparse.Namespace, problems: Sequence[str], operators: int = 0
 ) -> int:
-    """Write a recording in the format of the output's extension, and print problems and the size of the graph."""
+    """Write a recording in the format of the output's extension; print problems and the graph's size."""
     from explorer.save_view import save
     from explorer.view.export.writers import ViewState
 

@@ -1,4 +1,4 @@
-"""``explorer site``: notebooks as static pages with views that step."""
+"""``explorer site``: write notebooks as static pages with interactive views."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``explorer strip``: remove widget state and run-specific data from notebooks, which then show images."""
+"""``explorer strip``: remove widgets and run-specific data from notebooks, which then show images."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Strip the notebooks, or name the notebooks that need stripping."""
+    """Strip the notebooks, or list those that need stripping."""
     from explorer.cli.support.notebook_strip import strip_files
 
     changed = strip_files(options.files, write=not options.check)

@@ -1,4 +1,4 @@
-"""``explorer why``: explain the decisions about a node of a model, with the rules that were declined before each."""
+"""``explorer why``: explain the decisions about a model's node, with the rules declined before each."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Helpers that several commands use: options, array files, images, output files and the terminal."""
+"""Helpers for several commands: options, array files, images, output files and the terminal."""

@@ -1,7 +1,6 @@
-"""Input and output arrays of commands, in ``.npz`` and ``.npy`` files and pictures.
+"""Input and output arrays of commands, in ``.npz``, ``.npy`` and image files.
 
-Keys of a written archive are operand names from an untrusted model file. They are used as file names only if they are
-harmless.
+The names of outputs come from an untrusted model file, so they are used as file names only if they are harmless.
 """
 
 from __future__ import annotations
@@ -48,8 +47,7 @@ def _split(text: str) -> tuple[Path, list[str]]:
 
 
 def read(text: str) -> dict[str, Array]:
-    """Return the arrays of ``FILE.npz``, ``FILE.npz:KEY,KEY`` or ``FILE.npy`` by key; raise FileError for other
-    files."""
+    """Return the arrays of ``FILE.npz``, ``FILE.npz:KEY,KEY`` or ``FILE.npy`` by key; else raise FileError."""
     path, keys = _split(text)
     try:
         return read_arrays(path, keys)
@@ -65,8 +63,7 @@ def read(text: str) -> dict[str, Array]:
 
 
 def inputs(net: Net, options: argparse.Namespace) -> dict[str, Any]:
-    """Return the net's inputs from the files of ``--input``, which are images, or contain arrays by name or in
-    order."""
+    """Return the net's inputs from ``--input`` files: images, or arrays by name or in order."""
     specs: list[str] = options.input
     pictures = [spec for spec in specs if image_inputs.is_picture(spec)]
     if not pictures:
@@ -82,7 +79,7 @@ def inputs(net: Net, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _check_count(net: Net, specs: Sequence[str]) -> None:
-    """Raise OperandError if a net with inputs has no ``--input``, or a net without inputs has one."""
+    """Raise OperandError if a net with inputs has no ``--input``, or one without inputs has some."""
     if net.inputs and not specs:
         raise OperandError(
             f"no --input for net {net.name!r}",
@@ -99,7 +96,7 @@ def _check_count(net: Net, specs: Sequence[str]) -> None:
 
 
 def _arrays(net: Net, specs: Sequence[str]) -> dict[str, Any]:
-    """Match arrays to the net's inputs by name if all names exist; otherwise in order if the counts agree.
+    """Match arrays to inputs by name if all names exist, otherwise in order if the counts agree.
 
     The elements of a sequence input ``x`` are the arrays ``x.0``, ``x.1``, …
     """
@@ -149,11 +146,11 @@ def npz(arrays: Mapping[str, Any]) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for number, (name, array) in enumerate(arrays.items()):
-            # When a user unpacks the archive, a name with a slash or ".." could write outside the target folder.
+            # When the archive is unpacked, a name with a slash or ".." could write outside the target folder.
             entry = name if _PLAIN.fullmatch(name) and ".." not in name else f"output_{number}"
             if entry != name:
                 print_note(f"output {name!r} is written as {entry!r}")
-            # The size is not known when an entry is opened; without ZIP64, zipfile fails beyond 2 GiB.
+            # An entry's size is not known in advance; without ZIP64, zipfile fails beyond 2 GiB.
             with archive.open(f"{entry}.npy", "w", force_zip64=True) as file:
                 np.lib.format.write_array(file, np.asanyarray(array), allow_pickle=False)
     return buffer.getvalue()

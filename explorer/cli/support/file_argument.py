@@ -1,4 +1,4 @@
-"""Argument for the model file of a command."""
+"""The model file argument of commands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WEIGHTS = "x.safetensors, x.gguf, x.npz, x.npy"
 
 
 def arguments(parser: argparse.ArgumentParser, *, weights: bool = True, required: bool = True) -> None:
-    """Declare the file argument; ``weights`` is whether the command accepts files that contain only weights."""
+    """Declare the file argument; ``weights`` is whether files with only weights are accepted."""
     parser.add_argument(
         "file", metavar="FILE", type=Path, nargs=None if required else "?",
         help=f"a model file: {GRAPHS}" + f"; or a file with weights only: {WEIGHTS}" * weights,

@@ -1,4 +1,4 @@
-"""Pictures as the input of a net, converted to the type of the input."""
+"""Images as the input of a net, converted to the input's type."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _DEFAULTS: dict[str, Any] = {
 
 
 def is_picture(text: str) -> bool:
-    """Return whether the file extension of ``text`` is an extension of image files."""
+    """Return whether the extension of ``text`` belongs to image files."""
     return text.lower().endswith(EXTENSIONS)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of the conversion from pictures to arrays."""
+    """Declare the options for converting images to arrays."""
     group = parser.add_argument_group(
         "pictures",
         f"An input with the extension {', '.join(EXTENSIONS[:5])}, … is a picture; "
@@ -57,7 +57,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def refuse_options(options: argparse.Namespace) -> None:
-    """Raise OperandError if an option for images is given; called if no input is an image."""
+    """Raise OperandError if an option for images is given although no input is an image."""
     for name, default in _DEFAULTS.items():
         if getattr(options, name) != default:
             raise OperandError(
@@ -82,7 +82,7 @@ def _numbers(text: str) -> tuple[float, ...]:
 
 
 def read(net: Net, paths: Sequence[str], options: argparse.Namespace) -> dict[str, Array]:
-    """Return a batch of images for the net's only input; raise OperandError if the net has no such input."""
+    """Return a batch of images for the net's only input; raise OperandError for an unsuitable net."""
     (name, blob), *others = net.inputs.items()
     declared = blob.shape
     described = f"{name!r} {shape_text(declared)}"

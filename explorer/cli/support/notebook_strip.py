@@ -1,7 +1,7 @@
-"""Stripping of notebooks, which removes widgets that have an image, and all data of a run except the outputs.
+"""Stripping of notebooks: removes widgets that have an image, and all data of a run except outputs.
 
-Version control then shows only changes of cells and outputs. The kernel and its language stay as they are, because
-JupyterLab writes them back when it opens the notebook, which would then have unsaved changes.
+Version control then shows only changes to cells and outputs. The kernel and its language are kept, because JupyterLab
+would add them when it opens the notebook, which would then have unsaved changes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _strip_metadata(notebook: dict[str, Any]) -> int:
 
 
 def _strip_outputs(cell: dict[str, Any]) -> int:
-    """Remove empty outputs, which progress bars leave on machines that are slow enough to show them."""
+    """Remove empty outputs, which progress bars leave on slow machines."""
     outputs = cell.get("outputs", [])
     kept = [output for output in outputs if output["output_type"] != "display_data" or output["data"]]
     if len(kept) < len(outputs):
@@ -42,11 +42,9 @@ def _strip_outputs(cell: dict[str, Any]) -> int:
 
 
 def strip_widgets(notebook: dict[str, Any]) -> int:
-    """Remove widgets that have an image in the same output, and the state of these widgets; return the number of
-    changes.
+    """Remove widgets that have an image in the same output, and their state; return the number of changes.
 
-    The state of other widgets is kept, because nothing could be displayed without it. State that is not a JSON object
-    is removed, because no program can read it.
+    Other widgets keep their state, without which they cannot be displayed. State that is not a JSON object is removed.
     """
     outputs = [output.get("data", {}) for cell in notebook["cells"] for output in cell.get("outputs", [])]
     pictured = [data for data in outputs if WIDGET in data and any(mime in data for mime in _PICTURES)]
@@ -61,10 +59,7 @@ def strip_widgets(notebook: dict[str, Any]) -> int:
 
 
 def stripped(path: Path) -> tuple[int, str]:
-    """Return the number of changes that stripping makes to a notebook file, and the stripped text.
-
-    Raise FileError if the file is not a notebook of format 4.
-    """
+    """Return the number of changes and the stripped text of a notebook file; raise FileError unless its format is 4."""
     data = content(path)
     try:
         notebook = json.loads(data)
@@ -78,7 +73,7 @@ def stripped(path: Path) -> tuple[int, str]:
             rule="a notebook must be JSON of Jupyter's format 4",
             fix="open it in JupyterLab and save it, which converts older formats",
         )
-    # Formatted like nbformat, so that nothing else in the file changes; lone surrogates stay escaped.
+    # Formatted like nbformat, so nothing else changes; lone surrogates stay escaped.
     text = json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
     return changes, text.encode("utf-8", "backslashreplace").decode()
 

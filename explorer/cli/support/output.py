@@ -1,4 +1,4 @@
-"""Checks of output paths before anything is computed, which prevent overwriting input files."""
+"""Checks of output paths, which keep commands from overwriting their inputs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def check_output(output: Path, read: Iterable[Path]) -> None:
 
 
 def _with_weights(path: Path) -> list[Path]:
-    """Return the file, and its weights file if the format stores weights separately."""
+    """Return the file, and its weights file if the format has a separate one."""
     from explorer.formats.registry import format_of  # slow to import, and not needed for help
 
     entry = format_of(path.name)

@@ -1,4 +1,4 @@
-"""Option for the input shapes that a command assumes for a model."""
+"""Option for the input shapes that a command assumes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Terminal output of the command line, with control characters from files and names made visible.
+"""Terminal output with control characters from files and names made visible.
 
 Inside ``terminal()``, standard output and standard error escape characters that would control the terminal or reorder
-its text. The streams are wrapped, so messages of argparse, warnings, logs and tracebacks are escaped, too.
+its text. The streams are wrapped, so messages of argparse, warnings, logs and tracebacks are escaped too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _OVER = "\r\x1b[K"
 class Outlet(io.TextIOBase):
     """Standard stream that shows control characters instead of passing them on.
 
-    If the reader has closed the pipe, or the stream was closed from the start, text is discarded.
+    Text is discarded if the stream is closed, or if the reader has closed the pipe.
     """
 
     def __init__(self, stream: TextIO | None, name: str = "") -> None:
@@ -38,7 +38,7 @@ class Outlet(io.TextIOBase):
         return getattr(self._stream, "encoding", None) or "utf-8"
 
     def write(self, text: str, /) -> int:
-        """Write text; control characters except line ends are replaced by visible escapes."""
+        """Write text with visible escapes in place of control characters, except line ends."""
         self._pass_on("\n".join(map(visible, text.split("\n"))))
         return len(text)
 
@@ -75,8 +75,7 @@ class Outlet(io.TextIOBase):
 
     @contextmanager
     def _kept(self) -> Iterator[None]:
-        """Close the stream without an error if the reader has closed the pipe; add the stream's name to other
-        errors."""
+        """Close the stream silently if the reader has closed the pipe; name the stream in other errors."""
         try:
             yield
         except BrokenPipeError:
@@ -89,7 +88,7 @@ class Outlet(io.TextIOBase):
     def _give_up(self) -> None:
         stream, self._stream = self._stream, None
         with contextlib.suppress(OSError, ValueError):  # the stream may have no file descriptor
-            # Redirect buffered text to the null device, because Python's flush at exit would otherwise fail again.
+            # To the null device, because Python's flush at exit would fail again.
             number = os.open(os.devnull, os.O_WRONLY)
             os.dup2(number, stream.fileno() if stream is not None else number)
             os.close(number)
@@ -97,8 +96,7 @@ class Outlet(io.TextIOBase):
 
 @contextmanager
 def terminal() -> Iterator[Outlet]:
-    """Replace standard output and standard error by instances of Outlet inside ``with``; yield the one for standard
-    error."""
+    """Replace standard output and standard error by Outlets inside ``with``; yield the one for standard error."""
     before = sys.stdout, sys.stderr
     if None in before:
         _fill_gaps()
@@ -133,9 +131,8 @@ def print_text(text: str) -> None:
 
 
 def print_note(line: str) -> None:
-    """Print a note to standard error, which is separate from the result."""
-    # Text and line end are written together, because the message of an interrupt between them would be on the same
-    # line.
+    """Print a note to standard error, separate from the result."""
+    # Written together with the line end, so the message of an interrupt starts on a new line.
     print(f"{visible(line)}\n", end="", file=sys.stderr)
 
 

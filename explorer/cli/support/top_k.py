@@ -21,7 +21,7 @@ _TOLERANCE = 1e-3
 
 
 def labels_of(path: Path) -> list[str]:
-    """Return the labels in a file, one per line, in the order of the classes."""
+    """Return the labels in a file, one per line, in class order."""
     try:
         text = content(path, what="the labels").decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -35,7 +35,7 @@ def labels_of(path: Path) -> list[str]:
 
 
 def check_labels(labels: Sequence[str], path: Path, name: str, shape: Sequence[Any]) -> None:
-    """Raise FileError if the length of an output's last axis is known and differs from the number of labels."""
+    """Raise FileError if the number of labels differs from the known length of an output's last axis."""
     if shape and isinstance(shape[-1], int) and shape[-1] != len(labels):
         raise FileError(
             f"{counted_text(len(labels), 'label')} for the {shape[-1]} classes of output {name!r}", path=str(path),
@@ -44,10 +44,9 @@ def check_labels(labels: Sequence[str], path: Path, name: str, shape: Sequence[A
 
 
 def probabilities(array: Array, softmax: str) -> tuple[Array, str]:
-    """Return an array of shape (rows, classes) converted to probabilities, and a note on the conversion, which may be
-    "".
+    """Return an array as probabilities (rows, classes), and a note on the conversion, possibly "".
 
-    With "auto", probabilities are kept, log probabilities are exponentiated, and softmax is applied to anything else.
+    With "auto", probabilities are kept, log probabilities exponentiated, and softmax is applied to anything else.
     """
     values = array.astype(np.float64)
     if softmax == "no" or array.dtype.kind not in "fiu" or array.ndim != 2 or array.shape[1] < 2:
@@ -69,11 +68,11 @@ def _sums_to_one(values: Array) -> bool:
 
 
 def ranking(array: Array, count: int, labels: Sequence[str] = (), rows: Sequence[str] = ()) -> list[str]:
-    """Return a line for each row with its ``count`` largest elements; ``rows`` contains the names of the rows."""
+    """Return a line for each row with its ``count`` largest elements; ``rows`` are the rows' names."""
     flat = array.reshape(math.prod(array.shape[:-1]), array.shape[-1]) if array.ndim else array.reshape(1, 1)
     lines = []
     for number, row in enumerate(flat):
-        # ~x is -x - 1: it reverses the order of integers and booleans without overflow
+        # ~x reverses the order of integers and booleans without overflow
         largest = (~row if row.dtype.kind in "iub" else -row).argsort(kind="stable")[:count]
         cells = [f"{visible(labels[index]) if labels else index} {row[index]:.4g}" for index in largest]
         lines.append(f"  {visible(rows[number]) if len(rows) == len(flat) else number}: " + "  ".join(cells))

@@ -23,7 +23,7 @@ class Case(NamedTuple):
     example: Example
 
     def arrays(self, dtype: str | None = None, seed: int = 0) -> list[Array]:
-        """Return random operands for ``seed``; ``dtype``, if given, replaces the dtype of floating operands."""
+        """Return random operands for ``seed``; ``dtype``, if given, replaces floating dtypes."""
         drawn = self.example.draw(seed)
         return [array.astype(dtype) if dtype is not None and array.dtype.kind == "f" else array for array in drawn]
 
@@ -50,8 +50,8 @@ def floating(example: Example) -> list[int]:
 def cases_of(operation: Operation | type[Operation]) -> list[Case]:
     """Return the cases of an operation, or of all examples of an operation class.
 
-    If no example has the operation's attributes, operands of other examples are used if the operation accepts them, and
-    random operands otherwise. Raises OperandError if the operation accepts no operands.
+    If no example has the operation's attributes, operands are taken from other examples or drawn at random. Raises
+    OperandError if the operation accepts none of them.
     """
     operation_class = operation if isinstance(operation, type) else type(operation)
     examples = operation_class.examples

@@ -1,7 +1,6 @@
-"""Laws about declared characteristics of operations; a plan gives wrong results if a characteristic is wrong.
+"""Laws about declared characteristics of operations; a wrong characteristic makes plans compute wrong results.
 
-SPECIAL contains values at which such laws often fail: signed zeros, infinities, and numbers whose exponential
-overflows.
+SPECIAL contains values at which laws often fail: signed zeros, infinities, and numbers whose exponential overflows.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ def compute(case: Case, *operands: Array) -> Array:
 
 
 def linear(case: Case) -> int:
-    """Check f(αx + βy) = αf(x) + βf(y) in each floating operand while the others are constant."""
+    """Check f(αx + βy) = αf(x) + βf(y) in each floating operand, with the others constant."""
     constant, other, compared = case.arrays("float64", seed=1), case.arrays("float64", seed=2), 0
     for position in floating(case.example):
         mixed = [*constant]
@@ -63,7 +62,7 @@ def has_kept_axes(case: Case) -> bool:
 
 
 def kept_axes(case: Case) -> int:
-    """Check f(…, s·x, …) = s·f(…, x, …), where the factors s vary only along axes of x that are declared as kept."""
+    """Check f(…, s·x, …) = s·f(…, x, …) for factors s that vary only along the declared kept axes of x."""
     constant, compared = case.arrays("float64", seed=1), 0
     unscaled = compute(case, *constant)
     types = [TensorType(array.shape, array.dtype) for array in constant]
@@ -143,7 +142,7 @@ def involution(case: Case) -> int:
 
 
 def even(case: Case) -> int:
-    """Check f(−x) = f(x) exactly, for elementwise operations also at special values and the largest numbers."""
+    """Check f(−x) = f(x) exactly, also at special values and the largest numbers if the operation is elementwise."""
     compared = 0
     for dtype in ("float64", "float32"):
         if case.operation.elementwise:
@@ -151,7 +150,7 @@ def even(case: Case) -> int:
                 x = np.array([*SPECIAL, np.finfo(dtype).max, np.nan, *np.linspace(-50, 50, 401)], dtype)
         else:
             x = case.arrays(dtype)[0]
-        # simple numbers come first, because a law reports the first difference
+        # simple numbers first, because a law reports the first difference
         for part in (np.s_[:6], np.s_[6:]) if case.operation.elementwise else (np.s_[...],):
             own, names = x[part], ("f(−x) =", "f(x) =")
             value = compute(case, own)
@@ -163,7 +162,7 @@ def even(case: Case) -> int:
 
 
 def monotone(case: Case) -> int:
-    """Check that x ≤ y implies f(x) ≤ f(y) for values x and y of the first operand in the range of the example."""
+    """Check that x ≤ y implies f(x) ≤ f(y) for first operands in the range of the example."""
     arrays, described = case.arrays(), case.example.operands[0]
     needs(case.operation.elementwise, "declared monotone, which only elementwise operations may be")
     points = np.sort(np.random.default_rng(3).uniform(float(described.low), float(described.high), _MONOTONE))
@@ -178,7 +177,7 @@ def monotone(case: Case) -> int:
 
 
 def defined_everywhere(case: Case) -> int:
-    """Check that the value is not NaN for any number, including ±∞ and the largest numbers, and is NaN for NaN."""
+    """Check that the value is NaN only for NaN, also for ±∞ and the largest numbers."""
     compared = 0
     for dtype in ("float64", "float32"):
         with np.errstate(all="ignore"):
@@ -236,7 +235,7 @@ def _element(name: str, array: Array, index: tuple[int, ...]) -> str:
 
 
 def declares(characteristic: str) -> Callable[[Case], bool]:
-    """Return a function of a case that returns whether its operation declares a characteristic and has operands."""
+    """Return a function that returns whether a case's operation has operands and declares a characteristic."""
     return lambda case: bool(case.example.operands) and bool(getattr(case.operation, characteristic))
 
 

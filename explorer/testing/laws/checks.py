@@ -41,18 +41,17 @@ def check(what: Any, *programs: Expr, inputs: Mapping[str, Any] | None = None) -
     """Check explorer's laws for a user-defined or built-in operation, rewrite rule, pass or layer.
 
     An operation (its class, or its recording function, such as ``ex.tanh``) is computed on its ``examples``. Its
-    gradient must equal central differences in float64, each declared property (``is_even``, ``monotone``, ``linear``,
-    ``range`` …) must hold, batched operands must give the same result as a loop, and the result must have the declared
-    type.
+    gradient must equal central differences in float64, declared properties (``is_even``, ``monotone``, ``range`` …)
+    must hold, batched operands must give the same result as a loop, and the result must have the declared type.
 
-    A rule is applied to ``programs`` in which it should match, or to programs that are generated from its root
-    operations. Their values must be the same with and without the rule. A pass is checked in the same way, in a plan
-    with this pass and the passes that it requires. For a layer, gradients of inputs and parameters must equal
-    differences. ``inputs`` maps ports to types or values; it is needed if shapes cannot be inferred.
+    A rule must not change the values of ``programs`` in which it should match, by default generated from its root
+    operations. A pass is checked in the same way, together with the passes that it requires. For a layer, gradients of
+    inputs and parameters must equal differences. ``inputs`` maps ports to types or values, in case shapes cannot be
+    inferred.
 
     Returns a report with one line per law. The report is true if all laws hold; otherwise ``report.assert_ok()`` raises
-    an error. Random operands have a fixed seed, so reports are reproducible. Raises OperandError for other objects, and
-    if no valid operands are found.
+    an error. Random operands have a fixed seed. Raises OperandError for other objects, and if no valid operands are
+    found.
 
     >>> class Cubed(ex.Elementwise):
     ...     "x³."
@@ -122,10 +121,7 @@ def _default_layer(layer_class: type[Layer]) -> Layer:
 def operation_results(
     operation: Operation | type[Operation], laws: tuple[Law, ...] = LAWS, deadline: float | None = None
 ) -> tuple[LawResult, ...]:
-    """Return the results of laws on an operation's cases; laws that would start after the deadline are skipped.
-
-    ``deadline`` is a time from ``time.perf_counter``.
-    """
+    """Return the results of laws on an operation's cases; laws are not started after ``deadline`` (perf_counter)."""
     operation_class = operation if isinstance(operation, type) else type(operation)
     cases = cases_of(operation)
     results = []
@@ -136,7 +132,7 @@ def operation_results(
             compared = [law.check(case) for case in cases if law.applies(case) and not _is_late(deadline)]
         except LawError as error:
             results.append(LawResult(law.name, False, str(error)))
-        except Exception as error:  # user-defined methods may raise any exception, which is reported
+        except Exception as error:  # user-defined methods may raise any exception
             results.append(LawResult(law.name, False, f"{type(error).__name__}: {error}"))
         else:
             if compared:
@@ -185,8 +181,8 @@ class _Subject:
 def layer_results(layer: Layer, inputs: Mapping[str, Any] | None = None) -> tuple[LawResult, ...]:
     """Return the results of a layer's laws; ``inputs`` maps ports to types or values.
 
-    Parameters have the layer's values, or random values if the layer is not initialized. Inputs without values are
-    random. Raises OperandError if no inputs are found that the layer accepts.
+    Inputs without values, and parameters that are not initialized, are random. Raises OperandError if the layer accepts
+    none of the tried inputs.
     """
     subject = _subject(layer, inputs)
     laws: list[tuple[str, Callable[[_Subject], int], str]] = [("gradient", _gradients, "values")]

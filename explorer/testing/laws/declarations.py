@@ -1,7 +1,7 @@
-"""Checks of operations and rules declared in notebook cells, which show broken laws as warnings below the cell.
+"""Checks of operations and rules declared in notebook cells, with warnings about broken laws below the cell.
 
-The checks run after the cell has finished, when all functions that the class needs are defined. They take a few
-hundredths of a second.
+They run for a few hundredths of a second after the cell has finished, when all functions that a class needs are
+defined.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Settings:
 
 
 def check_declarations(enabled: bool) -> None:
-    """Enable or disable the checks of operations and rules that notebook cells declare; they are initially enabled.
+    """Enable or disable checks of operations and rules declared in notebook cells (initially enabled).
 
     The environment variable EXPLORER_CHECK_DECLARATIONS=0 disables them too.
 
@@ -66,16 +66,16 @@ def _check_pending(_: Any = None) -> None:
 
 
 def broken_laws(declared: type[Operation] | type[Rule]) -> str:
-    """Return a text that lists the broken laws of a class; empty if a quick check finds none."""
+    """Return the broken laws of a class as text; "" if a quick check finds none."""
     from explorer.testing.laws.checks import (
         quick_results,
-    )  # imported only here, because the laws need more modules than a declaration
+    )  # imported here, because the laws need more modules than a declaration
 
     try:
         broken = [result for result in quick_results(declared, _SECONDS) if result.holds is False]
         # a failing kernel breaks all laws with the same message
         results = list({result.text: str(result) for result in reversed(broken)}.values())[::-1]
-    except Exception as error:  # the check of an unfinished class must not abort the user's cell
+    except Exception as error:  # checking an unfinished class must not abort the user's cell
         results = [f"examples ✗ {type(error).__name__}: {error}"]
     if not results:
         return ""

@@ -1,4 +1,4 @@
-"""Laws, which must hold for random operands, and the error for a broken law."""
+"""Laws that must hold for random operands, and the error for a broken law."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class LawError(ExplorerError, AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class Law:
-    """Statement about an operation that is checked on each of its cases."""
+    """Statement about an operation, checked on each of its cases."""
 
     name: str
     applies: Callable[[Case], bool]
@@ -35,8 +35,7 @@ def number(value: Any) -> str:
 
 
 def elements_text(case: Case, operands: list[Array], index: tuple[int, ...]) -> str:
-    """Return the operands' elements at an index, such as ``x = 1.3``; operands of other shapes are omitted unless
-    scalar."""
+    """Return the operands' elements at an index, such as ``x = 1.3``, for scalars and operands of that shape."""
     elements = []
     for name, array in zip(case.operand_names, operands, strict=True):
         if array.shape == operands[0].shape and len(index) == array.ndim:
@@ -57,8 +56,8 @@ def agree(
 ) -> int:
     """Return the number of elements of two arrays; raise LawError if the arrays differ by more than a tolerance.
 
-    The message shows the element that differs most; ``names`` describe the two values, and ``at`` describes the
-    position. NaN equals NaN.
+    The message shows the element that differs most; ``names`` describe the values, and ``at`` the position. NaN equals
+    NaN.
     """
     first, second = np.asarray(left), np.asarray(right)
     if first.shape != second.shape:

@@ -1,6 +1,6 @@
 """Laws about the methods of all operations: kernel, type inference, gradient and batching rule.
 
-Each law is a function of a case, which is an operation with valid operands.
+Each law is a function of a case, an operation with valid operands.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _DECLARED = ("declared", "by differences")
 def is_differentiable(case: Case) -> bool:
     """Return whether a gradient is declared, and the case has floating operands and a float64 result.
 
-    The result is determined for float64 operands, because differences in lower precision would be meaningless.
+    The result for float64 operands counts, because differences in lower precision would be meaningless.
     """
     if case.operation.nondifferentiable or not floating(case.example):
         return False
@@ -43,7 +43,7 @@ def gradient_equals_differences(case: Case) -> int:
     arrays, weights = case.arrays("float64"), weights_of(case)
     operands = [tensor(array) for array in arrays]
     indices = floating(case.example)
-    # for an elementwise operation, the error shows f'(x), which can be compared with a formula
+    # for an elementwise operation, the error shows f'(x)
     pointwise = case.operation.elementwise and all(array.shape == weights.shape for array in arrays)
     declared = values_of(
         grad(case.operation(*operands), [operands[operand_index] for operand_index in indices], seed=weights)
@@ -100,13 +100,12 @@ def second_gradient_equals_differences(case: Case) -> int:
 
 
 def patterns(count: int) -> list[tuple[bool, ...]]:
-    """Return all tuples of ``count`` booleans except (False, …), which select the batched operands."""
+    """Return all tuples of ``count`` booleans with a True, which select the batched operands."""
     return [selection for selection in itertools.product((False, True), repeat=count) if any(selection)]
 
 
 def batched_equals_loop(case: Case, size: int = 3) -> int:
-    """Check that operands with a leading batch axis of length ``size`` give the same result as a loop over the
-    batch."""
+    """Check that operands with a leading batch axis of length ``size`` give the same result as a loop."""
     compared = 0
     for batched in patterns(len(case.example.operands)):
         members = [case.arrays(seed=seed) for seed in range(size)]
@@ -138,7 +137,7 @@ def batched_equals_loop(case: Case, size: int = 3) -> int:
 
 
 def inferred_type_is_the_kernels(case: Case, dtype: str | None = None) -> int:
-    """Check that the inferred type of an expression equals the type of the value that the kernel computes."""
+    """Check that an expression's inferred type equals the type of the kernel's value."""
     arrays = case.arrays(dtype)
     type_ = case.operation.type_of(tuple(TensorType(array.shape, array.dtype) for array in arrays))
     value = case.operation.compute(*arrays)
@@ -151,7 +150,7 @@ def inferred_type_is_the_kernels(case: Case, dtype: str | None = None) -> int:
 
 
 def garbage_does_not_matter(case: Case, dtype: str | None = None) -> int:
-    """Check that the kernel writes its whole result into ``out`` and does not read the previous content."""
+    """Check that the kernel writes its whole result into ``out`` without reading the previous content."""
     arrays = case.arrays(dtype)
     expected = case.operation.compute(*arrays)
     garbage = np.ndarray(expected.shape, expected.dtype, buffer=bytearray(b"\xa5" * expected.nbytes))
@@ -177,7 +176,7 @@ def operands_stay(case: Case) -> int:
 
 
 def operands_may_be_overwritten(case: Case) -> int:
-    """Check that the kernel gives the same result if ``out`` is the memory of an operand of the result's type."""
+    """Check that the result is the same if ``out`` is the memory of an operand of its type."""
     expected, compared = case.operation.compute(*case.arrays()), 0
     for operand_index, name in enumerate(case.operand_names):
         arrays = case.arrays()
@@ -220,7 +219,7 @@ METHOD_LAWS = (
 
 
 def undeclared(operation: type[Operation]) -> dict[str, str]:
-    """Return a mapping of law names to the reasons why an operation has no gradient or no batching rule."""
+    """Return law name → reason why an operation has no gradient or no batching rule."""
     reasons = {"gradient": operation.nondifferentiable, "batched = loop": operation.unbatchable}
     return {name: reason for name, reason in reasons.items() if reason}
 

@@ -1,4 +1,4 @@
-"""Reports of checks, with a line for each law that gives the number of compared values, or operands that break it."""
+"""Reports of checks, with a line for each law: the number of compared values, or operands that break it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class LawReport:
         return self.ok
 
     def assert_ok(self) -> None:
-        """Raise LawError if laws are broken, so that a test can check a class in one line."""
+        """Raise LawError if laws are broken, so a test can check a class in one line."""
         __tracebackhide__ = True
         if self.broken:
             raise LawError(

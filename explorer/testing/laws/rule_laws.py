@@ -1,7 +1,7 @@
 """Laws of rewrite rules and passes, which must not change the values of programs.
 
 A rule's formula may be correct for real numbers, but wrong with rounding, signed zeros, integer overflow or NaN.
-Therefore, programs in which the rule matches are generated, and their values are compared with and without the rule.
+Programs in which the rule matches are therefore generated, and computed with and without it.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ class _Trials:
 
 
 def rule_results(rule: Rule, programs: Sequence[Expr] = (), deadline: float | None = None) -> tuple[LawResult, ...]:
-    """Return the result of a law: whether a rule preserves the values of ``programs``.
+    """Check whether a rule preserves the values of ``programs``; return the law's result.
 
-    By default, programs are generated from the root operations of the rule. ``deadline`` is a time from
-    ``time.perf_counter`` after which no further program is generated.
+    By default, programs are generated from the rule's root operations until ``deadline``, in ``time.perf_counter``
+    time.
     """
     trials = _Trials(codes={})
     try:
@@ -76,7 +76,7 @@ def rule_results(rule: Rule, programs: Sequence[Expr] = (), deadline: float | No
     try:
         values = _values([node for pair in pairs for node in pair])
     except ExplorerError:
-        # programs that fail because of another user-defined operation do not count
+        # failures of other user-defined operations do not count
         pairs = [pair for pair in pairs if _is_computable(pair[0])]
         try:
             values = [value for pair in pairs for value in _values([*pair])]
@@ -94,7 +94,7 @@ def rule_results(rule: Rule, programs: Sequence[Expr] = (), deadline: float | No
 
 
 def pass_results(planning_pass: Pass, programs: Sequence[Expr] = ()) -> tuple[LawResult, ...]:
-    """Return the result of a law: whether a plan with this pass and the passes that it requires preserves values."""
+    """Check whether a plan with this pass and those it requires preserves values; return the law's result."""
     needed = [step for step in map(pass_of, PIPELINE) if step.required and not isinstance(planning_pass, type(step))]
     pipeline = sorted([*needed, planning_pass], key=lambda step: KINDS.index(step.kind))
     selected, changed, compared = list(programs) or _programs_of_passes(), 0, 0
@@ -108,7 +108,7 @@ def pass_results(planning_pass: Pass, programs: Sequence[Expr] = ()) -> tuple[La
             compared += _compared("with the pass", np.asarray(handle.data()), without, program)
         except LawError as error:
             return (LawResult(_PASS_LAW, False, f"{program_text(program)} {error}"),)
-        except Exception as error:  # user-defined passes may raise any exception, which is reported
+        except Exception as error:  # user-defined passes may raise any exception
             return (LawResult(_PASS_LAW, False, f"at {program_text(program)}: {type(error).__name__}: {error}"),)
     if not changed and planning_pass.kind == "rewrite":
         fix = f"pass a program in which it should: ex.check({type(planning_pass).__name__}, y)"
@@ -117,8 +117,7 @@ def pass_results(planning_pass: Pass, programs: Sequence[Expr] = ()) -> tuple[La
 
 
 def _programs_of_passes() -> list[Expr]:
-    """Return programs for testing passes, with constants, equal nodes, products, chains, reductions and shared
-    values."""
+    """Return programs with constants, equal nodes, products, chains, reductions and shared values."""
     random = np.random.default_rng(3)
     x, w = (tensor(random.uniform(-1, 1, shape), name=name) for shape, name in (((4, 6), "x"), ((6, 6), "w")))
     exp, tanh = registry.functions.find("exp"), registry.functions.find("tanh")
@@ -145,7 +144,7 @@ def _unmatched(rule: Rule, trials: _Trials, are_given: bool, deadline: float | N
 
 
 def _replacements(rule: Rule, programs: Iterable[Expr], trials: _Trials) -> list[tuple[Expr, Expr]]:
-    """Return (node, replacement) for all nodes at which the rule applies; raise LawError if the rule fails."""
+    """Return (node, replacement) for all nodes at which the rule applies; raise LawError if it fails."""
     graph = PlanGraph(tuple(programs))
     pairs: list[tuple[Expr, Expr]] = []
     trials.programs = len(graph.recorded_roots)
@@ -268,8 +267,7 @@ def _programs(root: type[Operation]) -> Iterator[Expr]:
                 for operand in inner(leaf):
                     yield from _recorded(operation, [*leaves[:index], operand, *leaves[index + 1 :]])
                     if inner is _unary and len(leaves) == 2:
-                        # combined with a constant, with the tensor itself, and with the same operation on the other
-                        # tensor
+                        # with a constant, the tensor itself, and the same operation on the other tensor
                         other = leaves[1 - index]
                         pairs = [(operand, constant) for constant in _constants(other)]
                         pairs += [(operand, leaf), (operand, operand)]
@@ -332,8 +330,7 @@ def _second(leaf: Expr) -> Expr:
 
 
 def _operations(count: int) -> list[Operation]:
-    """Return pure operations with ``count`` operands, user-defined operations first; attributes are from the first
-    example."""
+    """Return pure operations with ``count`` operands, with attributes of the first example, user-defined ones first."""
     return _operations_with_count(count, tuple(registry.operations.values()))
 
 

@@ -1,4 +1,4 @@
-"""Batch normalization as a module layer: with batch statistics in training, and stored statistics in inference."""
+"""Batch normalization with batch statistics in training, and stored statistics in inference."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from explorer.train.layers.training_layers import Trained, Training
 
 
 class Scale(ParamSource):
-    """Source of the scales, whose initial values are ones."""
+    """Source of scales, initially ones."""
 
     begins_with = Constant(1.0)
 
 
 class Variance(ValueSource):
-    """Source of the stored variances, whose initial values are ones."""
+    """Source of stored variances, initially ones."""
 
     begins_with = Constant(1.0)
 
 
 class Normalize(Layer):
-    """Normalization of samples (N, C, …) with stored mean and variance of each channel, both of shape (C,)."""
+    """Normalization of samples (N, C, …) with a stored mean and variance per channel, each of shape (C,)."""
 
     epsilon: float
     samples: str
@@ -52,12 +52,12 @@ class Normalize(Layer):
 class BatchNorm(Composite):
     """Batch normalization of samples (N, channels, …): (x − mean) / √(variance + ε) · scale + shift of each channel.
 
-    In training, mean and variance are computed from the batch. The stored statistics move towards them, and keep the
-    fraction ``momentum`` of their value (torch's momentum is 1 minus this fraction). ``predict`` normalizes with the
+    Training uses the mean and variance of the batch. The stored statistics become ``momentum`` times their old value
+    plus (1 − ``momentum``) times the batch's; torch's momentum is 1 minus this one. ``predict`` normalizes with the
     stored statistics. They are the parameters ``mean`` and ``variance``, so checkpoints contain them, but no optimizer
-    changes them. ``scale`` and ``shift`` are trained; a frozen group keeps these two fixed, while the statistics still
-    change. With ``samples="last"``, samples are (channels, …, N). ``ex.parallelize`` rejects this layer, because the
-    layer needs the statistics of a whole batch. Source: Ioffe and Szegedy, 2015.
+    changes them. ``scale`` and ``shift`` are trained unless a group freezes them; the statistics change in any case.
+    With ``samples="last"``, samples are (channels, …, N). ``ex.parallelize`` rejects this layer, because it needs the
+    statistics of a whole batch. Source: Ioffe and Szegedy, 2015.
 
     >>> ex.train.BatchNorm("norm", 16).paths()
     ('scale', 'shift', 'mean', 'variance')
@@ -81,7 +81,7 @@ class BatchNorm(Composite):
     )
 
     def prepare(self) -> None:
-        """Check the options, then create the sublayers."""
+        """Check the options and create the sublayers."""
         check_name(self.samples, "samples", SAMPLES)
         check_integers(self, "channels")
         for name, maximum in (("epsilon", sys.float_info.max), ("momentum", 1.0)):
@@ -96,13 +96,13 @@ class BatchNorm(Composite):
         super().prepare()
 
     def arguments(self) -> Mapping[str, Mapping[str, Any]]:
-        """Return the shapes of the parameters, and the settings of the normalization."""
+        """Return the parameters' shapes, and the settings of the normalization."""
         shape = {"shape": (self.channels,)}
         parts = dict.fromkeys(("scale", "shift", "mean", "variance"), shape)
         return {**parts, "normalize": {"epsilon": self.epsilon, "samples": self.samples}}
 
     def in_training(self, value: Expr, parameters: Mapping[str, Expr], training: Training) -> Trained:
-        """Record the normalization with the statistics of the batch, and the new stored statistics."""
+        """Record the normalization with batch statistics, and the new stored statistics."""
         x = _samples_first(value, self.samples, self.channels)
         mean, variance, scale, shift = (parameters[name] for name in ("mean", "variance", "scale", "shift"))
         description = f"BatchNorm {self.name!r}"
@@ -118,7 +118,7 @@ class BatchNorm(Composite):
 
 
 def _samples_first(value: Expr, samples: str, channels: int) -> Expr:
-    """Record samples as (N, channels, …); raise OperandError if the number of channels differs."""
+    """Record samples as (N, channels, …); raise OperandError for a wrong number of channels."""
     x = moveaxis(value, -1, 0) if samples == "last" else value
     if x.ndim < 2 or x.shape[1] != channels:
         raise OperandError(

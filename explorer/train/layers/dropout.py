@@ -1,4 +1,4 @@
-"""Dropout as a module layer, with masks that depend on a seed, the layer's name and the step number."""
+"""Dropout with masks that depend on a seed, the layer's name and the step number."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ from explorer.train.layers.training_layers import Trained, Training
 
 
 class Dropout(Layer):
-    """Dropout: in training, each element is 0 with probability ``ratio``; ``predict`` keeps all elements.
+    """Dropout: in training, each element is 0 with probability ``ratio``; ``predict`` drops none.
 
-    Kept elements are divided by 1 − ratio. The dropped elements depend only on ``seed``, the layer's name and the step
-    number, so restored training, and training on several workers, drops the same elements. Source: Srivastava et al.,
-    2014.
+    Kept elements are divided by 1 − ratio. The mask depends only on ``seed``, the layer's name and the step number, so
+    it is the same in restored training and on several workers. Source: Srivastava et al., 2014.
 
     >>> ex.train.Dropout("drop", 0.2).ratio
     0.2
@@ -48,15 +47,14 @@ class Dropout(Layer):
         return input
 
     def in_training(self, value: Expr, parameters: Mapping[str, Expr], training: Training) -> Trained:
-        """Record the kept elements divided by 1 − ratio, and zeros for the dropped elements."""
+        """Record the kept elements divided by 1 − ratio, and zeros for all others."""
         if self.ratio == 0:
             return Trained(value, {})
         part, axis = training.part, training.axis % value.ndim
         if part is None:
             mask = kept_elements(training.step, value.shape, self.ratio, self.seed, self.name)
         else:
-            # The mask is drawn for the whole batch, and each worker uses the part for its samples, so workers drop the
-            # same elements.
+            # The mask is drawn for the whole batch, and each worker uses the part for its samples.
             rows = value.shape[axis] // (part.last - part.first)
             shape = (*value.shape[:axis], rows * part.whole, *value.shape[axis + 1 :])
             full_mask = kept_elements(training.step, shape, self.ratio, self.seed, self.name)

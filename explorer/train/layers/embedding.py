@@ -1,4 +1,4 @@
-"""Embedding as a module layer: a row of numbers for each integer, such as the index of a word."""
+"""Embedding: a row of numbers for each integer, such as the index of a word."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from explorer.ops.manipulation.one_hot import Labels
 
 
 class Rows(Layer):
-    """Selection of rows of a weight (count, features) by integers (N, …); the result is (N, …, features)."""
+    """Selection of rows of a weight (count, features) by integers (N, …) → (N, …, features)."""
 
     inputs: ClassVar[tuple[str, ...]] = ("input", "weight")
 
@@ -54,7 +54,7 @@ class Embedding(Composite):
     )
 
     def prepare(self) -> None:
-        """Check the options, then create the sublayers."""
+        """Check the options and create the sublayers."""
         check_integers(self, "count", "features")
         super().prepare()
 

@@ -1,4 +1,4 @@
-"""Linear layer of a module. All axes of a sample are flattened. Samples are the first axis, or the last as in CDNN."""
+"""Linear layer for flattened samples, which are along the first axis, or along the last as in CDNN."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Affine(Layer):
                 rule=f"a sample must have as many elements as the layer has inputs; samples are along {where}",
                 fix=f"Linear(name, {count}, {weight.shape[1]}), or move the samples' axis",
             )
-        # Transpose the weight, as a view, instead of the samples, because BLAS reads either order equally fast.
+        # The transposed weight is a view, and BLAS reads either order equally fast.
         if last:
             merged = input if input.ndim == 2 else reshape(input, (count, input.shape[-1]))
             return weight.T @ merged + reshape(bias, (bias.shape[0], 1))
@@ -51,10 +51,9 @@ class Affine(Layer):
 class Linear(Composite):
     """Affine map of samples of ``input_size`` elements to ``output_size`` elements, for any sample shape.
 
-    ``samples`` is the axis of the samples: "first", for (N, …) → (N, output_size); or "last", CDNN's convention, for
-    (…, N) → (output_size, N). The parameters are ``weight`` (input_size, output_size) and ``bias`` (output_size,).
-    CDNN's text writes "I W + b" with b of shape (K, 1), but only Wᵀ I + b with b of shape (M, 1) matches the shapes in
-    CDNN.
+    ``samples`` is the axis of the samples: "first", for (N, …) → (N, output_size), or "last", as in CDNN, for (…, N) →
+    (output_size, N). The parameters are ``weight`` (input_size, output_size) and ``bias`` (output_size,). CDNN's text
+    writes "I W + b" with b of shape (K, 1), but its shapes require Wᵀ I + b with b of shape (M, 1).
 
     >>> layer = ex.train.Linear("hidden", 784, 128)
     >>> layer.paths()
@@ -75,12 +74,12 @@ class Linear(Composite):
     )
 
     def prepare(self) -> None:
-        """Check the axis of the samples, then create the sublayers."""
+        """Check the axis of the samples and create the sublayers."""
         check_name(self.samples, "samples", SAMPLES)
         super().prepare()
 
     def arguments(self) -> Mapping[str, Mapping[str, Any]]:
-        """Return the shapes of the parameters."""
+        """Return the parameters' shapes."""
         return {
             "weight": {"shape": (self.input_size, self.output_size)},
             "bias": {"shape": (self.output_size,)},

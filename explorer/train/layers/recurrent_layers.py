@@ -1,7 +1,7 @@
-"""Recurrent layers of modules: long short-term memory and the gated recurrent unit over whole sequences.
+"""Recurrent layers over whole sequences: long short-term memory and the gated recurrent unit.
 
-These layers record the recurrence that torch and ONNX files use, which runs in one kernel. `ex.layers.Recurrent`
-computes the same values step by step, and supports custom cells.
+Like torch and ONNX files, these layers record a recurrence that runs in one kernel. `ex.layers.Recurrent` computes the
+same values step by step, and supports custom cells.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PARAMETERS = ("weight", "state_weight", "bias", "state_bias")
 class Recur(Layer):
     """Recurrence of a cell over samples (N, T, features), starting from a zero state.
 
-    The result is (N, T, hidden) or, if only the last state is requested, (N, hidden).
+    The result is (N, T, hidden) or, for only the last state, (N, hidden).
     """
 
     cell: str
@@ -36,10 +36,7 @@ class Recur(Layer):
     inputs: ClassVar[tuple[str, ...]] = ("input", *_PARAMETERS)
 
     def forward(self, input: Expr, weight: Expr, state_weight: Expr, bias: Expr, state_bias: Expr) -> Expr:
-        """Record the recurrence.
-
-        Raises OperandError unless samples are sequences with the layer's number of features.
-        """
+        """Record the recurrence; raise OperandError for samples of a wrong dtype or shape."""
         if not is_floating(input.dtype):
             raise OperandError(
                 f"a recurrent layer with an input {input.type}",
@@ -53,8 +50,7 @@ class Recur(Layer):
                 fix=f"reshape the samples to (N, steps, {weight.shape[0]})",
             )
         begin = zeros((input.shape[0], state_weight.shape[0]), input.dtype, input.device)
-        # The contribution of the inputs to the gates does not depend on the state, so it is computed for all steps at
-        # once.
+        # The inputs' contribution to the gates does not depend on the state, so it is computed for all steps at once.
         entering = input @ weight + bias
         sequence, (final, *_) = recurrence(
             self.cell, self.cell, entering, state_weight, state_bias, [begin] * self.states, axis=1
@@ -63,7 +59,7 @@ class Recur(Layer):
 
 
 class RecurrentLayer(Composite):
-    """Base class of recurrent layers over samples (N, steps, ``features``); a subclass specifies the cell."""
+    """Base class of recurrent layers over samples (N, steps, ``features``), whose subclasses specify the cell."""
 
     features: int
     hidden: int
@@ -81,7 +77,7 @@ class RecurrentLayer(Composite):
     )
 
     def prepare(self) -> None:
-        """Check the options, then create the sublayers."""
+        """Check the options and create the sublayers."""
         check_integers(self, "features", "hidden")
         if type(self.last) is not bool:
             raise DeclarationError(
@@ -92,7 +88,7 @@ class RecurrentLayer(Composite):
         super().prepare()
 
     def arguments(self) -> Mapping[str, Mapping[str, Any]]:
-        """Return the shapes of the parameters, and the cell."""
+        """Return the parameters' shapes, and the cell."""
         width = self.gates * self.hidden
         shapes = ((self.features, width), (self.hidden, width), (width,), (width,))
         return {
@@ -121,9 +117,8 @@ class GRU(RecurrentLayer):
     """Gated recurrent unit over sequences: (N, steps, features) → (N, steps, hidden), or (N, hidden) with ``last``.
 
     h′ = (1 − z)·n + z·h with r, z = σ(x·weight + bias + h·state_weight + state_bias) and n = tanh(xₙ + r·hₙ), where xₙ
-    and hₙ are the corresponding parts of x·weight + bias and h·state_weight + state_bias. h starts at zero. ``weight``
-    (features, 3·hidden) and ``state_weight`` (hidden, 3·hidden) are the transposed weights of torch. Source: Cho et
-    al., 2014.
+    and hₙ are the parts of the two sums for n. h starts at zero. ``weight`` (features, 3·hidden) and ``state_weight``
+    (hidden, 3·hidden) are the transposed weights of torch. Source: Cho et al., 2014.
 
     >>> ex.train.GRU("memory", 8, 32).hidden
     32

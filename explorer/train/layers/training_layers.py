@@ -1,7 +1,7 @@
-"""Layers that compute differently in training, and the data that they exchange with a training step.
+"""Layers that compute differently in training, and their interface to a training step.
 
-In inference they are ordinary layers. In training, a node requests other expressions (``in_training``). These may read
-the step number, and may replace statistics, which are parameters of the layer.
+In inference they are ordinary layers. In training, ``in_training`` records other expressions, which may read the step
+number, and may replace statistics, which are parameters of the layer.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from explorer.train.compiled import parameter
 
 
 class Part(NamedTuple):
-    """Samples of a batch on which one worker trains: the slice ``first:last`` of ``whole`` samples."""
+    """Part of a batch for one worker: the samples ``first:last`` of ``whole`` samples."""
 
     first: int
     last: int
@@ -30,7 +30,7 @@ class Part(NamedTuple):
 
 
 class Training:
-    """Training step as layers see it: the step number, an integer scalar, and the statistics that layers replace."""
+    """Training step as layers see it: the step number, an integer scalar, and replaced statistics."""
 
     def __init__(self, step: Expr, samples: str, part: Part | None = None) -> None:
         self.step, self.axis, self.part = step, -1 if samples == "last" else 0, part
@@ -38,7 +38,7 @@ class Training:
         """parameter name → new value"""
 
     def replace(self, name: str, value: Expr) -> None:
-        """Set the new value of a parameter; raise DeclarationError if another layer has already replaced it."""
+        """Set a parameter's new value; raise DeclarationError if another layer has already replaced it."""
         if name in self.statistics:
             raise DeclarationError(
                 f"two layers that replace the parameter {name!r}",
@@ -49,7 +49,7 @@ class Training:
 
 
 class Trained(NamedTuple):
-    """Output of a layer in training, and the new values of parameters that the step replaces, keyed by path."""
+    """Output of a layer in training, and new values of parameters by path."""
 
     output: Expr
     statistics: Mapping[str, Expr]
@@ -57,7 +57,7 @@ class Trained(NamedTuple):
 
 @runtime_checkable
 class TrainingLayer(Protocol):
-    """Layer that records separate expressions for training."""
+    """Layer that records other expressions in training."""
 
     @property
     def name(self) -> str:
@@ -69,7 +69,7 @@ class TrainingLayer(Protocol):
     """paths of the parameters that a step replaces by new statistics"""
 
     def in_training(self, value: Expr, parameters: Mapping[str, Expr], training: Training) -> Trained:
-        """Record the output, and new statistics, from the input ``value`` and the parameters by path."""
+        """Record the output, and new statistics, from the input and the parameters by path."""
 
     def settings(self) -> dict[str, Any]:
         """Return the options that must be equal when training is restored, as numbers and strings."""
@@ -79,7 +79,7 @@ _STEP_DTYPE = np.dtype(np.int64)
 
 
 def step_number(iteration: Expr, device: Device) -> Expr:
-    """Record the step number on ``device``, from the optimizer's count ``iteration``, a float64 scalar on cpu."""
+    """Record the step number on ``device`` from the optimizer's ``iteration``, a float64 scalar on cpu."""
     step = cast(iteration, _STEP_DTYPE)
     return step if device is cpu else to_device(step, device)
 
@@ -90,10 +90,7 @@ def step_operand(device: Device) -> Expr:
 
 
 def check_outermost(layer: Layer) -> None:
-    """Raise DeclarationError if a layer inside ``layer`` is a training layer.
-
-    Only the outermost layers can be training layers.
-    """
+    """Raise DeclarationError if ``layer`` contains a training layer."""
     for path, inner in _inner_layers(layer):
         if isinstance(inner, TrainingLayer):
             raise DeclarationError(

@@ -1,7 +1,7 @@
-"""Base classes of losses, which are the values that training minimizes, with their gradients. Losses have no state.
+"""Base classes of losses, which training minimizes. Losses have no state.
 
-A loss is recorded like a layer, so the plan of a training step contains the loss, and `ex.grad` differentiates it. If
-it is called with arrays, a loss computes its value immediately, for experiments and tests.
+A loss is recorded like a layer, so the plan of a training step contains it, and `ex.grad` differentiates it. Called
+with arrays, a loss computes its value immediately, for experiments and tests.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class ShardLoss(NamedTuple):
 
 
 class Loss:
-    """Base class of losses. ``record`` returns a scalar for an output and a label of equal shape and any rank.
+    """Base class of losses, whose ``record`` returns a scalar for an output and a label of equal shape and any rank.
 
-    ``loss(output, label)`` is the value of the loss, and ``loss.gradient(output, label)`` is its gradient with respect
-    to the output, for arrays.
+    For arrays, ``loss(output, label)`` is the loss, and ``loss.gradient(output, label)`` its gradient with respect to
+    the output.
     """
 
     takes_classes: ClassVar[bool] = False
@@ -59,7 +59,7 @@ class Loss:
 
     @property
     def type(self) -> str:
-        """Name of the class, by which a stored module is recognised."""
+        """Name of the class, which identifies a stored module's loss."""
         return type(self).__name__
 
     def record(self, output: Expr, label: Expr) -> Expr:
@@ -71,19 +71,14 @@ class Loss:
         )
 
     def __call__(self, output: Any, label: Any) -> float | Array:
-        """Compute the loss, or an array of losses with ``reduction="none"``.
-
-        Raises OperandError unless output and label have suitable shapes.
-        """
+        """Compute the loss, or an array of losses with ``reduction="none"``; raise OperandError for unsuitable
+        shapes."""
         output, label = self._operands(output, label)
         loss: Array = evaluate(self.checked(output, label))
         return loss if self.reduction == "none" else float(loss)
 
     def gradient(self, output: Any, label: Any) -> Array:
-        """Compute the gradient with respect to the output, with the shape of the output.
-
-        Raises OperandError with ``reduction="none"``.
-        """
+        """Compute the gradient with respect to the output; raise OperandError with ``reduction="none"``."""
         if self.reduction == "none":
             raise OperandError(
                 f"gradient() of {self!r}",
@@ -95,7 +90,7 @@ class Loss:
         return gradient
 
     def checked(self, output: Expr, label: Expr) -> Expr:
-        """Record the loss after checking the shapes of the operands; class indices are converted to one-hot rows."""
+        """Record the loss after checking its operands' shapes; class indices are converted to one-hot rows."""
         if self.holds_classes(output, label):
             return self._reduced_once(self.record_classes(output, label))
         if label.shape != output.shape or not is_floating(output.dtype) or label.dtype.kind == "c":
@@ -110,22 +105,22 @@ class Loss:
         return self._reduced_once(self.record(output, label))
 
     def record_classes(self, output: Expr, label: Expr) -> Expr:
-        """Record the loss for class indices, which must equal the loss for one-hot rows."""
+        """Record the loss for class indices, which must equal that for one-hot rows."""
         return self.record(output, one_hot(label, output.shape[-1], output.dtype))
 
     def shard(self, output: Expr, label: Expr, share: float) -> ShardLoss:
-        """Record the contribution of a shard to the batch loss; ``share`` is the shard's fraction of the samples."""
+        """Record a shard's contribution to the batch loss; ``share`` is its fraction of the samples."""
         loss = self.checked(output, label)
         return ShardLoss(loss if self.reduction == "sum" else loss * share, None)
 
     def check_label(self, label: Array, output: Shape) -> None:
-        """Raise OperandError if the loss is undefined for a label; ``output`` is the shape of the output."""
+        """Raise OperandError if the loss is undefined for a label, given the output's shape."""
 
     def check_output(self, output: Array) -> None:
         """Raise OperandError if the loss is undefined for an output."""
 
     def settings(self) -> dict[str, Any]:
-        """Return the options whose values are not the defaults, as numbers, strings and lists of these."""
+        """Return the options that differ from their defaults, as numbers, strings and lists."""
         return {}
 
     def holds_classes(self, output: Expr, label: Expr) -> bool:
@@ -155,40 +150,37 @@ class Loss:
 
 
 class ReducedLoss(Loss):
-    """Base class of losses with a ``reduction``.
-
-    A subclass records the losses of the samples, and ``reduced`` combines them.
-    """
+    """Base class of losses with a ``reduction``; a subclass records sample losses, and ``reduced`` combines them."""
 
     def __init__(self, reduction: str = "mean") -> None:
         check_name(reduction, "reduction", REDUCTIONS)
         self.reduction = reduction
 
     def weights(self, output: Expr, label: Expr) -> Expr | None:
-        """Record the weights of the samples; the mean is divided by their sum. None stands for equal weights."""
+        """Record the samples' weights, by whose sum a mean is divided; None for equal weights."""
         return None
 
     def reduced(self, losses: Expr, weights: Expr | None = None) -> Expr:
-        """Record the batch loss from the losses of the samples, which already include the weights."""
+        """Record the batch loss from sample losses, which already include the weights."""
         if self.reduction == "none":
             return losses
         if self.reduction == "sum":
             return losses.sum()
-        # Divide two means, because sums of float16 values would overflow.
+        # Two means are divided, because sums of float16 values would overflow.
         return losses.mean() if weights is None else losses.mean() / weights.mean()
 
     def shard(self, output: Expr, label: Expr, share: float) -> ShardLoss:
-        """Record the contribution of a shard to the batch loss; ``share`` is the shard's fraction of the samples."""
+        """Record a shard's contribution to the batch loss; ``share`` is its fraction of the samples."""
         weights = self.weights(output, label) if self.reduction == "mean" else None
         if weights is None:
             return super().shard(output, label, share)
-        # Use the sum over a shard instead of its mean, which is undefined if all weights in the shard are 0.
+        # Not the shard's mean, which is undefined if all its weights are 0.
         summed = copy(self)
         summed.owner, summed.reduction = "", "sum"
         return ShardLoss(summed.checked(output, label), weights.sum())
 
     def settings(self) -> dict[str, Any]:
-        """Return the options whose values are not the defaults, as numbers, strings and lists of these."""
+        """Return the options that differ from their defaults, as numbers, strings and lists."""
         return {} if self.reduction == "mean" else {"reduction": self.reduction}
 
     def __setattr__(self, name: str, value: Any) -> None:

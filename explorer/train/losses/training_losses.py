@@ -27,7 +27,7 @@ _ROUNDING = 1e-3
 
 @named_methods
 class MeanSquaredError(ReducedLoss):
-    """Mean of (output − label)² over all elements; with ``reduction`` "sum" their sum, with "none" all elements."""
+    """Mean of (output − label)² over all elements; ``reduction`` may also be "sum" or "none"."""
 
     @rounded_once
     def record(self, output: Expr, label: Expr) -> Expr:
@@ -39,7 +39,7 @@ class MeanSquaredError(ReducedLoss):
 class ClassLoss(ReducedLoss):
     """Base class of losses with classes along the last axis.
 
-    Labels are class indices, or rows with the shape of the output. A sample is weighted by the weight of its class.
+    Labels are class indices, or rows with the output's shape. Samples are weighted by class.
     """
 
     takes_classes = True
@@ -50,7 +50,7 @@ class ClassLoss(ReducedLoss):
         self.class_weights = as_class_weights(class_weights, self.type)
 
     def check_label(self, label: Array, output: Shape) -> None:
-        """Raise OperandError if a class index is out of range, or if no sample has a weight above 0."""
+        """Raise OperandError for a class index out of range, or if no sample has a weight above 0."""
         if not output or not label.size:
             return
         if label.dtype.kind in "iu" and label.ndim < len(output):
@@ -74,13 +74,10 @@ class ClassLoss(ReducedLoss):
             self._check_mean(label, bool(np.array(self.class_weights)[counted].any()), "whose class_weights are all 0")
 
     def _check_rows(self, label: Array) -> None:
-        """Raise OperandError if the loss is undefined for labels that have the shape of the output."""
+        """Raise OperandError if the loss is undefined for labels with the output's shape."""
 
     def _check_mean(self, label: Array, counts: bool, problem: str) -> None:
-        """Raise OperandError if the loss is a mean and no sample counts.
-
-        The mean would be NaN and would corrupt the weights.
-        """
+        """Raise OperandError if the loss is a mean over no samples, which would be NaN and corrupt the weights."""
         if self.reduction == "mean" and not counts:
             raise OperandError(
                 f"{self!r} of labels {label.shape}, {problem}",
@@ -92,20 +89,20 @@ class ClassLoss(ReducedLoss):
         return None if self.class_weights is None else record_class_weights(self.class_weights, output, self.type)
 
     def settings(self) -> dict[str, Any]:
-        """Return the options whose values are not the defaults, as numbers, strings and lists of these."""
+        """Return the options that differ from their defaults, as numbers, strings and lists."""
         weights = {} if self.class_weights is None else {"class_weights": [*self.class_weights]}
         return {**weights, **super().settings()}
 
 
 @named_methods
 class CrossEntropy(ClassLoss):
-    """Mean over the samples of −Σ label · log softmax(output) over the last axis; the output contains scores (logits).
+    """Mean over samples of −Σ label · log softmax(output) along the last axis; the output contains logits.
 
-    Labels are class indices, or probabilities with the shape of the output. ``smoothing`` is the fraction of each label
-    that is distributed evenly over all classes. Samples with the class index ``ignored``, such as −100, do not
-    contribute: the mean is over the other samples. ``class_weights`` contains a weight for each class; for class
-    indices, the mean is divided by the sum of the samples' weights. ``reduction`` is "mean", "sum", or "none" for a
-    loss per sample. For class indices, a score of −∞ excludes its class. All values equal the values of torch.
+    Labels are class indices, or probabilities with the output's shape. ``smoothing`` is the fraction of each label that
+    is distributed evenly over all classes. Samples with the class index ``ignored``, such as −100, do not count, not
+    even in the mean. ``class_weights`` contains a weight per class; for class indices, the mean is divided by the sum
+    of the samples' weights. ``reduction`` is "mean", "sum", or "none" for a loss per sample. For class indices, a score
+    of −∞ excludes its class. All values are as in torch.
 
     >>> ex.train.CrossEntropy(ignored=-100)(np.zeros((3, 2)), np.array([1, 0, -100]))
     0.6931471805599453
@@ -132,7 +129,7 @@ class CrossEntropy(ClassLoss):
         self.ignored = None if ignored is None else check_integer(ignored, "ignored", "CrossEntropy(ignored=-100)")
 
     def record(self, output: Expr, label: Expr) -> Expr:
-        """Record the loss for labels that are probabilities; for the mean, it is divided by the number of samples."""
+        """Record the loss for probabilities; the mean is divided by the number of samples."""
         if self.ignored is not None:
             raise OperandError(
                 f"{self!r} of a label {label.type} of probabilities",
@@ -147,11 +144,11 @@ class CrossEntropy(ClassLoss):
         return -self.reduced((label * weighted).sum(-1))
 
     def record_classes(self, output: Expr, label: Expr) -> Expr:
-        """Record the loss for labels that are class indices."""
+        """Record the loss for class indices."""
         is_class, counts = self._class_masks(output, label)
         weights, logarithms = self._class_weights(output), log_softmax(output, -1)
         weighted = logarithms if weights is None else logarithms * weights
-        # Select the scores instead of multiplying them by one-hot rows, because 0 · −∞ is NaN.
+        # Scores are selected, not multiplied by one-hot rows, because 0 · −∞ is NaN.
         losses = -where(is_class, weighted, 0.0).sum(-1)
         if self.smoothing:
             losses = losses * (1 - self.smoothing) - weighted.mean(-1) * self.smoothing
@@ -171,14 +168,14 @@ class CrossEntropy(ClassLoss):
         return sample_weights if counts is None else where(counts, sample_weights, 0.0)
 
     def _class_masks(self, output: Expr, label: Expr) -> tuple[Expr, Expr | None]:
-        """Record the class index of each sample, and a mask of the samples that count (None if all do)."""
+        """Record each sample's class index, and a mask of the samples that count (None if all do)."""
         counts = None if self.ignored is None else not_equal(label, self.ignored)
-        # An index out of range would be rejected.
+        # The ignored index may be out of range, which would be rejected.
         classes = label if counts is None else where(counts, label, 0)
         return one_hot(classes, output.shape[-1], np.bool_), counts
 
     def settings(self) -> dict[str, Any]:
-        """Return the options whose values are not the defaults, as numbers, strings and lists of these."""
+        """Return the options that differ from their defaults, as numbers, strings and lists."""
         smoothing = {"smoothing": self.smoothing} if self.smoothing else {}
         ignored = {} if self.ignored is None else {"ignored": self.ignored}
         return {**smoothing, **ignored, **super().settings()}
@@ -186,13 +183,12 @@ class CrossEntropy(ClassLoss):
 
 @named_methods
 class NegativeLogLikelihood(ClassLoss):
-    """−Σ label · log(output) / Σ label; the output contains probabilities, for example after a softmax.
+    """−Σ label · log(output) / Σ label; the output contains probabilities, for example from a softmax
+    (``ex.nll_loss``).
 
-    This is the loss of ``ex.nll_loss``.
-
-    Labels are class indices, or weights with the shape of the output; ``class_weights`` multiply both kinds. With
-    ``reduction`` "sum", the loss is not divided by Σ label; "none" gives a loss per sample. After a softmax, the plan
-    uses the numerically stable form.
+    Labels are class indices, or weights with the output's shape; ``class_weights`` multiply both. With ``reduction``
+    "sum", the loss is not divided by Σ label; "none" gives a loss per sample. After a softmax, the plan uses the stable
+    form.
     """
 
     def record(self, output: Expr, label: Expr) -> Expr:
@@ -210,7 +206,7 @@ class NegativeLogLikelihood(ClassLoss):
         self._check_mean(label, bool((label * weights).sum()), "whose sum is 0")
 
     def check_output(self, output: Array) -> None:
-        """Raise OperandError if the output contains no probabilities but, for example, scores."""
+        """Raise OperandError if the output does not contain probabilities but, for example, scores."""
         if output.size and (output.min() < 0 or output.max() > 1 + _ROUNDING):
             outside = output[(output < 0) | (output > 1 + _ROUNDING)]
             raise OperandError(
@@ -220,7 +216,7 @@ class NegativeLogLikelihood(ClassLoss):
             )
 
     def weights(self, output: Expr, label: Expr) -> Expr | None:
-        """Record the weight of each sample, its Σ label; return None for class indices without class weights."""
+        """Record each sample's weight, Σ label; None for class indices without class weights."""
         weights = self._class_weights(output)
         if self.holds_classes(output, label):
             if weights is None:
@@ -234,10 +230,10 @@ class BinaryCrossEntropy(ReducedLoss):
     """Mean of −(t·log p + (1 − t)·log(1 − p)) over all elements; the output p and the label t are probabilities.
 
     With ``logits``, the output is a score x, and p is its sigmoid; the loss and its gradient are exact even if p is
-    rounded to 0 or 1. ``positive_weight`` multiplies the term with t; it is a number, or a list with one number for
-    each index of the last axis. ``reduction`` is "mean", "sum", or "none" for all elements. A probability below the
-    smallest normal number of its dtype is replaced by that number, so the loss is finite. Raises OperandError for
-    labels and probabilities outside 0 … 1.
+    rounded to 0 or 1. ``positive_weight``, a number or a list for the last axis, multiplies the term with t.
+    ``reduction`` is "mean", "sum", or "none" for all elements. A probability below the smallest normal number of its
+    dtype is replaced by that number, so the loss is finite. Raises OperandError for labels and probabilities outside 0
+    … 1.
 
     >>> ex.train.BinaryCrossEntropy(logits=True)(np.array([0.0, 100.0]), np.array([1.0, 1.0]))
     0.34657359027997264
@@ -250,14 +246,13 @@ class BinaryCrossEntropy(ReducedLoss):
         self.positive_weight = as_positive_weight(positive_weight)
 
     def record(self, output: Expr, label: Expr) -> Expr:
-        """Record the loss of each element and the reduction."""
+        """Record the losses of the elements and their reduction."""
         weight = record_positive_weight(self.positive_weight, output)
         weighted_label = label if weight is None else label * weight
         if self.logits:
             # log p = −softplus(−x), log(1 − p) = −softplus(−x) − x
             return self.reduced((1.0 - label) * output + (weighted_label + (1.0 - label)) * softplus(-output))
-        # Use a lower bound instead of adding a small number, because larger probabilities then keep their bits and
-        # gradients.
+        # A lower bound, unlike an added small number, does not change larger probabilities and gradients.
         minimum = float(np.finfo(output.dtype).tiny)
         log_probability, log_complement = log(maximum(output, minimum)), log(maximum(1.0 - output, minimum))
         return -self.reduced(weighted_label * log_probability + (1.0 - label) * log_complement)
@@ -269,7 +264,7 @@ class BinaryCrossEntropy(ReducedLoss):
         )
 
     def check_output(self, output: Array) -> None:
-        """Raise OperandError for probabilities outside 0 … 1, whose logarithms are not losses."""
+        """Raise OperandError for probabilities outside 0 … 1."""
         if not self.logits:
             self._check_probabilities(
                 output, "output", "BinaryCrossEntropy(logits=True) for scores, or ex.sigmoid as the last node"
@@ -278,7 +273,7 @@ class BinaryCrossEntropy(ReducedLoss):
     def _check_probabilities(self, values: Array, what: str, fix: str) -> None:
         if values.size and not (values.min() >= 0 and values.max() <= 1):
             outside = values[(values < 0) | (values > 1) | (np.isnan(values) & (what == "label"))]
-            # If the output contains NaN, the loss is NaN, and the error is detected there.
+            # NaN in the output is not reported here, because the loss will be NaN.
             if outside.size:
                 raise OperandError(
                     f"{self!r} of the {what} {outside[0].item():g}",
@@ -287,7 +282,7 @@ class BinaryCrossEntropy(ReducedLoss):
                 )
 
     def settings(self) -> dict[str, Any]:
-        """Return the options whose values are not the defaults, as numbers, strings and lists of these."""
+        """Return the options that differ from their defaults, as numbers, strings and lists."""
         weight = self.positive_weight
         weight_settings = (
             {} if weight is None else {"positive_weight": weight if isinstance(weight, float) else [*weight]}
@@ -296,7 +291,7 @@ class BinaryCrossEntropy(ReducedLoss):
 
 
 def as_class_weights(weights: Any, loss: str) -> tuple[float, ...] | None:
-    """Return class weights as numbers; raise OperandError unless all are at least 0 and one of them is positive."""
+    """Return class weights as numbers; raise OperandError if one is negative or none is positive."""
     if weights is None:
         return None
     numbers = _numbers(weights)
@@ -310,10 +305,7 @@ def as_class_weights(weights: Any, loss: str) -> tuple[float, ...] | None:
 
 
 def record_class_weights(weights: tuple[float, ...], output: Expr, loss: str) -> Expr:
-    """Record class weights for an output (…, C), as an operand (C,) with the output's dtype and device.
-
-    Raises OperandError if the number of classes differs.
-    """
+    """Record class weights (C,) like an output (…, C); raise OperandError for another number of classes."""
     classes = output.shape[-1] if output.ndim else 0
     if classes != len(weights):
         raise OperandError(
@@ -325,10 +317,8 @@ def record_class_weights(weights: tuple[float, ...], output: Expr, loss: str) ->
 
 
 def as_positive_weight(weight: Any) -> float | tuple[float, ...] | None:
-    """Return the weight of positive labels as a number, or as one number for each index of the last axis.
-
-    Raises OperandError for a negative or infinite number.
-    """
+    """Return the weight of positive labels as one or several numbers; raise OperandError if one is negative or
+    infinite."""
     if weight is None:
         return None
     is_one = isinstance(weight, (int, float, np.integer, np.floating)) and not isinstance(weight, bool)
@@ -343,10 +333,7 @@ def as_positive_weight(weight: Any) -> float | tuple[float, ...] | None:
 
 
 def record_positive_weight(weight: float | tuple[float, ...] | None, output: Expr) -> Expr | float | None:
-    """Record the weight of positive labels for an output.
-
-    The length of a list must equal the size of the output's last axis.
-    """
+    """Record the weight of positive labels for an output; a list must have the length of the output's last axis."""
     if not isinstance(weight, tuple):
         return weight
     if not output.ndim or output.shape[-1] != len(weight):
@@ -360,10 +347,7 @@ def record_positive_weight(weight: float | tuple[float, ...] | None, output: Exp
 
 
 def _weights_like(output: Expr, weights: tuple[float, ...], what: str, name: str) -> Expr:
-    """Record weights as a tensor with the dtype and device of ``output``.
-
-    Raises OperandError if their number is wrong.
-    """
+    """Record weights as a tensor like ``output``; raise OperandError if its dtype cannot represent them."""
     with np.errstate(over="ignore"):
         array = np.array(weights).astype(output.dtype)
     if not np.isfinite(array.astype(np.float64)).all():
@@ -376,12 +360,12 @@ def _weights_like(output: Expr, weights: tuple[float, ...], what: str, name: str
 
 
 def _numbers(values: Any) -> tuple[float, ...] | None:
-    """Return a list of finite numbers that are at least 0 as a tuple; None for anything else."""
+    """Return a list of finite numbers of at least 0 as a tuple; None for anything else."""
     if not isinstance(values, (Sequence, np.ndarray)) or isinstance(values, str):
         return None
     if isinstance(values, np.ndarray) and not values.ndim:
         return None
     numbers = [x.item() if isinstance(x, np.generic) else x for x in values]
-    # Compare without conversion, because an integer may be too large for a float.
+    # Compared without conversion, because an integer may be too large for a float.
     is_valid = bool(numbers) and all(type(x) in (int, float) and 0 <= x <= sys.float_info.max for x in numbers)
     return tuple(map(float, numbers)) if is_valid else None

@@ -1,1 +1,1 @@
-"""Optimizers of modules: update rules with their rates, parameter groups, and the state of optimizers."""
+"""Optimizers of modules: update rules with rates, parameter groups and state."""

@@ -1,6 +1,6 @@
 """Optimizer options for any update rule: coupled or decoupled weight decay, and clipping by norm.
 
-These options are recorded in the step, like the rule itself, so the plan fuses and shows them.
+They are recorded in the step, like the rule, so the plan fuses and shows them.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _NORM_EPSILON = 1e-6
 class GradientOptions:
     """Weight decay and clipping; a value of 0 disables them.
 
-    ``clip_norm`` is the maximum joint Euclidean norm of all gradients, which are scaled by the same factor if they
-    exceed it. ``weight_decay`` times the parameter is added to each gradient. With ``decoupled``, the parameter is
-    instead reduced by the fraction rate · weight_decay before the rule is applied (AdamW: Loshchilov and Hutter, 2019).
+    If the joint Euclidean norm of all gradients exceeds ``clip_norm``, they are scaled down to it. ``weight_decay``
+    times the parameter is added to each gradient or, with ``decoupled``, rate · weight_decay times the parameter is
+    subtracted from it before the rule is applied (AdamW: Loshchilov and Hutter, 2019).
     """
 
     ranges: ClassVar[Mapping[str, Range]] = {"weight_decay": NOT_NEGATIVE, "clip_norm": NOT_NEGATIVE}
@@ -43,33 +43,29 @@ class GradientOptions:
         check_numbers(self, "Optimizer")
 
     def clipped(self, gradients: Mapping[str, Expr]) -> dict[str, Expr]:
-        """Record the gradients of all parameters by name; they are scaled down if their joint norm is too large."""
+        """Record all gradients by name, scaled down if their joint norm is too large."""
         if not self.clip_norm or not gradients:
             return dict(gradients)
         with scope("clip"):
             return self._clipped(gradients)
 
     def with_decay(self, gradient: Expr, value: Expr) -> Expr:
-        """Record the gradient that the rule gets, including the decay of ``value`` unless the decay is decoupled."""
+        """Record the gradient for the rule, including the decay of ``value`` unless it is decoupled."""
         return gradient + value * self.weight_decay if self.weight_decay and not self.decoupled else gradient
 
     def decayed(self, value: Expr, rate: Expr) -> Expr:
-        """Record the value that the rule gets, reduced by decoupled decay.
-
-        ``rate`` is a scalar with its dtype and device.
-        """
+        """Record the value for the rule, reduced by decoupled decay at a ``rate`` of its dtype and device."""
         return value * (1.0 - rate * self.weight_decay) if self.decays_values else value
 
     @property
     def decays_values(self) -> bool:
-        """Whether decay changes parameters directly, in addition to the rule."""
+        """Whether decay changes parameters directly, apart from the rule."""
         return self.decoupled and self.weight_decay > 0
 
     def _clipped(self, gradients: Mapping[str, Expr]) -> dict[str, Expr]:
         total: Any = 0.0
         for gradient in gradients.values():
-            # Sum in float64, so no small contribution of thousands of parameters is lost. A float16 square overflows at
-            # 256.
+            # float64, so no small contribution is lost, and float16 squares do not overflow (at 256).
             widened = gradient if gradient.dtype.itemsize > 2 else cast(gradient, _FLOAT32)
             square = cast((widened * widened).sum(), _FLOAT64)
             total = total + (square if square.device is cpu else to_device(square, cpu))
@@ -83,10 +79,7 @@ Scalars = Mapping[tuple[Any, Device], Expr]
 
 
 def scalars(cpu_scalar: Expr, values: Iterable[Expr]) -> Scalars:
-    """Record a float64 scalar on cpu with each dtype and on each device that ``values`` have.
-
-    There is one scalar per dtype and device, since thousands of parameters usually share both.
-    """
+    """Record a float64 scalar on cpu once for each dtype and device of ``values``."""
     recorded: dict[tuple[Any, Device], Expr] = {}
     for dtype, device in dict.fromkeys([(value.dtype, value.device) for value in values]):
         scalar = cast(cpu_scalar, dtype)

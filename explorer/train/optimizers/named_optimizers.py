@@ -1,7 +1,4 @@
-"""Optimizers by name; each has one update rule.
-
-They accept the numbers of the rule and the options of any optimizer.
-"""
+"""Optimizers with a fixed update rule, which accept its numbers and the options of any optimizer."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ _GROUPS = inspect.signature(Optimizer).parameters["groups"]
 
 
 class _Named(Optimizer):
-    """Optimizer with a fixed rule, which is constructed with the numbers of the rule by name."""
+    """Optimizer with a fixed rule, constructed with the rule's numbers by name."""
 
     rule_class: ClassVar[type[UpdateRule]]
 
@@ -43,7 +40,7 @@ class _Named(Optimizer):
     def __init_subclass__(cls) -> None:
         rule_parameters = [*inspect.signature(cls.rule_class).parameters.values()]
         rate = inspect.Parameter("rate", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=0.01)
-        # Completion and help then show the numbers of the rule, which the rule's class declares.
+        # Completion and help then show the rule's numbers.
         options = [*inspect.signature(GradientOptions).parameters.values()]
         options = [option.replace(default=cls.defaults.get(option.name, option.default)) for option in options]
         cls.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # inspect reads it; typeshed has no such name

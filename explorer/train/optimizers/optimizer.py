@@ -1,7 +1,7 @@
 """Optimizers: an update rule, a learning rate, and state for each parameter.
 
-An optimizer owns neither parameters nor gradients; it only refers to them. Its state is a set of named arrays of
-numbers, so it can be written to a file and read again.
+An optimizer refers to parameters and gradients, but does not own them. Its state is a set of named arrays, so it can be
+written to a file and read again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from explorer.train.optimizers.parameter_groups import ParameterGroup, as_groups
 
 
 class Update(NamedTuple):
-    """Step of an optimizer as expressions: new values of parameters and state, and the memory of the old values."""
+    """Step of an optimizer as expressions: new parameters and state, and the memory of the old values."""
 
     values: dict[Expr, Expr]
     """old value → new value"""
@@ -49,9 +49,9 @@ class Optimizer:
     """Optimizer of an update rule: ``Optimizer(rule, rate)``; ``rate`` is a number or a learning-rate policy.
 
     Options for any rule: ``weight_decay``, which is added to the gradients or, with ``decoupled``, subtracted from the
-    parameters; ``clip_norm``, the maximum joint norm of all gradients; ``groups``, for parameters that have another
-    rate or decay, or are frozen (ParameterGroup). ``attach`` sets the parameters, and ``step`` updates them once. A
-    custom rule is a frozen dataclass:
+    parameters; ``clip_norm``, the maximum joint norm of all gradients; and ``groups`` of parameters with another rate
+    or decay, or frozen (ParameterGroup). ``attach`` sets the parameters, and ``step`` updates them once. A custom rule
+    is a frozen dataclass:
 
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Optimizer:
         self._state_types: dict[str, TensorType] = {}
         self.spares: dict[int, Array] = {}
         """address of an old value → memory for a new value that cannot overwrite the old value"""
-        # An array with one element and a fixed address, like parameters, since it is an operand of each step.
+        # An array with one element and a fixed address, since it is an operand of each step, like the parameters.
         self._iteration = np.zeros(())
         self._interrupts = Postponed(Optimizer._apply)
         self._compiled: Compiled | None = None
@@ -116,7 +116,7 @@ class Optimizer:
 
     @property
     def rate(self) -> LearningRate:
-        """Learning rate. A number or a policy may be assigned between steps, and is used from the next step on."""
+        """Learning rate; a number or a policy may be assigned between steps."""
         note(lambda: self._rate)
         return self._rate
 
@@ -125,17 +125,17 @@ class Optimizer:
         self._rate, self._compiled = as_rate(rate), None
 
     def release(self) -> None:
-        """Release the parameters, their state and the number of steps."""
+        """Release the parameters, their state and the step count."""
         self.owner, self.parameters, self.replaced, self._group_of, self.memory = "", {}, {}, {}, None
         self._state, self._state_types, self.spares, self._compiled = {}, {}, {}, None
         self._iteration = np.zeros(())
 
     def attach(self, parameters: Mapping[str, Parameter], replaced: Mapping[str, Parameter] | None = None) -> None:
-        """Set the parameters, by name, excluding frozen parameters; their state is initially zero.
+        """Set the parameters, by name, except frozen ones; their state is initially zero.
 
-        ``replaced`` are other parameters, which steps replace by values from their layers. Raises StateError if the
-        optimizer is already attached, UnknownNameError for a name in a group that matches no parameter, and
-        DeclarationError for a parameter in two groups.
+        ``replaced`` are parameters that steps replace by values from their layers. Raises StateError if the optimizer
+        is already attached, UnknownNameError for a group's name that matches no parameter, and DeclarationError for a
+        parameter in two groups.
         """
         if self.memory is not None:
             raise StateError(
@@ -150,16 +150,13 @@ class Optimizer:
         self._allocate({})
 
     def follow(self) -> None:
-        """Move the state to the devices to which the parameters were moved; the step count is unchanged."""
+        """Move the state to the devices of the parameters, keeping the step count."""
         self._require_memory()
-        # Copies are taken from the old devices before the new memory is allocated.
+        # Copied from the old devices before new memory is allocated.
         self._allocate(self.state())
 
     def _allocate(self, state: Mapping[str, Array]) -> None:
-        """Allocate memory for parameters and state on the parameters' devices.
-
-        State that ``state`` lacks becomes zero.
-        """
+        """Allocate memory for parameters and state on the parameters' devices; state that ``state`` lacks is zero."""
         # The compiled step uses the old memory.
         self.memory = ParameterMemory({**self.parameters, **self.replaced})
         self._compiled, self.spares = None, {}
@@ -184,11 +181,10 @@ class Optimizer:
         count: Expr | None = None,
         replaced: Mapping[str, tuple[Expr, Expr]] | None = None,
     ) -> Update:
-        """Record one step for the parameters ``values``, given by name with their ``gradients``.
+        """Record one step for the parameters ``values`` with their ``gradients``, by name.
 
         ``count`` is the operand of ``count()`` if layers also read it. ``replaced`` contains the old and new values of
-        the parameters that the step replaces. The learning rate is computed on cpu, where steps are counted, and copied
-        to other devices.
+        replaced parameters. The learning rate is computed on cpu, like the step count, and copied to other devices.
         """
         memory = self._require_memory()
         iteration = self.count() if count is None else count
@@ -218,15 +214,13 @@ class Optimizer:
         return Update(updated, operand_memory)
 
     def begin(self) -> None:
-        """Read the values that were assigned to parameters since the last step."""
+        """Read values assigned to parameters since the last step."""
         self._require_memory().refresh()
 
     def commit(self, step: Compiled) -> None:
-        """Apply the updates of a computed step.
+        """Apply the updates of a computed step; an interrupt is postponed until all are applied.
 
-        An interrupt is postponed until all parameters and all state are updated.
-
-        Nothing is updated before this call, so all values are unchanged if a step fails or is interrupted.
+        Nothing is updated before this call, so a failed or interrupted step changes no value.
         """
         self._interrupts.hold()
         try:
@@ -245,7 +239,7 @@ class Optimizer:
         return int(self._iteration)
 
     def step(self, gradients: Mapping[str, Any]) -> None:
-        """Update all parameters with ``gradients``, arrays by parameter name; raise OperandError if one is missing."""
+        """Update all parameters with ``gradients`` by parameter name; raise OperandError if one is missing."""
         check_type(gradients, "gradients", Mapping, "a mapping of parameter names to arrays", "module.gradients")
         missing = [name for name in self.parameters if name not in gradients]
         if missing:
@@ -303,7 +297,7 @@ class Optimizer:
                 )
 
     def load_state(self, arrays: Mapping[str, Any], iteration: int) -> None:
-        """Set the arrays of ``state()`` and the step count; all arrays are checked before any is assigned."""
+        """Set the arrays of ``state()`` and the step count, after checking all of them."""
         self.check_state(arrays)
         if type(iteration) is not int or iteration < 0:
             raise OperandError(
@@ -323,7 +317,7 @@ class Optimizer:
         }
 
     def __setattr__(self, name: str, value: Any) -> None:
-        # Begin with the optimizer's own attributes, since a step sets some of them.
+        # The optimizer's own attributes first, since a step sets some of them.
         is_new = "_compiled" in vars(self) and name not in vars(self)
         if is_new and name in {*INSTEAD, *asdict(self.options), *asdict(self.rule)}:
             rule = (
@@ -341,7 +335,7 @@ class Optimizer:
     def __repr__(self) -> str:
         is_named = type(self) is not Optimizer
         settings = [(field.name, getattr(self.rule, field.name)) for field in fields(self.rule)] if is_named else []
-        # Options are listed only if they are set, or by default not 0, since they exist for any rule.
+        # Options exist for any rule, so they are listed only if they are set or not 0 by default.
         options = asdict(self.options)
         settings += [(name, options[name]) for name in options if options[name] or self.defaults.get(name)]
         settings += [("groups", [*self.groups])] if self.groups else []
@@ -350,7 +344,7 @@ class Optimizer:
 
 
 def _misfit(gradient: Any, type_: TensorType) -> str:
-    """Return how a gradient does not fit its parameter; "" if it fits."""
+    """Return why a gradient does not fit its parameter; "" if it fits."""
     try:
         array = gradient if hasattr(gradient, "dtype") else np.asarray(gradient)
     except ValueError as error:
@@ -360,7 +354,7 @@ def _misfit(gradient: Any, type_: TensorType) -> str:
 
 
 class ParameterMemory:
-    """Arrays of parameters on their devices, by name; a step updates the arrays in ``current``."""
+    """Arrays of parameters on their devices, by name; a step updates those in ``current``."""
 
     def __init__(self, parameters: Mapping[str, Parameter]) -> None:
         self._parameters = dict(parameters)
@@ -374,25 +368,21 @@ class ParameterMemory:
         return f"<ParameterMemory of {', '.join(self.types)}>"
 
     def refresh(self) -> None:
-        """Read the values that were assigned to parameters since the last step."""
+        """Read values assigned to parameters since the last step."""
         for name, parameter_ in self._parameters.items():
-            # An assignment to a parameter sets a new array, so comparing identities detects it without comparing
-            # values.
+            # An assignment sets a new array, so comparing identities detects it.
             if parameter_.memory is not self.current[name]:
                 fill(self.types[name], self.current[name], elements_on(parameter_, self.types[name].device))
                 parameter_.keep_in(self.current[name])
 
     def commit(self) -> None:
-        """Set the parameters' values from the arrays, after a step has updated the arrays."""
+        """Set the parameters' values from the arrays, after a step has updated them."""
         for keep_in, array in self._assignments:
             keep_in(array)
 
 
 class ParameterStep(NamedTuple):
-    """Options of a parameter, its learning rate, and its step length.
-
-    Both are scalars with the parameter's dtype and device.
-    """
+    """Options of a parameter, and its learning rate and step length, scalars with its dtype and device."""
 
     options: GradientOptions
     rate: Expr
@@ -407,10 +397,7 @@ def record_steps(
     values: Mapping[str, Expr],
     iteration: Expr,
 ) -> dict[str, ParameterStep]:
-    """Record the step of each parameter, by name, and each rate only once.
-
-    ``rate`` and ``options`` apply to parameters outside groups.
-    """
+    """Record the step of each parameter, by name; ``rate`` and ``options`` apply to those outside groups."""
     by_rate: dict[LearningRate, list[str]] = {}
     for name in values:
         group = group_of.get(name)
@@ -421,7 +408,7 @@ def record_steps(
         members = [values[name] for name in names]
         options_of = {name: _options(options, group_of.get(name)) for name in names}
         lengths = scalars(rule.length(recorded, iteration), members)
-        # The rate itself is recorded only if it decays a value.
+        # The rate is recorded only if it decays a value.
         rates = (
             scalars(recorded, members)
             if any(own_options.decays_values for own_options in options_of.values())

@@ -1,7 +1,7 @@
-"""Groups of parameters that an optimizer trains with other settings, or not at all.
+"""Parameter groups, which an optimizer trains with other settings, or not at all.
 
-A group names its parameters by a pattern or by their layer, because an optimizer is created before the layers. When the
-optimizer is attached, the parameters of each group are looked up, and names without a matching parameter are rejected.
+A group names its parameters by a pattern or by their layer, because an optimizer is created before the layers. Names
+are matched when the optimizer is attached.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _EXAMPLE = 'ex.train.ParameterGroup("hidden", rate=0.001)'
 class ParameterGroup:
     """Parameters with separate settings: ``rate``, ``weight_decay``, or ``frozen`` to keep them unchanged.
 
-    Each name is a parameter (``"hidden/weight"``), a layer, which stands for all parameters inside it (``"hidden"``),
-    or a pattern of parameter names (``"*/bias"``). Settings that are not given are taken from the optimizer. No
-    gradients are computed for frozen parameters, and ``clip_norm`` excludes them. Raises DeclarationError for a group
-    without names or settings, and for frozen parameters with a rate or a decay.
+    Each name is a parameter (``"hidden/weight"``), a layer with all its parameters (``"hidden"``), or a pattern of
+    parameter names (``"*/bias"``). Other settings are the optimizer's. No gradients are computed for frozen parameters,
+    and ``clip_norm`` ignores them. Raises DeclarationError for a group without names or settings, and for frozen
+    parameters with a rate or a decay.
 
     >>> ex.train.AdamW(0.001, groups=[
     ...     ex.train.ParameterGroup("backbone", rate=0.0001), ex.train.ParameterGroup("embedding", frozen=True),
@@ -66,15 +66,15 @@ class ParameterGroup:
             )
 
     def chosen(self, parameters: Iterable[str]) -> list[str]:
-        """Return the names among ``parameters`` that belong to the group, in the order of ``parameters``.
+        """Return the names among ``parameters`` that belong to the group, in their order.
 
-        Raises UnknownNameError for a name of the group that matches no parameter.
+        Raises UnknownNameError if a name of the group matches no parameter.
         """
         names = [*parameters]
         layers = {layer for name in names for layer in _layers(name)}
         members: set[str] = set()
         for pattern in self.names:
-            # Compare exact names first, since layer names may contain pattern characters.
+            # Exact names first, since layer names may contain pattern characters.
             if pattern in names or pattern in layers:
                 matching = [name for name in names if name == pattern or pattern in _layers(name)]
             else:
@@ -120,9 +120,9 @@ def as_groups(groups: Any) -> tuple[ParameterGroup, ...]:
 
 
 def group_of(groups: Sequence[ParameterGroup], parameters: Iterable[str]) -> Mapping[str, ParameterGroup]:
-    """Return parameter name → group, for the parameters that belong to a group.
+    """Return parameter name → group, for parameters in a group.
 
-    Raises UnknownNameError for a name that matches no parameter, and DeclarationError for a parameter in two groups.
+    Raises UnknownNameError if a name matches no parameter, and DeclarationError for a parameter in two groups.
     """
     names = [*parameters]
     assigned: dict[str, ParameterGroup] = {}
@@ -139,22 +139,21 @@ def group_of(groups: Sequence[ParameterGroup], parameters: Iterable[str]) -> Map
 
 
 def _layers(parameter: str) -> list[str]:
-    """Return the names of the layers that contain a parameter: "block" and "block/linear" for "block/linear/weight"."""
+    """Return the layers that contain a parameter: "block" and "block/linear" for "block/linear/weight"."""
     return [*accumulate(parameter.split("/")[:-1], lambda outer, inner: f"{outer}/{inner}")]
 
 
 def as_rate(rate: float | LearningRate) -> LearningRate:
     """Return ``rate`` as a learning-rate policy; a number becomes a fixed rate.
 
-    Raises DeclarationError for other values, and for a rate that starts below 0, which would increase the loss. Also
-    raises DeclarationError for a policy that has values besides its fields, because policies are compared by their
-    fields.
+    Raises DeclarationError for other values, for a rate that starts below 0 and would increase the loss, and for a
+    policy with values besides its fields, by which policies are compared.
     """
     policy = rate if isinstance(rate, LearningRate) else Fixed(rate)
     for part in _policies(policy):
         compared = [field.name for field in fields(part) if field.compare]
         hidden = next((name for name in getattr(part, "__dict__", {}) if name not in compared), None)
-        # Equal policies share one plan, so a policy with a value that is not compared would get another policy's rate.
+        # Equal policies share one plan, so with a value that is not compared, a policy would get another policy's rate.
         if hidden is not None:
             raise DeclarationError(
                 f"the attribute {hidden!r} of the learning-rate policy {part!r}",
